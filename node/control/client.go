@@ -1,0 +1,232 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+)
+
+// maxLine bounds one document of a stream or answer, on the reader's side.
+const maxLine = 64 << 20
+
+// Client asks a running peer. It implements Backend, so that what can be asked in the process can be asked over the socket.
+type Client struct {
+	addr string
+	http *http.Client
+}
+
+var _ Backend = (*Client)(nil)
+
+// NewClient makes a client for the API at addr (see Listen); it connects on first use.
+func NewClient(addr string) *Client {
+	network, target := splitAddr(addr)
+	return &Client{addr: target, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, target)
+		},
+		DisableCompression: true,
+	}}}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var rd io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("api request: %w", err)
+		}
+		rd = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path+"?"+query.Encode(), rd)
+	if err != nil {
+		return nil, fmt.Errorf("api request: %w", err)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if _, ok := errors.AsType[*net.OpError](err); ok {
+			return nil, &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or name its --data-dir)", c.addr)}
+		}
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	if res.StatusCode >= 300 {
+		defer res.Body.Close()
+		e := new(Error)
+		if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(e); err != nil || e.Text == "" {
+			e = &Error{Kind: KindFailed, Text: "api: " + res.Status}
+		}
+		return nil, e
+	}
+	return res, nil
+}
+
+// call asks for one document.
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
+	var v T
+	res, err := c.do(ctx, method, path, query, body)
+	if err != nil {
+		return v, err
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v); err != nil {
+		return v, fmt.Errorf("api answer: %w", err)
+	}
+	return v, nil
+}
+
+// follow reads a stream of documents until its end.
+func follow[T any](ctx context.Context, c *Client, path string, query url.Values, fn func(T) error) error {
+	res, err := c.do(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var end streamEnd
+		if json.Unmarshal(lines.Bytes(), &end) == nil && end.End {
+			if end.Error != nil {
+				return end.Error
+			}
+			return nil
+		}
+		var v T
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			return fmt.Errorf("api stream: %w", err)
+		}
+		if err := fn(v); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &Error{Kind: KindNoPeer, Text: "the peer went away in the middle of its answer"}
+}
+
+func values(kv ...string) url.Values {
+	v := url.Values{}
+	for i := 0; i+1 < len(kv); i += 2 {
+		v.Set(kv[i], kv[i+1])
+	}
+	return v
+}
+
+func ringFlag(ring bool) url.Values {
+	if ring {
+		return values("ring", "1")
+	}
+	return nil
+}
+
+// Status implements Backend.
+func (c *Client) Status(ctx context.Context, ring bool) (*Status, error) {
+	return call[*Status](ctx, c, http.MethodGet, "/v1/status", ringFlag(ring), nil)
+}
+
+// Ring implements Backend.
+func (c *Client) Ring(ctx context.Context) (*Ring, error) {
+	return call[*Ring](ctx, c, http.MethodGet, "/v1/ring", nil, nil)
+}
+
+// Watch implements Backend.
+func (c *Client) Watch(ctx context.Context, fn func(RingEvent) error) error {
+	return follow(ctx, c, "/v1/watch", nil, fn)
+}
+
+// Lookup implements Backend.
+func (c *Client) Lookup(ctx context.Context, query string) (*Lookup, error) {
+	return call[*Lookup](ctx, c, http.MethodGet, "/v1/lookup", values("q", query), nil)
+}
+
+// Hosts implements Backend.
+func (c *Client) Hosts(ctx context.Context, ring bool, fn func(HostLine) error) error {
+	return follow(ctx, c, "/v1/hosts", ringFlag(ring), fn)
+}
+
+// Peers implements Backend.
+func (c *Client) Peers(ctx context.Context) ([]PeerLine, error) {
+	return call[[]PeerLine](ctx, c, http.MethodGet, "/v1/peers", nil, nil)
+}
+
+// Host implements Backend.
+func (c *Client) Host(ctx context.Context, host string) (*Host, error) {
+	return call[*Host](ctx, c, http.MethodGet, "/v1/host", values("host", host), nil)
+}
+
+// Why implements Backend.
+func (c *Client) Why(ctx context.Context, u string) (*Why, error) {
+	return call[*Why](ctx, c, http.MethodGet, "/v1/why", values("url", u), nil)
+}
+
+// Post implements Backend.
+func (c *Client) Post(ctx context.Context, spec JobSpec) (*Job, error) {
+	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs", nil, spec)
+}
+
+// Jobs implements Backend.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
+	return call[[]Job](ctx, c, http.MethodGet, "/v1/jobs", nil, nil)
+}
+
+// Job implements Backend.
+func (c *Client) Job(ctx context.Context, id string) (*Job, error) {
+	return call[*Job](ctx, c, http.MethodGet, "/v1/jobs/"+url.PathEscape(id), nil, nil)
+}
+
+// SetJob implements Backend.
+func (c *Client) SetJob(ctx context.Context, id, action string) (*Job, error) {
+	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/"+url.PathEscape(action), nil, nil)
+}
+
+// Wait implements Backend.
+func (c *Client) Wait(ctx context.Context, job string, fn func(Progress) error) error {
+	return follow(ctx, c, "/v1/wait", values("job", job), fn)
+}
+
+// Pause implements Backend.
+func (c *Client) Pause(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/pause", nil, nil)
+	return err
+}
+
+// Resume implements Backend.
+func (c *Client) Resume(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/resume", nil, nil)
+	return err
+}
+
+// Leave implements Backend.
+func (c *Client) Leave(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/leave", nil, nil)
+	return err
+}
+
+// Export implements Backend.
+func (c *Client) Export(ctx context.Context, what string, ring bool, w io.Writer) error {
+	res, err := c.do(ctx, http.MethodGet, "/v1/export/"+url.PathEscape(what), ringFlag(ring), nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(w, res.Body); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	if text := res.Trailer.Get("X-Apoidea-Error"); text != "" {
+		return &Error{Kind: KindFailed, Text: text}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// Package control is the control API of a running peer: the types both sides share, the server that a peer offers on a unix socket in its
+// data directory, and the client that the command line uses.
+//
+// It speaks HTTP/1.1 with JSON documents; streams are one JSON document a line and end with the connection. A failure is an Error document
+// with a Kind, which the command line turns into an exit code. The API is reachable by whoever may open the socket (mode 0600 by default):
+// the file system is the access control.
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Kind classes failures for exit codes.
+type Kind string
+
+// The kinds of failure.
+const (
+	KindFailed  Kind = "failed"
+	KindUsage   Kind = "usage"
+	KindNoPeer  Kind = "no_peer"
+	KindTimeout Kind = "timeout"
+	KindRefused Kind = "refused"
+)
+
+// Error is a failure that the other side of the socket reported.
+type Error struct {
+	Kind Kind   `json:"kind"`
+	Text string `json:"error"`
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Usage makes an error that tells the user what was wrong with the request.
+func Usage(text string) error { return &Error{Kind: KindUsage, Text: text} }
+
+// Refused makes an error for what policy forbids.
+func Refused(text string) error { return &Error{Kind: KindRefused, Text: text} }
+
+// KindOf returns the kind of err, KindFailed for errors of other packages.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return KindTimeout
+	}
+	return KindFailed
+}
+
+// Backend is what a peer does for the API. All methods are safe for concurrent use and return when ctx ends.
+type Backend interface {
+	// Status returns this peer's status; with ring the sums over all members reached.
+	Status(ctx context.Context, ring bool) (*Status, error)
+	// Ring walks the circle once.
+	Ring(ctx context.Context) (*Ring, error)
+	// Watch calls fn for what happens on the ring until ctx ends.
+	Watch(ctx context.Context, fn func(RingEvent) error) error
+	// Lookup finds the owner of a URL's or host's key.
+	Lookup(ctx context.Context, query string) (*Lookup, error)
+	// Hosts lists the hosts of this peer, or of all members.
+	Hosts(ctx context.Context, ring bool, fn func(HostLine) error) error
+	// Peers lists this peer's neighbours.
+	Peers(ctx context.Context) ([]PeerLine, error)
+	// Host tells all that is known of a host, asking its owner.
+	Host(ctx context.Context, host string) (*Host, error)
+	// Why tells why a URL is or is not crawled, asking its owner.
+	Why(ctx context.Context, url string) (*Why, error)
+
+	// Post posts a job and returns when its seeds are on disk at their owners.
+	Post(ctx context.Context, spec JobSpec) (*Job, error)
+	// Jobs lists the jobs of the ring with their counts.
+	Jobs(ctx context.Context) ([]Job, error)
+	// Job returns one job by its ID or an unambiguous beginning of it.
+	Job(ctx context.Context, id string) (*Job, error)
+	// SetJob changes a job's state: pause, resume or cancel.
+	SetJob(ctx context.Context, id, action string) (*Job, error)
+
+	// Wait calls fn now and then until the ring has no outstanding work of the job (or of any job when it is empty).
+	Wait(ctx context.Context, job string, fn func(Progress) error) error
+	// Pause stops fetching until Resume.
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	// Leave ends the peer in good order; it returns when the peer is about to exit.
+	Leave(ctx context.Context) error
+	// Export writes results: warc, cdxj, links or urls.
+	Export(ctx context.Context, what string, ring bool, w io.Writer) error
+}

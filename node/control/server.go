@@ -1,0 +1,223 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MaxRequest bounds the body of one API request: a job with 10,000 long seeds fits.
+const MaxRequest = 64 << 20
+
+// Server serves a Backend on a listener.
+type Server struct {
+	backend Backend
+	log     *slog.Logger
+}
+
+// NewServer makes a server; Serve runs it.
+func NewServer(b Backend, log *slog.Logger) *Server { return &Server{backend: b, log: log} }
+
+// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT. A socket file left behind by a dead process is replaced; one
+// that answers is an error, since two peers must not share a data directory.
+func Listen(ctx context.Context, addr string) (net.Listener, error) {
+	network, target := splitAddr(addr)
+	if network == "unix" {
+		if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, target); err == nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("api %s: another peer is answering there", target)
+		}
+		if err := os.Remove(target); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("api: remove stale socket: %w", err)
+		}
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, network, target)
+	if err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	if network == "unix" {
+		if err := os.Chmod(target, 0o600); err != nil {
+			_ = ln.Close()
+			return nil, fmt.Errorf("api: %w", err)
+		}
+	}
+	return ln, nil
+}
+
+// splitAddr turns an --api value into a network and an address.
+func splitAddr(addr string) (network, target string) {
+	if rest, ok := strings.CutPrefix(addr, "tcp:"); ok {
+		return "tcp", rest
+	}
+	return "unix", strings.TrimPrefix(addr, "unix:")
+}
+
+// Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	srv := &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if srv.Shutdown(stop) != nil {
+			_ = srv.Close()
+		}
+	})
+	err := srv.Serve(ln)
+	if ctx.Err() == nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	wg.Wait()
+	return nil
+}
+
+func (s *Server) routes() http.Handler {
+	b := s.backend
+	mux := http.NewServeMux()
+	get := func(path string, fn func(r *http.Request) (any, error)) { mux.HandleFunc("GET "+path, s.document(fn)) }
+	post := func(path string, fn func(r *http.Request) (any, error)) { mux.HandleFunc("POST "+path, s.document(fn)) }
+	get("/v1/status", func(r *http.Request) (any, error) { return b.Status(r.Context(), flag(r, "ring")) })
+	get("/v1/ring", func(r *http.Request) (any, error) { return b.Ring(r.Context()) })
+	get("/v1/lookup", func(r *http.Request) (any, error) { return b.Lookup(r.Context(), r.FormValue("q")) })
+	get("/v1/peers", func(r *http.Request) (any, error) { return b.Peers(r.Context()) })
+	get("/v1/host", func(r *http.Request) (any, error) { return b.Host(r.Context(), r.FormValue("host")) })
+	get("/v1/why", func(r *http.Request) (any, error) { return b.Why(r.Context(), r.FormValue("url")) })
+	get("/v1/jobs", func(r *http.Request) (any, error) { return b.Jobs(r.Context()) })
+	get("/v1/jobs/{id}", func(r *http.Request) (any, error) { return b.Job(r.Context(), r.PathValue("id")) })
+	post("/v1/jobs/{id}/{action}", func(r *http.Request) (any, error) {
+		return b.SetJob(r.Context(), r.PathValue("id"), r.PathValue("action"))
+	})
+	post("/v1/jobs", func(r *http.Request) (any, error) {
+		var spec JobSpec
+		dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, MaxRequest))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&spec); err != nil {
+			return nil, Usage("job: " + err.Error())
+		}
+		return b.Post(r.Context(), spec)
+	})
+	post("/v1/pause", func(r *http.Request) (any, error) { return struct{}{}, b.Pause(r.Context()) })
+	post("/v1/resume", func(r *http.Request) (any, error) { return struct{}{}, b.Resume(r.Context()) })
+	post("/v1/leave", func(r *http.Request) (any, error) { return struct{}{}, b.Leave(r.Context()) })
+
+	mux.HandleFunc("GET /v1/watch", stream(func(r *http.Request, emit func(any) error) error {
+		return b.Watch(r.Context(), func(e RingEvent) error { return emit(e) })
+	}))
+	mux.HandleFunc("GET /v1/wait", stream(func(r *http.Request, emit func(any) error) error {
+		return b.Wait(r.Context(), r.FormValue("job"), func(p Progress) error { return emit(p) })
+	}))
+	mux.HandleFunc("GET /v1/hosts", stream(func(r *http.Request, emit func(any) error) error {
+		return b.Hosts(r.Context(), flag(r, "ring"), func(h HostLine) error { return emit(h) })
+	}))
+	mux.HandleFunc("GET /v1/export/{what}", s.export)
+	return mux
+}
+
+func flag(r *http.Request, name string) bool {
+	v := r.FormValue(name)
+	return v == "1" || v == "true"
+}
+
+// document answers with one JSON document.
+func (s *Server) document(fn func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := fn(r)
+		w.Header().Set("Content-Type", "application/json")
+		if err != nil {
+			e := asError(err)
+			w.WriteHeader(httpStatus(e.Kind))
+			v = e
+		}
+		if err := json.NewEncoder(w).Encode(v); err != nil {
+			s.log.Debug("api answer not delivered", "path", r.URL.Path, "err", err)
+		}
+	}
+}
+
+// streamEnd is the last line of a stream: it tells a complete stream from one that was cut off.
+type streamEnd struct {
+	End   bool   `json:"end"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// stream answers with a JSON document a line, closed by a streamEnd.
+func stream(fn func(r *http.Request, emit func(any) error) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		enc := json.NewEncoder(w)
+		out := http.NewResponseController(w)
+		_ = out.Flush()
+		err := fn(r, func(v any) error {
+			if err := enc.Encode(v); err != nil {
+				return err
+			}
+			return out.Flush()
+		})
+		end := streamEnd{End: true}
+		if err != nil {
+			end.Error = asError(err)
+		}
+		_ = enc.Encode(end) // a reader that is gone has no use for the end
+	}
+}
+
+func (s *Server) export(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Trailer", "X-Apoidea-Error")
+	cw := &countingWriter{w: w}
+	err := s.backend.Export(r.Context(), r.PathValue("what"), flag(r, "ring"), cw)
+	if err == nil {
+		return
+	}
+	if cw.n == 0 {
+		s.document(func(*http.Request) (any, error) { return nil, err })(w, r)
+		return
+	}
+	w.Header().Set("X-Apoidea-Error", strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func asError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Kind: e.Kind, Text: err.Error()}
+	}
+	return &Error{Kind: KindOf(err), Text: err.Error()}
+}
+
+func httpStatus(k Kind) int {
+	switch k {
+	case KindUsage:
+		return http.StatusBadRequest
+	case KindRefused:
+		return http.StatusForbidden
+	case KindTimeout:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusInternalServerError
+	}
+}

@@ -1,0 +1,309 @@
+package control
+
+import "time"
+
+// Status is what one peer says of itself; with Ring asked for, the counters are sums over all ring members and Peers lists them.
+// The JSON names are a contract: fields are only ever added.
+type Status struct {
+	Peer    string   `json:"peer"`
+	Addrs   []string `json:"addrs"`
+	Version string   `json:"version"`
+	Network string   `json:"network"`
+	// State is joining, crawling, idle, paused or leaving.
+	State   string  `json:"state"`
+	UptimeS float64 `json:"uptime_s"`
+
+	Counters
+
+	Ring  RingSummary `json:"ring"`
+	Peers []PeerLine  `json:"peers"`
+
+	// Incarnation changes with every start of the process.
+	Incarnation uint64 `json:"incarnation"`
+	// Position is the peer's place on the ring in hex.
+	Position string `json:"position"`
+	// Holding says why fetching is held up at present (disk reserve, pause), empty if it is not.
+	Holding string `json:"holding,omitempty"`
+	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
+	SeenLoss float64 `json:"seen_loss,omitempty"`
+	RSSBytes int64   `json:"rss_bytes"`
+}
+
+// Counters are the sums that status reports.
+type Counters struct {
+	// Pages counts fetched documents with a 2xx answer that were new content, Duplicates those whose content was known.
+	Pages        int64 `json:"pages"`
+	Bytes        int64 `json:"bytes"`
+	Duplicates   int64 `json:"duplicates"`
+	Redirects    int64 `json:"redirects"`
+	Errors       int64 `json:"errors"`
+	RobotsDenied int64 `json:"robots_denied"`
+	Refetched    int64 `json:"refetched"`
+	URLsSeen     int64 `json:"urls_seen"`
+	URLsPending  int64 `json:"urls_pending"`
+	URLsLeased   int64 `json:"urls_leased"`
+	// URLsWaiting are the pending URLs that wait for another try; NextRetryS says when the first of them is due.
+	URLsWaiting int64   `json:"urls_waiting"`
+	NextRetryS  float64 `json:"next_retry_s,omitempty"`
+	// Outbox counts links not yet acknowledged by their owners.
+	Outbox      int64 `json:"outbox"`
+	HostsOwned  int64 `json:"hosts_owned"`
+	HostsLeased int64 `json:"hosts_leased"`
+}
+
+// Add sums o into c.
+func (c *Counters) Add(o *Counters) {
+	c.Pages += o.Pages
+	c.Bytes += o.Bytes
+	c.Duplicates += o.Duplicates
+	c.Redirects += o.Redirects
+	c.Errors += o.Errors
+	c.RobotsDenied += o.RobotsDenied
+	c.Refetched += o.Refetched
+	c.URLsSeen += o.URLsSeen
+	c.URLsPending += o.URLsPending
+	c.URLsLeased += o.URLsLeased
+	c.URLsWaiting += o.URLsWaiting
+	c.Outbox += o.Outbox
+	c.HostsOwned += o.HostsOwned
+	c.HostsLeased += o.HostsLeased
+	if o.NextRetryS > 0 && (c.NextRetryS == 0 || o.NextRetryS < c.NextRetryS) {
+		c.NextRetryS = o.NextRetryS
+	}
+}
+
+// Outstanding is the work that is not finished: a crawl is idle when it is zero on the whole ring.
+func (c *Counters) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
+
+// RingSummary is the ring as one peer sees it.
+type RingSummary struct {
+	Members     int       `json:"members"`
+	Predecessor string    `json:"predecessor"`
+	Successors  []string  `json:"successors"`
+	Arc         [2]string `json:"arc"`
+	Stable      bool      `json:"stable"`
+}
+
+// PeerLine is one peer in a list.
+type PeerLine struct {
+	Peer  string  `json:"peer"`
+	Addr  string  `json:"addr"`
+	RTTMs float64 `json:"rtt_ms"`
+	// Role is ring or worker.
+	Role  string `json:"role"`
+	Pages int64  `json:"pages"`
+	// The rest is filled in by walks over the ring.
+	State    string  `json:"state,omitempty"`
+	Position string  `json:"position,omitempty"`
+	ArcShare float64 `json:"arc_share,omitempty"`
+	Hosts    int64   `json:"hosts,omitempty"`
+	Leased   int64   `json:"leased,omitempty"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// Member is one stop of a walk round the ring.
+type Member struct {
+	Status
+	Jobs      []JobCounts `json:"jobs,omitempty"`
+	Successor string      `json:"successor"`
+	// SuccessorAddrs are the addresses under which this peer knows its successor.
+	SuccessorAddrs []string `json:"successor_addrs,omitempty"`
+	ArcShare       float64  `json:"arc_share"`
+	RTTMs          float64  `json:"rtt_ms"`
+	// Leaves are the peers of the leaf set.
+	Leaves []string `json:"leaves,omitempty"`
+	// Delegated counts, per worker, the hosts of this peer it holds at present.
+	Delegated map[string]int `json:"delegated,omitempty"`
+}
+
+// Ring is the whole circle as walked from one peer, in ring order beginning with that peer.
+type Ring struct {
+	Members []Member `json:"members"`
+	// Closed says that the arcs of the members tile the whole circle.
+	Closed bool   `json:"closed"`
+	Error  string `json:"error,omitempty"`
+}
+
+// RingEvent is one line of ring --watch.
+type RingEvent struct {
+	Time time.Time `json:"time"`
+	// Event is join, leave, suspect, dead, arc, state.
+	Event string `json:"event"`
+	Peer  string `json:"peer,omitempty"`
+	Text  string `json:"text"`
+}
+
+// Lookup is the answer of ring lookup.
+type Lookup struct {
+	Query string      `json:"query"`
+	Host  string      `json:"host"`
+	Key   string      `json:"key"`
+	Owner string      `json:"owner"`
+	Addr  string      `json:"addr"`
+	Arc   [2]string   `json:"arc"`
+	Calls int         `json:"calls"`
+	Trace []LookupHop `json:"trace,omitempty"`
+}
+
+// LookupHop is one call of a lookup.
+type LookupHop struct {
+	Peer      string  `json:"peer"`
+	LatencyMs float64 `json:"latency_ms"`
+	Answer    string  `json:"answer"`
+}
+
+// JobSpec is what a poster asks for.
+type JobSpec struct {
+	URLs            []string `json:"urls"`
+	Scope           []string `json:"scope,omitempty"`
+	MaxDepth        *uint32  `json:"max_depth,omitempty"`
+	MaxPages        uint64   `json:"max_pages,omitempty"`
+	MaxBytes        uint64   `json:"max_bytes,omitempty"`
+	MaxPagesPerHost uint64   `json:"max_pages_per_host,omitempty"`
+	Requisites      bool     `json:"requisites,omitempty"`
+	NoSitemaps      bool     `json:"no_sitemaps,omitempty"`
+	// Retries is the number of tries after the first; nil means the default of three.
+	Retries *uint32 `json:"retries,omitempty"`
+}
+
+// Job is a job of the ring.
+type Job struct {
+	ID      string    `json:"id"`
+	State   string    `json:"state"`
+	Spec    JobSpec   `json:"spec"`
+	Created time.Time `json:"created"`
+	Owner   string    `json:"owner"`
+	JobCounts
+}
+
+// JobCounts are the counts of one job, of one peer or summed over the ring.
+type JobCounts struct {
+	Job      string           `json:"job,omitempty"`
+	Accepted int64            `json:"accepted"`
+	Done     int64            `json:"done"`
+	Pending  int64            `json:"pending"`
+	Leased   int64            `json:"leased"`
+	Waiting  int64            `json:"waiting"`
+	Outbox   int64            `json:"outbox"`
+	Outcomes map[string]int64 `json:"outcomes,omitempty"`
+	Bytes    int64            `json:"bytes"`
+	// NextRetryS is when the first waiting URL is due, 0 if none waits.
+	NextRetryS float64 `json:"next_retry_s,omitempty"`
+}
+
+// Add sums o into c.
+func (c *JobCounts) Add(o *JobCounts) {
+	c.Accepted += o.Accepted
+	c.Done += o.Done
+	c.Pending += o.Pending
+	c.Leased += o.Leased
+	c.Waiting += o.Waiting
+	c.Outbox += o.Outbox
+	c.Bytes += o.Bytes
+	for k, v := range o.Outcomes {
+		if c.Outcomes == nil {
+			c.Outcomes = make(map[string]int64)
+		}
+		c.Outcomes[k] += v
+	}
+	if o.NextRetryS > 0 && (c.NextRetryS == 0 || o.NextRetryS < c.NextRetryS) {
+		c.NextRetryS = o.NextRetryS
+	}
+}
+
+// Outstanding is the job's unfinished work.
+func (c *JobCounts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
+
+// HostLine is one host in a list.
+type HostLine struct {
+	Host    string `json:"host"`
+	Key     string `json:"key"`
+	Owner   string `json:"owner"`
+	Worker  string `json:"worker,omitempty"`
+	Seen    int64  `json:"urls_seen"`
+	Pending int64  `json:"urls_pending"`
+	Pages   int64  `json:"pages"`
+}
+
+// Host is all that is known of a host.
+type Host struct {
+	Host    string   `json:"host"`
+	Key     string   `json:"key"`
+	Owner   string   `json:"owner"`
+	Known   bool     `json:"known"`
+	Worker  string   `json:"worker,omitempty"`
+	Epoch   string   `json:"epoch,omitempty"`
+	LeaseS  float64  `json:"lease_s,omitempty"`
+	Addrs   []string `json:"addrs,omitempty"`
+	DelayMs float64  `json:"delay_ms,omitempty"`
+	// NotBeforeS is the politeness or back-off still owed; Backoff says why.
+	NotBeforeS float64       `json:"not_before_s,omitempty"`
+	Backoff    string        `json:"backoff,omitempty"`
+	Robots     []RobotsLine  `json:"robots,omitempty"`
+	Jobs       []JobCounts   `json:"jobs,omitempty"`
+	Placement  []Measurement `json:"placement,omitempty"`
+	PlacedBy   string        `json:"placed_by,omitempty"`
+	PlacedWhy  string        `json:"placed_why,omitempty"`
+}
+
+// RobotsLine is what is known of one origin's robots.txt.
+type RobotsLine struct {
+	Origin  string  `json:"origin"`
+	Verdict string  `json:"verdict"`
+	AgeS    float64 `json:"age_s"`
+	Bytes   int     `json:"bytes"`
+}
+
+// Measurement is what one candidate measured to a site.
+type Measurement struct {
+	Peer   string  `json:"peer"`
+	RTTMs  float64 `json:"rtt_ms"`
+	Error  string  `json:"error,omitempty"`
+	Chosen bool    `json:"chosen,omitempty"`
+}
+
+// Why explains what became of a URL, job by job.
+type Why struct {
+	Input     string    `json:"input"`
+	URL       string    `json:"url"`
+	Canonical bool      `json:"canonical"`
+	Host      string    `json:"host"`
+	Owner     string    `json:"owner"`
+	Jobs      []WhyLine `json:"jobs"`
+	Text      string    `json:"text"`
+}
+
+// WhyLine is the fate of a URL in one job.
+type WhyLine struct {
+	Job     string `json:"job"`
+	State   string `json:"state"` // unknown, pending, leased, waiting, done, out_of_scope, ...
+	Outcome string `json:"outcome,omitempty"`
+	Status  int    `json:"status,omitempty"`
+	Depth   uint32 `json:"depth"`
+	Tries   int    `json:"tries,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Progress is one line of a wait for idleness.
+type Progress struct {
+	Counters
+	Members int     `json:"members"`
+	Idle    bool    `json:"idle"`
+	ElapseS float64 `json:"elapsed_s"`
+	// Note says what the wait is held up by, where that is not plain work (a walk that met a dead peer, say).
+	Note string `json:"note,omitempty"`
+}
+
+// URLLine is one line of export urls.
+type URLLine struct {
+	URL     string `json:"url"`
+	Job     string `json:"job"`
+	Outcome string `json:"outcome"`
+	Status  int    `json:"status,omitempty"`
+	Depth   uint32 `json:"depth"`
+	Digest  string `json:"digest,omitempty"`
+	Size    uint64 `json:"size,omitempty"`
+	Fetched string `json:"fetched,omitempty"`
+	Record  string `json:"record,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+}
