@@ -1,0 +1,230 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// maxChain bounds how many CNAMEs are followed for one name, over all answers.
+const maxChain = 8
+
+// maxAddrs bounds the addresses kept of one name and family.
+const maxAddrs = 16
+
+// udpSize is the answer size offered over UDP: what passes without fragments (the 2020 DNS flag day's figure).
+const udpSize = 1232
+
+// ask asks for the IPv4 and IPv6 addresses of name at the same time and makes one answer of both.
+func (r *Resolver) ask(ctx context.Context, name string) answer {
+	var v4, v6 answer
+	var both sync.WaitGroup
+	if !r.config.NoIPv6 {
+		both.Go(func() { v6 = r.askType(ctx, name, dns.TypeAAAA) })
+	}
+	v4 = r.askType(ctx, name, dns.TypeA)
+	both.Wait()
+	return r.combine(v4, v6)
+}
+
+// combine merges the answers of both families: what there is counts; else the failure that may pass by itself, so that a name whose IPv6
+// question was answered with "none" and whose IPv4 question was lost is asked again soon.
+func (r *Resolver) combine(v4, v6 answer) answer {
+	switch {
+	case len(v4.addrs) > 0 && len(v6.addrs) > 0:
+		addrs := append(slices.Clip(v4.addrs), v6.addrs...)
+		return answer{addrs: order(addrs, r.config.PreferIPv6, false), ttl: min(v4.ttl, v6.ttl)}
+	case len(v4.addrs) > 0:
+		return v4
+	case len(v6.addrs) > 0:
+		return v6
+	case v6.err == nil || v4.err.Temporary():
+		return v4
+	case v6.err.Temporary():
+		return v6
+	default:
+		v4.ttl = min(v4.ttl, v6.ttl)
+		return v4
+	}
+}
+
+// order puts the preferred family first, each in the order given.
+func order(addrs []netip.Addr, preferIPv6, noIPv6 bool) []netip.Addr {
+	out := make([]netip.Addr, 0, len(addrs))
+	for _, first := range []bool{true, false} {
+		for _, a := range addrs {
+			if a.Is6() && noIPv6 {
+				continue
+			}
+			if (a.Is6() == preferIPv6) == first {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+// askType resolves one type of record, following aliases that the server left to us.
+func (r *Resolver) askType(ctx context.Context, name string, qtype uint16) answer {
+	ttl := r.config.MaxTTL
+	target := dns.Fqdn(name)
+	for links := 0; links <= maxChain; {
+		msg, err := r.exchange(ctx, target, qtype)
+		if err != nil {
+			return r.failed(name, err)
+		}
+		found := follow(msg, target, qtype, maxChain-links)
+		ttl = min(ttl, found.ttl)
+		switch {
+		case len(found.addrs) > 0:
+			return answer{addrs: found.addrs, ttl: max(ttl, r.config.MinTTL)}
+		case msg.Rcode == dns.RcodeNameError:
+			return r.absent(name, NotFound, msg)
+		case found.links == 0:
+			return r.absent(name, NoData, msg)
+		}
+		links += found.links
+		target = found.target
+	}
+	return r.failed(name, fmt.Errorf("more than %d aliases", maxChain))
+}
+
+// absent is the answer for a name that the servers say has nothing. Without an SOA it is remembered no longer than a failure.
+func (r *Resolver) absent(name string, kind Kind, msg *dns.Msg) answer {
+	ttl := r.config.FailureTTL
+	for _, rr := range msg.Ns {
+		if soa, ok := rr.(*dns.SOA); ok {
+			seconds := min(soa.Hdr.Ttl, soa.Minttl) // RFC 2308, section 5
+			ttl = max(min(time.Duration(seconds)*time.Second, r.config.MaxNegativeTTL), r.config.FailureTTL)
+		}
+	}
+	return answer{err: &Error{Host: name, Kind: kind}, ttl: ttl}
+}
+
+func (r *Resolver) failed(name string, err error) answer {
+	kind := ServerFailure
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		kind = Timeout
+	}
+	return answer{err: &Error{Host: name, Kind: kind, Err: err}, ttl: r.config.FailureTTL}
+}
+
+// chain is what one message says about a name: where its aliases lead and what stands at their end.
+type chain struct {
+	target string
+	links  int
+	addrs  []netip.Addr
+	ttl    time.Duration // the smallest on the way
+}
+
+// follow reads the answer section from target on. Records that are not on the way from the question are passed over, whatever they claim.
+func follow(msg *dns.Msg, target string, qtype uint16, maxLinks int) chain {
+	c := chain{target: target, ttl: time.Duration(1<<31-1) * time.Second}
+	for {
+		next := ""
+		for _, rr := range msg.Answer {
+			h := rr.Header()
+			if h.Class != dns.ClassINET || !strings.EqualFold(h.Name, c.target) {
+				continue
+			}
+			if alias, ok := rr.(*dns.CNAME); ok && next == "" {
+				next = alias.Target
+				c.ttl = min(c.ttl, time.Duration(h.Ttl)*time.Second)
+				continue
+			}
+			if addr, ok := address(rr, qtype); ok && len(c.addrs) < maxAddrs {
+				c.addrs = append(c.addrs, addr)
+				c.ttl = min(c.ttl, time.Duration(h.Ttl)*time.Second)
+			}
+		}
+		if len(c.addrs) > 0 || next == "" || c.links > maxLinks {
+			return c
+		}
+		c.target = dns.Fqdn(next)
+		c.links++
+	}
+}
+
+// address returns the address in a record of the type that was asked for.
+func address(rr dns.RR, qtype uint16) (netip.Addr, bool) {
+	switch rr := rr.(type) {
+	case *dns.A:
+		addr, ok := netip.AddrFromSlice(rr.A)
+		return addr.Unmap(), ok && qtype == dns.TypeA
+	case *dns.AAAA:
+		addr, ok := netip.AddrFromSlice(rr.AAAA)
+		return addr, ok && qtype == dns.TypeAAAA
+	default:
+		return netip.Addr{}, false
+	}
+}
+
+// exchange puts one question to the servers in turn until one gives an answer that can be used.
+func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
+	var failures []error
+	for range r.config.Rounds {
+		for _, server := range r.config.Servers {
+			msg, err := r.exchangeOne(ctx, server, name, qtype)
+			if err == nil {
+				return msg, nil
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			failures = append(failures, fmt.Errorf("server %s: %w", server, err))
+		}
+	}
+	return nil, errors.Join(failures...)
+}
+
+// exchangeOne asks one server over UDP, then over TCP if the answer was cut short.
+func (r *Resolver) exchangeOne(ctx context.Context, server, name string, qtype uint16) (*dns.Msg, error) {
+	query := new(dns.Msg).SetQuestion(name, qtype).SetEdns0(udpSize, false)
+	reply, err := r.roundTrip(ctx, "udp", server, query)
+	if err == nil && reply.Truncated {
+		reply, err = r.roundTrip(ctx, "tcp", server, query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reply.Rcode == dns.RcodeFormatError {
+		query = new(dns.Msg).SetQuestion(name, qtype) // a server that predates EDNS
+		if reply, err = r.roundTrip(ctx, "udp", server, query); err != nil {
+			return nil, err
+		}
+	}
+	if reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
+		return nil, fmt.Errorf("answered %s", dns.RcodeToString[reply.Rcode])
+	}
+	return reply, nil
+}
+
+// roundTrip carries one message to a server and the answer back, within the Config's timeout and no longer than ctx.
+func (r *Resolver) roundTrip(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
+	client := &dns.Client{Net: network, Timeout: r.config.Timeout, UDPSize: udpSize}
+	conn, err := client.DialContext(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a deadline would be overwritten by the client's own
+	defer stop()
+	reply, _, err := client.ExchangeWithConn(query, conn)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply.Question) != 1 || reply.Question[0].Qtype != query.Question[0].Qtype ||
+		!strings.EqualFold(reply.Question[0].Name, query.Question[0].Name) {
+		return nil, errors.New("the answer is to another question")
+	}
+	return reply, nil
+}
