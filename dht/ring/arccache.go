@@ -1,0 +1,112 @@
+package ring
+
+import (
+	"container/list"
+	"slices"
+)
+
+// ArcCache remembers which peer answered for which arc, the least recently used forgotten first. The arcs in it never
+// overlap: a newer one cuts away what it covers, so an answer is always the latest thing heard about a key. It is a hint, not
+// a truth: rings change, and whoever uses an answer lets the receiver confirm it.
+//
+// V is whatever stands for the owner. The zero value is not usable; see NewArcCache.
+type ArcCache[V any] struct {
+	limit  int
+	arcs   []*list.Element // of *learnt[V], ordered by End
+	recent *list.List      // most recently used in front
+}
+
+type learnt[V any] struct {
+	arc   Arc
+	owner V
+}
+
+// NewArcCache returns an empty cache of at most limit arcs.
+func NewArcCache[V any](limit int) *ArcCache[V] {
+	return &ArcCache[V]{limit: max(1, limit), recent: list.New()}
+}
+
+// Len is the number of arcs remembered.
+func (c *ArcCache[V]) Len() int { return len(c.arcs) }
+
+// Add remembers that owner, at arc.End, answers for arc. Older arcs that end inside it are forgotten, and one that it cuts
+// keeps its other part.
+func (c *ArcCache[V]) Add(arc Arc, owner V) {
+	if arc.Whole() {
+		c.Clear()
+	}
+	for len(c.arcs) > 0 {
+		at := c.search(arc.Start)
+		if entryOf[V](c.arcs[at]).arc.End == arc.Start {
+			at = (at + 1) % len(c.arcs)
+		}
+		if !Between(arc.Start, entryOf[V](c.arcs[at]).arc.End, arc.End) {
+			break
+		}
+		c.remove(at)
+	}
+	c.Split(arc.End)
+	el := c.recent.PushFront(&learnt[V]{arc: arc, owner: owner})
+	at, _ := slices.BinarySearchFunc(c.arcs, arc.End, compareEnd[V])
+	c.arcs = slices.Insert(c.arcs, at, el)
+	if len(c.arcs) > c.limit {
+		c.forget(c.recent.Back())
+	}
+}
+
+// Find returns the arc that contains key and its owner.
+func (c *ArcCache[V]) Find(key Key) (Arc, V, bool) {
+	if len(c.arcs) > 0 {
+		el := c.arcs[c.search(key)]
+		if entry := entryOf[V](el); entry.arc.Contains(key) {
+			c.recent.MoveToFront(el)
+			return entry.arc, entry.owner, true
+		}
+	}
+	var none V
+	return Arc{}, none, false
+}
+
+// Forget drops the arc that ends at owner: the peer there is gone, or denied that it owns what it was asked for.
+func (c *ArcCache[V]) Forget(owner Key) {
+	if at, found := slices.BinarySearchFunc(c.arcs, owner, compareEnd[V]); found {
+		c.remove(at)
+	}
+}
+
+// Split tells of a peer at key: the arc around it, if any, begins at that peer from now on, because the keys before it are
+// the peer's own.
+func (c *ArcCache[V]) Split(key Key) {
+	if len(c.arcs) == 0 {
+		return
+	}
+	if entry := entryOf[V](c.arcs[c.search(key)]); entry.arc.Contains(key) && entry.arc.End != key {
+		entry.arc.Start = key
+	}
+}
+
+// Clear forgets everything.
+func (c *ArcCache[V]) Clear() {
+	c.arcs = nil
+	c.recent.Init()
+}
+
+// search returns the index of the first arc that ends at or after key, around the circle. The cache must not be empty.
+func (c *ArcCache[V]) search(key Key) int {
+	at, _ := slices.BinarySearchFunc(c.arcs, key, compareEnd[V])
+	return at % len(c.arcs)
+}
+
+func (c *ArcCache[V]) remove(at int) {
+	c.recent.Remove(c.arcs[at])
+	c.arcs = slices.Delete(c.arcs, at, at+1)
+}
+
+func (c *ArcCache[V]) forget(el *list.Element) {
+	at, _ := slices.BinarySearchFunc(c.arcs, entryOf[V](el).arc.End, compareEnd[V])
+	c.remove(at)
+}
+
+func entryOf[V any](el *list.Element) *learnt[V] { return el.Value.(*learnt[V]) }
+
+func compareEnd[V any](el *list.Element, end Key) int { return entryOf[V](el).arc.End.Compare(end) }
