@@ -1,0 +1,26 @@
+package storage
+
+// Every key of the program begins with one of these bytes; what follows is laid out by the keyspace's owner. Numbers in
+// keys are big-endian, so that the order of keys is the order of numbers. A "ring position" is a prefix of the SHA-256
+// that places a host, a body or a job on the ring (dht/ring), so that everything a peer owns is one range of keys, or two
+// where its arc passes zero: handing an arc over is scanning a range.
+//
+//	prefix          owner           key after the prefix
+//	KeyspaceContent dedup           ring position of the digest (32 bytes)
+//	KeyspaceHosts   crawl/owner     ring position of the host (16 bytes), then the owner's own layout
+//	KeyspaceJobs    crawl/owner     job ID
+//	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, archive state
+//	KeyspaceLog     crawl/owner     sequence number of the owner's log (8 bytes)
+//	KeyspaceSubnets crawl/placement ring position of the subnet (16 bytes), then the subnet
+const (
+	KeyspaceContent byte = 'c'
+	KeyspaceHosts   byte = 'h'
+	KeyspaceJobs    byte = 'j'
+	KeyspaceMeta    byte = 'm'
+	KeyspaceLog     byte = 'o'
+	KeyspaceSubnets byte = 's'
+)
+
+// RingPrefixLen is how many bytes of a ring position begin a key of KeyspaceHosts and KeyspaceSubnets. Sixteen bytes
+// tell any two hosts apart, and the other sixteen would be stored with every URL.
+const RingPrefixLen = 16

@@ -1,0 +1,121 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Keyspace is the part of a store whose keys begin with one byte. Keys given to it and returned by it lack that byte.
+// It is a small value to keep around; all its methods may be used by many goroutines.
+type Keyspace struct {
+	store  *Store
+	prefix byte
+}
+
+// Keyspace returns the keyspace of prefix, one of the constants in keys.go.
+func (s *Store) Keyspace(prefix byte) *Keyspace {
+	return &Keyspace{store: s, prefix: prefix}
+}
+
+// keyRoom is enough for most keys to be prefixed without an allocation.
+const keyRoom = 128
+
+// Get returns a copy of the value of key, and whether there is one.
+func (k *Keyspace) Get(key []byte) (value []byte, ok bool, err error) {
+	err = k.get(key, func(v []byte) { value, ok = append([]byte{}, v...), true })
+	return value, ok, err
+}
+
+// Has says whether key has a value.
+func (k *Keyspace) Has(key []byte) (ok bool, err error) {
+	err = k.get(key, func([]byte) { ok = true })
+	return ok, err
+}
+
+// get calls found with the value of key, valid during the call, unless there is none.
+func (k *Keyspace) get(key []byte, found func([]byte)) error {
+	if err := k.store.enter(); err != nil {
+		return err
+	}
+	defer k.store.running.Done()
+	var room [keyRoom]byte
+	value, closer, err := k.store.db.Get(append(append(room[:0], k.prefix), key...))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read storage: %w", err)
+	}
+	found(value)
+	return closer.Close()
+}
+
+// Scan calls fn for the keys in [lo, hi) in their order, until fn returns false; key and value are valid only during
+// the call. A nil lo is the keyspace's first key, a nil hi its end. It sees the keyspace as it was when Scan began: fn
+// may well change it, and does not meet its own changes.
+func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	if err := k.store.enter(); err != nil {
+		return err
+	}
+	defer k.store.running.Done()
+	it, err := k.store.db.NewIter(k.bounds(lo, hi))
+	if err != nil {
+		return fmt.Errorf("scan storage: %w", err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		value, verr := it.ValueAndErr()
+		if verr != nil {
+			err = verr
+			break
+		}
+		if !fn(it.Key()[1:], value) {
+			break
+		}
+	}
+	if err := errors.Join(err, it.Close()); err != nil {
+		return fmt.Errorf("scan storage: %w", err)
+	}
+	return nil
+}
+
+func (k *Keyspace) bounds(lo, hi []byte) *pebble.IterOptions {
+	return &pebble.IterOptions{LowerBound: lower(k.prefix, lo), UpperBound: upper(k.prefix, hi)}
+}
+
+func lower(prefix byte, lo []byte) []byte { return append([]byte{prefix}, lo...) }
+
+func upper(prefix byte, hi []byte) []byte {
+	if hi == nil {
+		return []byte{prefix + 1}
+	}
+	return append([]byte{prefix}, hi...)
+}
+
+// PrefixEnd returns the first key after all keys that begin with prefix: the hi of a Scan over them. It is nil when
+// there is none, as of a prefix of only 0xff.
+func PrefixEnd(prefix []byte) []byte {
+	i := len(prefix) - 1
+	for i >= 0 && prefix[i] == 0xff {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	end := bytes.Clone(prefix[:i+1])
+	end[i]++
+	return slices.Clip(end)
+}
+
+// Update is Store.Update with keys of this keyspace.
+func (k *Keyspace) Update(fn func(*Batch) error) (wait func() error, err error) {
+	return k.store.Update(func(b *Batch) error { return fn(b.In(k.prefix)) })
+}
+
+// UpdateNoSync is Store.UpdateNoSync with keys of this keyspace.
+func (k *Keyspace) UpdateNoSync(fn func(*Batch) error) error {
+	return k.store.UpdateNoSync(func(b *Batch) error { return fn(b.In(k.prefix)) })
+}

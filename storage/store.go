@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Errors that a caller decides by.
+var (
+	// ErrFailed says that an earlier write did not reach the disk and that the store takes no more. It wraps the cause.
+	ErrFailed = errors.New("storage failed")
+	// ErrClosed says that the store was closed.
+	ErrClosed = errors.New("storage closed")
+	// ErrLocked says that another process has the directory.
+	ErrLocked = errors.New("directory is in use by another process")
+)
+
+// Options are the knobs of a Store. The zero value is what a peer wants: small, since sixteen peers may share a machine.
+type Options struct {
+	// CacheBytes bounds the cache of blocks read from disk. Zero means 8 MiB.
+	CacheBytes int64
+	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be written out, and
+	// then writers wait too. Larger means fewer compactions. Zero means 4 MiB.
+	MemTableBytes uint64
+	// MaxOpenFiles bounds open files. Zero means 128.
+	MaxOpenFiles int
+	// Logger receives what the database does, at debug level, and what goes wrong. Nil discards it.
+	Logger *slog.Logger
+	// FS replaces the file system in tests. Nil means the disk.
+	FS vfs.FS
+}
+
+func (o Options) withDefaults() Options {
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 8 << 20
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 4 << 20
+	}
+	if o.MaxOpenFiles == 0 {
+		o.MaxOpenFiles = 128
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	return o
+}
+
+// Store is an open database. Create it with Open, end it with Close.
+type Store struct {
+	db      *pebble.DB
+	failure *failure
+
+	mu     sync.Mutex // guards closed, and that no operation enters once it is set
+	closed bool
+	// running are the operations that Close waits for, so that the database is not closed under a reader. A count and
+	// not a lock, since the function given to Scan or Update may read.
+	running sync.WaitGroup
+}
+
+// Open opens the database in dir and makes the directory if need be. The error names dir and tells apart a directory
+// that cannot be written, one that another process has (ErrLocked), and a damaged database.
+func Open(dir string, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if err := writable(dir, o.FS); err != nil {
+		return nil, err
+	}
+	lock, err := pebble.LockDirectory(dir, o.FS)
+	if err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, ErrLocked, err)
+	}
+	f := newFailure(o.Logger)
+	db, err := openPebble(dir, o, f, lock)
+	if err == nil {
+		err = f.arm()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	// From here the database alone holds the lock and lets it go when it closes.
+	if err := lock.Close(); err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, db.Close()))
+	}
+	return &Store{db: db, failure: f}, nil
+}
+
+// openPebble turns a panic of Pebble, its answer to some failed writes, into an error.
+func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			cause, ok := r.(error)
+			if !ok {
+				cause = fmt.Errorf("%v", r)
+			}
+			err = fmt.Errorf("pebble gave up: %w", cause)
+		}
+	}()
+	po := &pebble.Options{
+		FS:                          &guardedFS{FS: o.FS, failure: f},
+		Lock:                        lock,
+		FormatMajorVersion:          pebble.FormatNewest,
+		CacheSize:                   o.CacheBytes,
+		MemTableSize:                o.MemTableBytes,
+		MemTableStopWritesThreshold: 4,
+		// Counted in sublevels. Twice Pebble's default: a peer shares its cores with others, and a burst of reports is
+		// better absorbed than stalled.
+		L0StopWritesThreshold: 24,
+		MaxOpenFiles:          o.MaxOpenFiles,
+		Logger:                logger{log: o.Logger, failure: f},
+		EventListener:         events(o.Logger, f),
+	}
+	for i := range po.Levels {
+		// Most questions are about keys that are not there (a URL not seen, a body not met); 10 bits a key answer
+		// 99 in 100 of them without a read.
+		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return pebble.Open(dir, po)
+}
+
+// writable tells an unwritable directory by trying, since permission bits do not tell of read-only mounts and quotas.
+func writable(dir string, fs vfs.FS) error {
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("open storage: directory %s cannot be made: %w", dir, err)
+	}
+	name := fs.PathJoin(dir, ".writable")
+	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("open storage: directory %s cannot be written: %w", dir, err)
+	}
+	_, werr := io.WriteString(file, "x")
+	if err := errors.Join(werr, file.Close(), fs.Remove(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("open storage: directory %s cannot be written: %w", dir, err)
+	}
+	return nil
+}
+
+// Close waits for running operations, writes out what is open and releases the directory. On a failed store it returns
+// the failure at once and leaves the directory locked until the process ends: nothing can be written any more, and what
+// was acknowledged is already on disk. A second Close returns nil.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		s.running.Wait()
+		done <- s.db.Close()
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("close storage: %w", err)
+		}
+		return nil
+	case <-s.failure.done:
+		return s.failure.Err()
+	}
+}
+
+// Failed is closed when the store has met a write that failed. Err then says which.
+func (s *Store) Failed() <-chan struct{} { return s.failure.done }
+
+// Err returns nil while the store works, and otherwise an error that is ErrFailed and wraps the cause.
+func (s *Store) Err() error { return s.failure.Err() }
+
+// enter admits an operation, which ends with s.running.Done.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.running.Add(1)
+	return nil
+}
