@@ -1,0 +1,90 @@
+package robots
+
+const hexDigits = "0123456789ABCDEF"
+
+// What becomes of an octet in a path.
+const (
+	keep   = iota // stands for itself
+	encode        // is written as %XX
+	check         // needs a look: %, * and $
+)
+
+// octets says so for each octet: those of RFC 3986's unreserved and reserved sets stand for themselves.
+var octets = func() (table [256]uint8) {
+	for c := range table {
+		table[c] = encode
+	}
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?#[]@!&'()+,;=" {
+		table[c] = keep
+	}
+	for _, c := range "%*$" {
+		table[c] = check
+	}
+	return table
+}()
+
+// normalize brings a path or a pattern to the one form in which they are compared: %XX in upper case, unreserved octets never encoded, all
+// that no URL holds always encoded. In a path, * and $ are encoded, because there they are letters; in a pattern, * stays a wildcard and a
+// $ at the end stays the anchor. A % that begins no escape is encoded too: so the result
+// is a fixed point.
+func normalize(s string, pattern bool) string {
+	for i := range len(s) {
+		if octets[s[i]] != keep {
+			return normalizeFrom(s, i, pattern)
+		}
+	}
+	return s
+}
+
+func normalizeFrom(s string, start int, pattern bool) string {
+	out := make([]byte, start, len(s)+16)
+	copy(out, s[:start])
+	for i := start; i < len(s); i++ {
+		c := s[i]
+		switch octets[c] {
+		case keep:
+			out = append(out, c)
+		case encode:
+			out = append(out, '%', hexDigits[c>>4], hexDigits[c&15])
+		default:
+			var skip int
+			out, skip = special(out, s, i, pattern)
+			i += skip
+		}
+	}
+	return string(out)
+}
+
+// special writes the octet at i, a %, * or $, and says how many octets after it are done with.
+func special(out []byte, s string, i int, pattern bool) ([]byte, int) {
+	c := s[i]
+	if c == '%' {
+		if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
+			return append(out, "%25"...), 0
+		}
+		octet := unhex(s[i+1])<<4 | unhex(s[i+2])
+		if isUnreserved(octet) {
+			return append(out, octet), 2
+		}
+		return append(out, '%', hexDigits[octet>>4], hexDigits[octet&15]), 2
+	}
+	if pattern && (c == '*' || i == len(s)-1) {
+		return append(out, c), 0
+	}
+	return append(out, '%', hexDigits[c>>4], hexDigits[c&15]), 0
+}
+
+func isUnreserved(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
