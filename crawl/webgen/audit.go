@@ -1,0 +1,393 @@
+package webgen
+
+import (
+	"cmp"
+	"hash/maphash"
+	"iter"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Audit says how the web was crawled since it was made or reset.
+type Audit struct {
+	// Totals are the sums over all hosts; the gaps are the smallest of all, Workers counts distinct sources.
+	Totals AuditHost `json:"totals"`
+	// HostsVisited is the number of entries in Hosts: the hosts that were asked for anything.
+	HostsVisited int `json:"hosts_visited"`
+	// UnknownHost counts requests that named no host of this web.
+	UnknownHost int64 `json:"unknown_host"`
+	// Hosts are the hosts that were asked for anything, in order of their numbers.
+	Hosts []AuditHost `json:"hosts"`
+}
+
+// AuditHost says how one host was crawled. A source is a client's IP address: one worker, if each fetches from an address of its own.
+type AuditHost struct {
+	Host string `json:"host"`
+	// Requests counts GET requests, robots.txt aside.
+	Requests int64 `json:"requests"`
+	// DistinctURLs counts the different URLs among Requests.
+	DistinctURLs int64 `json:"distinct_urls"`
+	// RepeatedURLs counts URLs asked for again after an answer that was final, that is below 500; RepeatedRequests the requests beyond
+	// that first answer. Retries counts requests after an answer of 500 or above.
+	RepeatedURLs     int64 `json:"repeated_urls"`
+	RepeatedRequests int64 `json:"repeated_requests"`
+	Retries          int64 `json:"retries"`
+	RobotsRequests   int64 `json:"robots_requests"`
+	// Probes counts HEAD requests, which count for nothing else.
+	Probes int64 `json:"probes"`
+	// Workers are the sources seen, robots.txt included, probes not.
+	Workers []string `json:"workers"`
+	// Overlaps counts requests begun by one source while the response to another was still being sent; SelfOverlaps the same with both
+	// of one source. robots.txt counts like anything else.
+	Overlaps     int64 `json:"overlaps"`
+	SelfOverlaps int64 `json:"self_overlaps"`
+	// SmallestGapMS is the least time from the end of a response to one source to the beginning of a request of another,
+	// SmallestGapWithinMS the same for one source, in milliseconds; 0 where they overlapped, null where there was no such pair.
+	// robots.txt is left out of both.
+	SmallestGapMS       *float64 `json:"smallest_gap_ms"`
+	SmallestGapWithinMS *float64 `json:"smallest_gap_within_ms"`
+	// RobotsViolations is Disallowed, the requests that robots.txt forbids, plus BeforeRobots, the requests begun before anybody had been
+	// sent the host's robots.txt.
+	RobotsViolations int64 `json:"robots_violations"`
+	Disallowed       int64 `json:"disallowed"`
+	BeforeRobots     int64 `json:"before_robots"`
+	// Trapped counts requests for pages that only links marked nofollow lead to.
+	Trapped int64 `json:"trapped"`
+	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not noticed.
+	Untracked int64 `json:"untracked"`
+	// Statuses counts the answers to Requests by status.
+	Statuses map[int]int64 `json:"statuses"`
+}
+
+// AuditURL is a URL that was asked for. Path is "" for strays beyond maxStrayNames.
+type AuditURL struct {
+	Host  string `json:"host"`
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}
+
+// Bounds on what a host's audit remembers of clients that ask for anything at all. Pages need none: their number is the web's.
+const (
+	maxStrays     = 1 << 20 // unknown URLs told apart, 8 bytes of hash each
+	maxStrayNames = 1 << 10 // of which the text is kept
+	maxStrayBytes = 512     // of the text
+	maxSources    = 1 << 12 // beyond, all sources count as one
+)
+
+type audit struct {
+	hosts       []atomic.Pointer[hostAudit] // nil until a host is asked for something
+	unknownHost atomic.Int64
+}
+
+func newAudit(hosts int) *audit { return &audit{hosts: make([]atomic.Pointer[hostAudit], hosts)} }
+
+func (a *audit) host(n int) *hostAudit {
+	if h := a.hosts[n].Load(); h != nil {
+		return h
+	}
+	a.hosts[n].CompareAndSwap(nil, newHostAudit())
+	return a.hosts[n].Load()
+}
+
+var straySeed = maphash.MakeSeed()
+
+// hostAudit is the audit of one host.
+type hostAudit struct {
+	mu         sync.Mutex // guards all below
+	counts     AuditHost  // what can be counted as it comes; the rest is filled in by report
+	pages      map[uint32]uint32
+	strays     map[uint64]uint32
+	strayNames map[uint64]string
+	sources    map[string]*source
+	robotsSent bool
+	across     time.Duration // -1: none yet
+	within     time.Duration
+}
+
+// source is what one client address is doing.
+type source struct {
+	active   int
+	lastPage time.Time // end of its last response that was not robots.txt
+}
+
+func newHostAudit() *hostAudit {
+	return &hostAudit{
+		counts:  AuditHost{Statuses: map[int]int64{}},
+		pages:   map[uint32]uint32{},
+		strays:  map[uint64]uint32{},
+		sources: map[string]*source{},
+		across:  -1,
+		within:  -1,
+	}
+}
+
+// visit is one request while it is being answered.
+type visit struct {
+	host    *hostAudit
+	source  *source
+	asked   request
+	earlier int // how often the same URL was asked for before
+	status  int
+	ended   bool
+}
+
+func (h *hostAudit) begin(r request, from string, now time.Time) visit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := visit{host: h, asked: r}
+	if r.probe {
+		h.counts.Probes++
+		v.earlier = int(h.pages[uint32(r.number)])
+		v.ended = true
+		return v
+	}
+	v.source = h.source(from)
+	h.concurrency(v.source, r.resource != resourceRobots, now)
+	v.source.active++
+	if r.resource == resourceRobots {
+		h.counts.RobotsRequests++
+		return v
+	}
+	h.counts.Requests++
+	if !h.robotsSent {
+		h.counts.BeforeRobots++
+	}
+	if !r.allowed {
+		h.counts.Disallowed++
+	}
+	if r.resource == resourceTrap {
+		h.counts.Trapped++
+	}
+	v.earlier = h.count(r)
+	h.again(v.earlier, r.failures)
+	return v
+}
+
+func (h *hostAudit) source(from string) *source {
+	if s := h.sources[from]; s != nil {
+		return s
+	}
+	if len(h.sources) >= maxSources {
+		from = "others"
+		if s := h.sources[from]; s != nil {
+			return s
+		}
+	}
+	s := &source{}
+	h.sources[from] = s
+	return s
+}
+
+// concurrency notes what a request of s that begins now overlaps with, and how long it came after the last ones.
+func (h *hostAudit) concurrency(s *source, page bool, now time.Time) {
+	if s.active > 0 {
+		h.counts.SelfOverlaps++
+		h.within = 0
+	}
+	other := false
+	for _, o := range h.sources {
+		if o == s {
+			continue
+		}
+		other = other || o.active > 0
+		if page && !o.lastPage.IsZero() {
+			h.across = smaller(h.across, now.Sub(o.lastPage))
+		}
+	}
+	if other {
+		h.counts.Overlaps++
+		h.across = 0
+	}
+	if page && !s.lastPage.IsZero() {
+		h.within = smaller(h.within, now.Sub(s.lastPage))
+	}
+}
+
+func smaller(least, gap time.Duration) time.Duration {
+	if least < 0 {
+		return gap
+	}
+	return min(least, gap)
+}
+
+// count enters a request and returns how often the same URL was asked for before.
+func (h *hostAudit) count(r request) int {
+	if r.resource == resourcePage {
+		n := h.pages[uint32(r.number)]
+		h.pages[uint32(r.number)] = n + 1
+		return int(n)
+	}
+	key := maphash.String(straySeed, r.url)
+	n, known := h.strays[key]
+	if !known && len(h.strays) >= maxStrays {
+		h.counts.Untracked++
+		return 0
+	}
+	if !known && len(h.strayNames) < maxStrayNames {
+		if h.strayNames == nil {
+			h.strayNames = map[uint64]string{}
+		}
+		h.strayNames[key] = r.url[:min(len(r.url), maxStrayBytes)]
+	}
+	h.strays[key] = n + 1
+	return int(n)
+}
+
+// again enters a request for a URL that was asked for before: after a final answer it is a repetition, after one of the failures that come
+// first a retry.
+func (h *hostAudit) again(earlier, failures int) {
+	switch {
+	case earlier == 0:
+	case earlier <= failures:
+		h.counts.Retries++
+	default:
+		h.counts.RepeatedRequests++
+		if earlier == failures+1 {
+			h.counts.RepeatedURLs++
+		}
+	}
+}
+
+// end enters the end of a visit; further calls do nothing.
+func (v *visit) end(now time.Time) {
+	if v.ended {
+		return
+	}
+	v.ended = true
+	h := v.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v.source.active--
+	if v.asked.resource == resourceRobots {
+		h.robotsSent = true
+		return
+	}
+	v.source.lastPage = now
+	if v.status != 0 {
+		h.counts.Statuses[v.status]++
+	}
+}
+
+func (h *hostAudit) report(name string) AuditHost {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.counts
+	r.Host = name
+	r.Statuses = maps.Clone(h.counts.Statuses)
+	r.DistinctURLs = int64(len(h.pages) + len(h.strays))
+	r.RobotsViolations = r.Disallowed + r.BeforeRobots
+	r.Workers = slices.Sorted(maps.Keys(h.sources))
+	r.SmallestGapMS, r.SmallestGapWithinMS = milliseconds(h.across), milliseconds(h.within)
+	return r
+}
+
+func milliseconds(d time.Duration) *float64 {
+	if d < 0 {
+		return nil
+	}
+	ms := float64(d.Microseconds()) / 1000
+	return &ms
+}
+
+// Audit returns what was counted so far. Requests that are being answered are counted, their statuses are not yet.
+func (w *Web) Audit() Audit {
+	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Hosts: []AuditHost{}}
+	a.Totals.Statuses = map[int]int64{}
+	workers := map[string]bool{}
+	for n := range w.audit.hosts {
+		h := w.audit.hosts[n].Load()
+		if h == nil {
+			continue
+		}
+		r := h.report(string(w.appendHost(nil, n, "")))
+		a.Hosts = append(a.Hosts, r)
+		a.Totals.add(r)
+		for _, source := range r.Workers {
+			workers[source] = true
+		}
+	}
+	a.HostsVisited = len(a.Hosts)
+	a.Totals.Workers = slices.Sorted(maps.Keys(workers))
+	return a
+}
+
+func (t *AuditHost) add(r AuditHost) {
+	t.Requests += r.Requests
+	t.DistinctURLs += r.DistinctURLs
+	t.RepeatedURLs += r.RepeatedURLs
+	t.RepeatedRequests += r.RepeatedRequests
+	t.Retries += r.Retries
+	t.RobotsRequests += r.RobotsRequests
+	t.Probes += r.Probes
+	t.Overlaps += r.Overlaps
+	t.SelfOverlaps += r.SelfOverlaps
+	t.RobotsViolations += r.RobotsViolations
+	t.Disallowed += r.Disallowed
+	t.BeforeRobots += r.BeforeRobots
+	t.Trapped += r.Trapped
+	t.Untracked += r.Untracked
+	t.SmallestGapMS = smallerOf(t.SmallestGapMS, r.SmallestGapMS)
+	t.SmallestGapWithinMS = smallerOf(t.SmallestGapWithinMS, r.SmallestGapWithinMS)
+	for status, n := range r.Statuses {
+		t.Statuses[status] += n
+	}
+}
+
+func smallerOf(a, b *float64) *float64 {
+	if a == nil || (b != nil && *b < *a) {
+		return b
+	}
+	return a
+}
+
+// AuditURLs returns the URLs that were asked for, host by host, robots.txt aside. It holds one host's audit at a time, and only while it
+// copies that host's counts.
+func (w *Web) AuditURLs() iter.Seq[AuditURL] {
+	return func(yield func(AuditURL) bool) {
+		for n := range w.audit.hosts {
+			h := w.audit.hosts[n].Load()
+			if h == nil {
+				continue
+			}
+			for _, u := range h.urls(string(w.appendHost(nil, n, ""))) {
+				if !yield(u) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (h *hostAudit) urls(name string) []AuditURL {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]AuditURL, 0, len(h.pages)+len(h.strays))
+	for n, count := range h.pages {
+		list = append(list, AuditURL{name, string(appendPath(nil, int(n))), int(count)})
+	}
+	for key, count := range h.strays {
+		list = append(list, AuditURL{name, h.strayNames[key], int(count)})
+	}
+	slices.SortFunc(list, func(a, b AuditURL) int { return cmp.Compare(a.Path, b.Path) })
+	return list
+}
+
+// ResetAudit forgets all that was counted. Requests that are being answered end uncounted.
+func (w *Web) ResetAudit() {
+	w.audit.unknownHost.Store(0)
+	for n := range w.audit.hosts {
+		w.audit.hosts[n].Store(nil)
+	}
+}
+
+func sourceOf(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	return host
+}

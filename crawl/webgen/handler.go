@@ -1,0 +1,263 @@
+package webgen
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Paths of the audit; they answer under every Host, and are not audited.
+const (
+	AuditPath      = "/_audit"       // GET: an [Audit] as JSON
+	AuditURLsPath  = "/_audit/urls"  // GET: one [AuditURL] a line
+	AuditResetPath = "/_audit/reset" // POST: forget everything; flaky pages fail again
+)
+
+// Handler serves the web, picking the host by the Host header, and the audit.
+func (w *Web) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+AuditPath, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(rw)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(w.Audit()) // the client went away: nothing to be done
+	})
+	mux.HandleFunc("GET "+AuditURLsPath, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/x-ndjson")
+		enc := json.NewEncoder(rw)
+		for u := range w.AuditURLs() {
+			if enc.Encode(u) != nil {
+				return
+			}
+		}
+	})
+	mux.HandleFunc("POST "+AuditResetPath, func(rw http.ResponseWriter, _ *http.Request) {
+		w.ResetAudit()
+		rw.WriteHeader(http.StatusNoContent)
+	})
+	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if strings.HasPrefix(req.URL.Path, AuditPath) {
+			mux.ServeHTTP(rw, req)
+			return
+		}
+		w.serve(rw, req)
+	})
+}
+
+// response is what a request is answered with.
+type response struct {
+	status      int
+	contentType string
+	header      []string // further names and values, in turns
+	body        []byte
+	wait        time.Duration
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+
+func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
+	host, port, ok := w.parseHost(req.Host)
+	if !ok {
+		w.audit.unknownHost.Add(1)
+		http.Error(rw, "no such host in this web", http.StatusMisdirectedRequest)
+		return
+	}
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		http.Error(rw, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+
+	asked := w.ask(host, req)
+	visit := w.audit.host(host).begin(asked, sourceOf(req.RemoteAddr), time.Now())
+	resp := w.respond((*buf)[:0], asked, visit.earlier, port)
+	*buf = resp.body[:0]
+	visit.status = resp.status
+	if resp.wait > 0 {
+		select {
+		case <-time.After(resp.wait):
+		case <-req.Context().Done():
+			visit.end(time.Now())
+			return
+		}
+	}
+	write(rw, req, resp, &visit)
+}
+
+// lastBytes of a body are held back until the visit is entered as ended: the client cannot have the whole response, and so cannot begin
+// another request on the strength of it, before the audit counts this one as over.
+const lastBytes = 64
+
+func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visit) {
+	h := rw.Header()
+	if resp.contentType != "" {
+		h.Set("Content-Type", resp.contentType)
+	}
+	for i := 0; i < len(resp.header); i += 2 {
+		h.Set(resp.header[i], resp.header[i+1])
+	}
+	h.Set("Content-Length", strconv.Itoa(len(resp.body)))
+	rest := resp.body
+	if req.Method == http.MethodGet && len(rest) > lastBytes {
+		rw.WriteHeader(resp.status)
+		_, _ = rw.Write(rest[:len(rest)-lastBytes]) // the client went away: nothing to be done
+		rest = rest[len(rest)-lastBytes:]
+		visit.end(time.Now())
+	} else {
+		visit.end(time.Now())
+		rw.WriteHeader(resp.status)
+	}
+	_, _ = rw.Write(rest)
+}
+
+// resource is what a path names.
+type resource uint8
+
+const (
+	resourcePage resource = iota
+	resourceRobots
+	resourceSitemapIndex
+	resourceSitemap
+	resourceTrap
+	resourceNone
+)
+
+// request is a request as far as this web distinguishes them.
+type request struct {
+	host     int
+	resource resource
+	number   int // of the page, the part of the sitemap, the page of the trap
+	url      string
+	probe    bool // HEAD
+	allowed  bool // by robots.txt
+	kind     kind
+	failures int // how often the URL fails before it answers
+}
+
+func (w *Web) ask(host int, req *http.Request) request {
+	r := request{host: host, url: req.RequestURI, probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone}
+	if i := strings.IndexByte(r.url, '?'); i >= 0 {
+		return r // no page here has a query
+	}
+	switch {
+	case r.url == "/robots.txt":
+		r.resource = resourceRobots
+	case r.url == "/sitemap.xml":
+		r.resource = resourceSitemapIndex
+	default:
+		var ok bool
+		if r.number, ok = w.parsePath(r.url); ok {
+			r.resource = resourcePage
+			r.kind = w.kindOf(place{host, r.number})
+			r.allowed = w.rulesOf(host).allows(r.number)
+			if r.kind == flaky {
+				r.failures = w.cfg.FlakyFailures
+			}
+		} else if r.number, ok = between(r.url, "/sitemap-", ".xml", w.sitemapParts()); ok {
+			r.resource = resourceSitemap
+		} else if r.number, ok = between(r.url, "/trap/", ".html", trapPages); ok {
+			r.resource = resourceTrap
+		}
+	}
+	return r
+}
+
+func between(s, prefix, suffix string, limit int) (int, bool) {
+	s, ok1 := strings.CutPrefix(s, prefix)
+	s, ok2 := strings.CutSuffix(s, suffix)
+	n, ok3 := number(s, limit)
+	return n, ok1 && ok2 && ok3
+}
+
+const (
+	typeHTML = "text/html; charset=utf-8"
+	typeText = "text/plain; charset=utf-8"
+	typeXML  = "application/xml"
+)
+
+// respond makes the response; earlier is how often the same URL was asked for before.
+func (w *Web) respond(buf []byte, r request, earlier int, port string) response {
+	resp := response{status: http.StatusOK, wait: w.cfg.Latency}
+	switch r.resource {
+	case resourcePage:
+		return w.respondPage(buf, r, earlier, port)
+	case resourceRobots:
+		if w.rulesOf(r.host).missing {
+			return notFound(buf, resp)
+		}
+		resp.contentType, resp.body = typeText, w.appendRobots(buf, r.host, port)
+	case resourceSitemapIndex, resourceSitemap:
+		if !w.rulesOf(r.host).sitemap {
+			return notFound(buf, resp)
+		}
+		resp.contentType = typeXML
+		if r.resource == resourceSitemapIndex {
+			resp.body = w.appendSitemapIndex(buf, r.host, port)
+		} else {
+			resp.body = w.appendSitemap(buf, r.host, r.number, port)
+		}
+	case resourceTrap:
+		resp.contentType, resp.body = typeHTML, w.appendTrap(buf, r.host, r.number)
+	default:
+		return notFound(buf, resp)
+	}
+	return resp
+}
+
+func notFound(buf []byte, resp response) response {
+	resp.status, resp.contentType = http.StatusNotFound, typeText
+	resp.body = append(buf, "not found\n"...)
+	return resp
+}
+
+func (w *Web) respondPage(buf []byte, r request, earlier int, port string) response {
+	p := place{r.host, r.number}
+	resp := response{status: http.StatusOK, contentType: typeHTML, wait: w.cfg.Latency}
+	switch r.kind {
+	case gone:
+		resp = notFound(buf, resp)
+		if r.number&1 == 0 {
+			resp.status = http.StatusGone
+		}
+		return resp
+	case flaky:
+		if earlier < w.cfg.FlakyFailures {
+			resp.status, resp.contentType = http.StatusInternalServerError, typeText
+			if r.number&1 == 0 {
+				resp.status, resp.header = http.StatusServiceUnavailable, []string{"Retry-After", "1"}
+			}
+			resp.body = append(buf, "try again\n"...)
+			return resp
+		}
+	case redirect:
+		to, code := w.target(p)
+		resp.status = code
+		resp.header = []string{"Location", w.location(p, to, port)}
+		resp.body = append(buf, "moved\n"...)
+		return resp
+	case slow:
+		resp.wait += w.cfg.SlowLatency
+	}
+	of := w.body(p)
+	if m := w.marksOf(of); m.header && (m.nofollow || m.noindex) {
+		resp.header = []string{"X-Robots-Tag", m.content()}
+	}
+	resp.body = w.appendBody(buf, of, port)
+	return resp
+}
+
+// location spells the target of a redirect in one of the ways that servers do.
+func (w *Web) location(from, to place, port string) string {
+	switch {
+	case from.host == to.host && to.page%3 == 0:
+		return string(appendPath(nil, to.page))
+	case to.page%3 == 1:
+		return string(w.appendURL(nil, to, port)[len("http:"):])
+	default:
+		return string(w.appendURL(nil, to, port))
+	}
+}

@@ -1,0 +1,128 @@
+package webgen
+
+import "strconv"
+
+// here is the host of a link that names none: it leads to the host that its page is served from.
+const here = -1
+
+// trapPages is the size of each host's trap: pages that only links marked nofollow lead to. It is bounded, so that a crawler that walks in
+// comes out again, and seen.
+const trapPages = 1000
+
+// outlink is one link of a body, before it is spelt.
+type outlink struct {
+	to   place // host may be here
+	trap bool  // to.page is a page of the trap, and the link is marked nofollow
+	form uint8 // one of many spellings; see appendHref
+}
+
+// outlinks enumerates the links of a body: its children in a tree, which keep most of the host within reach, then a mixture as on real
+// sites: navigation that each page repeats, neighbours, other hosts, anything.
+type outlinks struct {
+	w    *Web
+	of   place
+	i    int
+	draw rng
+}
+
+func (w *Web) linksOf(body place) outlinks {
+	return outlinks{w: w, of: body, draw: rng(w.draw(saltLinks, body.host, body.page))}
+}
+
+func (l *outlinks) next() (outlink, bool) {
+	c := &l.w.cfg
+	if l.i >= c.Links {
+		return outlink{}, false
+	}
+	i := l.i
+	l.i++
+	d := l.draw.next()
+	out := outlink{to: place{here, 0}, form: uint8(d & 15)}
+	if child := l.of.page*l.w.arity + 1 + i; i < l.w.arity && child < c.PagesPerHost {
+		out.to.page = unorphan(child, c.PagesPerHost)
+		return out, true
+	}
+	u := unit(d)
+	pick := l.draw.next()
+	if u -= c.NofollowShare; u < 0 {
+		return outlink{to: place{here, scale(pick, trapPages)}, trap: true}, true
+	}
+	if u -= c.CrossHostShare; u < 0 {
+		out.to.host = scale(mix(pick), c.Hosts)
+		out.to.page = scale(pick, c.PagesPerHost)
+		if pick&1 == 0 { // people link to the front page
+			out.to.page = min(int(pick>>1&15), c.PagesPerHost-1)
+		}
+		out.to.page = unorphan(out.to.page, c.PagesPerHost)
+		return out, true
+	}
+	switch pick & 3 {
+	case 0: // navigation
+		out.to.page = min(scale(pick, 32), c.PagesPerHost-1)
+	case 1: // a neighbour in any section
+		out.to.page = wrap(l.of.page+scale(pick, 65)-32, c.PagesPerHost)
+	case 2: // a neighbour in the same section
+		out.to.page = wrap(l.of.page+(scale(pick, 33)-16)*sections, c.PagesPerHost)
+	default:
+		out.to.page = scale(pick, c.PagesPerHost)
+	}
+	out.to.page = unorphan(out.to.page, c.PagesPerHost)
+	return out, true
+}
+
+func wrap(n, size int) int { return ((n % size) + size) % size }
+
+func unorphan(n, size int) int {
+	if orphan(n) {
+		return (n + 1) % size
+	}
+	return n
+}
+
+// appendHref spells a link of the body `of`. All spellings of a link are the same URL once resolved and made canonical.
+func (w *Web) appendHref(dst []byte, of place, l outlink, port string) []byte {
+	if l.trap {
+		return appendTrapPath(dst, l.to.page)
+	}
+	if l.to.host != here {
+		switch l.form & 7 {
+		case 0:
+			dst = append(dst, "//"...)
+			dst = w.appendHost(dst, l.to.host, port)
+		case 1:
+			dst = append(dst, "HTTP://"...)
+			at := len(dst)
+			dst = w.appendHost(dst, l.to.host, port)
+			dst[at] = 'H'
+		default:
+			dst = append(dst, "http://"...)
+			dst = w.appendHost(dst, l.to.host, port)
+		}
+		return appendPath(dst, l.to.page)
+	}
+	sameSection := of.page != 0 && l.to.page != 0 && of.page%sections == l.to.page%sections
+	switch {
+	case sameSection && l.form < 12:
+		dst = strconv.AppendInt(dst, int64(l.to.page), 10)
+		dst = append(dst, ".html"...)
+	case l.form < 6:
+		dst = append(dst, ".."...)
+		dst = appendPath(dst, l.to.page)
+	case l.form == 6:
+		dst = append(dst, "/."...)
+		dst = appendPath(dst, l.to.page)
+	default:
+		dst = appendPath(dst, l.to.page)
+	}
+	if l.form&3 == 3 {
+		dst = append(dst, "#t"...)
+		dst = strconv.AppendInt(dst, int64(l.form), 10)
+	}
+	return dst
+}
+
+func appendTrapPath(dst []byte, n int) []byte {
+	dst = append(dst, "/trap/"...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, ".html"...)
+}

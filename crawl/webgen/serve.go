@@ -1,0 +1,43 @@
+package webgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// drain is how long running responses may go on once the server is to stop.
+const drain = 2 * time.Second
+
+// Serve serves the web that cfg describes on the TCP address listen ("127.0.0.1:0" picks a free port) until ctx ends, which is not an
+// error. onReady, if not nil, is called once with the address it listens at, before the first request is taken.
+func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net.Addr)) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("serve synthetic web: %w", err)
+	}
+	srv := &http.Server{Handler: New(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	if onReady != nil {
+		onReady(l.Addr())
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve synthetic web at %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if srv.Shutdown(last) != nil {
+		_ = srv.Close() // clients that hold on past the drain are cut off; that is the point
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve synthetic web at %s: %w", l.Addr(), err)
+	}
+	return nil
+}

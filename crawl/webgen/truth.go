@@ -1,0 +1,139 @@
+package webgen
+
+import "slices"
+
+// Walk says from where, how far and by what a crawl goes.
+type Walk struct {
+	// Port is the port that the web is served at; 0 or 80 is left out of URLs.
+	Port int
+	// Seeds are the numbers of the hosts whose first pages are the seeds, at depth 0. None means all.
+	Seeds []int
+	// Everywhere admits all hosts of the web; otherwise only those of the seeds are in scope.
+	Everywhere bool
+	// MaxDepth bounds the depth of pages, negative means no bound. A link is one deeper than its page, the target of a redirect as deep
+	// as the redirect. A sitemap counts as depth 0, so what it lists is at depth 1.
+	MaxDepth int
+	// NoSitemaps leaves sitemaps out.
+	NoSitemaps bool
+}
+
+// Truth is what a right crawl of a web comes to: robots.txt and nofollow obeyed, failures below Config.FlakyFailures tried again.
+type Truth struct {
+	// URLs are the pages that answer with 200 in the end, robots.txt and sitemaps not among them, sorted.
+	URLs []string
+	// Bodies is the number of different bodies among them.
+	Bodies int
+	// Redirects, Gone and Disallowed count the URLs in scope that were reached and answer so, or may not be asked for.
+	Redirects, Gone, Disallowed int
+	// Sitemaps counts the sitemaps and sitemap indexes of the hosts reached.
+	Sitemaps int
+}
+
+// Truth walks the generator from the seeds. It takes memory in proportion to what is reached, unlike serving.
+func (w *Web) Truth(walk Walk) Truth {
+	t := truthWalk{w: w, Walk: walk, depth: map[place]int{}, reached: map[int]bool{}, inScope: map[int]bool{}}
+	if len(t.Seeds) == 0 {
+		t.Seeds = make([]int, w.cfg.Hosts)
+		for h := range t.Seeds {
+			t.Seeds[h] = h
+		}
+	}
+	for _, h := range t.Seeds {
+		t.inScope[h] = true
+	}
+	for _, h := range t.Seeds {
+		t.admit(place{h, 0}, 0)
+	}
+	// Depth by depth: what one depth appends to itself (the targets of redirects) is still walked with it.
+	for depth := 0; depth < len(t.levels); depth++ {
+		for i := 0; i < len(t.levels[depth]); i++ {
+			if p := t.levels[depth][i]; t.depth[p] == depth {
+				t.visit(p, depth)
+			}
+		}
+	}
+	slices.Sort(t.found.URLs)
+	t.found.Bodies = len(t.bodies)
+	return t.found
+}
+
+// truthWalk is the state of a breadth-first walk over the generator.
+type truthWalk struct {
+	Walk
+	w       *Web
+	inScope map[int]bool
+	reached map[int]bool  // hosts whose sitemaps were taken in
+	depth   map[place]int // smallest depth met so far
+	levels  [][]place
+	bodies  map[place]bool
+	found   Truth
+}
+
+// admit enters a page at a depth, unless it is out of scope or was met at that depth or a smaller one.
+func (t *truthWalk) admit(p place, depth int) {
+	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p.host] {
+		return
+	}
+	if d, known := t.depth[p]; known && d <= depth {
+		return
+	}
+	t.depth[p] = depth
+	for len(t.levels) <= depth {
+		t.levels = append(t.levels, nil)
+	}
+	t.levels[depth] = append(t.levels[depth], p)
+	t.sitemaps(p.host)
+}
+
+// sitemaps enters what the sitemaps of a host list, when the host is reached first.
+func (t *truthWalk) sitemaps(host int) {
+	if t.NoSitemaps || t.reached[host] {
+		return
+	}
+	t.reached[host] = true
+	if !t.w.rulesOf(host).sitemap {
+		return
+	}
+	t.found.Sitemaps += 1 + t.w.sitemapParts()
+	for n := range t.w.cfg.PagesPerHost {
+		if inSitemap(n) {
+			t.admit(place{host, n}, 1)
+		}
+	}
+}
+
+func (t *truthWalk) visit(p place, depth int) {
+	if !t.w.rulesOf(p.host).allows(p.page) {
+		t.found.Disallowed++
+		return
+	}
+	switch t.w.kindOf(p) {
+	case redirect:
+		t.found.Redirects++
+		to, _ := t.w.target(p)
+		t.admit(to, depth)
+		return
+	case gone:
+		t.found.Gone++
+		return
+	}
+	t.found.URLs = append(t.found.URLs, string(t.w.appendURL(nil, p, portSuffix(t.Port))))
+	of := t.w.body(p)
+	if t.bodies == nil {
+		t.bodies = map[place]bool{}
+	}
+	t.bodies[of] = true
+	if t.w.marksOf(of).nofollow {
+		return
+	}
+	links := t.w.linksOf(of)
+	for l, more := links.next(); more; l, more = links.next() {
+		if l.trap {
+			continue
+		}
+		if l.to.host == here {
+			l.to.host = p.host
+		}
+		t.admit(l.to, depth+1)
+	}
+}

@@ -1,0 +1,237 @@
+package webgen
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Web is a synthetic web together with the audit of the requests it has met.
+type Web struct {
+	cfg   Config
+	words block
+	arity int // children of a page in the tree that keeps most pages within reach
+	audit *audit
+}
+
+// New makes the web that cfg describes. It starts nothing.
+func New(cfg Config) *Web {
+	cfg = cfg.withDefaults()
+	w := &Web{cfg: cfg, arity: min(8, cfg.Links)}
+	w.words = newBlock(rng(w.draw(saltWords, 0, 0)))
+	w.audit = newAudit(cfg.Hosts)
+	return w
+}
+
+// Config returns what the web was made from, defaults filled in.
+func (w *Web) Config() Config { return w.cfg }
+
+// Seeds returns the URL of each host's first page, for a server that listens on port (80 is left out of the URLs).
+func (w *Web) Seeds(port int) []string {
+	seeds := make([]string, w.cfg.Hosts)
+	for h := range seeds {
+		seeds[h] = string(w.appendURL(nil, place{h, 0}, portSuffix(port)))
+	}
+	return seeds
+}
+
+// place is the name of a page: a host and a number on it.
+type place struct{ host, page int }
+
+// kind is what a page answers with.
+type kind uint8
+
+const (
+	plain     kind = iota // 200 with a body of its own
+	duplicate             // 200 with the body of another page
+	redirect              // 3xx
+	gone                  // 404 or 410, always
+	flaky                 // 500 or 503 at first, then as plain
+	slow                  // as plain, after a wait
+)
+
+// answers200 reports whether a crawler that tries again where it should ends with a 200.
+func (k kind) answers200() bool { return k != redirect && k != gone }
+
+// kindOf draws what a page is. The first page of a host is always plain: it is where everybody starts.
+func (w *Web) kindOf(p place) kind {
+	if p.page == 0 {
+		return plain
+	}
+	u := unit(w.draw(saltKind, p.host, p.page))
+	if u -= w.cfg.DuplicateShare; u < 0 {
+		return duplicate
+	}
+	if u -= w.cfg.RedirectShare; u < 0 {
+		return redirect
+	}
+	if u -= w.cfg.ErrorShare; u < 0 {
+		switch f := unit(w.draw(saltFault, p.host, p.page)); {
+		case f < 0.5:
+			return gone
+		case f < 0.8:
+			return flaky
+		default:
+			return slow
+		}
+	}
+	return plain
+}
+
+// sections is how many folders a host's pages lie in.
+const sections = 16
+
+// body returns the page whose body p serves: p itself, except for duplicates. The other page lies in a section of the same name, so that
+// every relative link in it leads somewhere from here as well.
+func (w *Web) body(p place) place {
+	if w.kindOf(p) != duplicate {
+		return p
+	}
+	r := rng(w.draw(saltDuplicate, p.host, p.page))
+	rows := w.cfg.PagesPerHost / sections
+	for range 16 {
+		if rows == 0 {
+			break
+		}
+		o := place{p.host, r.below(rows)*sections + p.page%sections}
+		if r.next()&1 == 0 {
+			o.host = r.below(w.cfg.Hosts)
+		}
+		if o.page != 0 && w.kindOf(o) == plain {
+			return o
+		}
+	}
+	return p // the web is too small or too odd to hold an original
+}
+
+// Redirect chains: a redirect of rank 3 leads to one of rank 2, that to one of rank 1, that to a page. So there are no circles, and a
+// crawler with the customary five hops sees the end of each.
+const maxRank = 3
+
+// rank is the number of redirects from p to a page that is none.
+func (w *Web) rank(p place) int {
+	if w.kindOf(p) != redirect {
+		return 0
+	}
+	return 1 + scale(w.draw(saltRedirect, p.host, p.page), maxRank)
+}
+
+var redirectCodes = [...]int{301, 302, 303, 307, 308}
+
+// target says where the redirect p leads and with which status.
+func (w *Web) target(p place) (to place, code int) {
+	want := w.rank(p) - 1
+	r := rng(w.draw(saltRedirect, p.host, p.page))
+	code = redirectCodes[r.below(len(redirectCodes))]
+	cross := unit(r.next()) < w.cfg.CrossHostShare
+	for range 256 {
+		to = place{p.host, r.below(w.cfg.PagesPerHost)}
+		if cross {
+			to.host = r.below(w.cfg.Hosts)
+		}
+		if w.rank(to) == want {
+			return to, code
+		}
+	}
+	return place{to.host, 0}, code
+}
+
+// marks are what a body says about itself to robots.
+type marks struct{ nofollow, noindex, header bool }
+
+func (w *Web) marksOf(body place) marks {
+	if body.page == 0 {
+		return marks{}
+	}
+	d := w.draw(saltMarks, body.host, body.page)
+	return marks{
+		nofollow: unit(mix(d)) < w.cfg.NofollowShare,
+		noindex:  unit(mix(d+1)) < w.cfg.NoindexShare,
+		header:   d&1 == 0,
+	}
+}
+
+// orphan reports whether no link leads to page n of any host; only a sitemap does.
+func orphan(n int) bool { return n%97 == 13 }
+
+func portSuffix(port int) string {
+	if port == 0 || port == 80 {
+		return ""
+	}
+	return ":" + strconv.Itoa(port)
+}
+
+func (w *Web) appendHost(dst []byte, host int, port string) []byte {
+	dst = append(dst, 'h')
+	dst = strconv.AppendInt(dst, int64(host), 10)
+	dst = append(dst, '.')
+	dst = append(dst, w.cfg.Domain...)
+	return append(dst, port...)
+}
+
+func appendPath(dst []byte, n int) []byte {
+	if n == 0 {
+		return append(dst, '/')
+	}
+	dst = append(dst, "/s"...)
+	dst = strconv.AppendInt(dst, int64(n%sections), 10)
+	dst = append(dst, '/')
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, ".html"...)
+}
+
+func (w *Web) appendURL(dst []byte, p place, port string) []byte {
+	dst = append(dst, "http://"...)
+	dst = w.appendHost(dst, p.host, port)
+	return appendPath(dst, p.page)
+}
+
+// parseHost reads a Host header: the host's number and its port as ":8080" or nothing.
+func (w *Web) parseHost(header string) (host int, port string, ok bool) {
+	name := header
+	if i := strings.LastIndexByte(header, ':'); i >= 0 {
+		name, port = header[:i], header[i:]
+		if _, err := strconv.ParseUint(port[1:], 10, 16); err != nil {
+			return 0, "", false
+		}
+	}
+	label, domain, _ := strings.Cut(name, ".")
+	if !strings.EqualFold(domain, w.cfg.Domain) || len(label) < 2 || label[0]|0x20 != 'h' {
+		return 0, "", false
+	}
+	host, ok = number(label[1:], w.cfg.Hosts)
+	return host, port, ok
+}
+
+// parsePath is the inverse of appendPath; only the exact spelling is a page.
+func (w *Web) parsePath(path string) (n int, ok bool) {
+	if path == "/" {
+		return 0, true
+	}
+	rest, found := strings.CutPrefix(path, "/s")
+	if !found {
+		return 0, false
+	}
+	section, rest, _ := strings.Cut(rest, "/")
+	rest, found = strings.CutSuffix(rest, ".html")
+	if !found {
+		return 0, false
+	}
+	s, ok1 := number(section, sections)
+	n, ok2 := number(rest, w.cfg.PagesPerHost)
+	return n, ok1 && ok2 && n != 0 && n%sections == s
+}
+
+// number reads a canonical decimal in [0, limit).
+func number(s string, limit int) (int, bool) {
+	if s == "" || len(s) > 18 || (len(s) > 1 && s[0] == '0') {
+		return 0, false
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n, n < limit
+}
