@@ -1,0 +1,364 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	multistream "github.com/multiformats/go-multistream"
+)
+
+// window is how many calls may be outstanding on one stream; further callers
+// wait for their turn.
+const window = 256
+
+// dialTimeout bounds connecting to a peer and opening a stream to it.
+const dialTimeout = 10 * time.Second
+
+// errNotSent: the stream ended before the request was handed to it.
+var errNotSent = errors.New("request not sent")
+
+// errStale ends a call without a deadline.
+var errStale = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+
+// streamKey names a stream in one direction.
+type streamKey struct {
+	peer    peer.ID
+	service *service
+}
+
+// outSlot is the place of an outgoing stream while it is opened and after.
+type outSlot struct {
+	ready chan struct{} // closed when one of the two below is set
+	st    *outStream
+	err   error
+}
+
+// opened returns the slot's stream, nil while it is being opened or if that failed.
+func (o *outSlot) opened() *outStream {
+	select {
+	case <-o.ready:
+		return o.st
+	default:
+		return nil
+	}
+}
+
+// outgoing returns the stream to a peer's service, opened if there is none.
+// All who ask meanwhile wait for the one that is being opened.
+func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStream, error) {
+	key := streamKey{to, svc}
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, ErrClosed
+	}
+	slot := n.out[key]
+	if slot == nil {
+		slot = &outSlot{ready: make(chan struct{})}
+		n.out[key] = slot
+		n.wg.Go(func() { n.open(slot, key) })
+	}
+	n.mu.Unlock()
+	select {
+	case <-slot.ready:
+	default:
+		select {
+		case <-slot.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return slot.st, slot.err
+}
+
+// open fills a slot. It does not depend on the context of the caller that came
+// first, because others may wait for the same stream.
+func (n *Net) open(slot *outSlot, key streamKey) {
+	ctx, cancel := context.WithTimeout(n.life, dialTimeout)
+	defer cancel()
+	s, err := n.dial(ctx, key.peer, key.service)
+	n.mu.Lock()
+	if err == nil && n.closed {
+		err = ErrClosed
+		_ = s.Reset()
+	}
+	if err != nil {
+		slot.err = err
+		delete(n.out, key)
+	} else {
+		slot.st = newOutStream(n, key, slot, s)
+		n.wg.Go(slot.st.read)
+		n.wg.Go(slot.st.write)
+	}
+	n.mu.Unlock()
+	close(slot.ready)
+}
+
+// dial opens a stream, connecting first if need be.
+func (n *Net) dial(ctx context.Context, to peer.ID, svc *service) (network.Stream, error) {
+	if err := n.connect(ctx, to); err != nil {
+		return nil, err
+	}
+	s, err := n.host.NewStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
+	if err == nil {
+		return s, nil
+	}
+	if isNotSupported(err) {
+		return nil, n.speaks(to, svc)
+	}
+	return nil, &unreachable{to, err}
+}
+
+func isNotSupported(err error) bool {
+	_, ok := errors.AsType[multistream.ErrNotSupported[protocol.ID]](err)
+	return ok
+}
+
+// outStream is the opener's side of a stream: it sends requests and reads answers.
+type outStream struct {
+	net    *Net
+	key    streamKey
+	slot   *outSlot
+	s      network.Stream
+	w      *frameWriter
+	window chan struct{} // one element a call outstanding
+	done   chan struct{} // closed when the stream is over
+
+	mu      sync.Mutex // guards what follows
+	pending map[uint64]*pendingCall
+	nextID  uint64
+	ended   bool
+	idle    int    // sweeps since the last call
+	swept   uint64 // nextID at the last sweep
+}
+
+// pendingCall is what a caller waits with. Pooled: it goes back only after its
+// done was received or it was taken out of pending by its own caller.
+type pendingCall struct {
+	done    chan struct{} // one slot
+	answer  []byte
+	err     error
+	patient bool // without a deadline
+	sweeps  int  // seen
+}
+
+var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan struct{}, 1)} }}
+
+func newOutStream(n *Net, key streamKey, slot *outSlot, s network.Stream) *outStream {
+	done := make(chan struct{})
+	return &outStream{
+		net: n, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done),
+		window: make(chan struct{}, window), pending: map[uint64]*pendingCall{},
+	}
+}
+
+// call sends one request and waits. errNotSent says that the stream was over
+// before the request was handed to it.
+func (st *outStream) call(ctx context.Context, req []byte) ([]byte, error) {
+	select {
+	case st.window <- struct{}{}:
+	default:
+		select {
+		case st.window <- struct{}{}:
+		case <-st.done:
+			return nil, errNotSent
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer func() { <-st.window }()
+
+	var wait time.Duration
+	deadline, limited := ctx.Deadline()
+	if limited {
+		if wait = time.Until(deadline); wait <= 0 {
+			return nil, context.DeadlineExceeded
+		}
+	}
+	c := callPool.Get().(*pendingCall)
+	defer func() {
+		*c = pendingCall{done: c.done}
+		callPool.Put(c)
+	}()
+	c.patient = !limited
+	id, ok := st.register(c)
+	if !ok {
+		return nil, errNotSent
+	}
+	size := 0
+	if !st.w.add(ctx.Done(), func(b []byte) []byte {
+		before := len(b)
+		b = appendRequest(b, id, wait, req)
+		size = len(b) - before
+		return b
+	}) {
+		if !st.forget(id) {
+			<-c.done
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, errNotSent
+	}
+	st.key.service.counters.bytesOut.Add(uint64(size))
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if st.forget(id) {
+			return nil, ctx.Err()
+		}
+		<-c.done // the answer was on its way to us
+	}
+	return c.answer, c.err
+}
+
+func (st *outStream) register(c *pendingCall) (id uint64, ok bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return 0, false
+	}
+	st.nextID++
+	st.pending[st.nextID] = c
+	return st.nextID, true
+}
+
+// forget takes a call out; false if the reader already took it and will say so.
+func (st *outStream) forget(id uint64) bool { return st.take(id) != nil }
+
+func (st *outStream) take(id uint64) *pendingCall {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	c := st.pending[id]
+	delete(st.pending, id)
+	return c
+}
+
+func (st *outStream) write() {
+	if st.w.run(st.s) != nil {
+		_ = st.s.Reset() // the reader finds out and tells the callers
+	}
+}
+
+// read delivers answers until the stream ends; then all pending calls fail.
+func (st *outStream) read() {
+	frames := newFrameReader(st.s)
+	for {
+		if err := st.readOne(frames); err != nil {
+			st.end(err)
+			return
+		}
+	}
+}
+
+func (st *outStream) readOne(frames frameReader) error {
+	h, err := frames.header()
+	if err != nil {
+		return err
+	}
+	st.key.service.counters.bytesIn.Add(uint64(h.frame))
+	if h.kind == kindRequest {
+		return fmt.Errorf("%w: request on the answering side", errFrame)
+	}
+	c := st.take(h.id)
+	if c == nil { // the caller no longer waits
+		return frames.skip(h)
+	}
+	if h.kind == kindFailure {
+		var failure *Error
+		if failure, err = frames.failure(h); err == nil {
+			c.err = failure
+		}
+	} else {
+		c.answer, err = frames.payload(h)
+	}
+	if err != nil {
+		c.answer, c.err = nil, &unreachable{st.key.peer, err}
+	}
+	c.done <- struct{}{}
+	return err
+}
+
+// end closes the stream and fails what is pending with the cause. Only the
+// first end counts.
+func (st *outStream) end(cause error) {
+	st.mu.Lock()
+	if st.ended {
+		st.mu.Unlock()
+		return
+	}
+	st.ended = true
+	pending := st.pending
+	st.pending = nil
+	st.mu.Unlock()
+
+	close(st.done)
+	_ = st.s.Reset()
+	st.net.forgetOut(st)
+	err := error(&unreachable{st.key.peer, cause})
+	if isNotSupported(cause) {
+		err = st.net.speaks(st.key.peer, st.key.service)
+	}
+	for _, c := range pending {
+		c.err = err
+		c.done <- struct{}{}
+	}
+}
+
+// retire closes a stream on which nothing is pending; false if something is.
+func (st *outStream) retire() bool {
+	st.mu.Lock()
+	if st.ended || len(st.pending) > 0 {
+		st.mu.Unlock()
+		return false
+	}
+	st.ended = true
+	st.mu.Unlock()
+	st.net.forgetOut(st)
+	close(st.done)
+	_ = st.s.Close()
+	return true
+}
+
+// sweep fails calls that wait without a deadline for too long and retires the
+// stream when no call came for some sweeps.
+func (st *outStream) sweep() {
+	st.mu.Lock()
+	var stale []*pendingCall
+	for id, c := range st.pending {
+		if c.sweeps++; c.patient && c.sweeps >= staleCall {
+			stale = append(stale, c)
+			delete(st.pending, id)
+		}
+	}
+	st.idle++
+	if st.swept != st.nextID {
+		st.idle = 0
+	}
+	st.swept = st.nextID
+	idle := st.idle
+	st.mu.Unlock()
+	for _, c := range stale {
+		c.err = errStale
+		c.done <- struct{}{}
+	}
+	if idle >= idleOut {
+		st.retire()
+	}
+}
+
+// forgetOut takes a stream that is over out of the map, so that the next call
+// opens another.
+func (n *Net) forgetOut(st *outStream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.out[st.key] == st.slot {
+		delete(n.out, st.key)
+	}
+}

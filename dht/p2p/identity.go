@@ -1,0 +1,67 @@
+package p2p
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// GenerateIdentity draws n Ed25519 keys and returns the one that choose picks
+// from the peer IDs (an index; the first if choose is nil or picks none of
+// them). A peer's ID is its position on the ring, so this is how a newcomer
+// takes the place where it helps most (design 3).
+func GenerateIdentity(n int, choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
+	keys := make([]crypto.PrivKey, max(n, 1))
+	ids := make([]peer.ID, len(keys))
+	for i := range keys {
+		key, public, err := crypto.GenerateEd25519Key(rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("draw a key: %w", err)
+		}
+		if ids[i], err = peer.IDFromPublicKey(public); err != nil {
+			return nil, fmt.Errorf("name of a key: %w", err)
+		}
+		keys[i] = key
+	}
+	if choose != nil {
+		if i := choose(ids); i >= 0 && i < len(keys) {
+			return keys[i], nil
+		}
+	}
+	return keys[0], nil
+}
+
+// MarshalIdentity returns the bytes under which a key is stored. They are a secret.
+func MarshalIdentity(key crypto.PrivKey) ([]byte, error) {
+	b, err := crypto.MarshalPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("store identity: %w", err)
+	}
+	return b, nil
+}
+
+// maxIdentity bounds a stored key in bytes; an Ed25519 one takes 68.
+const maxIdentity = 4096
+
+// UnmarshalIdentity reads what MarshalIdentity wrote.
+func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
+	if len(b) > maxIdentity {
+		return nil, fmt.Errorf("stored identity: %w: %d bytes", ErrTooLarge, len(b))
+	}
+	key, err := crypto.UnmarshalPrivateKey(b)
+	if err != nil {
+		return nil, fmt.Errorf("stored identity: %w", err)
+	}
+	return key, nil
+}
+
+// IdentityPeer is the peer that a key names.
+func IdentityPeer(key crypto.PrivKey) (peer.ID, error) {
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		return "", fmt.Errorf("name of the identity: %w", err)
+	}
+	return id, nil
+}

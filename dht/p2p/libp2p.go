@@ -1,0 +1,159 @@
+package p2p
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that
+// we do not use. It listens nowhere.
+func newHost(cfg Config) (host.Host, error) {
+	limits, err := newLimits(cfg)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := connmgr.NewConnManager(cfg.LowWater, cfg.HighWater, connmgr.WithGracePeriod(connGrace))
+	if err != nil {
+		return nil, fmt.Errorf("connection manager: %w", err)
+	}
+	known, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(maxKnownAddrs))
+	if err != nil {
+		return nil, fmt.Errorf("peerstore: %w", err)
+	}
+	options := []libp2p.Option{
+		libp2p.Identity(cfg.Identity),
+		libp2p.UserAgent(cfg.UserAgent),
+		libp2p.Peerstore(known),
+		libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()),
+		libp2p.Transport(quic.NewTransport),
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer(yamux.ID, yamux.DefaultTransport),
+		libp2p.ConnectionManager(manager),
+		libp2p.ResourceManager(limits),
+		libp2p.SwarmOpts(swarm.WithDialRanker(preferTCP), swarm.WithDialTimeout(dialTimeout)),
+		libp2p.NoListenAddrs,
+		libp2p.DisableRelay(),
+		libp2p.DisableMetrics(),
+		libp2p.Ping(false),
+	}
+	if cfg.Profile == Public {
+		options = append(options,
+			libp2p.ConnectionGater(publicOnly{}),
+			libp2p.NonPublicAddrPublishing(false),
+			libp2p.EnableAutoNATv2())
+	} else {
+		options = append(options,
+			libp2p.ForceReachabilityPublic(), // nobody asks whether loopback can be reached
+			libp2p.DisableIdentifyAddressDiscovery())
+	}
+	return libp2p.New(options...)
+}
+
+const (
+	// connGrace is how long a new connection is safe from the connection
+	// manager: long enough for the routing table to tag it.
+	connGrace = 20 * time.Second
+	// maxKnownAddrs of unconnected peers are remembered, about 10 MB at most.
+	maxKnownAddrs = 50_000
+)
+
+// newLimits sets what strangers can make libp2p hold. The figures are for one
+// peer among many on a small machine: libp2p's own scale with its memory.
+func newLimits(cfg Config) (network.ResourceManager, error) {
+	const memory, files = 128 << 20, 1024
+	base := rcmgr.DefaultLimits
+	libp2p.SetDefaultServiceLimits(&base)
+	conns := rcmgr.LimitVal(2 * cfg.HighWater)
+	limits := rcmgr.PartialLimitConfig{
+		System: rcmgr.ResourceLimits{
+			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns, FD: conns,
+			Streams: 32 * conns, StreamsInbound: 24 * conns, StreamsOutbound: 24 * conns,
+			Memory: 2 * memory,
+		},
+		// A ring that starts at once dials everybody in the same second.
+		Transient: rcmgr.ResourceLimits{
+			Conns: 256, ConnsInbound: 128, ConnsOutbound: 256, FD: 256,
+			Streams: 1024, StreamsInbound: 512, StreamsOutbound: 512,
+		},
+		ProtocolDefault: rcmgr.ResourceLimits{Streams: 8 * conns, StreamsInbound: 4 * conns, StreamsOutbound: 4 * conns},
+		PeerDefault:     rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, Streams: 128, StreamsInbound: 96, StreamsOutbound: 96},
+	}
+	limiter := rcmgr.NewFixedLimiter(limits.Build(base.Scale(memory, files)))
+	options := []rcmgr.Option{rcmgr.WithMetricsDisabled()}
+	if cfg.Profile == Lab {
+		// Many peers of a lab share one address.
+		anyCount := []rcmgr.ConnLimitPerSubnet{{PrefixLength: 0, ConnCount: 1 << 20}}
+		options = append(options, rcmgr.WithLimitPerSubnet(anyCount, anyCount))
+	}
+	manager, err := rcmgr.NewResourceManager(limiter, options...)
+	if err != nil {
+		return nil, fmt.Errorf("resource manager: %w", err)
+	}
+	return manager, nil
+}
+
+// preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs
+// half the CPU.
+func preferTCP(addrs []ma.Multiaddr) []network.AddrDelay {
+	var tcpAddrs, others []ma.Multiaddr
+	for _, a := range addrs {
+		if _, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+			tcpAddrs = append(tcpAddrs, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	ranked := swarm.DefaultDialRanker(tcpAddrs)
+	var after time.Duration
+	if len(tcpAddrs) > 0 {
+		after = quicDelay
+	}
+	for _, a := range swarm.DefaultDialRanker(others) {
+		a.Delay += after
+		ranked = append(ranked, a)
+	}
+	return ranked
+}
+
+// quicDelay is how long TCP may take before QUIC is tried too: about a round
+// trip around the world, as libp2p gives QUIC before TCP.
+const quicDelay = 250 * time.Millisecond
+
+// dialable says whether an address told by others may be dialled.
+func (n *Net) dialable(addr ma.Multiaddr) bool {
+	return n.cfg.Profile != Public || manet.IsPublicAddr(addr)
+}
+
+// publicOnly refuses to dial private addresses, whoever told them: a peer's
+// address must not be a way to knock on the doors of somebody's home network.
+type publicOnly struct{}
+
+func (publicOnly) InterceptPeerDial(peer.ID) bool { return true }
+
+func (publicOnly) InterceptAddrDial(_ peer.ID, addr ma.Multiaddr) bool {
+	return manet.IsPublicAddr(addr)
+}
+
+func (publicOnly) InterceptAccept(network.ConnMultiaddrs) bool { return true }
+
+func (publicOnly) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {
+	return true
+}
+
+func (publicOnly) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }

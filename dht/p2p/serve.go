@@ -1,0 +1,336 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// Bounds of what one peer can make another do.
+const (
+	// maxHandlers run at the same time for one stream; further requests queue.
+	maxHandlers = 64
+	// maxQueued requests, and maxQueuedBytes of them, wait for a handler; then
+	// the stream is not read on, and the caller's window fills.
+	maxQueued      = window
+	maxQueuedBytes = 8 << 20
+	// maxStreamsIn of one peer to one service: the one in use, and one that the
+	// peer opened because it believes the first to be gone. The oldest gives way.
+	maxStreamsIn = 2
+	// largeRequest is from where requests count against maxLargeBytes.
+	largeRequest = 64 << 10
+	// maxLargeBytes of large requests of all peers together are held in memory;
+	// beyond it a large request is answered busy unread.
+	maxLargeBytes = 64 << 20
+)
+
+// request waits for a handler, or runs in one.
+type request struct {
+	header
+	payload []byte
+}
+
+// inStream is the server's side of a stream.
+type inStream struct {
+	net *Net
+	key streamKey
+	s   network.Stream
+	w   *frameWriter
+
+	mu      sync.Mutex // guards what follows
+	queue   []request
+	bytes   int           // in queue
+	running int           // workers
+	room    chan struct{} // not nil while the reader waits for room in the queue
+	count   uint64        // requests read
+	swept   uint64        // count at the last sweep
+	idle    int           // sweeps without a request
+}
+
+// serve runs a stream that a peer opened, until it ends.
+func (n *Net) serve(svc *service, s network.Stream) {
+	done := make(chan struct{})
+	st := &inStream{net: n, s: s, key: streamKey{s.Conn().RemotePeer(), svc}, w: newFrameWriter(done)}
+	if !n.rememberIn(st) {
+		_ = s.Reset()
+		return
+	}
+	defer n.wg.Done() // added by rememberIn
+
+	ctx, cancel := context.WithCancel(n.life)
+	var workers, writer sync.WaitGroup
+	writer.Go(func() {
+		if st.w.run(s) != nil {
+			_ = s.Reset()
+			cancel()
+		}
+	})
+	err := st.read(ctx, &workers)
+	cancel() // nobody waits for what still runs
+	if err != nil {
+		n.log.Debug("stream ended", "service", svc.name, "peer", st.key.peer, "err", err)
+		_ = s.Reset()
+	}
+	workers.Wait()
+	close(done)
+	writer.Wait()
+	_ = s.Close()
+	n.forgetIn(st)
+}
+
+// read takes requests until the stream ends; nil if the peer ended it in order.
+func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
+	frames := newFrameReader(st.s)
+	for {
+		h, err := frames.header()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		st.key.service.counters.bytesIn.Add(uint64(h.frame))
+		if h.kind != kindRequest {
+			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
+		}
+		if !st.net.reserve(h.size) {
+			if err := frames.skip(h); err != nil {
+				return err
+			}
+			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
+			continue
+		}
+		payload, err := frames.payload(h)
+		if err == nil {
+			err = st.enqueue(ctx, request{h, payload}, workers)
+		}
+		if err != nil {
+			st.net.release(h.size)
+			return err
+		}
+	}
+}
+
+// enqueue hands a request to a new worker, or to the queue when enough run,
+// waiting while that is full.
+func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
+	st.mu.Lock()
+	st.count++
+	for st.running >= maxHandlers && (len(st.queue) >= maxQueued || st.bytes > maxQueuedBytes) {
+		room := make(chan struct{})
+		st.room = room
+		st.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		st.mu.Lock()
+	}
+	defer st.mu.Unlock()
+	if st.running < maxHandlers {
+		st.running++
+		workers.Go(func() { st.work(ctx, r) })
+		return nil
+	}
+	st.queue = append(st.queue, r)
+	st.bytes += r.size
+	return nil
+}
+
+// work handles its request and then what is queued, and ends when nothing is:
+// a quiet stream keeps no goroutine for its handlers.
+func (st *inStream) work(ctx context.Context, r request) {
+	for {
+		st.handle(ctx, r)
+		st.net.release(r.size)
+		st.mu.Lock()
+		if len(st.queue) == 0 {
+			st.running--
+			st.wakeReader()
+			st.mu.Unlock()
+			return
+		}
+		r = st.queue[0]
+		st.queue[0] = request{}
+		st.queue = st.queue[1:]
+		st.bytes -= r.size
+		st.wakeReader()
+		st.mu.Unlock()
+	}
+}
+
+// wakeReader lets a waiting reader look again; st.mu is held.
+func (st *inStream) wakeReader() {
+	if st.room != nil {
+		close(st.room)
+		st.room = nil
+	}
+}
+
+func (st *inStream) handle(ctx context.Context, r request) {
+	if ctx.Err() != nil {
+		return // the stream is over
+	}
+	svc := st.key.service
+	svc.counters.callsIn.Add(1)
+	h := svc.handler.Load()
+	if h == nil {
+		st.fail(ctx, r.id, &Error{Code: CodeRefused, Message: "service " + svc.name + " is not served here"})
+		return
+	}
+	callCtx := newCallContext(ctx, r.wait)
+	answer, err := (*h)(callCtx, st.key.peer, r.payload)
+	callCtx.end()
+	switch {
+	case err != nil:
+		st.fail(ctx, r.id, asError(err))
+	case len(answer) > MaxPayload:
+		st.fail(ctx, r.id, &Error{Code: CodeInternal, Message: fmt.Sprintf("answer of %d bytes is too large", len(answer))})
+	default:
+		st.send(ctx, func(b []byte) []byte { return appendAnswer(b, r.id, answer) })
+	}
+}
+
+func (st *inStream) fail(ctx context.Context, id uint64, e *Error) {
+	st.send(ctx, func(b []byte) []byte { return appendFailure(b, id, e) })
+}
+
+func (st *inStream) send(ctx context.Context, put func([]byte) []byte) {
+	size := 0
+	st.w.add(ctx.Done(), func(b []byte) []byte {
+		before := len(b)
+		b = put(b)
+		size = len(b) - before
+		return b
+	})
+	st.key.service.counters.bytesOut.Add(uint64(size))
+}
+
+// sweep resets a stream on which nothing came for long: its opener closes idle
+// ones much sooner, so this one is forgotten or kept open to tie us down.
+func (st *inStream) sweep() {
+	st.mu.Lock()
+	st.idle++
+	if st.swept != st.count || st.running > 0 {
+		st.idle = 0
+	}
+	st.swept = st.count
+	idle := st.idle
+	st.mu.Unlock()
+	if idle >= idleIn {
+		_ = st.s.Reset()
+	}
+}
+
+// rememberIn notes a stream as served, unless the Net is closed.
+func (n *Net) rememberIn(st *inStream) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.wg.Add(1)
+	streams := n.in[st.key]
+	for len(streams) >= maxStreamsIn {
+		_ = streams[0].s.Reset()
+		streams = streams[1:]
+	}
+	n.in[st.key] = append(slices.Clone(streams), st)
+	return true
+}
+
+func (n *Net) forgetIn(st *inStream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	streams := slices.DeleteFunc(n.in[st.key], func(o *inStream) bool { return o == st })
+	if len(streams) == 0 {
+		delete(n.in, st.key)
+		return
+	}
+	n.in[st.key] = streams
+}
+
+// reserve counts a large request against what all may hold; false if that is
+// exhausted. Small ones are bounded by their streams' queues.
+func (n *Net) reserve(size int) bool {
+	if size < largeRequest {
+		return true
+	}
+	if n.large.Add(int64(size)) > maxLargeBytes {
+		n.large.Add(-int64(size))
+		return false
+	}
+	return true
+}
+
+func (n *Net) release(size int) {
+	if size >= largeRequest {
+		n.large.Add(-int64(size))
+	}
+}
+
+// callContext is the stream's context with the caller's deadline. Its timer is
+// made when somebody first asks for Done: most handlers never do, and the timer
+// would be a large part of what a small call costs.
+type callContext struct {
+	context.Context // the stream's
+	deadline        time.Time
+
+	mu     sync.Mutex // guards the two below
+	timed  context.Context
+	cancel context.CancelFunc
+}
+
+// newCallContext makes a context that ends after wait, or at maxHandlerTime
+// when the caller named none.
+func newCallContext(parent context.Context, wait time.Duration) *callContext {
+	if wait == 0 {
+		wait = maxHandlerTime
+	}
+	return &callContext{Context: parent, deadline: time.Now().Add(wait)}
+}
+
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *callContext) Done() <-chan struct{} { return c.withTimer().Done() }
+
+func (c *callContext) Err() error {
+	c.mu.Lock()
+	timed := c.timed
+	c.mu.Unlock()
+	if timed != nil {
+		return timed.Err()
+	}
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if !time.Now().Before(c.deadline) {
+		return c.withTimer().Err()
+	}
+	return nil
+}
+
+func (c *callContext) withTimer() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
+	}
+	return c.timed
+}
+
+// end frees the timer; the handler has returned.
+func (c *callContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
