@@ -1,0 +1,27 @@
+package link
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Hash returns the first eight bytes, big-endian, of SHA-256(job || url). Keyed by the job's random ID, so that nobody can prepare URLs
+// that hide others in the URL set. It does not allocate.
+func Hash(job [16]byte, url string) uint64 {
+	var buf [16 + 496]byte
+	if len(url) > len(buf)-len(job) {
+		return hashLong(job, url)
+	}
+	n := copy(buf[:], job[:])
+	n += copy(buf[n:], url)
+	sum := sha256.Sum256(buf[:n])
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// hashLong is Hash for the rare long URL, which needs a buffer that is dear to clear.
+func hashLong(job [16]byte, url string) uint64 {
+	var array [16 + MaxURL]byte
+	buf := append(append(array[:0], job[:]...), url...)
+	sum := sha256.Sum256(buf)
+	return binary.BigEndian.Uint64(sum[:])
+}

@@ -1,0 +1,140 @@
+package link
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Bounds of a name in the DNS (RFC 1035, 2.3.4), written without the dot at its end.
+const (
+	maxHost  = 253
+	maxLabel = 63
+)
+
+// Host returns the host of a canonical URL: lower-case punycode, with ":port" unless the port is the scheme's own. It is a part of url, so
+// it costs nothing and keeps url in memory. The empty string for what is no canonical URL.
+func Host(url string) string {
+	begin, end := authority(url)
+	return url[begin:end]
+}
+
+// Origin returns scheme, host and port of a canonical URL, such as https://a.example:8443; the empty string for what is none.
+func Origin(url string) string {
+	_, end := authority(url)
+	return url[:end]
+}
+
+// PathQuery returns a canonical URL's path and query: what a request line asks for. "/" for what is no canonical URL.
+func PathQuery(url string) string {
+	if _, end := authority(url); end > 0 && end < len(url) {
+		return url[end:]
+	}
+	return "/"
+}
+
+// authority returns where host and port lie in a canonical URL; 0, 0 for what is none.
+func authority(url string) (begin, end int) {
+	switch {
+	case strings.HasPrefix(url, "https://"):
+		begin = len("https://")
+	case strings.HasPrefix(url, "http://"):
+		begin = len("http://")
+	default:
+		return 0, 0
+	}
+	if i := strings.IndexByte(url[begin:], '/'); i >= 0 {
+		return begin, begin + i
+	}
+	return begin, len(url)
+}
+
+// appendHost appends a parsed host and port by the crawl rules.
+func appendHost(dst []byte, s string) ([]byte, error) {
+	name, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		name, port = s[:i], s[i:]
+	}
+	if port != "" {
+		if n, err := strconv.Atoi(port[1:]); err != nil || badPort(n) {
+			return dst, errPort
+		}
+	}
+	if !strings.HasPrefix(name, "[") {
+		name = strings.TrimSuffix(name, ".")
+		if !resolvable(name) {
+			return dst, errHost
+		}
+	}
+	return append(append(dst, name...), port...), nil
+}
+
+// resolvable reports whether a name keeps the bounds of the DNS and has no empty label.
+func resolvable(name string) bool {
+	if len(name) > maxHost {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > maxLabel {
+			return false
+		}
+	}
+	return true
+}
+
+// plainHost reports whether host, of lower-case letters, digits, hyphens and dots, is its own canonical form at first sight: an IPv4
+// address as one writes it, or a name without punycode (which the parser checks) whose last label begins with a letter.
+func plainHost(host []byte) bool {
+	if len(host) == 0 || len(host) > maxHost {
+		return false
+	}
+	label := 0 // where the current label begins
+	for i, c := range host {
+		switch {
+		case c == '.':
+			if i == label || i-label > maxLabel {
+				return false
+			}
+			label = i + 1
+		case c == '-' && (i == label || i > 0 && host[i-1] == '-'):
+			return false
+		}
+	}
+	last := host[label:]
+	if len(last) == 0 || len(last) > maxLabel {
+		return false
+	}
+	return last[0] >= 'a' || plainIPv4(host)
+}
+
+// plainIPv4 reports whether host is four decimal numbers of one byte each without leading zeros.
+func plainIPv4(host []byte) bool {
+	parts, n, digits := 1, 0, 0
+	for _, c := range host {
+		switch {
+		case c == '.' && digits > 0:
+			parts, n, digits = parts+1, 0, 0
+		case '0' <= c && c <= '9' && !(digits > 0 && n == 0):
+			n, digits = n*10+int(c-'0'), digits+1
+			if n > 255 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return parts == 4 && digits > 0
+}
+
+// badPort reports whether the Fetch standard blocks the port ("port blocking"): a link to it could make peers talk to a mail server or a
+// printer in the name of a page.
+func badPort(port int) bool {
+	switch port {
+	case 0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
+		101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179,
+		389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995,
+		1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080:
+		return true
+	default:
+		return false
+	}
+}

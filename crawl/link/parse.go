@@ -1,0 +1,85 @@
+package link
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	whatwg "github.com/nlnwa/whatwg-url/url"
+)
+
+var parser = whatwg.NewParser()
+
+// parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8 count as U+FFFD.
+func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
+	if !utf8.ValidString(input) {
+		input = string([]rune(input))
+	}
+	if base == nil {
+		return parser.Parse(input)
+	}
+	return base.Parse(input)
+}
+
+// appendParsed is the slow path: any URL, by the parser and then by the crawl rules.
+func appendParsed(dst, raw []byte, base *whatwg.Url) ([]byte, error) {
+	u, err := parse(string(raw), base)
+	if err != nil {
+		return dst, errSyntax
+	}
+	if u.Scheme() != "http" && u.Scheme() != "https" {
+		return dst, errScheme
+	}
+	scheme, rest, ok := strings.Cut(u.Href(true), "://")
+	if !ok {
+		return dst, errSyntax
+	}
+	authority, tail := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	out := append(append(dst, scheme...), "://"...)
+	if out, err = appendHost(out, authority); err != nil {
+		return dst, err
+	}
+	return bounded(dst, appendUnescaped(out, tail))
+}
+
+// appendUnescaped appends a parsed path and query with its escapes in canonical spelling.
+func appendUnescaped(dst []byte, s string) []byte {
+	lone := -3 // where in dst the last percent sign stands that begins no escape
+	for i := 0; i < len(s); {
+		c, ok := unescape(s[i:])
+		switch {
+		case !ok:
+			if s[i] == '%' {
+				lone = len(dst)
+			}
+			dst = append(dst, s[i])
+			i++
+		case unreserved(c) && !completes(dst, lone, c):
+			dst = append(dst, c)
+			i += 3
+		default:
+			dst = append(dst, '%', upper(s[i+1]), upper(s[i+2]))
+			i += 3
+		}
+	}
+	return dst
+}
+
+// completes reports whether c, appended to dst, would be part of an escape that begins with the lone percent sign: unescaped it would be
+// read anew the next time, and canonical twice would not be canonical once.
+func completes(dst []byte, lone int, c byte) bool {
+	if !isHex(c) {
+		return false
+	}
+	switch len(dst) - lone {
+	case 1:
+		return true
+	case 2:
+		return isHex(dst[lone+1])
+	default:
+		return false
+	}
+}
