@@ -139,7 +139,7 @@ type request struct {
 }
 
 func (w *Web) ask(host int, req *http.Request) request {
-	r := request{host: host, url: req.RequestURI, probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone}
+	r := request{host: host, url: req.URL.RequestURI(), probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone}
 	if i := strings.IndexByte(r.url, '?'); i >= 0 {
 		return r // no page here has a query
 	}
