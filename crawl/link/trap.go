@@ -1,0 +1,57 @@
+package link
+
+import "strings"
+
+// Bounds of [Trap]. Real documentation trees stay far below: their deepest paths have about fifteen segments, and a name follows itself
+// once or twice at most.
+const (
+	// maxSegments of a path: links that grow by one folder on every page end here.
+	maxSegments = 40
+	// maxRepeats is how often the same run of one to maxCycle segments may stand behind itself, as in /a/b/a/b/a/b: what a relative
+	// link makes of a server that answers every path with the same page.
+	maxRepeats = 4
+	maxCycle   = 4
+	// maxParams of a query: calendars and filters that carry every earlier choice along.
+	maxParams = 40
+)
+
+// Trap returns a short reason if a canonical URL looks like one of a site that makes up URLs without end, else the empty string.
+func Trap(url string) string {
+	path, query, _ := strings.Cut(PathQuery(url), "?")
+	if strings.Count(query, "&")+strings.Count(query, ";") >= maxParams {
+		return "too many query parameters"
+	}
+	if strings.Count(path, "/") <= maxRepeats {
+		return ""
+	}
+	var segments [maxSegments]string
+	n := 0
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		if n == maxSegments {
+			return "too many path segments"
+		}
+		segments[n] = segment
+		n++
+	}
+	for cycle := 1; cycle <= maxCycle; cycle++ {
+		if repeats(segments[:n], cycle) {
+			return "path repeats itself"
+		}
+	}
+	return ""
+}
+
+// repeats reports whether some run of cycle segments stands more than maxRepeats times in a row.
+func repeats(segments []string, cycle int) bool {
+	same := 0 // segments in a row that equal the one a cycle before
+	for i := cycle; i < len(segments); i++ {
+		if segments[i] != segments[i-cycle] {
+			same = 0
+			continue
+		}
+		if same++; same >= cycle*maxRepeats {
+			return true
+		}
+	}
+	return false
+}
