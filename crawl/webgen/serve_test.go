@@ -447,7 +447,9 @@ type listenerAt struct {
 func (l listenerAt) Addr() net.Addr { return l.addr }
 
 func BenchmarkServe(b *testing.B) {
-	w := New(DefaultConfig())
+	cfg := DefaultConfig()
+	cfg.ErrorShare = 0 // or it measures how long slow pages wait
+	w := New(cfg)
 	h := w.Handler()
 	n := 0
 	for b.Loop() {
