@@ -224,13 +224,17 @@ func (x *LinksReply) GetBusy() []uint32 {
 
 // Session is what a worker says to an owner: it renews the leases of all hosts the worker holds from this owner, delivers outcomes,
 // gives leases back and asks for URLs. Lease time counts from the moment the worker sent it.
+//
+// A worker has one Session under way to an owner at a time, and throws an answer away that comes after it gave up waiting for it.
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the worker process: another one voids all leases of the earlier
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the worker process, grows with each start: another one voids all leases of the earlier
 	Hosts         []*HostWork            `protobuf:"bytes,2,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	Capacity      uint32                 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"` // URLs the worker would take
 	Backlog       uint32                 `protobuf:"varint,4,opt,name=backlog,proto3" json:"backlog,omitempty"`   // URLs it holds
 	Held          []*HostLease           `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`          // every lease held from this owner, so that both sides agree
+	Seq           uint64                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`           // 1, 2, 3 ... within the incarnation; 0 if the worker does not count
+	Ack           uint64                 `protobuf:"varint,7,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the last Session whose answer arrived: URLs granted in answers after it, and before seq, are taken back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +302,20 @@ func (x *Session) GetHeld() []*HostLease {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *Session) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Session) GetAck() uint64 {
+	if x != nil {
+		return x.Ack
+	}
+	return 0
 }
 
 type HostLease struct {
@@ -591,7 +609,7 @@ type Fetched struct {
 	Depth         uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
 	Hops          uint32                 `protobuf:"varint,4,opt,name=hops,proto3" json:"hops,omitempty"`
 	Kind          uint32                 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	Outcome       uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"` // link.Outcome
+	Outcome       uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"` // link.Outcome; none: the URL is no work of the owner's (a robots.txt), and only the links count, sitemaps at depth itself
 	Status        uint32                 `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
 	Digest        []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                     // SHA-256 of the decoded body
 	RecordId      []byte                 `protobuf:"bytes,9,opt,name=record_id,json=recordId,proto3" json:"record_id,omitempty"` // UUID of the WARC record
@@ -602,8 +620,8 @@ type Fetched struct {
 	Size          uint64                 `protobuf:"varint,14,opt,name=size,proto3" json:"size,omitempty"` // decoded bytes of the body
 	Mime          string                 `protobuf:"bytes,15,opt,name=mime,proto3" json:"mime,omitempty"`
 	Detail        string                 `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                     // the error, for people
-	Links         [][]byte               `protobuf:"bytes,17,rep,name=links,proto3" json:"links,omitempty"`                       // canonical, in scope
-	LinkKind      []byte                 `protobuf:"bytes,18,opt,name=link_kind,json=linkKind,proto3" json:"link_kind,omitempty"` // link.Kind, one byte a link, or empty
+	Links         [][]byte               `protobuf:"bytes,17,rep,name=links,proto3" json:"links,omitempty"`                       // canonical; whatever their depth, since the owner re-emits them when it learns of a smaller one
+	LinkKind      []byte                 `protobuf:"bytes,18,opt,name=link_kind,json=linkKind,proto3" json:"link_kind,omitempty"` // link.Kind, one byte a link, or empty (all pages; a redirect's target: the kind of the URL itself)
 	RetryAfterMs  uint32                 `protobuf:"varint,19,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -867,6 +885,7 @@ type Grant struct {
 	Tries         []byte                 `protobuf:"bytes,13,opt,name=tries,proto3" json:"tries,omitempty"`
 	MaxBytes      []uint64               `protobuf:"varint,14,rep,packed,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"` // bound of a body, where the job's budget sets one below the peer's; 0 = none
 	More          bool                   `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`                                // further URLs are pending
+	GiveBack      bool                   `protobuf:"varint,16,opt,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`        // finish the window and release: the host is to be placed anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1021,13 @@ func (x *Grant) GetMaxBytes() []uint64 {
 func (x *Grant) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *Grant) GetGiveBack() bool {
+	if x != nil {
+		return x.GiveBack
 	}
 	return false
 }
@@ -1409,6 +1435,7 @@ type Job struct {
 	BytesReturned uint64                 `protobuf:"varint,7,opt,name=bytes_returned,json=bytesReturned,proto3" json:"bytes_returned,omitempty"`
 	UpdatedMs     int64                  `protobuf:"varint,8,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	SeedsSent     uint64                 `protobuf:"varint,9,opt,name=seeds_sent,json=seedsSent,proto3" json:"seeds_sent,omitempty"`
+	Accounts      []*Account             `protobuf:"bytes,10,rep,name=accounts,proto3" json:"accounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1506,6 +1533,13 @@ func (x *Job) GetSeedsSent() uint64 {
 	return 0
 }
 
+func (x *Job) GetAccounts() []*Account {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
 // JobRequest is asked of the owner of a job. Exactly one of the fields beside id is used.
 type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1591,13 +1625,18 @@ func (x *JobRequest) GetList() bool {
 	return false
 }
 
-// Draw takes from the job's budget, or gives back.
+// Draw takes from the job's budget. Everything but what is asked for is a total since the sender first drew, so that a Draw may be sent
+// again, or lost, without harm: if drawn_* is less than the job's owner noted for the sender, an answer was lost, and it is repeated.
 type Draw struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pages         uint64                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"`
+	Pages         uint64                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"` // asked for, beyond drawn_pages
 	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	ReturnPages   uint64                 `protobuf:"varint,3,opt,name=return_pages,json=returnPages,proto3" json:"return_pages,omitempty"`
+	ReturnPages   uint64                 `protobuf:"varint,3,opt,name=return_pages,json=returnPages,proto3" json:"return_pages,omitempty"` // given back
 	ReturnBytes   uint64                 `protobuf:"varint,4,opt,name=return_bytes,json=returnBytes,proto3" json:"return_bytes,omitempty"`
+	DrawnPages    uint64                 `protobuf:"varint,5,opt,name=drawn_pages,json=drawnPages,proto3" json:"drawn_pages,omitempty"` // known to the sender
+	DrawnBytes    uint64                 `protobuf:"varint,6,opt,name=drawn_bytes,json=drawnBytes,proto3" json:"drawn_bytes,omitempty"`
+	UsedPages     uint64                 `protobuf:"varint,7,opt,name=used_pages,json=usedPages,proto3" json:"used_pages,omitempty"` // spent for good
+	UsedBytes     uint64                 `protobuf:"varint,8,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1660,10 +1699,139 @@ func (x *Draw) GetReturnBytes() uint64 {
 	return 0
 }
 
+func (x *Draw) GetDrawnPages() uint64 {
+	if x != nil {
+		return x.DrawnPages
+	}
+	return 0
+}
+
+func (x *Draw) GetDrawnBytes() uint64 {
+	if x != nil {
+		return x.DrawnBytes
+	}
+	return 0
+}
+
+func (x *Draw) GetUsedPages() uint64 {
+	if x != nil {
+		return x.UsedPages
+	}
+	return 0
+}
+
+func (x *Draw) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+// Account is what one peer drew of a job's budget, as the job's owner notes it.
+type Account struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          []byte                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`
+	PagesDrawn    uint64                 `protobuf:"varint,2,opt,name=pages_drawn,json=pagesDrawn,proto3" json:"pages_drawn,omitempty"`
+	PagesReturned uint64                 `protobuf:"varint,3,opt,name=pages_returned,json=pagesReturned,proto3" json:"pages_returned,omitempty"`
+	PagesUsed     uint64                 `protobuf:"varint,4,opt,name=pages_used,json=pagesUsed,proto3" json:"pages_used,omitempty"`
+	BytesDrawn    uint64                 `protobuf:"varint,5,opt,name=bytes_drawn,json=bytesDrawn,proto3" json:"bytes_drawn,omitempty"`
+	BytesReturned uint64                 `protobuf:"varint,6,opt,name=bytes_returned,json=bytesReturned,proto3" json:"bytes_returned,omitempty"`
+	BytesUsed     uint64                 `protobuf:"varint,7,opt,name=bytes_used,json=bytesUsed,proto3" json:"bytes_used,omitempty"`
+	HeardMs       int64                  `protobuf:"varint,8,opt,name=heard_ms,json=heardMs,proto3" json:"heard_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_crawl_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Account) GetPeer() []byte {
+	if x != nil {
+		return x.Peer
+	}
+	return nil
+}
+
+func (x *Account) GetPagesDrawn() uint64 {
+	if x != nil {
+		return x.PagesDrawn
+	}
+	return 0
+}
+
+func (x *Account) GetPagesReturned() uint64 {
+	if x != nil {
+		return x.PagesReturned
+	}
+	return 0
+}
+
+func (x *Account) GetPagesUsed() uint64 {
+	if x != nil {
+		return x.PagesUsed
+	}
+	return 0
+}
+
+func (x *Account) GetBytesDrawn() uint64 {
+	if x != nil {
+		return x.BytesDrawn
+	}
+	return 0
+}
+
+func (x *Account) GetBytesReturned() uint64 {
+	if x != nil {
+		return x.BytesReturned
+	}
+	return 0
+}
+
+func (x *Account) GetBytesUsed() uint64 {
+	if x != nil {
+		return x.BytesUsed
+	}
+	return 0
+}
+
+func (x *Account) GetHeardMs() int64 {
+	if x != nil {
+		return x.HeardMs
+	}
+	return 0
+}
+
 type JobReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	Pages         uint64                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"` // granted
+	Pages         uint64                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"` // the total that the asker has drawn, the new grant included
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Exhausted     bool                   `protobuf:"varint,4,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // nothing is left and nothing is out that could come back
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
@@ -1673,7 +1841,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1853,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1866,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -1755,13 +1923,15 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"LinksReply\x12\x18\n" +
 	"\x05moved\x18\x01 \x03(\rB\x02\x10\x01R\x05moved\x12\x16\n" +
-	"\x04busy\x18\x02 \x03(\rB\x02\x10\x01R\x04busy\"\xbe\x01\n" +
+	"\x04busy\x18\x02 \x03(\rB\x02\x10\x01R\x04busy\"\xe2\x01\n" +
 	"\aSession\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12-\n" +
 	"\x05hosts\x18\x02 \x03(\v2\x17.apoidea.crawl.HostWorkR\x05hosts\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\rR\bcapacity\x12\x18\n" +
 	"\abacklog\x18\x04 \x01(\rR\abacklog\x12,\n" +
-	"\x04held\x18\x05 \x03(\v2\x18.apoidea.crawl.HostLeaseR\x04held\"K\n" +
+	"\x04held\x18\x05 \x03(\v2\x18.apoidea.crawl.HostLeaseR\x04held\x12\x10\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12\x10\n" +
+	"\x03ack\x18\a \x01(\x04R\x03ack\"K\n" +
 	"\tHostLease\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\"\x84\x03\n" +
@@ -1813,7 +1983,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
 	"\x05moved\x18\x03 \x03(\tR\x05moved\x12\x15\n" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
-	"\arefused\x18\x05 \x03(\tR\arefused\"\xa5\x03\n" +
+	"\arefused\x18\x05 \x03(\tR\arefused\"\xc2\x03\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -1830,7 +2000,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04kind\x18\f \x01(\fR\x04kind\x12\x14\n" +
 	"\x05tries\x18\r \x01(\fR\x05tries\x12\x1f\n" +
 	"\tmax_bytes\x18\x0e \x03(\x04B\x02\x10\x01R\bmaxBytes\x12\x12\n" +
-	"\x04more\x18\x0f \x01(\bR\x04more\"\x1d\n" +
+	"\x04more\x18\x0f \x01(\bR\x04more\x12\x1b\n" +
+	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\"\x1d\n" +
 	"\x05Offer\x12\x14\n" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\",\n" +
 	"\n" +
@@ -1869,7 +2040,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\aretries\x18\r \x01(\rR\aretries\x12\x1d\n" +
 	"\n" +
 	"no_retries\x18\x0e \x01(\bR\tnoRetries\x12\x1c\n" +
-	"\tsignature\x18\x0f \x01(\fR\tsignature\"\xaf\x02\n" +
+	"\tsignature\x18\x0f \x01(\fR\tsignature\"\xe3\x02\n" +
 	"\x03Job\x12*\n" +
 	"\x04spec\x18\x01 \x01(\v2\x16.apoidea.crawl.JobSpecR\x04spec\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
@@ -1883,7 +2054,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"updated_ms\x18\b \x01(\x03R\tupdatedMs\x12\x1d\n" +
 	"\n" +
-	"seeds_sent\x18\t \x01(\x04R\tseedsSent\"\xb4\x01\n" +
+	"seeds_sent\x18\t \x01(\x04R\tseedsSent\x122\n" +
+	"\baccounts\x18\n" +
+	" \x03(\v2\x16.apoidea.crawl.AccountR\baccounts\"\xb4\x01\n" +
 	"\n" +
 	"JobRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12*\n" +
@@ -1891,12 +2064,33 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03get\x18\x03 \x01(\bR\x03get\x12\x1b\n" +
 	"\tset_state\x18\x04 \x01(\rR\bsetState\x12'\n" +
 	"\x04draw\x18\x05 \x01(\v2\x13.apoidea.crawl.DrawR\x04draw\x12\x12\n" +
-	"\x04list\x18\x06 \x01(\bR\x04list\"x\n" +
+	"\x04list\x18\x06 \x01(\bR\x04list\"\xf8\x01\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +
 	"\freturn_pages\x18\x03 \x01(\x04R\vreturnPages\x12!\n" +
-	"\freturn_bytes\x18\x04 \x01(\x04R\vreturnBytes\"\x92\x01\n" +
+	"\freturn_bytes\x18\x04 \x01(\x04R\vreturnBytes\x12\x1f\n" +
+	"\vdrawn_pages\x18\x05 \x01(\x04R\n" +
+	"drawnPages\x12\x1f\n" +
+	"\vdrawn_bytes\x18\x06 \x01(\x04R\n" +
+	"drawnBytes\x12\x1d\n" +
+	"\n" +
+	"used_pages\x18\a \x01(\x04R\tusedPages\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\b \x01(\x04R\tusedBytes\"\x86\x02\n" +
+	"\aAccount\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x1f\n" +
+	"\vpages_drawn\x18\x02 \x01(\x04R\n" +
+	"pagesDrawn\x12%\n" +
+	"\x0epages_returned\x18\x03 \x01(\x04R\rpagesReturned\x12\x1d\n" +
+	"\n" +
+	"pages_used\x18\x04 \x01(\x04R\tpagesUsed\x12\x1f\n" +
+	"\vbytes_drawn\x18\x05 \x01(\x04R\n" +
+	"bytesDrawn\x12%\n" +
+	"\x0ebytes_returned\x18\x06 \x01(\x04R\rbytesReturned\x12\x1d\n" +
+	"\n" +
+	"bytes_used\x18\a \x01(\x04R\tbytesUsed\x12\x19\n" +
+	"\bheard_ms\x18\b \x01(\x03R\aheardMs\"\x92\x01\n" +
 	"\bJobReply\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.apoidea.crawl.JobR\x04jobs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x14\n" +
@@ -1916,7 +2110,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Links)(nil),        // 1: apoidea.crawl.Links
@@ -1937,7 +2131,8 @@ var file_crawl_proto_goTypes = []any{
 	(*Job)(nil),          // 16: apoidea.crawl.Job
 	(*JobRequest)(nil),   // 17: apoidea.crawl.JobRequest
 	(*Draw)(nil),         // 18: apoidea.crawl.Draw
-	(*JobReply)(nil),     // 19: apoidea.crawl.JobReply
+	(*Account)(nil),      // 19: apoidea.crawl.Account
+	(*JobReply)(nil),     // 20: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
@@ -1951,14 +2146,15 @@ var file_crawl_proto_depIdxs = []int32{
 	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
 	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
 	15, // 10: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	15, // 11: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	18, // 12: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	16, // 13: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 11: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	15, // 12: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	18, // 13: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	16, // 14: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -1972,7 +2168,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
