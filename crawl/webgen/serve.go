@@ -20,10 +20,15 @@ func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net
 	if err != nil {
 		return fmt.Errorf("serve synthetic web: %w", err)
 	}
-	srv := &http.Server{Handler: New(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	if onReady != nil {
 		onReady(l.Addr())
 	}
+	return New(cfg).Serve(ctx, l)
+}
+
+// Serve serves the web on l until ctx ends, which is not an error, and closes l.
+func (w *Web) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	select {
