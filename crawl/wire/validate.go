@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Validate refuses a session that breaks a bound.
+func (m *Session) Validate() error {
+	if len(m.GetHosts()) > MaxHosts || len(m.GetHeld()) > MaxHeld {
+		return fmt.Errorf("session: %d hosts, at most %d; %d held, at most %d", len(m.GetHosts()), MaxHosts, len(m.GetHeld()), MaxHeld)
+	}
+	for _, held := range m.GetHeld() {
+		if err := errors.Join(host(held.GetHost()), epoch(held.GetEpoch())); err != nil {
+			return fmt.Errorf("session: held: %w", err)
+		}
+	}
+	for _, work := range m.GetHosts() {
+		if err := work.Validate(); err != nil {
+			return fmt.Errorf("session: %w", err)
+		}
+	}
+	return nil
+}
+
+// Validate refuses a report on a host that breaks a bound.
+func (m *HostWork) Validate() error {
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
+		text("back-off", m.GetBackoffReason())); err != nil {
+		return fmt.Errorf("host work: %w", err)
+	}
+	if m.GetWant() > MaxWant || len(m.GetFetched()) > MaxFetched || len(m.GetReturned()) > MaxFetched {
+		return fmt.Errorf("host work: %d wanted, %d fetched, %d returned", m.GetWant(), len(m.GetFetched()), len(m.GetReturned()))
+	}
+	for _, u := range m.GetReturned() {
+		if len(u.GetJob()) != JobIDSize {
+			return fmt.Errorf("host work: returned: job ID of %d bytes", len(u.GetJob()))
+		}
+	}
+	for _, f := range m.GetFetched() {
+		if err := f.Validate(); err != nil {
+			return fmt.Errorf("host work: %w", err)
+		}
+	}
+	return nil
+}
+
+// Validate refuses an outcome that breaks a bound.
+func (m *Fetched) Validate() error {
+	switch {
+	case len(m.GetJob()) != JobIDSize:
+		return fmt.Errorf("fetched: job ID of %d bytes", len(m.GetJob()))
+	case len(m.GetUrl()) == 0 || len(m.GetUrl()) > link.MaxURL:
+		return fmt.Errorf("fetched: URL of %d bytes", len(m.GetUrl()))
+	case m.GetOutcome() >= uint32(link.Outcomes):
+		return fmt.Errorf("fetched: outcome %d is unknown", m.GetOutcome())
+	case m.GetKind() > uint32(link.KindRobots):
+		return fmt.Errorf("fetched: kind %d is unknown", m.GetKind())
+	case m.GetHops() > MaxRedirects+1:
+		return fmt.Errorf("fetched: %d hops", m.GetHops())
+	case len(m.GetDigest()) != 0 && len(m.GetDigest()) != 32:
+		return fmt.Errorf("fetched: digest of %d bytes", len(m.GetDigest()))
+	case len(m.GetRecordId()) != 0 && len(m.GetRecordId()) != 16:
+		return fmt.Errorf("fetched: record ID of %d bytes", len(m.GetRecordId()))
+	case len(m.GetLinks()) > MaxPageLinks:
+		return fmt.Errorf("fetched: %d links, at most %d", len(m.GetLinks()), MaxPageLinks)
+	}
+	for _, url := range m.GetLinks() {
+		if len(url) == 0 || len(url) > link.MaxURL {
+			return fmt.Errorf("fetched: link of %d bytes", len(url))
+		}
+	}
+	if err := kindColumn(m.GetLinkKind(), len(m.GetLinks())); err != nil {
+		return fmt.Errorf("fetched: %w", err)
+	}
+	if err := errors.Join(text("etag", m.GetEtag()), text("last-modified", m.GetLastModified()), text("mime", m.GetMime()),
+		text("detail", m.GetDetail())); err != nil {
+		return fmt.Errorf("fetched: %w", err)
+	}
+	return nil
+}
+
+// Validate refuses an answer that breaks a bound.
+func (m *SessionReply) Validate() error {
+	if len(m.GetGrants()) > MaxHosts || len(m.GetRevoked()) > MaxHeld+MaxHosts {
+		return fmt.Errorf("session reply: %d grants, %d revoked", len(m.GetGrants()), len(m.GetRevoked()))
+	}
+	for _, name := range m.GetRevoked() {
+		if err := host(name); err != nil {
+			return fmt.Errorf("session reply: revoked: %w", err)
+		}
+	}
+	if err := errors.Join(hosts(m.GetMoved()), hosts(m.GetRefused())); err != nil {
+		return fmt.Errorf("session reply: %w", err)
+	}
+	for _, grant := range m.GetGrants() {
+		if err := grant.Validate(); err != nil {
+			return fmt.Errorf("session reply: %w", err)
+		}
+	}
+	return nil
+}
+
+// Validate refuses a grant that breaks a bound.
+func (m *Grant) Validate() error {
+	n := len(m.GetUrl())
+	if n > MaxGrant {
+		return fmt.Errorf("grant: %d URLs, at most %d", n, MaxGrant)
+	}
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
+		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind())); err != nil {
+		return fmt.Errorf("grant: %w", err)
+	}
+	for _, have := range []int{len(m.GetDepth()), len(m.GetTries()), len(m.GetMaxBytes())} {
+		if have != 0 && have != n {
+			return fmt.Errorf("grant: %w", errColumn)
+		}
+	}
+	return nil
+}
+
+// Validate refuses an offer that breaks a bound.
+func (m *Offer) Validate() error {
+	if err := hosts(m.GetHosts()); err != nil {
+		return fmt.Errorf("offer: %w", err)
+	}
+	return nil
+}
+
+// Validate refuses an answer that breaks a bound.
+func (m *OfferReply) Validate() error {
+	if len(m.GetDeclined()) > MaxHosts {
+		return fmt.Errorf("offer reply: %d declined", len(m.GetDeclined()))
+	}
+	return nil
+}
+
+// Validate refuses a probe that breaks a bound.
+func (m *Probe) Validate() error {
+	if err := host(m.GetHost()); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if n := len(m.GetAddr()); n != 0 && n != 4 && n != 16 {
+		return fmt.Errorf("probe: address of %d bytes", n)
+	}
+	if s := m.GetScheme(); s != "http" && s != "https" {
+		return fmt.Errorf("probe: scheme %.10q", s)
+	}
+	if m.GetMethod() != "" && m.GetMethod() != "connect" && m.GetMethod() != "head" {
+		return fmt.Errorf("probe: method %.10q", m.GetMethod())
+	}
+	return nil
+}
+
+// Validate refuses an answer that breaks a bound.
+func (m *ProbeReply) Validate() error {
+	if n := len(m.GetAddr()); n != 0 && n != 4 && n != 16 {
+		return fmt.Errorf("probe reply: address of %d bytes", n)
+	}
+	if m.GetRttUs() < 0 {
+		return fmt.Errorf("probe reply: a round trip of %d us", m.GetRttUs())
+	}
+	return text("probe reply: error", m.GetError())
+}
+
+// Validate refuses a spec that breaks a bound of size; whether its words make sense is for crawl/job to say.
+func (m *JobSpec) Validate() error {
+	if len(m.GetId()) != JobIDSize {
+		return fmt.Errorf("job spec: ID of %d bytes", len(m.GetId()))
+	}
+	if len(m.GetSeeds()) > MaxSeeds || len(m.GetScope()) > MaxScope {
+		return fmt.Errorf("job spec: %d seeds, at most %d; %d patterns, at most %d", len(m.GetSeeds()), MaxSeeds, len(m.GetScope()), MaxScope)
+	}
+	for _, url := range m.GetSeeds() {
+		if len(url) == 0 || len(url) > link.MaxURL {
+			return fmt.Errorf("job spec: seed of %d bytes", len(url))
+		}
+	}
+	for _, pattern := range m.GetScope() {
+		if pattern == "" || len(pattern) > MaxPattern {
+			return fmt.Errorf("job spec: scope pattern of %d bytes", len(pattern))
+		}
+	}
+	if len(m.GetPoster()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
+		return fmt.Errorf("job spec: poster of %d bytes, signature of %d", len(m.GetPoster()), len(m.GetSignature()))
+	}
+	return nil
+}
+
+// Validate refuses a record that breaks a bound.
+func (m *Job) Validate() error {
+	if m.GetSpec() == nil {
+		return errors.New("job: no spec")
+	}
+	if len(m.GetAccounts()) > MaxAccounts {
+		return fmt.Errorf("job: %d accounts, at most %d", len(m.GetAccounts()), MaxAccounts)
+	}
+	for _, a := range m.GetAccounts() {
+		if len(a.GetPeer()) > MaxPeer {
+			return fmt.Errorf("job: account: peer of %d bytes", len(a.GetPeer()))
+		}
+	}
+	return m.GetSpec().Validate()
+}
+
+// Validate refuses a request that breaks a bound.
+func (m *JobRequest) Validate() error {
+	if !m.GetList() && m.GetPost() == nil && len(m.GetId()) != JobIDSize {
+		return fmt.Errorf("job request: ID of %d bytes", len(m.GetId()))
+	}
+	if m.GetPost() != nil {
+		return m.GetPost().Validate()
+	}
+	return nil
+}
+
+// Validate refuses an answer that breaks a bound.
+func (m *JobReply) Validate() error {
+	if len(m.GetJobs()) > MaxJobList {
+		return fmt.Errorf("job reply: %d jobs, at most %d", len(m.GetJobs()), MaxJobList)
+	}
+	for _, j := range m.GetJobs() {
+		if err := j.Validate(); err != nil {
+			return fmt.Errorf("job reply: %w", err)
+		}
+	}
+	return text("job reply: error", m.GetError())
+}

@@ -1,0 +1,142 @@
+package wire_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+type message interface {
+	proto.Message
+	Validate() error
+}
+
+var id = bytes.Repeat([]byte{7}, wire.JobIDSize)
+
+func urls(n int, url string) [][]byte {
+	list := make([][]byte, n)
+	for i := range list {
+		list[i] = []byte(url)
+	}
+	return list
+}
+
+func fetched(change func(*wire.Fetched)) *wire.Session {
+	f := &wire.Fetched{Job: id, Url: []byte("http://a.example/"), Digest: make([]byte, 32), RecordId: make([]byte, 16)}
+	change(f)
+	return &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Fetched: []*wire.Fetched{f}}}}
+}
+
+func TestValidate(t *testing.T) {
+	const url = "http://a.example/"
+	long := strings.Repeat("x", link.MaxURL+1)
+	ids := [][]byte{id}
+	tests := []struct {
+		name string
+		m    message
+		ok   bool
+	}{
+		{"no links", &wire.Links{}, true},
+		{"a link with empty columns", &wire.Links{JobIds: ids, Url: urls(1, url)}, true},
+		{"a link with all columns", &wire.Links{JobIds: ids, Url: urls(1, url), Job: []uint32{0}, Depth: []uint32{3}, Hops: []byte{1}, Kind: []byte{2}}, true},
+		{"most links", &wire.Links{JobIds: ids, Url: urls(wire.MaxLinks, url)}, true},
+		{"too many links", &wire.Links{JobIds: ids, Url: urls(wire.MaxLinks+1, url)}, false},
+		{"link without job", &wire.Links{Url: urls(1, url)}, false},
+		{"short job", &wire.Links{JobIds: [][]byte{{1}}, Url: urls(1, url)}, false},
+		{"job beyond table", &wire.Links{JobIds: ids, Url: urls(1, url), Job: []uint32{1}}, false},
+		{"short column of jobs", &wire.Links{JobIds: ids, Url: urls(2, url), Job: []uint32{0}}, false},
+		{"short column of depths", &wire.Links{JobIds: ids, Url: urls(2, url), Depth: []uint32{0}}, false},
+		{"long column of hops", &wire.Links{JobIds: ids, Url: urls(1, url), Hops: []byte{0, 0}}, false},
+		{"long column of kinds", &wire.Links{JobIds: ids, Url: urls(1, url), Kind: []byte{0, 0}}, false},
+		{"unknown kind", &wire.Links{JobIds: ids, Url: urls(1, url), Kind: []byte{200}}, false},
+		{"empty URL", &wire.Links{JobIds: ids, Url: urls(1, "")}, false},
+		{"long URL", &wire.Links{JobIds: ids, Url: urls(1, long)}, false},
+
+		{"session", fetched(func(*wire.Fetched) {}), true},
+		{"fetched with links", fetched(func(f *wire.Fetched) { f.Links, f.LinkKind = urls(2, url), []byte{0, 1} }), true},
+		{"fetched: unknown outcome", fetched(func(f *wire.Fetched) { f.Outcome = uint32(link.Outcomes) }), false},
+		{"fetched: unknown kind", fetched(func(f *wire.Fetched) { f.Kind = 99 }), false},
+		{"fetched: too many hops", fetched(func(f *wire.Fetched) { f.Hops = wire.MaxRedirects + 2 }), false},
+		{"fetched: digest", fetched(func(f *wire.Fetched) { f.Digest = []byte{1} }), false},
+		{"fetched: record", fetched(func(f *wire.Fetched) { f.RecordId = []byte{1} }), false},
+		{"fetched: too many links", fetched(func(f *wire.Fetched) { f.Links = urls(wire.MaxPageLinks+1, url) }), false},
+		{"fetched: long link", fetched(func(f *wire.Fetched) { f.Links = urls(1, long) }), false},
+		{"fetched: column", fetched(func(f *wire.Fetched) { f.Links, f.LinkKind = urls(2, url), []byte{0} }), false},
+		{"fetched: detail", fetched(func(f *wire.Fetched) { f.Detail = strings.Repeat("x", wire.MaxText+1) }), false},
+		{"session: no host", &wire.Session{Hosts: []*wire.HostWork{{}}}, false},
+		{"session: want", &wire.Session{Hosts: []*wire.HostWork{{Host: "a", Want: wire.MaxWant + 1}}}, false},
+		{"session: address", &wire.Session{Hosts: []*wire.HostWork{{Host: "a", Addrs: [][]byte{{1}}}}}, false},
+		{"session: epoch", &wire.Session{Held: []*wire.HostLease{{Host: "a", Epoch: &wire.Epoch{Peer: make([]byte, wire.MaxPeer+1)}}}}, false},
+		{"session: robots", &wire.Session{Hosts: []*wire.HostWork{{Host: "a", Robots: []*wire.Robots{{State: make([]byte, wire.MaxRobotsState+1)}}}}}, false},
+
+		{"grant", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), MaxBytes: []uint64{9}}}}, true},
+		{"grant: column", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(2, url), MaxBytes: []uint64{9}}}}, false},
+		{"grant: no host", &wire.SessionReply{Grants: []*wire.Grant{{}}}, false},
+		{"offer", &wire.Offer{Hosts: []string{"a"}}, true},
+		{"offer: no name", &wire.Offer{Hosts: []string{""}}, false},
+		{"probe", &wire.Probe{Host: "a", Scheme: "http", Method: "connect"}, true},
+		{"probe: scheme", &wire.Probe{Host: "a", Scheme: "ftp"}, false},
+		{"probe: method", &wire.Probe{Host: "a", Scheme: "http", Method: "post"}, false},
+		{"probe reply: negative", &wire.ProbeReply{RttUs: -1}, false},
+
+		{"spec", &wire.JobSpec{Id: id, Seeds: urls(1, url), Scope: []string{"*.example"}}, true},
+		{"spec: seeds", &wire.JobSpec{Id: id, Seeds: urls(wire.MaxSeeds+1, url)}, false},
+		{"spec: ID", &wire.JobSpec{Id: []byte{1}}, false},
+		{"spec: pattern", &wire.JobSpec{Id: id, Scope: []string{""}}, false},
+		{"job without spec", &wire.Job{}, false},
+		{"job request: list", &wire.JobRequest{List: true}, true},
+		{"job request: nothing", &wire.JobRequest{}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if err := test.m.Validate(); (err == nil) != test.ok {
+				t.Errorf("Validate: %v, want ok %v", err, test.ok)
+			}
+		})
+	}
+}
+
+// FuzzValidate holds that whatever a stranger sends is refused or accepted without a panic, and that columns may be indexed afterwards.
+func FuzzValidate(f *testing.F) {
+	for i, m := range kinds() {
+		raw, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(i), raw)
+	}
+	seed, err := proto.Marshal(&wire.Links{JobIds: [][]byte{id}, Url: urls(2, "http://a.example/"), Job: []uint32{0, 0}, Hops: []byte{0, 1}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(0), seed)
+	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
+		list := kinds()
+		m := list[int(which)%len(list)]
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		if l, ok := m.(*wire.Links); ok {
+			for i := range l.GetUrl() {
+				if len(l.GetJob()) > 0 {
+					_ = l.GetJobIds()[l.GetJob()[i]]
+				}
+				if len(l.GetHops()) > 0 {
+					_ = l.GetHops()[i]
+				}
+			}
+		}
+	})
+}
+
+func kinds() []message {
+	return []message{
+		&wire.Links{}, &wire.LinksReply{}, &wire.Session{}, &wire.SessionReply{}, &wire.Offer{}, &wire.OfferReply{}, &wire.Probe{},
+		&wire.ProbeReply{}, &wire.JobSpec{}, &wire.Job{}, &wire.JobRequest{}, &wire.JobReply{},
+	}
+}
