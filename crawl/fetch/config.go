@@ -1,0 +1,121 @@
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Resolver finds the addresses of a name. The Fetcher does not change the slice.
+type Resolver interface {
+	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Config is what a Fetcher obeys. The zero value of a field without a default in its comment means what it says.
+type Config struct {
+	// UserAgent names the crawler to the site. Required.
+	UserAgent string
+	// From is the operator's mail address, sent as From. Empty: not sent.
+	From string
+	// Resolver finds addresses. Required.
+	Resolver Resolver
+	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.
+	AllowPrivate bool
+	// LocalAddr is the source address of connections. The zero Addr leaves it to the system. Addresses of the other family are not dialled.
+	LocalAddr netip.Addr
+	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For tests, and for networks made of memory.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// ConnectTimeout bounds the TCP connect, over all addresses of a host. Zero: 10 s.
+	ConnectTimeout time.Duration
+	// TLSTimeout bounds the TLS handshake. Zero: 10 s.
+	TLSTimeout time.Duration
+	// HeaderTimeout bounds writing the request and waiting for the whole response head. Zero: 20 s.
+	HeaderTimeout time.Duration
+	// TotalTimeout bounds the exchange from having its turn to the last byte. Zero: 60 s.
+	TotalTimeout time.Duration
+	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head on, after a grace of MinRateGrace: a site
+	// that trickles holds a worker no longer. Zero: 1 KiB/s after 10 s. Negative: no bound.
+	MinRate      int
+	MinRateGrace time.Duration
+
+	// MaxBody bounds a body, both on the wire and decoded. Zero: 16 MiB.
+	MaxBody int64
+	// MaxHeader bounds a response head. Zero: 64 KiB.
+	MaxHeader int
+	// MaxConnsPerHost bounds the connections to one scheme, host and port; who comes when all are taken waits. Zero: 1.
+	MaxConnsPerHost int
+	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest goes first. Zero: 512.
+	MaxIdleConns int
+	// IdleTimeout is how long an idle connection is kept. Zero: 90 s. Servers close theirs after 5 to 75 s.
+	IdleTimeout time.Duration
+
+	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.
+	InsecureTLS bool
+	RootCAs     *x509.CertPool
+	// NoHTTP2 speaks HTTP/1.1 only.
+	NoHTTP2 bool
+}
+
+// DefaultConfig returns the values that zero fields stand for; UserAgent and Resolver have none.
+func DefaultConfig() Config {
+	return Config{
+		ConnectTimeout:  10 * time.Second,
+		TLSTimeout:      10 * time.Second,
+		HeaderTimeout:   20 * time.Second,
+		TotalTimeout:    60 * time.Second,
+		MinRate:         1 << 10,
+		MinRateGrace:    10 * time.Second,
+		MaxBody:         16 << 20,
+		MaxHeader:       64 << 10,
+		MaxConnsPerHost: 1,
+		MaxIdleConns:    512,
+		IdleTimeout:     90 * time.Second,
+	}
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	orDefault(&c.ConnectTimeout, d.ConnectTimeout)
+	orDefault(&c.TLSTimeout, d.TLSTimeout)
+	orDefault(&c.HeaderTimeout, d.HeaderTimeout)
+	orDefault(&c.TotalTimeout, d.TotalTimeout)
+	orDefault(&c.MinRate, d.MinRate)
+	orDefault(&c.MinRateGrace, d.MinRateGrace)
+	orDefault(&c.MaxBody, d.MaxBody)
+	orDefault(&c.MaxHeader, d.MaxHeader)
+	orDefault(&c.MaxConnsPerHost, d.MaxConnsPerHost)
+	orDefault(&c.MaxIdleConns, d.MaxIdleConns)
+	orDefault(&c.IdleTimeout, d.IdleTimeout)
+	return c
+}
+
+// Validate names the first field that cannot be obeyed.
+func (c Config) Validate() error {
+	switch {
+	case c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent):
+		return fmt.Errorf("fetch config: UserAgent: %q is no field value", c.UserAgent)
+	case !httpguts.ValidHeaderFieldValue(c.From):
+		return fmt.Errorf("fetch config: From: %q is no field value", c.From)
+	case c.Resolver == nil:
+		return errors.New("fetch config: Resolver: missing")
+	case c.ConnectTimeout < 0 || c.TLSTimeout < 0 || c.HeaderTimeout < 0 || c.TotalTimeout < 0 || c.MinRateGrace < 0 || c.IdleTimeout < 0:
+		return errors.New("fetch config: a timeout is negative")
+	case c.MaxBody < 0 || c.MaxHeader < 0 || c.MaxConnsPerHost < 0 || c.MaxIdleConns < 0:
+		return errors.New("fetch config: a bound is negative")
+	}
+	return nil
+}

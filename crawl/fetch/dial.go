@@ -1,0 +1,181 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// maxAddrs bounds how many addresses of a host are tried in turn.
+const maxAddrs = 4
+
+// tlsSessions bounds the TLS sessions remembered, over all hosts.
+const tlsSessions = 512
+
+func tlsConfig(c *Config) *tls.Config {
+	protos := []string{"h2", "http/1.1"}
+	if c.NoHTTP2 {
+		protos = protos[1:]
+	}
+	return &tls.Config{
+		NextProtos:         protos,
+		RootCAs:            c.RootCAs,
+		InsecureSkipVerify: c.InsecureTLS, //nolint:gosec // the operator's choice
+		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
+		MinVersion:         tls.VersionTLS12,
+	}
+}
+
+// dial makes a connection that is ready for an exchange: connected, and for https with TLS and its protocol agreed.
+func (f *Fetcher) dial(ctx context.Context, t *target, known []netip.Addr, end time.Time) (*conn, error) {
+	url := t.key + t.path
+	addrs, err := f.addrs(ctx, t, known)
+	if err != nil {
+		return nil, fail(ctx, url, PhaseResolve, err)
+	}
+	if addrs, err = f.admitted(addrs); err != nil {
+		return nil, fail(ctx, url, PhaseConnect, err)
+	}
+	c, err := f.connect(ctx, t, addrs, end)
+	if err != nil {
+		return nil, fail(ctx, url, PhaseConnect, err)
+	}
+	if t.https {
+		if err := f.secure(ctx, c, t, end); err != nil {
+			c.close()
+			return nil, fail(ctx, url, PhaseTLS, err)
+		}
+	}
+	return c, nil
+}
+
+// addrs returns the addresses of the target's host.
+func (f *Fetcher) addrs(ctx context.Context, t *target, known []netip.Addr) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(t.host); err == nil {
+		return []netip.Addr{addr}, nil
+	}
+	if len(known) > 0 {
+		return known, nil
+	}
+	addrs, err := f.config.Resolver.Lookup(ctx, t.host)
+	if err == nil && len(addrs) == 0 {
+		err = fmt.Errorf("no address for %s", t.host)
+	}
+	return addrs, err
+}
+
+// admitted keeps the addresses that may and can be dialled. What is dialled is what is judged here, an address and no name, so that a name
+// cannot be one thing when it is looked at and another when it is dialled.
+func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
+	out := make([]netip.Addr, 0, maxAddrs)
+	var blocked netip.Addr
+	for _, a := range addrs {
+		a = a.Unmap()
+		switch {
+		case !f.config.AllowPrivate && !Public(a):
+			blocked = a
+		case f.config.LocalAddr.IsValid() && f.config.LocalAddr.Unmap().Is4() != a.Is4():
+		case len(out) < maxAddrs:
+			out = append(out, a)
+		}
+	}
+	switch {
+	case len(out) > 0:
+		return out, nil
+	case blocked.IsValid():
+		return nil, fmt.Errorf("%s: %w", blocked, ErrBlockedAddress)
+	default:
+		return nil, errors.New("no address of the family that is fetched from")
+	}
+}
+
+// connect tries the addresses in turn, each with an equal share of the time that is left.
+func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr, end time.Time) (*conn, error) {
+	limit := earlier(time.Now().Add(f.config.ConnectTimeout), end)
+	var first error
+	for i, addr := range addrs {
+		share := time.Until(limit) / time.Duration(len(addrs)-i)
+		nc, err := f.dialOne(ctx, t.address(addr), share)
+		if err == nil {
+			m := &meter{Conn: nc}
+			return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(addr, t.port)}, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+func (f *Fetcher) dialOne(ctx context.Context, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if f.config.Dial != nil {
+		return f.config.Dial(ctx, "tcp", address)
+	}
+	return f.dialer.DialContext(ctx, "tcp", address)
+}
+
+// secure makes the TLS handshake and starts HTTP/2 if that was agreed on.
+func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
+	defer cancel()
+	config := f.tls.Clone()
+	config.ServerName = t.serverName()
+	tc := tls.Client(c.meter, config)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	c.Conn = tc
+	if tc.ConnectionState().NegotiatedProtocol != "h2" {
+		return nil
+	}
+	h2, err := f.h2.NewClientConn(tc)
+	if err != nil {
+		return err
+	}
+	c.h2 = h2
+	return nil
+}
+
+// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the scheme's where none is given. It sends no request
+// and passes the guard. It returns the address that answered; the first that does counts. Finding the addresses is not measured.
+func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
+	t, err := parseTarget(scheme + "://" + host + "/")
+	if err != nil {
+		return 0, netip.Addr{}, fmt.Errorf("probe %s: %w", host, err)
+	}
+	addrs, err := f.addrs(ctx, &t, nil)
+	if err != nil {
+		return 0, netip.Addr{}, fail(ctx, t.key, PhaseResolve, err)
+	}
+	if addrs, err = f.admitted(addrs); err != nil {
+		return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, err)
+	}
+	limit := time.Now().Add(f.config.ConnectTimeout)
+	var first error
+	for i, addr := range addrs {
+		begun := time.Now()
+		nc, err := f.dialOne(ctx, t.address(addr), limit.Sub(begun)/time.Duration(len(addrs)-i))
+		if err == nil {
+			rtt := time.Since(begun)
+			_ = nc.Close()
+			return rtt, addr, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, first)
+}

@@ -1,0 +1,111 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Phase says how far an exchange came.
+type Phase uint8
+
+// The phases, in their order.
+const (
+	// PhaseRequest: the request could not be made of what the caller gave.
+	PhaseRequest Phase = iota
+	// PhaseResolve: finding the host's addresses.
+	PhaseResolve
+	// PhaseConnect: the guard and the TCP connect.
+	PhaseConnect
+	// PhaseTLS: the TLS handshake.
+	PhaseTLS
+	// PhaseHead: writing the request and reading the response head.
+	PhaseHead
+	// PhaseBody: reading the body and removing its codings.
+	PhaseBody
+
+	phaseEnd
+)
+
+// String returns what was being done, as a word.
+func (p Phase) String() string {
+	if p < phaseEnd {
+		return [...]string{"request", "resolve", "connect", "tls", "head", "body"}[p]
+	}
+	return fmt.Sprintf("phase(%d)", uint8(p))
+}
+
+// Error is an exchange that came to no response, with the outcome that the URL gets for it. A bound on time is OutcomeTimeout in any phase
+// but resolving.
+type Error struct {
+	Outcome link.Outcome
+	Phase   Phase
+	URL     string
+	Err     error
+}
+
+// Error names the URL, the phase and the cause.
+func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %v", e.URL, e.Phase, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// HostWide reports whether the host rather than this URL failed: it was not reached, or hung up.
+func (e *Error) HostWide() bool {
+	return e.Outcome.HostWide() || e.Outcome == link.OutcomeTimeout && e.Phase < PhaseHead
+}
+
+// Causes that are told apart by errors.Is.
+var (
+	// ErrBlockedAddress is the guard's refusal.
+	ErrBlockedAddress = errors.New("address is not on the public internet")
+	// ErrTooLarge: the head or the body is over its bound, or grows out of proportion when unpacked.
+	ErrTooLarge = errors.New("over the size bound")
+	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error: nothing was asked of the site.
+	ErrNotPermitted = errors.New("request not permitted")
+	// ErrClosed: the Fetcher was closed.
+	ErrClosed = errors.New("fetcher closed")
+)
+
+// Reasons within an exchange that decide its outcome.
+var (
+	errTimeout   = errors.New("bound on time reached")
+	errTooSlow   = fmt.Errorf("%w: body slower than the least rate", errTimeout)
+	errStale     = errors.New("connection was closed while idle")
+	errMalformed = errors.New("malformed response")
+)
+
+// fail makes the error of an exchange that broke in phase: the context's own if that has ended, else an *Error by its cause.
+func fail(ctx context.Context, url string, phase Phase, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("fetch %s: %w", url, context.Cause(ctx))
+	}
+	return &Error{Outcome: outcome(phase, err), Phase: phase, URL: url, Err: err}
+}
+
+func outcome(phase Phase, err error) link.Outcome {
+	switch {
+	case errors.Is(err, ErrBlockedAddress):
+		return link.OutcomeBlockedAddress
+	case errors.Is(err, ErrTooLarge):
+		return link.OutcomeTooLarge
+	case phase == PhaseResolve:
+		return link.OutcomeDNS
+	case isTimeout(err):
+		return link.OutcomeTimeout
+	case phase == PhaseTLS:
+		return link.OutcomeTLS
+	default:
+		return link.OutcomeConnect
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, errTimeout) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,142 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Fetcher makes exchanges and keeps the connections between them.
+type Fetcher struct {
+	config Config
+	fields string // request fields that never change
+	dialer net.Dialer
+	tls    *tls.Config
+	h2     *http2.Transport
+	pool   *pool
+}
+
+// New returns a Fetcher without connections.
+func New(config Config) (*Fetcher, error) {
+	config = config.withDefaults()
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Fetcher{
+		config: config,
+		fields: fixedFields(&config),
+		dialer: net.Dialer{KeepAlive: -1}, // an idle connection that died is found out when it is used next
+		tls:    tlsConfig(&config),
+		h2:     &http2.Transport{DisableCompression: true, MaxHeaderListSize: uint32(config.MaxHeader)},
+		pool:   newPool(&config),
+	}
+	if config.LocalAddr.IsValid() {
+		f.dialer.LocalAddr = &net.TCPAddr{IP: config.LocalAddr.AsSlice(), Zone: config.LocalAddr.Zone()}
+	}
+	return f, nil
+}
+
+// Close closes the idle connections. Exchanges under way end as they would have; their connections are closed then.
+func (f *Fetcher) Close() { f.pool.close() }
+
+// Get makes one exchange and returns the response, whatever its status; it must be released. Requests to one scheme, host and port have their
+// turns one after another (MaxConnsPerHost). The end of ctx ends the exchange at once, at any point of it.
+//
+// A request that met a connection which the server had closed meanwhile is sent once more on a new one.
+func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
+	t, err := parseTarget(req.URL)
+	if err == nil {
+		err = checkHeader(req.Header)
+	}
+	if err != nil {
+		return nil, &Error{Outcome: link.OutcomeOutOfScope, Phase: PhaseRequest, URL: req.URL, Err: err}
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("fetch %s: %w", req.URL, context.Cause(ctx))
+	}
+	c, err := f.pool.take(ctx, t.key)
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: wait for a turn: %w", req.URL, err)
+	}
+	x := exchange{f: f, ctx: ctx, target: &t, req: req, end: time.Now().Add(f.config.TotalTimeout)}
+	resp, c, err := x.run(c)
+	f.pool.give(t.key, c)
+	return resp, err
+}
+
+// exchange is one Get that has its turn.
+type exchange struct {
+	f      *Fetcher
+	ctx    context.Context //nolint:containedctx // lives as long as the call of Get
+	target *target
+	req    *Request
+	end    time.Time // of TotalTimeout
+}
+
+// run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The connection returned may be kept.
+func (x *exchange) run(c *conn) (*Response, *conn, error) {
+	if c != nil {
+		resp, err := x.over(c)
+		if !errors.Is(err, errStale) {
+			return resp, c.orClosed(), err
+		}
+		c.close()
+	}
+	c, err := x.f.dial(x.ctx, x.target, x.req.Addrs, x.end)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := x.over(c)
+	return resp, c.orClosed(), err
+}
+
+// over makes the exchange over one connection, which is marked broken if it may not be used again.
+func (x *exchange) over(c *conn) (*Response, error) {
+	s := newScratch()
+	resp := &Response{URL: x.req.URL, Addr: c.addr, scratch: s}
+	s.request = x.f.appendHead(s.request[:0], x.target, x.req)
+	resp.RequestHead = s.request
+	var err error
+	if c.h2 != nil {
+		err = x.http2(c, resp)
+	} else {
+		err = x.http1(c, resp)
+	}
+	c.used = true
+	if err != nil {
+		resp.Release()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// permit asks the caller for leave, at the last moment.
+func (x *exchange) permit() error {
+	if x.ctx.Err() != nil {
+		return fmt.Errorf("fetch %s: %w", x.req.URL, context.Cause(x.ctx))
+	}
+	if x.req.Permit == nil {
+		return nil
+	}
+	if err := x.req.Permit(); err != nil {
+		return fmt.Errorf("fetch %s: %w: %w", x.req.URL, ErrNotPermitted, err)
+	}
+	return nil
+}
+
+func (x *exchange) fail(phase Phase, err error) error { return fail(x.ctx, x.req.URL, phase, err) }
+
+// limit is the bound on this body.
+func (x *exchange) limit() int64 {
+	if x.req.MaxBytes > 0 {
+		return x.req.MaxBytes
+	}
+	return x.f.config.MaxBody
+}

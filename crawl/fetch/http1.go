@@ -1,0 +1,334 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Bounds on how patient an HTTP/1.1 exchange is with a connection.
+const (
+	maxInterim  = 5        // 1xx responses before the real one
+	maxTrailer  = 16 << 10 // bytes of trailer fields, which are not kept
+	maxDrain    = 4 << 10  // bytes read past what was wanted so that the connection can be kept
+	maxReasoned = 256      // bytes of a reason phrase that are archived
+)
+
+// wire reads a connection with its bounds on time. It is the source beneath the buffered reader of an exchange.
+type wire struct {
+	ctx  context.Context //nolint:containedctx // lives as long as the exchange
+	conn *conn
+	pace pace
+}
+
+// Read waits no longer than the pace allows.
+func (w *wire) Read(p []byte) (int, error) {
+	deadline, reason := w.pace.next()
+	if err := w.conn.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	if err := w.ctx.Err(); err != nil { // the deadline just set may have replaced the one by which ctx's end was told
+		return 0, err
+	}
+	n, err := w.conn.Read(p)
+	w.pace.got += int64(n)
+	if err != nil && isTimeout(err) {
+		err = reason
+	}
+	return n, err
+}
+
+// http1 makes the exchange over an HTTP/1.1 connection.
+func (x *exchange) http1(c *conn, resp *Response) error {
+	if err := x.permit(); err != nil {
+		return err
+	}
+	c.broken = true // unless it comes to a good end
+	stop := context.AfterFunc(x.ctx, c.abort)
+	defer func() {
+		if !stop() {
+			c.broken = true // its deadline was moved, or is about to be
+		}
+	}()
+
+	s := resp.scratch
+	before := c.meter.n.Load()
+	resp.Start = time.Now()
+	config := &x.f.config
+	s.wire = wire{ctx: x.ctx, conn: c, pace: pace{
+		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate,
+	}}
+	s.reader.Reset(&s.wire)
+	if err := x.writeHead(c, s); err != nil {
+		return err
+	}
+	m, err := x.readHead(c, resp)
+	if err != nil {
+		return err
+	}
+	s.wire.pace.got, s.wire.pace.body = 0, time.Now()
+	reusable, err := x.readBody(&m, resp)
+	if err != nil {
+		return x.fail(PhaseBody, err)
+	}
+	resp.Duration = time.Since(resp.Start)
+	resp.WireBytes = c.meter.n.Load() - before
+	s.response = appendResponseHead(s.response[:0], resp.Status, m.reason, s.fields, len(resp.Body), resp.ContentEncoding != "")
+	resp.ResponseHead = s.response
+	c.broken = !reusable || s.reader.Buffered() > 0
+	return nil
+}
+
+// writeHead sends the request. Only a fault of a connection that lay idle is worth another try.
+func (x *exchange) writeHead(c *conn, s *scratch) error {
+	deadline, _ := s.wire.pace.next()
+	err := c.SetWriteDeadline(deadline)
+	if err == nil {
+		err = x.ctx.Err()
+	}
+	if err == nil {
+		_, err = c.Write(s.request)
+	}
+	if err != nil {
+		return x.stale(c, err)
+	}
+	return nil
+}
+
+// stale tells a connection that the server had closed before the request came from one that failed us.
+func (x *exchange) stale(c *conn, err error) error {
+	if c.used && x.ctx.Err() == nil && !isTimeout(err) {
+		return errStale
+	}
+	return x.fail(PhaseHead, err)
+}
+
+// message is what a response head says about itself.
+type message struct {
+	reason    string
+	length    int64 // of the body; -1: until the connection ends
+	chunked   bool
+	keepAlive bool
+}
+
+// readHead reads heads until that of the final response.
+func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
+	s := resp.scratch
+	if _, err := s.reader.Peek(1); err != nil {
+		return message{}, x.stale(c, err)
+	}
+	resp.TTFB = time.Since(resp.Start)
+	for range maxInterim + 1 {
+		var err error
+		if s.head, err = readBlock(s.reader, s.head[:0], x.f.config.MaxHeader); err != nil {
+			return message{}, x.fail(PhaseHead, err)
+		}
+		m, err := parseHead(string(s.head), resp)
+		if err != nil {
+			return message{}, x.fail(PhaseHead, err)
+		}
+		if resp.Status >= 200 {
+			return m, nil
+		}
+		if resp.Status == http.StatusSwitchingProtocols {
+			return message{}, x.fail(PhaseHead, fmt.Errorf("%w: switched protocols unasked", errMalformed))
+		}
+	}
+	return message{}, x.fail(PhaseHead, fmt.Errorf("%w: more than %d interim responses", errMalformed, maxInterim))
+}
+
+// readBlock reads lines up to and with the first empty one into out.
+func readBlock(r *bufio.Reader, out []byte, limit int) ([]byte, error) {
+	lineStart := len(out)
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(out)+len(part) > limit {
+			return out, fmt.Errorf("head of more than %d bytes: %w", limit, ErrTooLarge)
+		}
+		out = append(out, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return out, err
+		}
+		if line := out[lineStart:]; len(line) == 1 || len(line) == 2 && line[0] == '\r' {
+			return out, nil
+		}
+		lineStart = len(out)
+	}
+}
+
+// parseHead reads a head into resp and its fields.
+func parseHead(head string, resp *Response) (message, error) {
+	line, rest := cutLine(head)
+	m, err := parseStatus(line, resp)
+	if err != nil {
+		return m, err
+	}
+	s := resp.scratch
+	s.fields = parseFields(s.fields[:0], rest)
+	resp.Header = makeHeader(s.fields)
+	return m, m.frame(resp)
+}
+
+// cutLine splits off a line and drops its end.
+func cutLine(s string) (line, rest string) {
+	line, rest, _ = strings.Cut(s, "\n")
+	return strings.TrimSuffix(line, "\r"), rest
+}
+
+// parseStatus reads "HTTP/1.1 200 OK"; the reason, and even the space before it, may be missing.
+func parseStatus(line string, resp *Response) (message, error) {
+	proto, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimLeft(rest, " ")
+	code, reason, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if (proto != "HTTP/1.1" && proto != "HTTP/1.0") || len(code) != 3 || err != nil || status < 100 {
+		return message{}, fmt.Errorf("%w: status line %.60q", errMalformed, line)
+	}
+	resp.Proto, resp.Status = proto, status
+	return message{reason: reason[:min(len(reason), maxReasoned)]}, nil
+}
+
+// parseFields reads field lines. A line that is none is passed over, as browsers do; one that begins with a space continues the value before.
+func parseFields(fields []field, lines string) []field {
+	for lines != "" {
+		var line string
+		if line, lines = cutLine(lines); line == "" {
+			continue
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			if n := len(fields); n > 0 {
+				fields[n-1].value = strings.TrimRight(fields[n-1].value+" "+strings.Trim(line, " \t"), " ")
+			}
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if ok && httpguts.ValidHeaderFieldName(name) {
+			fields = append(fields, field{name, strings.Trim(value, " \t")})
+		}
+	}
+	return fields
+}
+
+// makeHeader makes a map of the fields; all values share one array.
+func makeHeader(fields []field) http.Header {
+	h := make(http.Header, len(fields))
+	values := make([]string, len(fields))
+	for i, f := range fields {
+		name := http.CanonicalHeaderKey(f.name)
+		if old, ok := h[name]; ok {
+			h[name] = append(old, f.value)
+			continue
+		}
+		values[i] = f.value
+		h[name] = values[i : i+1 : i+1]
+	}
+	return h
+}
+
+// frame says where the body ends (RFC 9112, section 6.3) and whether the connection outlives it.
+func (m *message) frame(resp *Response) error {
+	h := resp.Header
+	m.keepAlive = !hasToken(h["Connection"], "close") && (resp.Proto == "HTTP/1.1" || hasToken(h["Connection"], "keep-alive"))
+	m.length = -1
+	if resp.Status < 200 || resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified {
+		m.length = 0
+		return nil
+	}
+	if te := h["Transfer-Encoding"]; len(te) > 0 {
+		if len(h["Content-Length"]) > 0 || resp.Proto == "HTTP/1.0" {
+			m.keepAlive = false // one of the two is a lie
+		}
+		if len(te) > 1 || !strings.EqualFold(te[0], "chunked") && !strings.EqualFold(te[0], "identity") {
+			return fmt.Errorf("%w: transfer coding %q", errMalformed, te)
+		}
+		if m.chunked = strings.EqualFold(te[0], "chunked"); m.chunked {
+			return nil
+		}
+	}
+	return m.contentLength(h["Content-Length"])
+}
+
+func (m *message) contentLength(values []string) error {
+	for i, v := range values {
+		n, err := strconv.ParseUint(v, 10, 63)
+		if err != nil || i > 0 && int64(n) != m.length {
+			return fmt.Errorf("%w: content length %q", errMalformed, values)
+		}
+		m.length = int64(n)
+	}
+	if m.length < 0 {
+		m.keepAlive = false
+	}
+	return nil
+}
+
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readBody reads the body into resp and reports whether the connection can take another request.
+func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err error) {
+	s := resp.scratch
+	var src io.Reader
+	var fixed io.LimitedReader
+	switch {
+	case m.chunked:
+		src = httputil.NewChunkedReader(s.reader)
+	case m.length >= 0:
+		fixed = io.LimitedReader{R: s.reader, N: m.length}
+		src = &fixed
+	default:
+		src = s.reader
+	}
+	if err := x.decode(src, m.length, resp); err != nil {
+		return false, err
+	}
+	switch {
+	case resp.Truncated:
+		return false, nil
+	case m.chunked:
+		return m.keepAlive && drained(src) && trailersRead(s), nil
+	case m.length < 0:
+		return false, nil
+	case fixed.N > 0 && !drained(src): // more than little, which is not worth the wait
+		return false, nil
+	case fixed.N > 0:
+		return false, io.ErrUnexpectedEOF
+	default:
+		return m.keepAlive, nil
+	}
+}
+
+// drained reads what little may be left behind the end of a packed body and reports whether it came to the end.
+func drained(src io.Reader) bool {
+	_, err := io.CopyN(io.Discard, src, maxDrain)
+	return errors.Is(err, io.EOF)
+}
+
+// trailersRead reads the trailer fields of a chunked body and passes them over.
+func trailersRead(s *scratch) bool {
+	_, err := readBlock(s.reader, s.head[:0], maxTrailer)
+	return err == nil
+}

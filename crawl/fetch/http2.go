@@ -1,0 +1,110 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// http2 makes the exchange over an HTTP/2 connection, which carries no other at the time.
+func (x *exchange) http2(c *conn, resp *Response) error {
+	if !c.h2.CanTakeNewRequest() {
+		c.broken = true
+		return x.stale(c, errStale)
+	}
+	if err := x.permit(); err != nil {
+		return err
+	}
+	c.broken = true // unless it comes to a good end
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	defer cancel(nil)
+	config := &x.f.config
+	before := c.meter.n.Load()
+	resp.Start = time.Now()
+	watch := newWatch(pace{
+		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate,
+	}, cancel)
+	defer watch.timer.Stop()
+
+	res, err := c.h2.RoundTrip(x.request2(ctx))
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
+			err = cause
+		}
+		return x.stale(c, err)
+	}
+	defer res.Body.Close()
+	resp.TTFB = time.Since(resp.Start)
+	resp.Status, resp.Proto, resp.Header = res.StatusCode, res.Proto, res.Header
+	fields := resp.scratch.fields[:0]
+	for _, name := range slices.Sorted(maps.Keys(res.Header)) {
+		for _, v := range res.Header[name] {
+			fields = append(fields, field{name, v})
+		}
+	}
+	resp.scratch.fields = fields
+
+	watch.pace.got, watch.pace.body = 0, time.Now()
+	watch.body = res.Body
+	if err := x.decode(watch, res.ContentLength, resp); err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
+			err = cause
+		}
+		return x.fail(PhaseBody, err)
+	}
+	resp.Duration = time.Since(resp.Start)
+	resp.WireBytes = c.meter.n.Load() - before
+	s := resp.scratch
+	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, len(resp.Body), resp.ContentEncoding != "")
+	resp.ResponseHead = s.response
+	c.broken = resp.Truncated || !c.h2.CanTakeNewRequest()
+	return nil
+}
+
+// request2 makes the request for the HTTP/2 transport. The path goes in as it stands: an opaque URL is not parsed or encoded anew.
+func (x *exchange) request2(ctx context.Context) *http.Request {
+	t := x.target
+	h := make(http.Header, len(x.req.Header)+4)
+	maps.Copy(h, x.req.Header)
+	h["User-Agent"] = []string{x.f.config.UserAgent}
+	h["Accept"] = []string{accept(x.req)}
+	h["Accept-Encoding"] = []string{acceptEncoding}
+	if x.f.config.From != "" {
+		h["From"] = []string{x.f.config.From}
+	}
+	req := &http.Request{
+		Method: http.MethodGet,
+		URL:    &url.URL{Scheme: "https", Host: t.authority, Opaque: "//" + t.authority + t.path},
+		Host:   t.authority,
+		Header: h,
+	}
+	return req.WithContext(ctx)
+}
+
+// watch ends an HTTP/2 exchange that falls behind its pace. Streams have no deadline of their own.
+type watch struct {
+	pace   pace
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	body   io.Reader
+}
+
+func newWatch(p pace, cancel context.CancelCauseFunc) *watch {
+	deadline, reason := p.next()
+	return &watch{pace: p, cancel: cancel, timer: time.AfterFunc(time.Until(deadline), func() { cancel(reason) })}
+}
+
+// Read reads the body within the pace.
+func (w *watch) Read(p []byte) (int, error) {
+	deadline, reason := w.pace.next()
+	w.timer.Stop()
+	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
+	n, err := w.body.Read(p)
+	w.pace.got += int64(n)
+	return n, err
+}

@@ -1,0 +1,181 @@
+package fetch
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pool keeps idle connections and lets at most perHost exchanges a host have their turn at once.
+type pool struct {
+	perHost, maxIdle int
+	timeout          time.Duration
+
+	mu     sync.Mutex // guards the rest; connections are closed without it
+	hosts  map[string]*hostConns
+	idle   list.List // of *conn, the one idle longest at the back
+	sweep  *time.Timer
+	closed bool
+}
+
+// hostConns are the turns and the idle connections of one key. It is dropped when it has neither.
+type hostConns struct {
+	active  int
+	waiting []chan struct{} // closed when the turn is handed over
+	idle    []*conn         // the one used last at the end
+}
+
+func newPool(c *Config) *pool {
+	return &pool{perHost: c.MaxConnsPerHost, maxIdle: c.MaxIdleConns, timeout: c.IdleTimeout, hosts: make(map[string]*hostConns)}
+}
+
+// take waits for a turn at key's host and returns an idle connection, or nil if there is none. Every take that succeeds is followed by one give.
+func (p *pool) take(ctx context.Context, key string) (*conn, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	h := p.hosts[key]
+	if h == nil {
+		h = &hostConns{}
+		p.hosts[strings.Clone(key)] = h // the key is part of a URL, which need not live as long
+	}
+	if h.active >= p.perHost {
+		turn := make(chan struct{})
+		h.waiting = append(h.waiting, turn)
+		p.mu.Unlock()
+		if err := p.wait(ctx, key, h, turn); err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+	} else {
+		h.active++
+	}
+	c := p.pop(h)
+	p.mu.Unlock()
+	return c, nil
+}
+
+// wait waits for the turn. If ctx ends when the turn has just come, the turn is passed on.
+func (p *pool) wait(ctx context.Context, key string, h *hostConns, turn chan struct{}) error {
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	at := slices.Index(h.waiting, turn)
+	if at >= 0 {
+		h.waiting = slices.Delete(h.waiting, at, at+1)
+	}
+	p.mu.Unlock()
+	if at < 0 {
+		p.give(key, nil)
+	}
+	return context.Cause(ctx)
+}
+
+// pop takes the idle connection used last. The caller holds p.mu.
+func (p *pool) pop(h *hostConns) *conn {
+	n := len(h.idle)
+	if n == 0 {
+		return nil
+	}
+	c := h.idle[n-1]
+	h.idle[n-1] = nil
+	h.idle = h.idle[:n-1]
+	p.idle.Remove(c.place)
+	return c
+}
+
+// give ends a turn. The connection, if not nil, is kept for the next.
+func (p *pool) give(key string, c *conn) {
+	var closing []*conn
+	p.mu.Lock()
+	h := p.hosts[key]
+	if len(h.waiting) > 0 {
+		close(h.waiting[0])
+		h.waiting = slices.Delete(h.waiting, 0, 1)
+	} else {
+		h.active--
+	}
+	switch {
+	case c == nil:
+	case p.closed:
+		closing = append(closing, c)
+	default:
+		c.idleSince = time.Now()
+		c.place = p.idle.PushFront(c)
+		h.idle = append(h.idle, c)
+		for p.idle.Len() > p.maxIdle {
+			closing = append(closing, p.evict())
+		}
+		if p.sweep == nil {
+			p.sweep = time.AfterFunc(p.timeout, p.expire)
+		}
+	}
+	p.forget(key, h)
+	p.mu.Unlock()
+	closeAll(closing)
+}
+
+// forget drops the host's entry if nothing is left in it. The caller holds p.mu.
+func (p *pool) forget(key string, h *hostConns) {
+	if h.active == 0 && len(h.waiting) == 0 && len(h.idle) == 0 {
+		delete(p.hosts, key)
+	}
+}
+
+// evict takes out the connection idle longest. The caller holds p.mu.
+func (p *pool) evict() *conn {
+	c := p.idle.Remove(p.idle.Back()).(*conn)
+	h := p.hosts[c.key]
+	at := slices.Index(h.idle, c)
+	h.idle = slices.Delete(h.idle, at, at+1)
+	p.forget(c.key, h)
+	return c
+}
+
+// expire closes what has been idle for too long, and comes back when the next one is due.
+func (p *pool) expire() {
+	var closing []*conn
+	p.mu.Lock()
+	now := time.Now()
+	p.sweep = nil
+	for p.idle.Len() > 0 {
+		left := p.timeout - now.Sub(p.idle.Back().Value.(*conn).idleSince)
+		if left > 0 {
+			p.sweep = time.AfterFunc(left, p.expire)
+			break
+		}
+		closing = append(closing, p.evict())
+	}
+	p.mu.Unlock()
+	closeAll(closing)
+}
+
+// close closes what is idle, and what is given back from then on.
+func (p *pool) close() {
+	var closing []*conn
+	p.mu.Lock()
+	p.closed = true
+	if p.sweep != nil {
+		p.sweep.Stop()
+		p.sweep = nil
+	}
+	for p.idle.Len() > 0 {
+		closing = append(closing, p.evict())
+	}
+	p.mu.Unlock()
+	closeAll(closing)
+}
+
+func closeAll(conns []*conn) {
+	for _, c := range conns {
+		c.close()
+	}
+}

@@ -1,0 +1,145 @@
+package fetch
+
+import (
+	"bufio"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Response is what came back. Its byte slices belong to it until Release.
+type Response struct {
+	// URL is the request's.
+	URL string
+	// Status is the status code, Proto "HTTP/1.1", "HTTP/1.0" or "HTTP/2.0" as spoken on the wire.
+	Status int
+	Proto  string
+	// Header are the fields as they came, names in canonical form.
+	Header http.Header
+	// RequestHead and ResponseHead are the heads for the archive, up to and with the empty line. RequestHead is what was sent, for HTTP/2 its
+	// reading as HTTP/1.1. ResponseHead fits Body, see the package comment.
+	RequestHead, ResponseHead []byte
+	// Body is decoded. Truncated: it is only the beginning (Request.Cut).
+	Body      []byte
+	Truncated bool
+	// ContentEncoding are the codings that were removed, as "gzip" or "gzip, br"; empty if none.
+	ContentEncoding string
+	// WireBytes is what the exchange took from the network, head and framing included, TLS handshake not.
+	WireBytes int64
+	// Addr is the peer of the connection.
+	Addr netip.AddrPort
+	// Start is when the request was written, TTFB the time from then to the first byte of the response (with HTTP/2 its head), Duration to the
+	// last byte of the body.
+	Start    time.Time
+	TTFB     time.Duration
+	Duration time.Duration
+
+	scratch *scratch
+}
+
+// Location returns the raw Location field of a redirect, or "".
+func (r *Response) Location() string {
+	if r.Status < 300 || r.Status > 399 {
+		return ""
+	}
+	return r.Header.Get("Location")
+}
+
+// Release gives the buffers back. Body and both heads must not be used afterwards. It may be called once; a Response that is never released
+// costs garbage, nothing else.
+func (r *Response) Release() {
+	if r.scratch == nil {
+		return
+	}
+	s := r.scratch
+	r.scratch, r.Body, r.RequestHead, r.ResponseHead = nil, nil, nil, nil
+	s.put()
+}
+
+// Bounds on the buffers that are kept for the next exchange: a large page must not be paid for ever after.
+const (
+	readBuffer  = 4 << 10
+	maxKeptBody = 1 << 20
+	maxKeptHead = 16 << 10
+)
+
+// scratch are the buffers of one exchange.
+type scratch struct {
+	reader   *bufio.Reader
+	wire     wire
+	request  []byte
+	head     []byte // the response head as it came
+	fields   []field
+	response []byte
+	body     []byte
+}
+
+// field is one field of a response head as it came.
+type field struct{ name, value string }
+
+var scratches = sync.Pool{New: func() any { return &scratch{reader: bufio.NewReaderSize(nil, readBuffer)} }}
+
+func newScratch() *scratch { return scratches.Get().(*scratch) }
+
+func (s *scratch) put() {
+	s.reader.Reset(nil)
+	s.wire = wire{}
+	clear(s.fields)
+	s.fields = s.fields[:0]
+	if cap(s.body) > maxKeptBody {
+		s.body = nil
+	}
+	if cap(s.head) > maxKeptHead || cap(s.response) > maxKeptHead || cap(s.request) > maxKeptHead {
+		s.head, s.response, s.request = nil, nil, nil
+	}
+	scratches.Put(s)
+}
+
+// renamed is the prefix of fields that were true on the wire and are not of the archived body.
+const renamed = "X-Crawler-"
+
+// appendResponseHead writes the head that fits the decoded body. fields are those of the response in their order.
+func appendResponseHead(out []byte, status int, reason string, fields []field, bodyLen int, decoded bool) []byte {
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(status), 10)
+	out = append(out, ' ')
+	out = appendValue(out, reason)
+	out = append(out, "\r\n"...)
+	lengthTold := false
+	for _, f := range fields {
+		switch {
+		case strings.EqualFold(f.name, "Content-Length"):
+			if n, err := strconv.ParseInt(f.value, 10, 64); err == nil && n == int64(bodyLen) && !lengthTold {
+				lengthTold = true
+				break
+			}
+			out = append(out, renamed...)
+		case strings.EqualFold(f.name, "Transfer-Encoding"), decoded && strings.EqualFold(f.name, "Content-Encoding"):
+			out = append(out, renamed...)
+		}
+		out = append(append(out, f.name...), ": "...)
+		out = appendValue(out, f.value)
+		out = append(out, "\r\n"...)
+	}
+	if !lengthTold {
+		out = append(out, "Content-Length: "...)
+		out = strconv.AppendInt(out, int64(bodyLen), 10)
+		out = append(out, "\r\n"...)
+	}
+	return append(out, "\r\n"...)
+}
+
+// appendValue writes a value with the bytes replaced that would end the line or that no value holds.
+func appendValue(out []byte, v string) []byte {
+	start := len(out)
+	out = append(out, v...)
+	for i := start; i < len(out); i++ {
+		if c := out[i]; c < ' ' && c != '\t' || c == 0x7f {
+			out[i] = ' '
+		}
+	}
+	return out
+}

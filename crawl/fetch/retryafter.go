@@ -1,0 +1,25 @@
+package fetch
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxRetryAfter is the longest that a site is believed to want to be left alone.
+const MaxRetryAfter = 24 * time.Hour
+
+// RetryAfter returns how long after now the Retry-After field asks to wait, given as seconds or as a date: between 0 and MaxRetryAfter, 0 also
+// if there is none or it cannot be read.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.ParseUint(v, 10, 64); err == nil {
+		return time.Duration(min(n, uint64(MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), MaxRetryAfter)
+}
