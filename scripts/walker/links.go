@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// canonical returns the one spelling of a URL and its host, or "" if it is not to be crawled.
+func canonical(u *url.URL) (key, host string) {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", ""
+	}
+	host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if port := u.Port(); port != "" && !(u.Scheme == "http" && port == "80") && !(u.Scheme == "https" && port == "443") {
+		host += ":" + port
+	}
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	key = u.Scheme + "://" + host + escapes(path)
+	if u.RawQuery != "" || u.ForceQuery {
+		key += "?" + escapes(u.RawQuery)
+	}
+	return key, host
+}
+
+// escapes unescapes unreserved characters and writes all other escapes in upper case (RFC 3986, section 6.2.2).
+func escapes(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' || i+2 >= len(s) || unhex(s[i+1]) < 0 || unhex(s[i+2]) < 0 {
+			b.WriteByte(s[i])
+			continue
+		}
+		c := byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteString(strings.ToUpper(s[i : i+3]))
+		}
+		i += 2
+	}
+	return b.String()
+}
+
+func unhex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
+
+// requisites are the relations of link elements that a page needs to be shown; they are not pages.
+var requisites = []string{"stylesheet", "icon", "apple-touch-icon", "mask-icon", "preload", "modulepreload", "prefetch", "manifest", "dns-prefetch", "preconnect"}
+
+// links returns what a page links to, resolved; nothing if it says nofollow.
+func links(page *url.URL, body []byte) []*url.URL {
+	doc, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	base := page
+	var found []*url.URL
+	var hrefs []string
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		attr := map[string]string{}
+		for _, a := range n.Attr {
+			attr[a.Key] = a.Val
+		}
+		href, linked := attr["href"]
+		rel := []string{attr["rel"]}
+		switch n.Data {
+		case "base":
+			if b, err := page.Parse(strings.TrimSpace(href)); linked && base == page && err == nil {
+				base = b
+			}
+		case "a", "area":
+			if linked && !hasToken(rel, "nofollow") {
+				hrefs = append(hrefs, href)
+			}
+		case "link":
+			follow := linked && !hasToken(rel, "nofollow")
+			for _, r := range requisites {
+				follow = follow && !hasToken(rel, r)
+			}
+			if follow {
+				hrefs = append(hrefs, href)
+			}
+		case "iframe", "frame":
+			if src, ok := attr["src"]; ok {
+				hrefs = append(hrefs, src)
+			}
+		case "meta":
+			if name := strings.ToLower(attr["name"]); name == "robots" && hasToken([]string{attr["content"]}, "nofollow") {
+				return nil
+			}
+			if strings.EqualFold(attr["http-equiv"], "refresh") {
+				if i := strings.Index(strings.ToLower(attr["content"]), "url="); i >= 0 {
+					hrefs = append(hrefs, strings.Trim(attr["content"][i+len("url="):], " '\""))
+				}
+			}
+		}
+	}
+	for _, href := range hrefs {
+		href = strings.TrimSpace(href)
+		href, _, _ = strings.Cut(href, "#")
+		if u, err := base.Parse(href); err == nil {
+			found = append(found, u)
+		}
+	}
+	return found
+}
+
+// hasToken reports whether one of the values, lists split by commas and spaces, holds the token.
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for _, f := range strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
+			if strings.EqualFold(f, token) {
+				return true
+			}
+		}
+	}
+	return false
+}
