@@ -209,8 +209,10 @@ func TestFullDisk(t *testing.T) {
 		"log creation":   func(op errorfs.Op) bool { return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".log") },
 		"table creation": func(op errorfs.Op) bool { return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") },
 		"table write":    func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") },
-		"manifest":       func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "MANIFEST") },
-		"everything":     func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite },
+		"manifest": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "MANIFEST")
+		},
+		"everything": func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite },
 	} {
 		for _, after := range []int{0, 1, 7, 60} {
 			t.Run(fmt.Sprintf("%s after %d", name, after), func(t *testing.T) { testFullDisk(t, match, after) })

@@ -1,0 +1,216 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	indexSuffix = ".cdxj"
+	// mimeRevisit is what an index calls the type of a revisit.
+	mimeRevisit = "warc/revisit"
+	// maxIndexLine bounds a line that is read back, in bytes.
+	maxIndexLine = 1 << 20
+)
+
+// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is known when it is appended to a
+// file: a SURT key, a time of 14 digits, then a JSON object. length is that of the member, in bytes.
+func appendIndex(dst []byte, x *Exchange, date time.Time, length int) []byte {
+	mime := mimeRevisit
+	if x.RevisitOf == nil {
+		mime = mimeOf(x.ResponseHead)
+	}
+	return appendEntry(dst, x.URL, date, mime, statusOf(x.ResponseHead), "sha256:"+hex.EncodeToString(x.PayloadDigest[:]), length)
+}
+
+func appendEntry(dst []byte, url string, date time.Time, mime, status, digest string, length int) []byte {
+	dst = append(dst, SURT(url)...)
+	dst = append(dst, ' ')
+	dst = date.AppendFormat(dst, "20060102150405")
+	dst = append(dst, ` {"url": `...)
+	dst = appendJSON(dst, url)
+	dst = append(dst, `, "mime": `...)
+	dst = appendJSON(dst, mime)
+	dst = append(dst, `, "status": `...)
+	dst = appendJSON(dst, status)
+	dst = append(dst, `, "digest": `...)
+	dst = appendJSON(dst, digest)
+	dst = append(dst, `, "length": "`...)
+	dst = strconv.AppendInt(dst, int64(length), 10)
+	return append(dst, `", "offset": "`...)
+}
+
+// appendPlace ends the line that appendIndex began.
+func appendPlace(dst []byte, offset int64, file string) []byte {
+	dst = strconv.AppendInt(dst, offset, 10)
+	dst = append(dst, `", "filename": `...)
+	dst = appendJSON(dst, file)
+	return append(dst, "}\n"...)
+}
+
+// appendJSON appends s as a JSON string, without a detour for the plain ones, which is nearly all.
+func appendJSON(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) // a string has no error
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
+}
+
+// writeIndex sorts lines into the index at path. It is written beside and renamed, so that an index is there whole or
+// not at all.
+func writeIndex(path string, lines []byte) error {
+	sorted := bytes.SplitAfter(lines, []byte("\n"))
+	slices.SortFunc(sorted, bytes.Compare)
+	tmp := path + tempSuffix
+	file, err := os.Create(tmp)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(file, 64<<10)
+	for _, line := range sorted {
+		if _, err := w.Write(line); err != nil {
+			break // Flush says it again
+		}
+	}
+	if err := errors.Join(w.Flush(), file.Sync(), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}
+
+// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
+func indexFile(path, name string) ([]byte, error) {
+	var lines []byte
+	err := scanFile(path, func(rec *Record) error {
+		if rec.Type != TypeResponse && rec.Type != TypeRevisit {
+			return nil
+		}
+		head, err := rec.HTTPHead()
+		if err != nil {
+			return err
+		}
+		mime := mimeRevisit
+		if rec.Type == TypeResponse {
+			mime = mimeOf(head)
+		}
+		if err := rec.Skip(); err != nil {
+			return err
+		}
+		lines = appendEntry(lines, rec.TargetURI, rec.Date, mime, statusOf(head), rec.Get("WARC-Payload-Digest"), int(rec.Length))
+		lines = appendPlace(lines, rec.Offset, name)
+		return nil
+	})
+	return lines, err
+}
+
+// MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream, each line once. It holds one line
+// of each file in memory.
+func MergeCDXJ(w io.Writer, dir string) error {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+indexSuffix))
+	if err != nil {
+		return fmt.Errorf("merge indexes of %s: %w", dir, err)
+	}
+	var merge indexHeap
+	defer func() {
+		for _, f := range merge {
+			f.file.Close()
+		}
+	}()
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("merge indexes: %w", err)
+		}
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, maxIndexLine)
+		merge = append(merge, &indexSource{file: file, lines: lines})
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	if err := merge.run(out); err != nil {
+		return fmt.Errorf("merge indexes of %s: %w", dir, err)
+	}
+	return out.Flush()
+}
+
+// escapeGlob makes a directory's name stand for itself in a pattern.
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(dir)
+}
+
+type indexSource struct {
+	file  *os.File
+	lines *bufio.Scanner
+}
+
+// indexHeap has the source with the smallest line first.
+type indexHeap []*indexSource
+
+func (h indexHeap) Len() int { return len(h) }
+func (h indexHeap) Less(i, j int) bool {
+	return bytes.Compare(h[i].lines.Bytes(), h[j].lines.Bytes()) < 0
+}
+func (h indexHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *indexHeap) Push(x any)   { *h = append(*h, x.(*indexSource)) }
+func (h *indexHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func (h *indexHeap) run(out *bufio.Writer) error {
+	for i := 0; i < len(*h); {
+		if ok, err := (*h)[i].next(); err != nil {
+			return err
+		} else if !ok {
+			*h = slices.Delete(*h, i, i+1)
+			continue
+		}
+		i++
+	}
+	heap.Init(h)
+	for h.Len() > 0 {
+		first := (*h)[0]
+		out.Write(first.lines.Bytes())
+		if err := out.WriteByte('\n'); err != nil {
+			return err
+		}
+		ok, err := first.next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			heap.Fix(h, 0)
+		} else {
+			heap.Pop(h)
+		}
+	}
+	return nil
+}
+
+// next moves to the next line; at the end it closes the file.
+func (s *indexSource) next() (bool, error) {
+	if s.lines.Scan() {
+		return true, nil
+	}
+	if err := s.lines.Err(); err != nil {
+		return false, fmt.Errorf("%s: %w", s.file.Name(), err)
+	}
+	return false, s.file.Close()
+}

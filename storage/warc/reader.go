@@ -1,0 +1,454 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// Bounds on what is read. A file may come from a stranger.
+const (
+	maxHeaderLine  = 64 << 10 // bytes of one line; URLs are shorter
+	maxHeaderBytes = 1 << 20  // bytes of the head of a record
+	maxHeaderLines = 1000
+	maxHTTPHead    = 1 << 20 // bytes of an HTTP head inside a block
+)
+
+// Errors of reading, which a caller decides by.
+var (
+	// ErrFormat says that the bytes are not a WARC record.
+	ErrFormat = errors.New("malformed WARC record")
+	// ErrTruncated says that the file ends within a record, as a crash leaves it.
+	ErrTruncated = errors.New("WARC record cut short")
+	// ErrDigest says that a block or payload is not what its digest says.
+	ErrDigest = errors.New("digest does not match")
+)
+
+// Record is one record of a file. Its block is read in order and only until the next call of Reader.Next.
+type Record struct {
+	Type          Type
+	ID            string // without the angle brackets
+	TargetURI     string
+	Date          time.Time
+	ContentLength int64
+	Header        []Field // all fields, as they stand
+	Offset        int64   // where the record begins in the file, in bytes
+	// Length is how many bytes of the file the record takes. It is known once the block was read to its end.
+	Length int64
+
+	reader *Reader
+	left   int64 // bytes of the block not yet read
+	sums   *sums
+	done   error // what Skip found, once it was called
+	ended  bool
+}
+
+// Get returns the first field of that name, "" when there is none. Letter case does not count.
+func (r *Record) Get(name string) string {
+	for _, f := range r.Header {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Reader reads the records of a .warc or .warc.gz stream one after the other.
+type Reader struct {
+	in      *countingReader
+	zip     *gzip.Reader
+	zipped  bool
+	verify  bool
+	lines   *bufio.Reader // over the current member, or over the whole plain file
+	current *Record
+}
+
+// NewReader reads from r. With verify it recomputes the digests of every block that is read to its end.
+func NewReader(r io.Reader, verify bool) *Reader {
+	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10)}, verify: verify}
+}
+
+// Next skips what is left of the last record and returns the next. It returns io.EOF at the end of the file, and an
+// error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a record. After ErrDigest it may be called
+// again; the other errors stay.
+func (r *Reader) Next() (*Record, error) {
+	if r.current != nil {
+		last := r.current
+		if err := last.Skip(); err != nil {
+			if errors.Is(err, ErrDigest) {
+				r.current = nil
+			}
+			return nil, fmt.Errorf("record at %d: %w", last.Offset, err)
+		}
+		r.current = nil
+	}
+	offset := r.in.n
+	if err := r.open(); err != nil {
+		if err == io.EOF {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("record at %d: %w", offset, truncated(err))
+	}
+	rec, err := r.head()
+	if err != nil {
+		return nil, fmt.Errorf("record at %d: %w", offset, truncated(err))
+	}
+	rec.Offset = offset
+	r.current = rec
+	return rec, nil
+}
+
+// open goes to the next member of a compressed file; a plain file is one stream.
+func (r *Reader) open() error {
+	start, err := r.in.r.Peek(2)
+	if len(start) == 0 {
+		return err
+	}
+	if r.in.n == 0 {
+		r.zipped = len(start) == 2 && start[0] == 0x1f && start[1] == 0x8b
+	}
+	if !r.zipped {
+		r.lines = r.in.r
+		return nil
+	}
+	if r.zip == nil {
+		r.zip, err = gzip.NewReader(r.in)
+	} else {
+		err = r.zip.Reset(r.in)
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	r.zip.Multistream(false)
+	if r.lines == nil {
+		r.lines = bufio.NewReaderSize(r.zip, 4<<10)
+	} else {
+		r.lines.Reset(r.zip)
+	}
+	return nil
+}
+
+func truncated(err error) error {
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrTruncated
+	}
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return err
+}
+
+// head reads the version line and the fields.
+func (r *Reader) head() (*Record, error) {
+	first, err := r.line()
+	if err != nil {
+		return nil, err
+	}
+	if first != "WARC/1.1" && first != "WARC/1.0" {
+		return nil, fmt.Errorf("%w: version line %.40q", ErrFormat, first)
+	}
+	rec := &Record{reader: r, ContentLength: -1}
+	for size := 0; ; {
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		if line == "" {
+			break
+		}
+		if size += len(line); size > maxHeaderBytes || len(rec.Header) == maxHeaderLines {
+			return nil, fmt.Errorf("%w: head over %d bytes or %d lines", ErrFormat, maxHeaderBytes, maxHeaderLines)
+		}
+		if err := rec.addField(line); err != nil {
+			return nil, err
+		}
+	}
+	return rec, rec.interpret()
+}
+
+func (r *Record) addField(line string) error {
+	if n := len(r.Header); n > 0 && (line[0] == ' ' || line[0] == '\t') {
+		r.Header[n-1].Value += " " + strings.TrimSpace(line)
+		return nil
+	}
+	name, value, ok := strings.Cut(line, ":")
+	if !ok || name == "" {
+		return fmt.Errorf("%w: field %.40q", ErrFormat, line)
+	}
+	r.Header = append(r.Header, Field{Name: name, Value: strings.TrimSpace(value)})
+	return nil
+}
+
+func (r *Record) interpret() error {
+	n, err := strconv.ParseInt(r.Get("Content-Length"), 10, 64)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%w: Content-Length %.40q", ErrFormat, r.Get("Content-Length"))
+	}
+	r.ContentLength, r.left = n, n
+	r.Type = Type(r.Get("WARC-Type"))
+	r.ID = strings.Trim(r.Get("WARC-Record-ID"), "<>")
+	r.TargetURI = strings.Trim(r.Get("WARC-Target-URI"), "<>")
+	if r.Date, err = time.Parse(time.RFC3339, r.Get("WARC-Date")); err != nil {
+		return fmt.Errorf("%w: WARC-Date %.40q", ErrFormat, r.Get("WARC-Date"))
+	}
+	if r.reader.verify {
+		r.sums = newSums(r)
+	}
+	return nil
+}
+
+// line reads one line of a head, without its end.
+func (r *Reader) line() (string, error) {
+	line, err := r.lines.ReadSlice('\n')
+	r.count(len(line))
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := bytes.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxHeaderLine {
+			line, err = r.lines.ReadSlice('\n')
+			r.count(len(line))
+			long = append(long, line...)
+		}
+		line = long
+	}
+	if err == nil && len(line) <= maxHeaderLine {
+		return strings.TrimRight(string(line), "\r\n"), nil
+	}
+	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
+		return "", fmt.Errorf("%w: line over %d bytes", ErrFormat, maxHeaderLine)
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return "", err
+}
+
+// count keeps the position in a plain file, which is read past the counting reader.
+func (r *Reader) count(n int) {
+	if !r.zipped {
+		r.in.n += int64(n)
+	}
+}
+
+// Read reads the block. At its end it returns io.EOF, or ErrDigest when it was to be verified and is not right.
+func (r *Record) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, r.end()
+	}
+	n, err := r.reader.lines.Read(p[:min(int64(len(p)), r.left)])
+	r.reader.count(n)
+	r.left -= int64(n)
+	if r.sums != nil {
+		r.sums.write(p[:n])
+	}
+	if err == io.EOF && r.left > 0 {
+		err = ErrTruncated
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return n, truncated(err)
+}
+
+// end reads what follows the block, once, and checks the digests.
+func (r *Record) end() error {
+	if r.ended {
+		return r.done
+	}
+	r.ended = true
+	r.done = io.EOF
+	for range 2 {
+		line, err := r.reader.line()
+		if err != nil {
+			r.done = truncated(err)
+			return r.done
+		}
+		if line != "" {
+			r.done = fmt.Errorf("%w: %.40q after the block", ErrFormat, line)
+			return r.done
+		}
+	}
+	if r.reader.zipped {
+		// Reading on to the end of the member checks its CRC and moves the input to the next one.
+		n, err := io.Copy(io.Discard, r.reader.lines)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%w: more than one record in a member", ErrFormat)
+		}
+		if err != nil {
+			r.done = truncated(err)
+			return r.done
+		}
+	}
+	r.Length = r.reader.in.n - r.Offset
+	if r.sums != nil {
+		if err := r.sums.check(r); err != nil {
+			r.done = err
+		}
+	}
+	return r.done
+}
+
+// Skip reads the block to its end. It returns nil where Read would return io.EOF.
+func (r *Record) Skip() error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// HTTPHead reads the HTTP head with which the block of a request, response or revisit begins; what remains to be read
+// is the body. A block without an empty line is all head.
+func (r *Record) HTTPHead() ([]byte, error) {
+	var head []byte
+	var one [1]byte
+	for len(head) < maxHTTPHead {
+		n, err := r.Read(one[:])
+		head = append(head, one[:n]...)
+		if bytes.HasSuffix(head, []byte("\r\n\r\n")) || bytes.HasSuffix(head, []byte("\n\n")) {
+			return head, nil
+		}
+		if err == io.EOF {
+			return head, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: HTTP head over %d bytes", ErrFormat, maxHTTPHead)
+}
+
+// countingReader knows how far a compressed file was read. It offers ReadByte, so that a decompressor takes no byte of
+// the next member.
+type countingReader struct {
+	r *bufio.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *countingReader) ReadByte() (byte, error) {
+	b, err := c.r.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
+// sums recomputes the digests of a block while it is read.
+type sums struct {
+	block, payload hash.Hash // nil where there is nothing to compare
+	tail           []byte    // the last bytes of an HTTP head not yet ended
+}
+
+func newSums(r *Record) *sums {
+	s := &sums{}
+	if isSHA256(r.Get("WARC-Block-Digest")) {
+		s.block = sha256.New()
+	}
+	// A revisit names the digest of a body that it does not hold.
+	if isSHA256(r.Get("WARC-Payload-Digest")) && r.Type == TypeResponse && strings.HasPrefix(r.Get("Content-Type"), "application/http") {
+		s.payload, s.tail = sha256.New(), make([]byte, 0, 4)
+	}
+	return s
+}
+
+func isSHA256(digest string) bool {
+	algorithm, sum, _ := strings.Cut(digest, ":")
+	return (strings.EqualFold(algorithm, "sha256") || strings.EqualFold(algorithm, "sha-256")) && len(sum) == hex.EncodedLen(sha256.Size)
+}
+
+func (s *sums) write(p []byte) {
+	if s.block != nil {
+		s.block.Write(p)
+	}
+	if s.payload == nil {
+		return
+	}
+	for i := 0; s.tail != nil && i < len(p); i++ {
+		s.tail = append(s.tail, p[i])
+		if bytes.HasSuffix(s.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(s.tail, []byte("\n\n")) {
+			s.tail = nil
+			s.payload.Write(p[i+1:])
+			return
+		}
+		if len(s.tail) == 4 {
+			s.tail = append(s.tail[:0], s.tail[1:]...)
+		}
+	}
+	if s.tail == nil {
+		s.payload.Write(p)
+	}
+}
+
+func (s *sums) check(r *Record) error {
+	for _, c := range []struct {
+		name string
+		hash hash.Hash
+	}{{"WARC-Block-Digest", s.block}, {"WARC-Payload-Digest", s.payload}} {
+		if c.hash == nil {
+			continue
+		}
+		_, want, _ := strings.Cut(r.Get(c.name), ":")
+		if got := hex.EncodeToString(c.hash.Sum(nil)); !strings.EqualFold(got, want) {
+			return fmt.Errorf("%w: %s of %s is %s, not %s", ErrDigest, c.name, r.ID, got, want)
+		}
+	}
+	return nil
+}
+
+// scanFile calls fn for each record of the file at path.
+func scanFile(path string, fn func(*Record) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r := NewReader(file, false)
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = fn(rec)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+// Files returns the paths of the finished files in dir, and with open also of those that are still written, in the order
+// of their names, which is that of their time. An open file may end within a record.
+func Files(dir string, open bool) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list archive: %w", err)
+	}
+	var paths []string
+	for _, e := range entries {
+		name, isOpen := strings.CutSuffix(e.Name(), openSuffix)
+		if (strings.HasSuffix(name, suffixGzip) || strings.HasSuffix(name, suffixPlain)) && (open || !isOpen) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
+}

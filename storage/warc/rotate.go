@@ -1,0 +1,330 @@
+package warc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	suffixPlain = ".warc"
+	suffixGzip  = ".warc.gz"
+	openSuffix  = ".open"
+	tempSuffix  = ".tmp"
+	timeInName  = "20060102150405"
+)
+
+// file is what a Writer needs of a file on disk.
+type file interface {
+	io.Writer
+	Sync() error
+	Truncate(size int64) error
+	Seek(offset int64, whence int) (int64, error)
+	Close() error
+}
+
+func createFile(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+}
+
+// openFile is the file being written. All but sync is under the writer's mutex.
+type openFile struct {
+	dir, name string
+	file      file
+	index     file
+
+	begin   int64 // where the warcinfo record ends
+	written int64 // bytes handed to the system, always whole exchanges
+	pending []byte
+	ends    []int  // where each exchange ends in pending
+	lines   []byte // index lines not yet written
+	places  []int  // where the lines of each pending exchange end in lines
+	indexed int64  // bytes of index written
+
+	closing sync.Mutex // guards closed: a sync that comes late finds the file finished
+	closed  bool
+}
+
+// begin creates the next file with its warcinfo record.
+func (w *Writer) begin() error {
+	w.serial++
+	now := w.config.Now().UTC()
+	base := fmt.Sprintf("%s-%s-%05d", w.config.Prefix, now.Format(timeInName), w.serial)
+	if w.config.Peer != "" {
+		base += "-" + w.config.Peer
+	}
+	name := base + suffixGzip
+	if w.config.Compression == None {
+		name = base + suffixPlain
+	}
+	f, err := w.config.create(filepath.Join(w.dir, name+openSuffix))
+	if err != nil {
+		return err
+	}
+	index, err := w.config.create(filepath.Join(w.dir, base+indexSuffix+openSuffix))
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(filepath.Join(w.dir, name+openSuffix)))
+	}
+	o := &openFile{dir: w.dir, name: name, file: f, index: index}
+	o.pending = warcinfo(w.config, name, now)
+	o.begin = int64(len(o.pending))
+	o.ends, o.places = []int{len(o.pending)}, []int{0}
+	w.open = o
+	return syncDir(w.dir)
+}
+
+func (o *openFile) size() int64 { return o.written + int64(len(o.pending)) }
+
+func (o *openFile) add(m *Members) {
+	o.lines = append(o.lines, m.index...)
+	o.lines = appendPlace(o.lines, o.size(), o.name)
+	o.pending = append(o.pending, m.data...)
+	o.ends = append(o.ends, len(o.pending))
+	o.places = append(o.places, len(o.lines))
+}
+
+// flush hands what is pending to the system. When not all of it fits, the file is cut back to the last whole exchange
+// that did, so that it stays readable.
+func (o *openFile) flush() error {
+	n, err := o.file.Write(o.pending)
+	whole, lines := 0, 0
+	for i, end := range o.ends {
+		if end <= n {
+			whole, lines = end, o.places[i]
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, o.cut(o.file, o.written+int64(whole)))
+	}
+	o.written += int64(whole)
+	if ierr := o.flushIndex(lines); err == nil {
+		err = ierr
+	}
+	o.pending, o.ends = emptied(o.pending), o.ends[:0]
+	o.lines, o.places = emptied(o.lines), o.places[:0]
+	return err
+}
+
+func (o *openFile) flushIndex(lines int) error {
+	n, err := o.index.Write(o.lines[:lines])
+	if err != nil {
+		return errors.Join(err, o.cut(o.index, o.indexed))
+	}
+	o.indexed += int64(n)
+	return nil
+}
+
+// cut shortens f and goes on there.
+func (o *openFile) cut(f file, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	_, err := f.Seek(size, io.SeekStart)
+	return err
+}
+
+// emptied keeps the memory of b unless one giant exchange made it large.
+func emptied(b []byte) []byte {
+	if cap(b) > 4*flushSize {
+		return nil
+	}
+	return b[:0]
+}
+
+// sync is called without the writer's mutex. A file that was finished meanwhile was synced then.
+func (o *openFile) sync() error {
+	o.closing.Lock()
+	defer o.closing.Unlock()
+	if o.closed {
+		return nil
+	}
+	return o.file.Sync()
+}
+
+// finish syncs the open file, writes its index, and gives it its name. When the index cannot be written the file keeps
+// its open name, and the next Open makes the index anew.
+func (w *Writer) finish() error {
+	o := w.open
+	w.open = nil
+	err := o.flush()
+	o.closing.Lock()
+	defer o.closing.Unlock()
+	o.closed = true
+	serr := o.file.Sync()
+	if err = errors.Join(err, serr, o.file.Close(), o.index.Close()); err != nil {
+		return err
+	}
+	w.synced = w.appended
+	unsorted := filepath.Join(o.dir, baseOf(o.name)+indexSuffix+openSuffix)
+	if o.written <= o.begin {
+		return errors.Join(os.Remove(filepath.Join(o.dir, o.name+openSuffix)), os.Remove(unsorted))
+	}
+	lines, err := os.ReadFile(unsorted)
+	if err != nil {
+		return err
+	}
+	if err := seal(o.dir, o.name, lines); err != nil {
+		return err
+	}
+	return os.Remove(unsorted)
+}
+
+// baseOf returns the name of a file without its suffix, which its index shares.
+func baseOf(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, suffixGzip), suffixPlain)
+}
+
+// seal writes the index of a file that is complete, and then lets go of the open suffix.
+func seal(dir, name string, lines []byte) error {
+	if err := writeIndex(filepath.Join(dir, baseOf(name)+indexSuffix), lines); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, name)
+	if err := os.Rename(path+openSuffix, path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// recover finishes the files that a crash left open and finds the next serial number.
+func (w *Writer) recover() error {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), w.config.Prefix+"-")
+		if !ok {
+			continue
+		}
+		w.serial = max(w.serial, serialOf(name))
+		finished, open := strings.CutSuffix(e.Name(), openSuffix)
+		if !open || !w.mine(finished) {
+			continue
+		}
+		if err := recoverFile(w.dir, finished); err != nil {
+			return err
+		}
+	}
+	return w.removeLeftovers(entries)
+}
+
+// removeLeftovers removes the helps of indexes that are finished, or that were made anew.
+func (w *Writer) removeLeftovers(entries []os.DirEntry) error {
+	for _, e := range entries {
+		for _, suffix := range []string{indexSuffix + openSuffix, indexSuffix + tempSuffix} {
+			base, ok := strings.CutSuffix(e.Name(), suffix)
+			if !ok || !strings.HasPrefix(base, w.config.Prefix+"-") || !w.ours(base) {
+				continue
+			}
+			if err := removeIfThere(filepath.Join(w.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mine says whether a file was written by this peer and is an archive, not an index.
+func (w *Writer) mine(name string) bool {
+	base, gz := strings.CutSuffix(name, suffixGzip)
+	base, plain := strings.CutSuffix(base, suffixPlain)
+	return (gz || plain) && w.ours(base)
+}
+
+// ours says whether a name without its suffix is one that this writer gives. Writers without a peer name own the
+// directory alone.
+func (w *Writer) ours(base string) bool {
+	return w.config.Peer == "" || strings.HasSuffix(base, "-"+w.config.Peer)
+}
+
+// serialOf returns the serial number in TIME-SERIAL-PEER, zero when there is none.
+func serialOf(name string) int {
+	_, rest, ok := strings.Cut(name, "-")
+	if !ok {
+		return 0
+	}
+	end := 0
+	for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
+		end++
+	}
+	n, err := strconv.Atoi(rest[:end])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// recoverFile cuts a file after its last whole record, indexes and seals it. One without any exchange is removed.
+func recoverFile(dir, name string) error {
+	path := filepath.Join(dir, name+openSuffix)
+	unsorted := filepath.Join(dir, baseOf(name)+indexSuffix+openSuffix)
+	good, exchanges, err := wholeRecords(path)
+	if err != nil {
+		return err
+	}
+	if exchanges == 0 {
+		return errors.Join(os.Remove(path), removeIfThere(unsorted))
+	}
+	if err := truncateAndSync(path, good); err != nil {
+		return err
+	}
+	lines, err := indexFile(path, name)
+	if err != nil {
+		return err
+	}
+	if err := seal(dir, name, lines); err != nil {
+		return err
+	}
+	return removeIfThere(unsorted)
+}
+
+// wholeRecords returns where the last whole record of a file ends, and how many responses and revisits are before it.
+func wholeRecords(path string) (end int64, exchanges int, err error) {
+	err = scanFile(path, func(rec *Record) error {
+		if err := rec.Skip(); err != nil {
+			return err
+		}
+		end = rec.Offset + rec.Length
+		if rec.Type == TypeResponse || rec.Type == TypeRevisit {
+			exchanges++
+		}
+		return nil
+	})
+	// Any damage ends what can be read: after a crash of the machine the tail may hold anything.
+	if _, is := errors.AsType[*os.PathError](err); is {
+		return 0, 0, err
+	}
+	return end, exchanges, nil
+}
+
+func truncateAndSync(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// syncDir makes a new or renamed file survive a crash of the machine. Where a directory cannot be synced, as on
+// Windows, that is the system's own business.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync()
+	return d.Close()
+}

@@ -1,0 +1,308 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var testTime = time.Date(2026, 3, 1, 12, 30, 45, 678_000_000, time.UTC)
+
+func testConfig(c Compression) Config {
+	return Config{Compression: c, Peer: "peer1", Software: "apoidea/test", Operator: "nobody", Now: func() time.Time { return testTime }}
+}
+
+// page returns an exchange whose body is of that many bytes.
+func page(n, size int) *Exchange {
+	body := bytes.Repeat(fmt.Appendf(nil, "<p>page %d of the <a href=%q>test</a>\n", n, "/next"), size/40+1)[:size]
+	return &Exchange{
+		URL: fmt.Sprintf("http://www.example.com:8080/dir/page%d.html?b=2&a=1", n), Date: testTime.Add(time.Duration(n) * time.Second),
+		IP: "192.0.2.7", Protocol: "http/1.1",
+		Request:       []byte("GET /dir/page HTTP/1.1\r\nHost: www.example.com\r\n\r\n"),
+		ResponseHead:  fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", size),
+		Body:          body,
+		PayloadDigest: sha256.Sum256(body),
+		Outlinks:      []string{"http://www.example.com:8080/next", "https://other.example/"},
+		Fields:        []Field{{"via", "http://www.example.com:8080/"}, {"hopsFromSeed", "1"}},
+	}
+}
+
+func revisit(n int, of *Exchange, id string) *Exchange {
+	x := page(n, len(of.Body))
+	x.PayloadDigest = of.PayloadDigest
+	x.RevisitOf = &Original{URL: of.URL, Date: of.Date, RecordID: id}
+	return x
+}
+
+// appendAll writes exchanges and returns where they lie.
+func appendAll(t testing.TB, w *Writer, c Compression, xs ...*Exchange) []Ref {
+	t.Helper()
+	e := NewEncoder(c)
+	var refs []Ref
+	for _, x := range xs {
+		m, err := e.Exchange(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := w.Append(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Recycle(m)
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+func mustOpen(t testing.TB, dir string, c Config) *Writer {
+	t.Helper()
+	w, err := Open(dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+type readRecord struct {
+	Record
+	block []byte
+}
+
+// readAll reads a file to its end with all digests checked.
+func readAll(t testing.TB, path string) []readRecord {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []readRecord
+	for r := NewReader(f, true); ; {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		block, err := io.ReadAll(rec)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, readRecord{*rec, block})
+	}
+}
+
+func TestWrittenIsRead(t *testing.T) {
+	for _, c := range []Compression{Gzip, None} {
+		t.Run(string(c), func(t *testing.T) {
+			dir := t.TempDir()
+			w := mustOpen(t, dir, testConfig(c))
+			first := page(1, 38_000)
+			refs := appendAll(t, w, c, first, page(2, 0))
+			refs = append(refs, appendAll(t, w, c, revisit(3, first, refs[0].RecordID), page(4, 3_000_000))...)
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			recs := readAll(t, filepath.Join(dir, refs[0].File))
+			var types []Type
+			for _, rec := range recs {
+				types = append(types, rec.Type)
+			}
+			one := []Type{TypeResponse, TypeRequest, TypeMetadata}
+			want := slices.Concat([]Type{TypeWarcinfo}, one, one, []Type{TypeRevisit, TypeRequest, TypeMetadata}, one)
+			if !slices.Equal(types, want) {
+				t.Fatalf("records %v, want %v", types, want)
+			}
+			checkResponse(t, recs[1], first, refs[0])
+			checkRevisit(t, recs[7], first, refs[0], refs[2])
+			if got := string(recs[3].block); !strings.Contains(got, "via: http://www.example.com:8080/\r\n") ||
+				!strings.Contains(got, "outlink: https://other.example/\r\n") {
+				t.Errorf("metadata %q", got)
+			}
+			if got := recs[2].Get("warc-concurrent-to"); got != "<"+refs[0].RecordID+">" {
+				t.Errorf("the request is concurrent to %q", got)
+			}
+			if info := string(recs[0].block); !strings.Contains(info, "software: apoidea/test\r\n") || !strings.Contains(info, "operator: nobody\r\n") {
+				t.Errorf("warcinfo %q", info)
+			}
+		})
+	}
+}
+
+func checkResponse(t *testing.T, rec readRecord, x *Exchange, ref Ref) {
+	t.Helper()
+	if rec.ID != ref.RecordID || rec.Offset != ref.Offset || rec.TargetURI != x.URL || !rec.Date.Equal(x.Date) {
+		t.Errorf("response %+v is not at %+v", rec.Record, ref)
+	}
+	if want := append(slices.Clone(x.ResponseHead), x.Body...); !bytes.Equal(rec.block, want) {
+		t.Errorf("block of %d bytes, want %d", len(rec.block), len(want))
+	}
+	if rec.Get("WARC-IP-Address") != x.IP || rec.Get("WARC-Protocol") != x.Protocol {
+		t.Errorf("fields %v", rec.Header)
+	}
+}
+
+func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"WARC-Profile": ProfileIdenticalDigest, "WARC-Refers-To": "<" + first.RecordID + ">",
+		"WARC-Refers-To-Target-URI": of.URL, "WARC-Refers-To-Date": "2026-03-01T12:30:46.678Z",
+		"WARC-Payload-Digest": fmt.Sprintf("sha256:%x", of.PayloadDigest),
+	} {
+		if got := rec.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if rec.ID != ref.RecordID || !bytes.HasSuffix(rec.block, []byte("\r\n\r\n")) {
+		t.Errorf("revisit block %q", rec.block)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	e := NewEncoder(Gzip)
+	for name, spoil := range map[string]func(*Exchange){
+		"no URL":                  func(x *Exchange) { x.URL = "" },
+		"line break in URL":       func(x *Exchange) { x.URL += "\r\nWARC-Type: warcinfo" },
+		"line break in protocol":  func(x *Exchange) { x.Protocol = "h2\n" },
+		"no response head":        func(x *Exchange) { x.ResponseHead = nil },
+		"line break in record ID": func(x *Exchange) { x.RevisitOf = &Original{RecordID: "a\r\nb"} },
+	} {
+		x := page(1, 10)
+		spoil(x)
+		if _, err := e.Exchange(x); !errors.Is(err, ErrExchange) {
+			t.Errorf("%s: got %v, want ErrExchange", name, err)
+		}
+	}
+	x := page(1, 10)
+	x.Outlinks = []string{"http://a/\r\nvia: b"}
+	m, err := e.Exchange(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(bytes.NewReader(m.data), true)
+	var last []byte
+	for {
+		rec, err := r.Next()
+		if err != nil {
+			break
+		}
+		last, _ = io.ReadAll(rec)
+	}
+	if !bytes.HasSuffix(last, []byte("outlink: http://a/via: b\r\n")) {
+		t.Errorf("a line break in an outlink came through: %q", last)
+	}
+}
+
+func TestHeadFitsStoredBody(t *testing.T) {
+	for _, row := range []struct {
+		name, head string
+		decoded    bool
+		want       string
+	}{
+		{"plain", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"},
+		{"chunks joined", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", false, "HTTP/1.1 200 OK\r\nX-Orig-transfer-encoding: chunked\r\n\r\n"},
+		{
+			"gzip undone", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n", true,
+			"HTTP/1.1 200 OK\r\nX-Orig-Content-Encoding: gzip\r\nX-Orig-Content-Length: 3\r\nContent-Length: 9\r\n\r\n",
+		},
+		{"gzip kept", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", false, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"},
+		{"bare line feeds, no end", "HTTP/1.0 404 Not Found\nServer: x", false, "HTTP/1.0 404 Not Found\r\nServer: x\r\n\r\n"},
+	} {
+		if got := string(appendHead(nil, []byte(row.head), row.decoded, 9)); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
+		}
+	}
+}
+
+func TestSURT(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://example.com/":                     "com,example)/",
+		"https://www.Example.com/A?b=2&a=1":       "com,example)/a?a=1&b=2",
+		"http://www2.example.com:8080/x":          "com,example:8080)/x",
+		"http://a.b.example.co.uk/?":              "uk,co,example,b,a)/",
+		"http://[2001:db8::1]:81/x":               "[2001:db8::1]:81)/x",
+		"http://user:pw@example.com":              "com,example)/",
+		"http://example.com?q":                    "com,example)/?q",
+		"http://www.com/":                         "com)/",
+		"http://wwwx.example.com/":                "com,example,wwwx)/",
+		"http://127.0.0.1:8000/docs/index.html#x": "1,0,0,127:8000)/docs/index.html",
+		"dns:example.com":                         "dns:example.com",
+	} {
+		if got := SURT(url); got != want {
+			t.Errorf("SURT(%q) = %q, want %q", url, got, want)
+		}
+	}
+}
+
+func TestReaderFindsDamage(t *testing.T) {
+	m, err := NewEncoder(None).Exchange(page(1, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(m.data)
+	for _, row := range []struct {
+		name string
+		data string
+		want error
+	}{
+		{"block changed", strings.Replace(good, "page 1 of", "page 7 of", 1), ErrDigest},
+		{"head cut", good[:40], ErrTruncated},
+		{"block cut", good[:900], ErrTruncated},
+		{"end cut", good[:len(good)-1], ErrTruncated},
+		{"not WARC", "HTTP/1.1 200 OK\r\n\r\n", ErrFormat},
+		{"no length", "WARC/1.1\r\nWARC-Type: response\r\n\r\n", ErrFormat},
+		{"negative length", strings.Replace(good, "Content-Length: ", "Content-Length: -", 1), ErrFormat},
+		{"too short a length", strings.Replace(good, "Content-Length: 1", "Content-Length: ", 1), ErrFormat},
+		{"endless line", "WARC/1.1\r\nX: " + strings.Repeat("x", maxHeaderLine+1) + "\r\n", ErrFormat},
+		{"endless head", "WARC/1.1\r\n" + strings.Repeat("X: y\r\n", maxHeaderLines+1), ErrFormat},
+	} {
+		r := NewReader(strings.NewReader(row.data), true)
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, row.want) {
+			t.Errorf("%s: got %v, want %v", row.name, err, row.want)
+		}
+	}
+}
+
+// FuzzReader feeds the reader anything: it must end, and hold to its bounds.
+func FuzzReader(f *testing.F) {
+	for _, c := range []Compression{Gzip, None} {
+		m, err := NewEncoder(c).Exchange(page(1, 500))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(m.data))
+	}
+	f.Add([]byte("WARC/1.0\r\nContent-Length: 9223372036854775807\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n\r\nx"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := NewReader(bytes.NewReader(data), true)
+		for range len(data) + 1 {
+			rec, err := r.Next()
+			if errors.Is(err, ErrDigest) {
+				continue
+			}
+			if err != nil {
+				return
+			}
+			if rec.Offset < 0 || rec.Offset > int64(len(data)) {
+				t.Fatalf("record at %d of %d", rec.Offset, len(data))
+			}
+			if _, err := rec.HTTPHead(); err != nil {
+				continue
+			}
+		}
+		t.Fatal("more records than bytes")
+	})
+}

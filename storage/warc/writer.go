@@ -1,0 +1,214 @@
+package warc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultMaxSize is the size at which a file is rotated, in bytes, as archives have it by custom.
+	DefaultMaxSize = 1 << 30
+	// flushSize is how much is gathered before it is handed to the system: few large appends instead of many small.
+	flushSize = 1 << 20
+)
+
+// ErrFailed says that an earlier write did not reach the disk and that the archive takes no more. It wraps the cause.
+var ErrFailed = errors.New("archive failed")
+
+// ErrClosed says that the writer was closed.
+var ErrClosed = errors.New("archive closed")
+
+// Config is what a Writer is told.
+type Config struct {
+	// Compression of the records. Empty means Gzip. Finished files of the other kind stay as they are.
+	Compression Compression
+	// MaxSize is the size after which a file is rotated, in bytes; the last exchange may exceed it. Zero means
+	// DefaultMaxSize.
+	MaxSize int64
+	// Prefix begins the name of each file. Empty means "apoidea".
+	Prefix string
+	// Peer ends it: a short name of the peer, so that files of several peers can lie in one directory.
+	Peer string
+	// Software, Operator and Hostname go into the warcinfo record where they are not empty: who wrote this, with which
+	// version, and how to reach them.
+	Software, Operator, Hostname string
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+
+	create func(path string) (file, error) // replaced in tests
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Compression == "" {
+		c.Compression = Gzip
+	}
+	if c.MaxSize == 0 {
+		c.MaxSize = DefaultMaxSize
+	}
+	if c.Prefix == "" {
+		c.Prefix = "apoidea"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.create == nil {
+		c.create = createFile
+	}
+	switch {
+	case c.Compression != Gzip && c.Compression != None:
+		return c, fmt.Errorf("archive: Compression %q is neither gzip nor none", c.Compression)
+	case c.MaxSize < 0:
+		return c, fmt.Errorf("archive: MaxSize %d is negative", c.MaxSize)
+	case strings.ContainsAny(c.Prefix+c.Peer, `/\`) || hasControl(c.Prefix+c.Peer):
+		return c, fmt.Errorf("archive: Prefix %q or Peer %q cannot be part of a file name", c.Prefix, c.Peer)
+	}
+	return c, nil
+}
+
+// Writer appends exchanges to the files of one directory. Create it with Open, end it with Close.
+type Writer struct {
+	dir    string
+	config Config
+
+	// syncing is held for the length of an fsync, so that the goroutines which wait behind it find theirs already done.
+	// It is taken before mu.
+	syncing sync.Mutex
+
+	// mu guards all below. It spans the write to the system of up to a megabyte, but no fsync except at rotation.
+	mu       sync.Mutex
+	open     *openFile // nil until something is appended
+	serial   int
+	appended uint64 // exchanges so far
+	synced   uint64 // of these, how many are surely on disk
+	failed   error
+	closed   bool
+}
+
+// Open makes dir if need be and finishes what a crash left there: a half-written member is cut off, the index rebuilt.
+// A file of this prefix and peer that is open must not belong to a living writer. No file is begun before the first
+// exchange.
+func Open(dir string, c Config) (*Writer, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open archive: %w", err)
+	}
+	w := &Writer{dir: dir, config: c}
+	if err := w.recover(); err != nil {
+		return nil, fmt.Errorf("open archive in %s: %w", dir, err)
+	}
+	return w, nil
+}
+
+// Append adds an exchange to the open file and says where it lies. It is not on disk before a Sync. Once a write has
+// failed, this and every later call returns an error that is ErrFailed.
+func (w *Writer) Append(m *Members) (Ref, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return Ref{}, err
+	}
+	if w.open != nil && w.open.size() > w.open.begin && w.open.size()+int64(len(m.data)) > w.config.MaxSize {
+		if err := w.finish(); err != nil {
+			return Ref{}, w.fail(err)
+		}
+	}
+	if w.open == nil {
+		if err := w.begin(); err != nil {
+			return Ref{}, w.fail(err)
+		}
+	}
+	ref := Ref{File: w.open.name, Offset: w.open.size(), RecordID: m.RecordID}
+	w.open.add(m)
+	w.appended++
+	if len(w.open.pending) >= flushSize {
+		if err := w.open.flush(); err != nil {
+			return Ref{}, w.fail(err)
+		}
+	}
+	return ref, nil
+}
+
+// Sync returns nil when everything that was appended before the call is on disk. Calls at the same time share the work.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	target := w.appended
+	w.mu.Unlock()
+
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	w.mu.Lock()
+	if w.synced >= target {
+		w.mu.Unlock()
+		return nil
+	}
+	if err := w.usable(); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	// What is not synced lies in the open file: rotation syncs the one it finishes.
+	if err := w.open.flush(); err != nil {
+		err = w.fail(err)
+		w.mu.Unlock()
+		return err
+	}
+	open, covered := w.open, w.appended
+	w.mu.Unlock()
+
+	err := open.sync()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && w.synced < target {
+		return w.fail(err)
+	}
+	w.synced = max(w.synced, covered)
+	return nil
+}
+
+// Close finishes the open file: synced, indexed, renamed. On a failed archive it does what still can be done and
+// returns the failure. A second Close returns nil.
+func (w *Writer) Close() error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	if w.open == nil {
+		return w.failed
+	}
+	err := w.finish()
+	if w.failed != nil {
+		return w.failed
+	}
+	if err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+func (w *Writer) usable() error {
+	if w.failed != nil {
+		return w.failed
+	}
+	if w.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// fail remembers the first failure. What was pending is lost; it was never said to be on disk.
+func (w *Writer) fail(err error) error {
+	if w.failed == nil {
+		w.failed = fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return w.failed
+}
