@@ -17,13 +17,18 @@ type Transport interface {
 	Call(ctx context.Context, to Peer, req *wire.Message) (*wire.Message, error)
 }
 
-// Membership is what is known of the whole ring beyond the leaf set: a Kademlia routing table. It never contains this peer
-// itself, and may contain peers that are gone. It is safe for concurrent use; the slices belong to the caller.
-type Membership interface {
-	// Nearest returns up to n peers of the local table by XOR distance to key, nearest first, without asking anybody.
+// Table is the local part of a Membership: what can be asked without the network.
+type Table interface {
+	// Nearest returns up to n peers of the local table by XOR distance to key, nearest first.
 	Nearest(key ring.Key, n int) []Peer
 	// All returns every peer of the local table.
 	All() []Peer
+}
+
+// Membership is what is known of the whole ring beyond the leaf set: a Kademlia routing table. It never contains this peer
+// itself, and may contain peers that are gone. It is safe for concurrent use; the slices belong to the caller.
+type Membership interface {
+	Table
 	// Closest asks the network for the peers nearest to key (GetClosestPeers): right but some thirty messages. It blocks.
 	Closest(ctx context.Context, key ring.Key) ([]Peer, error)
 	// Add offers peers that were met alive. It must not block on the network.

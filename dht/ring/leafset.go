@@ -18,6 +18,11 @@ func NewLeafSet(self Key, r int) *LeafSet {
 	return &LeafSet{self: self, r: max(1, r), preds: make([]Key, 0, r+1), succs: make([]Key, 0, r+1)}
 }
 
+// Clone returns an independent copy.
+func (s *LeafSet) Clone() *LeafSet {
+	return &LeafSet{self: s.self, r: s.r, preds: slices.Clone(s.preds), succs: slices.Clone(s.succs)}
+}
+
 // Self is the position of the peer itself.
 func (s *LeafSet) Self() Key { return s.self }
 
@@ -102,6 +107,17 @@ func (s *LeafSet) Whole() bool {
 		return true
 	}
 	return slices.Contains(s.preds, s.succs[s.r-1])
+}
+
+// Estimate is the number of peers in the ring, self included: counted when the leaf set is all of it, otherwise guessed from how
+// densely the leaf peers stand.
+func (s *LeafSet) Estimate() int {
+	members := s.Len()
+	if s.Whole() {
+		return members + 1
+	}
+	span := Arc{Start: s.preds[len(s.preds)-1], End: s.succs[len(s.succs)-1]}.Fraction()
+	return max(members+1, int(float64(members)/span+0.5))
 }
 
 // Covers says whether the owner of key is known from the leaf set alone.

@@ -70,6 +70,9 @@ func Encode(m *Message) ([]byte, error) {
 	return data, nil
 }
 
+// New wraps a body, one of the Message_ types, in a message of our Version.
+func New(body isMessage_Body) *Message { return &Message{Version: Version, Body: body} }
+
 // Validate says which bound or rule the message breaks, nil when none.
 func (m *Message) Validate() error {
 	if m.GetVersion() != Version {
@@ -144,6 +147,16 @@ func (h *Hint) Validate() error {
 		return errors.New("hint: the arc does not end at its owner")
 	}
 	return nil
+}
+
+// Validate says which bound or rule the stored memory breaks.
+func (m *Memory) Validate() error {
+	if start := m.GetPredecessor(); len(start) > 0 {
+		if err := checkKey("predecessor", start); err != nil {
+			return err
+		}
+	}
+	return checkPeers("peers", m.GetPeers())
 }
 
 // Arc is the arc of a hint that passed Validate.

@@ -1,0 +1,77 @@
+package dht
+
+import (
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// State is where a peer stands in its life in the ring.
+type State uint8
+
+const (
+	// Joining peers stand in leaf sets and take part in lookups, but serve no key.
+	Joining State = iota
+	// Serving peers answer for their arc.
+	Serving
+	// Leaving peers have given up their arc and are on their way out.
+	Leaving
+)
+
+// String names the state in lower case.
+func (s State) String() string {
+	switch s {
+	case Serving:
+		return "serving"
+	case Leaving:
+		return "leaving"
+	default:
+		return "joining"
+	}
+}
+
+func (s State) wire() wire.State {
+	switch s {
+	case Serving:
+		return wire.State_STATE_SERVING
+	case Leaving:
+		return wire.State_STATE_LEAVING
+	default:
+		return wire.State_STATE_JOINING
+	}
+}
+
+// Event is something that happened to this peer's place in the ring: one of the types below.
+type Event interface{ event() }
+
+// StateChanged tells of a step in the peer's own life.
+type StateChanged struct{ Old, New State }
+
+// ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served any before and does now;
+// Old and New mean nothing where they are false.
+type ArcChanged struct {
+	Old, New ring.Arc
+	Had, Has bool
+}
+
+// LeavesChanged tells that the leaf set is another one.
+type LeavesChanged struct{}
+
+// PeerUp tells of a peer that came into the leaf set.
+type PeerUp struct{ Peer Peer }
+
+// PeerSuspect tells of a leaf peer that did not answer.
+type PeerSuspect struct{ Peer Peer }
+
+// PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch for it.
+type PeerDead struct{ Peer Peer }
+
+// PeerLeft tells of a leaf peer that said goodbye.
+type PeerLeft struct{ Peer Peer }
+
+func (StateChanged) event()  {}
+func (ArcChanged) event()    {}
+func (LeavesChanged) event() {}
+func (PeerUp) event()        {}
+func (PeerSuspect) event()   {}
+func (PeerDead) event()      {}
+func (PeerLeft) event()      {}

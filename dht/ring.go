@@ -1,0 +1,351 @@
+package dht
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// Ring is a peer's place in the ring as a plain state machine. Drive it so:
+//
+//	r := NewRing(config, self, table)
+//	at each moment r.Next(), and at the start:   r.Tick(now)
+//	a request comes:                             answer = r.Handle(now, from, request)
+//	a connection drops:                          r.Disconnected(now, peer)
+//	after each of these:                         r.Ready() says which calls to make and what happened
+//	a call has its answer, or failed:            r.Result(now, id, answer, err)
+//
+// Ring starts no goroutine and reads no clock; its table must answer without the network. It is not safe for concurrent use. With
+// the same seed and the same inputs it does the same.
+//
+// The rules: who is only heard of is introduced by a call of our own before it enters the leaf set, so gossip raises no dead. A
+// peer serves only what its predecessor's death, departure or arrival has made its own: an arc shrinks at once and grows after
+// TakeOver (serve.go). A peer is given up after two failures and the word of a third (suspicion.go).
+type Ring struct {
+	cfg   Config
+	self  Peer
+	table Table
+	rnd   *rand.Rand
+
+	leaves     *ring.LeafSet
+	peers      map[ring.Key]*neighbour // who stands in leaves
+	candidates []*candidate            // heard of and fitting, not yet introduced; ordered by when they came
+	graves     map[peer.ID]grave
+	contacts   []Peer // entry peers, remembered ones and former neighbours: ways back into the ring
+	inTable    map[ring.Key]struct{}
+	learnt     *ring.ArcCache[Peer]
+
+	state        State
+	serves       bool
+	served       ring.Arc // meaningful while serves
+	fences       map[peer.ID]time.Time
+	memory       *Memory
+	firstContact time.Time // zero before any peer answered
+	resumed      time.Time // zero unless a pause was noticed
+
+	interval  time.Duration
+	nextRound time.Time
+	nextHeal  time.Time
+	wake      time.Time
+	nearest   [2]ring.Key // predecessor and successor of the last round
+	steady    int         // rounds since they changed
+	turn      int         // whose turn it is among the farther leaf peers
+	search    *Search     // for our own position
+	located   bool
+
+	calls    map[uint64]inFlight
+	lastCall uint64
+	out      []Call
+	events   []Event
+}
+
+// Call is a request that the driver must send; Result takes its answer under the same ID, exactly once.
+type Call struct {
+	ID      uint64
+	To      Peer
+	Request *wire.Message
+	Timeout time.Duration
+}
+
+// Ready is what a Ring wants done, in order.
+type Ready struct {
+	Calls  []Call
+	Events []Event
+}
+
+type inFlight struct {
+	to     Peer
+	kind   callKind
+	target ring.Key // whom a vouch is about
+	search *Search
+}
+
+type callKind uint8
+
+const (
+	callStabilize callKind = iota
+	callVouch
+	callSearch
+)
+
+const (
+	// maxContacts bounds the remembered ways back into the ring.
+	maxContacts = 32
+	// maxCandidates bounds the introductions in progress: four leaf sets.
+	maxCandidates = 64
+	// maxGraves bounds what is remembered of the dead; the oldest is forgotten first.
+	maxGraves = 1024
+	// healEvery is the time between two searches for our own position through a peer chosen at random: it finds a ring that split
+	// from ours and no longer shows in the routing table. Two calls or so each.
+	healEvery = 30 * time.Second
+)
+
+// NewRing returns the ring as a joining peer knows it: itself. It panics when the config is not valid.
+func NewRing(config Config, self Peer, table Table) *Ring {
+	if err := config.Validate(); err != nil {
+		panic("dht: " + err.Error())
+	}
+	cfg := config.withDefaults()
+	key := self.Key()
+	self.key = key
+	if self.Incarnation == 0 {
+		self.Incarnation = 1
+		if cfg.Memory != nil {
+			self.Incarnation = cfg.Memory.Incarnation + 1
+		}
+	}
+	r := &Ring{
+		cfg: cfg, self: self, table: table, memory: cfg.Memory,
+		rnd:    rand.New(rand.NewPCG(cfg.Seed, be64(key))),
+		leaves: ring.NewLeafSet(key, cfg.R), peers: map[ring.Key]*neighbour{}, graves: map[peer.ID]grave{},
+		fences: map[peer.ID]time.Time{}, calls: map[uint64]inFlight{}, inTable: map[ring.Key]struct{}{},
+		learnt: ring.NewArcCache[Peer](cfg.ArcCache), nearest: [2]ring.Key{key, key},
+	}
+	if r.memory != nil {
+		r.remember(r.memory.Peers...)
+	}
+	return r
+}
+
+func be64(k ring.Key) uint64 {
+	var v uint64
+	for _, b := range k[:8] {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+// Tick tells the time. Call it first of all, and then at every Next.
+func (r *Ring) Tick(now time.Time) {
+	r.begin(now)
+	if !now.Before(r.nextRound) {
+		r.round(now)
+	}
+	r.retry(now)
+	r.finish(now)
+}
+
+// Next is when Tick wants to be called again.
+func (r *Ring) Next() time.Time { return r.wake }
+
+// Ready returns what is to be done since the last Ready.
+func (r *Ring) Ready() Ready {
+	ready := Ready{Calls: r.out, Events: r.events}
+	r.out, r.events = nil, nil
+	return ready
+}
+
+// Join names peers through which the ring can be reached. It may be called at any time, also to join another ring to ours.
+func (r *Ring) Join(now time.Time, entries ...Peer) {
+	r.begin(now)
+	r.remember(entries...)
+	if r.state == Joining {
+		r.nextRound = now
+		r.located = false
+		if r.search != nil {
+			r.search.Add(entries...)
+			r.pump(now)
+		}
+	} else {
+		r.startSearch(now, entries)
+	}
+	r.finish(now)
+}
+
+// Leave gives up the arc and returns the goodbyes to send; what is served is handed over before. The peer goes on answering where
+// the keys went.
+func (r *Ring) Leave(now time.Time) []Call {
+	r.begin(now)
+	r.setState(Leaving)
+	r.serve(false, ring.Arc{})
+	var calls []Call
+	for _, key := range r.leaves.Members() {
+		calls = append(calls, Call{
+			To: r.peers[key].peer, Timeout: r.cfg.CallTimeout,
+			Request: leaveRequest(r.neighbours(now)),
+		})
+	}
+	r.finish(now)
+	return calls
+}
+
+// Self is this peer, with its incarnation.
+func (r *Ring) Self() Peer { return r.self }
+
+// SetAddrs replaces the addresses under which this peer tells others to reach it.
+func (r *Ring) SetAddrs(addrs [][]byte) { r.self.Addrs = addrs }
+
+// State is where the peer stands in its life.
+func (r *Ring) State() State { return r.state }
+
+// Arc is the arc served; false when none is.
+func (r *Ring) Arc() (ring.Arc, bool) { return r.served, r.serves }
+
+// Serves says whether this peer answers for key now.
+func (r *Ring) Serves(key ring.Key) bool { return r.serves && r.served.Contains(key) }
+
+// Leaves returns the leaf peers, nearest first. In a small ring a peer is on both sides.
+func (r *Ring) Leaves() (preds, succs []Peer) {
+	return r.standing(r.leaves.Predecessors()), r.standing(r.leaves.Successors())
+}
+
+// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density.
+func (r *Ring) Size() int { return r.leaves.Estimate() }
+
+// Stable says whether the nearest neighbours have been the same for two rounds and nobody is suspect or being introduced.
+func (r *Ring) Stable() bool {
+	for _, n := range r.peers {
+		if n.failures > 0 {
+			return false
+		}
+	}
+	return r.steady >= 2 && len(r.candidates) == 0
+}
+
+// Members returns the peers known: the leaf set and the routing table, in clockwise order from this peer, without it.
+func (r *Ring) Members() []Peer {
+	members := r.standing(r.leaves.Members())
+	for _, p := range r.table.All() {
+		if p.ID != r.self.ID && !r.leaves.Contains(p.Key()) && !r.buried(p) {
+			members = append(members, p)
+		}
+	}
+	slices.SortFunc(members, func(a, b Peer) int {
+		return a.Key().Sub(r.self.key).Compare(b.Key().Sub(r.self.key))
+	})
+	return slices.CompactFunc(members, func(a, b Peer) bool { return a.ID == b.ID })
+}
+
+// Snapshot is what the peer should find again after a restart. Store it whenever LeavesChanged, ArcChanged or StateChanged
+// tells of a change, and once before the first Tick, which keeps incarnations apart.
+func (r *Ring) Snapshot() *Memory {
+	m := &Memory{Incarnation: r.self.Incarnation}
+	switch {
+	case r.serves:
+		m.Alone, m.Predecessor, m.HasPredecessor = r.served.Whole(), r.served.Start, true
+	case r.memory != nil:
+		m.Alone, m.Predecessor, m.HasPredecessor = r.memory.Alone, r.memory.Predecessor, r.memory.HasPredecessor
+	}
+	preds, succs := r.Leaves()
+	for i := range max(len(preds), len(succs)) {
+		for _, side := range [][]Peer{succs, preds} {
+			if i < len(side) {
+				m.Peers = appendPeer(m.Peers, side[i], wire.MaxPeers)
+			}
+		}
+	}
+	for _, p := range r.contacts {
+		m.Peers = appendPeer(m.Peers, p, wire.MaxPeers)
+	}
+	return m
+}
+
+func appendPeer(list []Peer, p Peer, limit int) []Peer {
+	if len(list) >= limit || slices.ContainsFunc(list, func(q Peer) bool { return q.ID == p.ID }) {
+		return list
+	}
+	return append(list, p)
+}
+
+func (r *Ring) standing(keys []ring.Key) []Peer {
+	peers := make([]Peer, len(keys))
+	for i, key := range keys {
+		peers[i] = r.peers[key].peer
+	}
+	return peers
+}
+
+// remember puts peers in front of the contacts.
+func (r *Ring) remember(peers ...Peer) {
+	for _, p := range slices.Backward(peers) {
+		if p.ID == r.self.ID || p.ID == "" {
+			continue
+		}
+		r.contacts = slices.DeleteFunc(r.contacts, func(q Peer) bool { return q.ID == p.ID })
+		r.contacts = slices.Insert(r.contacts, 0, p)
+	}
+	r.contacts = r.contacts[:min(len(r.contacts), maxContacts)]
+}
+
+// begin opens every input. A peer that wakes much later than it meant to was suspended: others may have taken over its arc, so
+// it stops serving before it says a word.
+func (r *Ring) begin(now time.Time) {
+	if r.wake.IsZero() {
+		r.interval = r.cfg.Interval
+		r.nextRound = now
+		r.nextHeal = now.Add(r.jitter(healEvery))
+		return
+	}
+	if now.Sub(r.wake) > r.cfg.Pause && r.state == Serving {
+		r.rejoin(now)
+	}
+}
+
+// finish closes every input: what it means for the arc served, and when to wake.
+func (r *Ring) finish(now time.Time) {
+	r.settle(now)
+	r.wake = r.nextRound
+	for _, n := range r.peers {
+		r.wakeAt(n.retry)
+	}
+	for _, c := range r.candidates {
+		r.wakeAt(c.retry)
+	}
+	for _, until := range r.fences {
+		r.wakeAt(until)
+	}
+	if r.wake.Before(now) {
+		r.wake = now
+	}
+}
+
+func (r *Ring) wakeAt(t time.Time) {
+	if !t.IsZero() && t.Before(r.wake) {
+		r.wake = t
+	}
+}
+
+// jitter spreads d by a fifth to both sides, so that peers started together do not knock together.
+func (r *Ring) jitter(d time.Duration) time.Duration {
+	return d + time.Duration((r.rnd.Float64()-0.5)*0.4*float64(d))
+}
+
+func (r *Ring) call(to Peer, req *wire.Message, fl inFlight) {
+	r.lastCall++
+	fl.to = to
+	r.calls[r.lastCall] = fl
+	r.out = append(r.out, Call{ID: r.lastCall, To: to, Request: req, Timeout: r.cfg.CallTimeout})
+}
+
+func (r *Ring) tell(e Event) { r.events = append(r.events, e) }
+
+// sortedGraves lists the dead by the end of their time.
+func (r *Ring) sortedGraves() []peer.ID {
+	return slices.SortedFunc(maps.Keys(r.graves), func(a, b peer.ID) int { return r.graves[a].until.Compare(r.graves[b].until) })
+}

@@ -1,0 +1,354 @@
+package dht
+
+import (
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// neighbour is a peer of the leaf set.
+type neighbour struct {
+	peer     Peer
+	said     *word // nil until it spoke since we last began to join
+	asked    time.Time
+	asking   bool // a stabilize call is on its way
+	failures int  // since it last spoke
+	retry    time.Time
+	thirds   []peer.ID // who was asked about it since then
+}
+
+// word is what a neighbour said of itself last.
+type word struct {
+	state   State
+	cleared bool
+	serves  bool
+	served  ring.Arc
+	pred    ring.Key
+	fence   time.Time
+}
+
+// candidate is a peer that would fit into the leaf set by hearsay.
+type candidate struct {
+	peer     Peer
+	failures int
+	retry    time.Time // zero while a call is on its way
+}
+
+// round is one round of stabilize: scan the routing table, speak with neighbours, look for our place while joining.
+func (r *Ring) round(now time.Time) {
+	if pred, succ := r.leaves.Predecessor(), r.leaves.Successor(); r.nearest == [2]ring.Key{pred, succ} {
+		r.steady++
+		r.interval = min(2*r.interval, r.cfg.MaxInterval)
+	} else {
+		r.nearest = [2]ring.Key{pred, succ}
+		r.steady = 0
+	}
+	if r.state == Leaving {
+		r.nextRound = now.Add(r.cfg.MaxInterval)
+		return
+	}
+	r.expire(now)
+	r.scan(now)
+	if r.state == Joining {
+		r.interval = r.cfg.Interval / 2
+		r.consider(now, r.contacts)
+		if !r.located && r.search == nil {
+			r.startSearch(now, r.contacts)
+		}
+	}
+	if !now.Before(r.nextHeal) {
+		r.heal(now)
+	}
+	for _, key := range r.partners() {
+		r.ask(now, r.peers[key])
+	}
+	r.nextRound = now.Add(r.jitter(r.interval))
+}
+
+// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the others; while joining, all.
+func (r *Ring) partners() []ring.Key {
+	members := r.leaves.Members()
+	if len(members) <= 2 || r.state == Joining {
+		return members
+	}
+	r.turn++
+	partners := []ring.Key{r.leaves.Successor()}
+	for _, key := range []ring.Key{r.leaves.Predecessor(), members[r.turn%len(members)]} {
+		if !slices.Contains(partners, key) {
+			partners = append(partners, key)
+		}
+	}
+	return partners
+}
+
+// scan looks through the routing table for peers that belong into the leaf set. Without it small rings that formed apart stay apart
+// for good. Learnt arcs are cut at peers that are new in the table.
+func (r *Ring) scan(now time.Time) {
+	all := r.table.All()
+	seen := make(map[ring.Key]struct{}, len(all))
+	for i := range all {
+		all[i].key = all[i].Key()
+		seen[all[i].key] = struct{}{}
+		if _, old := r.inTable[all[i].key]; !old {
+			r.learnt.Split(all[i].key)
+		}
+	}
+	r.inTable = seen
+	r.consider(now, all)
+}
+
+// heal searches our own place through some peer far away, so that rings which lost sight of each other meet again.
+func (r *Ring) heal(now time.Time) {
+	r.nextHeal = now.Add(r.jitter(healEvery))
+	far := append(r.table.All(), r.contacts...)
+	far = slices.DeleteFunc(far, func(p Peer) bool { return r.leaves.Contains(p.Key()) })
+	if r.search == nil && len(far) > 0 {
+		p := far[r.rnd.IntN(len(far))]
+		r.search = newSearch(r.self.ID, r.self.key.Add(ring.Key{ring.KeySize - 1: 1}), []Peer{p}, r.cfg.LookupCalls)
+		r.pump(now)
+	}
+}
+
+// startSearch looks for the peer behind our own position, which is our successor.
+func (r *Ring) startSearch(now time.Time, seeds []Peer) {
+	seeds = slices.Concat(seeds, r.table.Nearest(r.self.key, nearestAsked), r.standing(r.leaves.Members()))
+	r.search = newSearch(r.self.ID, r.self.key.Add(ring.Key{ring.KeySize - 1: 1}), seeds, r.cfg.LookupCalls)
+	r.pump(now)
+}
+
+// pump sends what the search wants to ask, and takes its finding.
+func (r *Ring) pump(now time.Time) {
+	for r.search != nil {
+		to, ok := r.search.Ask(now)
+		if !ok {
+			break
+		}
+		r.call(to, nextHopRequest(r.search.key), inFlight{kind: callSearch, search: r.search})
+	}
+	if r.search == nil || !r.search.Done() {
+		return
+	}
+	found, err := r.search.Lookup()
+	met := r.search.met()
+	r.search = nil
+	if err == nil {
+		r.located = true
+		r.consider(now, append([]Peer{found.Owner}, met...))
+	}
+}
+
+// Handle answers a request of from. It answers stabilize, leave, next hop, entry and plain pings; for a ping with a target ask
+// Relay. The answer is never nil.
+func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Message {
+	r.begin(now)
+	defer r.finish(now)
+	switch body := req.GetBody().(type) {
+	case *wire.Message_StabilizeRequest:
+		if peer.ID(body.StabilizeRequest.GetSender().GetSelf().GetId()) != from {
+			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+		}
+		r.hear(now, body.StabilizeRequest.GetSender())
+		return stabilizeResponse(r.neighbours(now))
+	case *wire.Message_LeaveRequest:
+		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
+			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+		}
+		r.hear(now, body.LeaveRequest.GetSender())
+		return leaveResponse()
+	case *wire.Message_NextHopRequest:
+		return nextHopResponse(r.NextHop(ring.Key(body.NextHopRequest.GetKey())))
+	case *wire.Message_EntryRequest:
+		return entryResponse(r.entry(from))
+	case *wire.Message_PingRequest:
+		return pingResponse(true)
+	default:
+		return refusal(wire.Reason_REASON_INVALID, "not a request")
+	}
+}
+
+// Relay says whom to ping for somebody who cannot reach target; false when target is no peer we know.
+func (r *Ring) Relay(target peer.ID) (Peer, bool) {
+	if n := r.peers[ring.PeerKey([]byte(target))]; n != nil {
+		return n.peer, true
+	}
+	return Peer{}, false
+}
+
+// Result takes the answer to a call, or why there is none. A refusal counts as an answer of a live peer that will not serve us.
+func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error) {
+	fl, ok := r.calls[id]
+	if !ok {
+		return
+	}
+	delete(r.calls, id)
+	r.begin(now)
+	switch fl.kind {
+	case callStabilize:
+		r.stabilized(now, fl.to, answer.GetStabilizeResponse().GetSender(), err)
+	case callVouch:
+		r.vouched(now, fl, answer, err)
+	case callSearch:
+		fl.search.Answer(now, fl.to, answer, err)
+		if fl.search == r.search {
+			r.pump(now)
+		}
+	}
+	r.finish(now)
+}
+
+// stabilized takes the answer to an introduction or to one of the rounds.
+func (r *Ring) stabilized(now time.Time, to Peer, said *wire.Neighbours, err error) {
+	if n := r.peers[to.key]; n != nil {
+		n.asking = false
+	}
+	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
+		r.failed(now, to)
+		return
+	}
+	r.hear(now, said)
+}
+
+// hear takes what a live peer says of itself, in a request or in an answer.
+func (r *Ring) hear(now time.Time, said *wire.Neighbours) {
+	p := peerOf(said.GetSelf())
+	lists := peersOf(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+	if p.ID == r.self.ID {
+		return
+	}
+	r.dropCandidate(p.key)
+	if said.GetState() == wire.State_STATE_LEAVING {
+		r.left(now, p)
+		r.consider(now, lists)
+		return
+	}
+	if r.firstContact.IsZero() {
+		r.firstContact = now
+	}
+	delete(r.graves, p.ID)
+	delete(r.fences, p.ID)
+	if r.leaves.Insert(p.key) {
+		r.peers[p.key] = &neighbour{peer: p}
+		r.changed(now)
+		r.tell(PeerUp{p})
+	}
+	if n := r.peers[p.key]; n != nil {
+		n.peer, n.failures, n.retry, n.thirds = p, 0, time.Time{}, nil
+		n.said = wordOf(now, p, said)
+	}
+	r.missing(now, p.key, said)
+	r.consider(now, lists)
+}
+
+func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
+	w := &word{cleared: said.GetCleared(), fence: now.Add(time.Duration(said.GetFenceMs()) * time.Millisecond), pred: p.key}
+	if said.GetState() == wire.State_STATE_SERVING {
+		w.state = Serving
+	}
+	if start := said.GetServedStart(); len(start) > 0 && w.state == Serving {
+		w.serves, w.served = true, ring.Arc{Start: ring.Key(start), End: p.key}
+	}
+	if preds := said.GetPredecessors(); len(preds) > 0 {
+		w.pred = ring.PeerKey(preds[0].GetId())
+	}
+	return w
+}
+
+// changed tells that the leaf set is another one: who was pushed out is forgotten, and rounds come quickly again.
+func (r *Ring) changed(now time.Time) {
+	for key := range r.peers {
+		if !r.leaves.Contains(key) {
+			delete(r.peers, key)
+		}
+	}
+	r.interval = r.cfg.Interval
+	if soon := now.Add(r.jitter(r.interval)); soon.Before(r.nextRound) {
+		r.nextRound = soon
+	}
+	r.tell(LeavesChanged{})
+}
+
+// missing probes our leaf peers that a live peer should have in its lists and has not: it may know that they are dead. So news of
+// a death spreads at the speed of the exchange, not of our own turn around the leaf set.
+func (r *Ring) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
+	named := map[ring.Key]bool{speaker: true}
+	first, last := speaker, speaker
+	for _, p := range said.GetPredecessors() {
+		first = ring.PeerKey(p.GetId())
+		named[first] = true
+	}
+	for _, p := range said.GetSuccessors() {
+		last = ring.PeerKey(p.GetId())
+		named[last] = true
+	}
+	for _, key := range r.leaves.Members() {
+		if !named[key] && (ring.Between(first, key, speaker) || ring.Between(speaker, key, last)) {
+			if n := r.peers[key]; now.Sub(n.asked) >= r.cfg.Interval {
+				r.ask(now, n)
+			}
+		}
+	}
+}
+
+// consider introduces us to those of the peers that would stand in the leaf set if all of them lived.
+func (r *Ring) consider(now time.Time, peers []Peer) {
+	var fresh []Peer
+	for _, p := range peers {
+		p.key = p.Key()
+		if p.ID != r.self.ID && p.ID != "" && r.leaves.Fits(p.key) && !r.buried(p) && !r.isCandidate(p.key) {
+			fresh = appendPeer(fresh, p, 4*maxCandidates)
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	then := r.leaves.Clone()
+	for _, c := range r.candidates {
+		then.Insert(c.peer.key)
+	}
+	for _, p := range fresh {
+		then.Insert(p.key)
+	}
+	for _, p := range fresh {
+		if then.Contains(p.key) && len(r.candidates) < maxCandidates {
+			r.candidates = append(r.candidates, &candidate{peer: p})
+			r.call(p, stabilizeRequest(r.neighbours(now)), inFlight{kind: callStabilize})
+		}
+	}
+}
+
+func (r *Ring) isCandidate(key ring.Key) bool {
+	return slices.ContainsFunc(r.candidates, func(c *candidate) bool { return c.peer.key == key })
+}
+
+func (r *Ring) dropCandidate(key ring.Key) {
+	r.candidates = slices.DeleteFunc(r.candidates, func(c *candidate) bool { return c.peer.key == key })
+}
+
+// ask exchanges lists with a leaf peer, one call at a time.
+func (r *Ring) ask(now time.Time, n *neighbour) {
+	if n == nil || n.asking {
+		return
+	}
+	n.asking, n.asked = true, now
+	r.call(n.peer, stabilizeRequest(r.neighbours(now)), inFlight{kind: callStabilize})
+}
+
+// neighbours is what this peer says of itself.
+func (r *Ring) neighbours(now time.Time) *wire.Neighbours {
+	preds, succs := r.Leaves()
+	said := &wire.Neighbours{
+		Self: r.self.wire(), State: r.state.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs),
+		Cleared: r.state == Joining && r.cleared(now),
+	}
+	if r.serves {
+		said.ServedStart = r.served.Start[:]
+	}
+	if left := r.fence(now).Sub(now); left > 0 {
+		said.FenceMs = uint32(min(left.Milliseconds()+1, wire.MaxFenceMillis))
+	}
+	return said
+}
