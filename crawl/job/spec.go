@@ -1,0 +1,126 @@
+package job
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// DefaultRetries is the number of tries after the first (design, section 4).
+	DefaultRetries = 3
+	// MaxRetries bounds what a poster may ask for.
+	MaxRetries = 20
+)
+
+// Spec is what a poster asked for. It never changes once posted and is safe for concurrent use.
+type Spec struct {
+	ID ID
+	// Seeds are canonical URLs, in the poster's order without repetition.
+	Seeds []string
+	// Patterns are host globs as given; none means the hosts of the seeds.
+	Patterns []string
+	// HasMaxDepth says whether MaxDepth holds; seeds have depth 0.
+	HasMaxDepth bool
+	MaxDepth    uint32
+	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
+	MaxPages, MaxBytes, MaxPagesPerHost uint64
+	// Requisites asks for images, scripts and style sheets as well.
+	Requisites bool
+	NoSitemaps bool
+	Created    time.Time
+	// Poster is the peer that posted the job, and Signature its own over the rest, where it signed.
+	Poster, Signature []byte
+	// Retries is the number of tries after the first.
+	Retries int
+
+	scope *Scope
+}
+
+// FromWire checks a spec and makes it ready for use. Seeds are brought into canonical form.
+func FromWire(m *wire.JobSpec) (*Spec, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Spec{
+		ID: ID(m.GetId()), Patterns: slices.Clone(m.GetScope()),
+		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(),
+		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
+		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
+		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
+	}
+	if m.GetNoRetries() {
+		s.Retries = 0
+	} else if s.Retries == 0 {
+		s.Retries = DefaultRetries
+	}
+	if s.Retries > MaxRetries {
+		return nil, fmt.Errorf("job spec: %d retries, at most %d", s.Retries, MaxRetries)
+	}
+	if len(m.GetSeeds()) == 0 {
+		return nil, errors.New("job spec: no seeds")
+	}
+	if err := s.canonicalSeeds(m.GetSeeds()); err != nil {
+		return nil, err
+	}
+	return s, s.compileScope()
+}
+
+func (s *Spec) canonicalSeeds(raw [][]byte) error {
+	known := make(map[string]struct{}, len(raw))
+	for _, seed := range raw {
+		url, err := link.Canonical(string(seed))
+		if err != nil {
+			return fmt.Errorf("job spec: seed %.200q: %w", seed, err)
+		}
+		if _, again := known[url]; !again {
+			known[url] = struct{}{}
+			s.Seeds = append(s.Seeds, url)
+		}
+	}
+	return nil
+}
+
+func (s *Spec) compileScope() error {
+	if len(s.Patterns) > 0 {
+		scope, err := NewScope(s.Patterns)
+		if err != nil {
+			return fmt.Errorf("job spec: %w", err)
+		}
+		s.scope = scope
+		return nil
+	}
+	s.scope = &Scope{exact: make(map[string]struct{})}
+	for _, seed := range s.Seeds {
+		s.scope.exact[link.Host(seed)] = struct{}{}
+	}
+	return nil
+}
+
+// Wire is the spec as it travels and is stored.
+func (s *Spec) Wire() *wire.JobSpec {
+	m := &wire.JobSpec{
+		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
+		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
+		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, //nolint:gosec // at most MaxRetries
+	}
+	for _, seed := range s.Seeds {
+		m.Seeds = append(m.Seeds, []byte(seed))
+	}
+	return m
+}
+
+// InScope says whether the job may visit a host, given in canonical form.
+func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
+
+// AdmitsDepth says whether a URL of that depth is crawled.
+func (s *Spec) AdmitsDepth(depth uint32) bool { return !s.HasMaxDepth || depth <= s.MaxDepth }
+
+// Budgeted says whether pages or bytes must be drawn before they are spent.
+func (s *Spec) Budgeted() bool { return s.MaxPages > 0 || s.MaxBytes > 0 }
