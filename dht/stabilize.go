@@ -108,7 +108,7 @@ func (r *Ring) heal(now time.Time) {
 	far = slices.DeleteFunc(far, func(p Peer) bool { return r.leaves.Contains(p.Key()) })
 	if r.search == nil && len(far) > 0 {
 		p := far[r.rnd.IntN(len(far))]
-		r.search = newSearch(r.self.ID, r.self.key.Add(ring.Key{ring.KeySize - 1: 1}), []Peer{p}, r.cfg.LookupCalls)
+		r.search = newSearch(r.self.ID, after(r.self.key), []Peer{p}, r.cfg.LookupCalls)
 		r.pump(now)
 	}
 }
@@ -116,7 +116,7 @@ func (r *Ring) heal(now time.Time) {
 // startSearch looks for the peer behind our own position, which is our successor.
 func (r *Ring) startSearch(now time.Time, seeds []Peer) {
 	seeds = slices.Concat(seeds, r.table.Nearest(r.self.key, nearestAsked), r.standing(r.leaves.Members()))
-	r.search = newSearch(r.self.ID, r.self.key.Add(ring.Key{ring.KeySize - 1: 1}), seeds, r.cfg.LookupCalls)
+	r.search = newSearch(r.self.ID, after(r.self.key), seeds, r.cfg.LookupCalls)
 	r.pump(now)
 }
 
@@ -141,8 +141,8 @@ func (r *Ring) pump(now time.Time) {
 	}
 }
 
-// Handle answers a request of from. It answers stabilize, leave, next hop, entry and plain pings; for a ping with a target ask
-// Relay. The answer is never nil.
+// Handle answers a request of from. A ping with a target is not answered here: ask Relay.
+// The answer is never nil.
 func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Message {
 	r.begin(now)
 	defer r.finish(now)

@@ -290,7 +290,7 @@ func (s *Sim) answer(target *Node, from peer.ID, req *wire.Message, reply func(*
 		}
 		p, ok := target.Relay(peer.ID(about))
 		if !ok {
-			pong(false)
+			reply(wire.New(&wire.Message_Refusal{Refusal: &wire.Refusal{Reason: wire.Reason_REASON_INVALID}}))
 			return
 		}
 		ping := wire.New(&wire.Message_PingRequest{PingRequest: &wire.PingRequest{}})
