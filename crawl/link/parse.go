@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	whatwg "github.com/nlnwa/whatwg-url/url"
+	"golang.org/x/text/encoding/unicode"
 )
 
 var parser = whatwg.NewParser()
@@ -12,7 +13,7 @@ var parser = whatwg.NewParser()
 // parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8 count as U+FFFD.
 func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
 	if !utf8.ValidString(input) {
-		input = string([]rune(input))
+		input, _ = unicode.UTF8.NewDecoder().String(input) // never fails: it puts U+FFFD
 	}
 	if base == nil {
 		return parser.Parse(input)

@@ -1,0 +1,109 @@
+package extract
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// header obeys an answer's X-Robots-Tag and notes the links of its Link and Refresh headers, relative to the page itself.
+func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt Options) {
+	for _, value := range header["X-Robots-Tag"] {
+		page.robotsTag(value, opt.Agent)
+	}
+	for _, value := range header["Link"] {
+		x.linkHeader(page, []byte(value), opt)
+	}
+	for _, value := range header["Refresh"] {
+		if url := refreshURL([]byte(value)); url != nil {
+			x.add(page, url, href{kind: link.KindPage, literal: true})
+		}
+	}
+	x.resolve(page, base)
+}
+
+// robotsTag obeys one X-Robots-Tag: directives for all, or behind "name:" for the crawler of that name.
+func (p *Page) robotsTag(value, agent string) {
+	mine := true
+	for part := range strings.SplitSeq(value, ",") {
+		if name, rest, ok := strings.Cut(part, ":"); ok {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
+			case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
+				continue // a directive with a value, not a name
+			}
+			mine, part = name == "*" || name == "robots" || strings.EqualFold(name, agent), rest
+		}
+		if mine {
+			p.directives(part)
+		}
+	}
+}
+
+// linkHeader notes the links of one Link header (RFC 8288, section 3). What does not parse ends it.
+func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
+	for {
+		s = bytes.TrimLeft(s, " \t,")
+		if len(s) == 0 || s[0] != '<' {
+			return
+		}
+		end := bytes.IndexByte(s, '>')
+		if end < 0 {
+			return
+		}
+		url := s[1:end]
+		var rel []byte
+		if rel, s = linkParams(s[end+1:]); rel == nil {
+			continue
+		}
+		if kind, nofollow, ok := relation(rel); ok && (kind != link.KindRequisite || opt.Requisites) {
+			x.add(page, url, href{kind: kind, nofollow: nofollow, literal: true})
+		}
+	}
+}
+
+// linkParams reads the parameters of one link and returns its relations, of which the first parameter counts (nil without), and what
+// follows the comma behind.
+func linkParams(s []byte) (rel, rest []byte) {
+	for {
+		s = bytes.TrimLeft(s, " \t;")
+		if len(s) == 0 || s[0] == ',' {
+			return rel, s
+		}
+		n := bytes.IndexAny(s, "=;,")
+		if n < 0 {
+			return rel, nil
+		}
+		name := trimSpace(s[:n])
+		if s = s[n:]; s[0] != '=' {
+			continue
+		}
+		var value []byte
+		value, s = paramValue(bytes.TrimLeft(s[1:], " \t"))
+		if rel == nil && equalFold(name, "rel") {
+			rel = value
+		}
+	}
+}
+
+// paramValue reads a token or a quoted string. Within quotes a backslash protects what follows it.
+func paramValue(s []byte) (value, rest []byte) {
+	if len(s) == 0 || s[0] != '"' {
+		if n := bytes.IndexAny(s, ";,"); n >= 0 {
+			return s[:n], s[n:]
+		}
+		return s, nil
+	}
+	value = []byte{}
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return value, s[i+1:]
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		value = append(value, s[i])
+	}
+	return value, nil
+}

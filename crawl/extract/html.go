@@ -1,0 +1,376 @@
+package extract
+
+import (
+	"bytes"
+
+	"golang.org/x/text/encoding"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// walk is one HTML document on its way through the scanner: what its elements mean.
+type walk struct {
+	x    *Extractor
+	page *Page
+	opt  Options
+
+	charset charset
+	xml     bool   // XHTML: a closed tag has no content, CDATA is text
+	base    []byte // href of the first base element that has one
+	hasBase bool
+
+	framesetOK bool // nothing was met yet that makes a frameset be ignored
+	frameset   bool // frames count
+	regions    []region
+	templates  []bool // open templates: whether each is inert
+	inert      int    // how many of them are
+}
+
+// html scans a document and resolves its links.
+func (x *Extractor) html(page *Page, base *link.Base, contentType string, body []byte, opt Options) {
+	w := &x.walk
+	*w = walk{x: x, page: page, opt: opt, xml: isXHTML(contentType), framesetOK: true, regions: w.regions[:0], templates: w.templates[:0]}
+	w.charset = detect(contentType, body)
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if w.charset.whole() {
+		body = transcode(w.charset.enc, body)
+	} else {
+		x.decodeFrom(w.charset)
+	}
+	x.scan.run(body, w)
+	if !w.charset.whole() {
+		x.decodeFrom(w.charset) // a late meta element may have named another
+	}
+	page.Charset = w.charset.name
+	base.Encoding = queryEncoding(w.charset)
+	if w.hasBase {
+		base = base.Rebase(x.decode(w.base))
+		page.Base = base.String()
+	}
+	x.resolve(page, base)
+	w.base, w.x, w.page = nil, nil, nil
+}
+
+// transcode returns body in UTF-8 without its byte order mark. What is not of the encoding becomes U+FFFD.
+func transcode(enc encoding.Encoding, body []byte) []byte {
+	text, err := enc.NewDecoder().Bytes(body)
+	if err != nil {
+		return nil
+	}
+	return bytes.TrimPrefix(text, []byte("\uFEFF"))
+}
+
+// queryEncoding returns the encoding of queries in a document's links (URL standard, "get an output encoding"); nil for UTF-8.
+func queryEncoding(c charset) encoding.Encoding {
+	switch c.name {
+	case "utf-8", "utf-16le", "utf-16be", "replacement":
+		return nil
+	}
+	return c.enc
+}
+
+// decodeFrom sets the encoding in which hrefs are written.
+func (x *Extractor) decodeFrom(c charset) {
+	x.enc = nil
+	if c.name != "utf-8" {
+		x.enc = c.enc.NewDecoder()
+	}
+}
+
+// decode returns an attribute's value as text: out of the document's encoding, character references replaced. Valid until the next call.
+func (x *Extractor) decode(value []byte) []byte {
+	refs, odd := false, false
+	for _, c := range value {
+		refs = refs || c == '&'
+		odd = odd || c >= 0x80 || c == 0
+	}
+	if odd {
+		if x.enc != nil {
+			if text, err := x.enc.Bytes(value); err == nil {
+				value = text
+			}
+		}
+		value = bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD"))
+	}
+	if refs {
+		x.scratch = appendUnescaped(x.scratch[:0], value)
+		value = x.scratch
+	}
+	return value
+}
+
+// What follows a start tag.
+type content int
+
+const (
+	textMarkup content = iota
+	textRaw            // text up to the end tag of the same name
+	textScript         // the same, with the escapes of scripts
+	textToEnd          // text up to the document's end
+)
+
+// wants reports whether start needs to be told of an element.
+func (w *walk) wants(el element) bool {
+	if el == elNone {
+		return false
+	}
+	return w.framesetOK || len(w.regions) > 0 || el < elRequisites || w.opt.Requisites
+}
+
+// start handles a start tag, whose attributes are in s.attr.
+func (w *walk) start(s *scanner, el element, closed bool) content {
+	if w.foreign() {
+		if !breaksOut(s, el) {
+			w.startForeign(s, el, closed)
+			return textMarkup
+		}
+		w.leaveForeign()
+	}
+	if flags[el]&notFrameset != 0 && !(el == elInput && s.is(attrType, "hidden")) {
+		w.framesetOK = false
+	}
+	if w.inert == 0 {
+		w.links(s, el)
+	}
+	return w.open(s, el, closed)
+}
+
+// open follows what a start tag opens.
+func (w *walk) open(s *scanner, el element, closed bool) content {
+	if closed && (w.xml || el == elSVG || el == elMath) {
+		return textMarkup
+	}
+	switch el {
+	case elSVG:
+		w.enter(regionSVG)
+	case elMath:
+		w.enter(regionMath)
+	case elTemplate:
+		w.openTemplate(s)
+	case elScript:
+		return textScript
+	case elTitle, elTextarea, elStyle, elXMP, elIframe, elNoembed, elNoframes:
+		return textRaw
+	case elPlaintext:
+		return textToEnd
+	}
+	return textMarkup
+}
+
+// maxTemplates bounds how deep templates are followed; what is deeper is inert.
+const maxTemplates = 256
+
+// openTemplate enters a template. Its content is no part of the document, but that of a declarative shadow root is.
+func (w *walk) openTemplate(s *scanner) {
+	shadow := s.is(attrShadowRootMode, "open") || s.is(attrShadowRootMode, "closed")
+	if len(w.templates) < maxTemplates {
+		w.templates = append(w.templates, !shadow)
+		if !shadow {
+			w.inert++
+		}
+	}
+}
+
+// end handles an end tag.
+func (w *walk) end(el element) {
+	if el == elTemplate && !w.foreign() {
+		if n := len(w.templates) - 1; n >= 0 {
+			if w.templates[n] {
+				w.inert--
+			}
+			w.templates = w.templates[:n]
+		}
+		return
+	}
+	w.endForeign(el)
+}
+
+// is reports whether the tag has an attribute of this value, without regard to case and white space around.
+func (s *scanner) is(a attr, word string) bool {
+	return s.has&(1<<a) != 0 && equalFold(trimSpace(s.attr[a]), word)
+}
+
+// get returns an attribute's value as written; ok is false if the tag lacks it.
+func (s *scanner) get(a attr) (value []byte, ok bool) {
+	if s.has&(1<<a) == 0 {
+		return nil, false
+	}
+	return s.attr[a], true
+}
+
+// links notes what an element links to.
+func (w *walk) links(s *scanner, el element) {
+	switch el {
+	case elA, elArea:
+		w.document(s, attrHref, w.hasRel(s, "nofollow"))
+	case elIframe:
+		w.document(s, attrSrc, false)
+	case elFrameset:
+		w.frameset = w.frameset || w.framesetOK
+	case elFrame:
+		if w.frameset {
+			w.document(s, attrSrc, false)
+		}
+	case elLink:
+		w.linkElement(s)
+	case elBase:
+		if href, ok := s.get(attrHref); ok && !w.hasBase {
+			w.base, w.hasBase = href, true
+		}
+	case elMeta:
+		w.metaElement(s)
+	default:
+		if w.opt.Requisites {
+			w.requisites(s, el)
+		}
+	}
+}
+
+// document notes the one document that an attribute names.
+func (w *walk) document(s *scanner, a attr, nofollow bool) {
+	if value, ok := s.get(a); ok {
+		w.x.add(w.page, value, href{kind: link.KindPage, nofollow: nofollow})
+	}
+}
+
+// requisite notes the one requisite that an attribute names.
+func (w *walk) requisite(s *scanner, a attr) {
+	if value, ok := s.get(a); ok && len(trimSpace(value)) > 0 {
+		w.x.add(w.page, value, href{kind: link.KindRequisite})
+	}
+}
+
+// requisites notes what an element shows or runs.
+func (w *walk) requisites(s *scanner, el element) {
+	switch el {
+	case elImg, elSource:
+		w.requisite(s, attrSrc)
+		w.srcset(s, attrSrcset)
+	case elVideo:
+		w.requisite(s, attrSrc)
+		w.requisite(s, attrPoster)
+	case elScript, elAudio, elTrack, elEmbed:
+		w.requisite(s, attrSrc)
+	case elInput:
+		if s.is(attrType, "image") {
+			w.requisite(s, attrSrc)
+		}
+	case elObject:
+		w.requisite(s, attrData)
+	case elBody:
+		w.requisite(s, attrBackground)
+	}
+}
+
+// srcset notes the candidates of a list of images.
+func (w *walk) srcset(s *scanner, a attr) {
+	value, ok := s.get(a)
+	if !ok {
+		return
+	}
+	list := bytes.Clone(w.x.decode(value))
+	for len(list) > 0 {
+		var url []byte
+		if url, list = nextCandidate(list); len(url) > 0 {
+			w.x.add(w.page, url, href{kind: link.KindRequisite, literal: true})
+		}
+	}
+}
+
+// nextCandidate cuts the first URL off a srcset (HTML standard, "parse a srcset attribute"): a comma within a URL belongs to it, one at its
+// end does not, and one in parentheses belongs to the descriptor.
+func nextCandidate(s []byte) (url, rest []byte) {
+	for len(s) > 0 && (isSpace(s[0]) || s[0] == ',') {
+		s = s[1:]
+	}
+	n := 0
+	for n < len(s) && !isSpace(s[n]) {
+		n++
+	}
+	url, rest = s[:n], s[n:]
+	if n > 0 && url[n-1] == ',' {
+		return bytes.TrimRight(url, ","), rest
+	}
+	depth := 0
+	for i, c := range rest {
+		switch {
+		case c == '(':
+			depth = 1
+		case c == ')':
+			depth = 0
+		case c == ',' && depth == 0:
+			return url, rest[i+1:]
+		}
+	}
+	return url, nil
+}
+
+// metaElement obeys a refresh, robots directives and a late name of the encoding.
+func (w *walk) metaElement(s *scanner) {
+	if w.charset.tentative {
+		w.lateCharset(s)
+	}
+	content, ok := s.get(attrContent)
+	if !ok {
+		return
+	}
+	switch name, _ := s.get(attrName); {
+	case s.is(attrHTTPEquiv, "refresh"):
+		if url := refreshURL(w.x.decode(content)); url != nil {
+			w.x.add(w.page, bytes.Clone(url), href{kind: link.KindPage, literal: true})
+		}
+	case s.is(attrName, "robots"), w.opt.Agent != "" && bytes.EqualFold(trimSpace(name), []byte(w.opt.Agent)):
+		w.page.directives(string(w.x.decode(content)))
+	}
+}
+
+// lateCharset takes the encoding that a meta element names behind the prescanned bytes (HTML standard, "changing the encoding while parsing").
+func (w *walk) lateCharset(s *scanner) {
+	var m meta
+	for a, name := range map[attr]string{attrCharset: "charset", attrHTTPEquiv: "http-equiv", attrContent: "content"} {
+		if value, ok := s.get(a); ok {
+			m.set([]byte(name), value)
+		}
+	}
+	if c := m.charset(); c.enc != nil && !c.whole() {
+		w.charset = c
+		w.x.decodeFrom(c)
+	}
+}
+
+// refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil if it means the document itself.
+func refreshURL(s []byte) []byte {
+	s = bytes.TrimLeft(s, " \t\n\f\r")
+	n := 0
+	for n < len(s) && isDecimal(s[n]) {
+		n++
+	}
+	if n == 0 && (len(s) == 0 || s[0] != '.') {
+		return nil
+	}
+	s = bytes.TrimLeft(s[n:], "0123456789.")
+	if len(s) == 0 || s[0] != ';' && s[0] != ',' && !isSpace(s[0]) {
+		return nil
+	}
+	s = bytes.TrimLeft(s, " \t\n\f\r")
+	if len(s) > 0 && (s[0] == ';' || s[0] == ',') {
+		s = s[1:]
+	}
+	if s = bytes.TrimLeft(s, " \t\n\f\r"); len(s) == 0 {
+		return nil
+	}
+	if s[0]|0x20 == 'u' {
+		if len(s) < 3 || !equalFold(s[:3], "url") {
+			return s
+		}
+		after := bytes.TrimLeft(s[3:], " \t\n\f\r")
+		if len(after) == 0 || after[0] != '=' {
+			return s
+		}
+		s = bytes.TrimLeft(after[1:], " \t\n\f\r")
+	}
+	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
+		s, _, _ = bytes.Cut(s[1:], s[:1])
+	}
+	return s
+}

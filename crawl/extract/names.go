@@ -1,0 +1,172 @@
+package extract
+
+// element is an element that matters to links, or to what is markup.
+type element uint8
+
+const (
+	elNone element = iota
+	elA
+	elArea
+	elLink
+	elBase
+	elMeta
+	elIframe
+	elFrame
+	elFrameset
+	elScript
+	elStyle
+	elTitle
+	elTextarea
+	elXMP
+	elNoembed
+	elNoframes
+	elPlaintext
+	elTemplate
+	elSVG
+	elMath
+	// From here on an element matters only where requisites are wanted, within SVG and MathML, and before a frameset is ruled out.
+	elImg
+	elSource
+	elVideo
+	elAudio
+	elTrack
+	elEmbed
+	elObject
+	elInput
+	elBody
+	elFont
+	elForeignObject // and desc
+	elMathText      // mi, mo, mn, ms, mtext
+	elAnnotationXML
+	elBlock // ends SVG and MathML
+	elSolid // rules a frameset out
+	elSolidBlock
+	elCount
+
+	elRequisites = elImg
+)
+
+// What the tree builder makes of an element.
+const (
+	breakout    = 1 << iota // its tags end SVG and MathML
+	notFrameset             // a frameset after it is ignored
+	pointSVG                // within SVG its content is HTML
+	pointMath               // within MathML its content is HTML
+)
+
+var flags = [elCount]uint8{
+	elA: 0, elArea: notFrameset, elIframe: notFrameset, elTextarea: notFrameset, elXMP: notFrameset, elMeta: breakout, elTitle: pointSVG,
+	elImg: breakout | notFrameset, elEmbed: breakout | notFrameset, elObject: notFrameset, elInput: notFrameset,
+	elBody: breakout | notFrameset, elForeignObject: pointSVG, elMathText: pointMath,
+	elBlock: breakout, elSolid: notFrameset, elSolidBlock: breakout | notFrameset,
+}
+
+var elements = map[string]element{
+	"a": elA, "area": elArea, "link": elLink, "base": elBase, "meta": elMeta, "iframe": elIframe, "frame": elFrame, "frameset": elFrameset,
+	"script": elScript, "style": elStyle, "title": elTitle, "textarea": elTextarea, "xmp": elXMP, "noembed": elNoembed,
+	"noframes": elNoframes, "plaintext": elPlaintext, "template": elTemplate, "svg": elSVG, "math": elMath,
+
+	"img": elImg, "image": elImg, "source": elSource, "video": elVideo, "audio": elAudio, "track": elTrack, "embed": elEmbed,
+	"object": elObject, "input": elInput, "body": elBody, "font": elFont,
+
+	"foreignobject": elForeignObject, "desc": elForeignObject, "annotation-xml": elAnnotationXML,
+	"mi": elMathText, "mo": elMathText, "mn": elMathText, "ms": elMathText, "mtext": elMathText,
+
+	"b": elBlock, "big": elBlock, "blockquote": elBlock, "center": elBlock, "code": elBlock, "div": elBlock, "dl": elBlock, "em": elBlock,
+	"h1": elBlock, "h2": elBlock, "h3": elBlock, "h4": elBlock, "h5": elBlock, "h6": elBlock, "head": elBlock, "i": elBlock,
+	"menu": elBlock, "nobr": elBlock, "ol": elBlock, "p": elBlock, "ruby": elBlock, "s": elBlock, "small": elBlock, "span": elBlock,
+	"strong": elBlock, "strike": elBlock, "sub": elBlock, "sup": elBlock, "tt": elBlock, "u": elBlock, "ul": elBlock, "var": elBlock,
+
+	"button": elSolid, "applet": elSolid, "marquee": elSolid, "keygen": elSolid, "wbr": elSolid, "select": elSolid,
+
+	"br": elSolidBlock, "dd": elSolidBlock, "dt": elSolidBlock, "hr": elSolidBlock, "li": elSolidBlock, "listing": elSolidBlock,
+	"pre": elSolidBlock, "table": elSolidBlock,
+}
+
+// initials has, for each length of a name, the first letters of the elements that matter in ordinary HTML: most tags end here.
+var initials = func() (t [maxName]uint32) {
+	for name, el := range elements {
+		if el < elFont {
+			t[len(name)] |= 1 << (name[0] - 'a')
+		}
+	}
+	return t
+}()
+
+// interesting reports whether a lower-case name may be that of an element that matters in ordinary HTML.
+func interesting(name []byte) bool {
+	return len(name) < maxName && initials[len(name)]&(1<<(name[0]-'a')) != 0
+}
+
+// attr is an attribute that matters.
+type attr uint8
+
+const (
+	attrNone attr = iota
+	attrHref
+	attrSrc
+	attrRel
+	attrName
+	attrContent
+	attrCharset
+	attrHTTPEquiv
+	attrSrcset
+	attrImageSrcset
+	attrPoster
+	attrData
+	attrType
+	attrBackground
+	attrXlinkHref
+	attrEncoding
+	attrShadowRootMode
+	attrColor
+	attrFace
+	attrSize
+	attrCount
+)
+
+// attribute returns what a lower-case name stands for.
+func attribute(name []byte) attr {
+	switch string(name) {
+	case "href":
+		return attrHref
+	case "src":
+		return attrSrc
+	case "rel":
+		return attrRel
+	case "name":
+		return attrName
+	case "content":
+		return attrContent
+	case "charset":
+		return attrCharset
+	case "http-equiv":
+		return attrHTTPEquiv
+	case "srcset":
+		return attrSrcset
+	case "imagesrcset":
+		return attrImageSrcset
+	case "poster":
+		return attrPoster
+	case "data":
+		return attrData
+	case "type":
+		return attrType
+	case "background":
+		return attrBackground
+	case "xlink:href":
+		return attrXlinkHref
+	case "encoding":
+		return attrEncoding
+	case "shadowrootmode":
+		return attrShadowRootMode
+	case "color":
+		return attrColor
+	case "face":
+		return attrFace
+	case "size":
+		return attrSize
+	default:
+		return attrNone
+	}
+}

@@ -1,0 +1,364 @@
+package extract
+
+import "bytes"
+
+// The bytes that end a tag's name, and those that end an attribute's.
+const (
+	inName    = 0
+	nameUpper = 1 // part of the name, in upper case
+	nameEnd   = 2 // white space, slash, >
+	nameEqual = 4 // ends an attribute's name, not a tag's
+)
+
+var nameClass = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			t[c] = nameUpper
+		case isSpace(byte(c)) || c == '/' || c == '>':
+			t[c] = nameEnd
+		case c == '=':
+			t[c] = nameEqual
+		}
+	}
+	return t
+}()
+
+// maxName is longer than the name of any element or attribute that matters; longer ones are cut.
+const maxName = 24
+
+// scanner walks through markup from tag to tag, with as much of the tree builder's state as it takes to know a tag from text. The
+// handler is told of the elements in the table of names; it reads their attributes from attr.
+type scanner struct {
+	src     []byte
+	handler *walk
+
+	attr  [attrCount][]byte // values of the tag at hand
+	has   uint32            // which of them it has; the first of a name counts
+	lower [maxName]byte
+}
+
+// run scans src.
+func (s *scanner) run(src []byte, w *walk) {
+	s.src, s.handler = src, w
+	for i := 0; i >= 0 && i < len(src); {
+		j := bytes.IndexByte(src[i:], '<')
+		if j < 0 {
+			break
+		}
+		if w.framesetOK && !blank(src[i:i+j]) {
+			w.framesetOK = false
+		}
+		if i += j + 1; i == len(src) {
+			break
+		}
+		switch c := src[i]; {
+		case isLetter(c):
+			i = s.startTag(i)
+		case c == '/':
+			i = s.endTag(i + 1)
+		case c == '!':
+			i = s.declaration(i + 1)
+		case c == '?':
+			i = s.through(i, ">")
+		}
+	}
+	s.src, s.handler = nil, nil
+	clear(s.attr[:])
+}
+
+// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of the document.
+func (s *scanner) startTag(i int) int {
+	begin, upper := i, uint8(0)
+	for ; i < len(s.src); i++ {
+		k := nameClass[s.src[i]]
+		if k&nameEnd != 0 {
+			break
+		}
+		upper |= k
+	}
+	if i == len(s.src) {
+		return -1
+	}
+	name := s.lowered(s.src[begin:i], upper)
+	w := s.handler
+	if len(w.regions) == 0 && !w.framesetOK && !interesting(name) {
+		i, _ = s.skipAttributes(i)
+		return i
+	}
+	el := elements[string(name)]
+	if !w.wants(el) {
+		i, _ = s.skipAttributes(i)
+		return i
+	}
+	i, closed := s.readAttributes(i)
+	if i < 0 {
+		return -1
+	}
+	switch w.start(s, el, closed) {
+	case textRaw:
+		return s.rawText(i, name)
+	case textScript:
+		return s.script(i)
+	case textToEnd:
+		return -1
+	default:
+		return i
+	}
+}
+
+// endTag handles what follows </ .
+func (s *scanner) endTag(i int) int {
+	if i == len(s.src) {
+		return -1
+	}
+	if !isLetter(s.src[i]) {
+		return s.through(i, ">") // a bogus comment, or nothing for </>
+	}
+	begin, upper := i, uint8(0)
+	for ; i < len(s.src); i++ {
+		k := nameClass[s.src[i]]
+		if k&nameEnd != 0 {
+			break
+		}
+		upper |= k
+	}
+	if i == len(s.src) {
+		return -1
+	}
+	name := s.src[begin:i]
+	if i, _ = s.skipAttributes(i); i < 0 {
+		return -1
+	}
+	if w := s.handler; len(w.regions) > 0 || len(w.templates) > 0 {
+		w.end(elements[string(s.lowered(name, upper))])
+	}
+	return i
+}
+
+// lowered returns a name in lower case, cut to maxName; valid until the next call.
+func (s *scanner) lowered(name []byte, upper uint8) []byte {
+	if upper&nameUpper == 0 {
+		return name
+	}
+	n := copy(s.lower[:], name)
+	for i, c := range s.lower[:n] {
+		if 'A' <= c && c <= 'Z' {
+			s.lower[i] = c | 0x20
+		}
+	}
+	return s.lower[:n]
+}
+
+// skipAttributes returns what follows the tag whose attributes begin at i; closed says that a slash stood before its end. -1 if the
+// document ends within, which drops the tag.
+func (s *scanner) skipAttributes(i int) (next int, closed bool) {
+	src := s.src
+	for i < len(src) {
+		for i < len(src) && (isSpace(src[i]) || src[i] == '/') {
+			closed = src[i] == '/'
+			i++
+		}
+		if i == len(src) {
+			break
+		}
+		if src[i] == '>' {
+			return i + 1, closed
+		}
+		closed = false
+		for i++; i < len(src) && nameClass[src[i]] < nameEnd; i++ {
+		}
+		if i, _, _ = s.value(i); i < 0 {
+			break
+		}
+	}
+	return -1, false
+}
+
+// readAttributes is skipAttributes, and keeps the values of the attributes that matter.
+func (s *scanner) readAttributes(i int) (next int, closed bool) {
+	src := s.src
+	s.has = 0
+	for i < len(src) {
+		for i < len(src) && (isSpace(src[i]) || src[i] == '/') {
+			closed = src[i] == '/'
+			i++
+		}
+		if i == len(src) {
+			break
+		}
+		if src[i] == '>' {
+			return i + 1, closed
+		}
+		closed = false
+		begin, upper := i, nameClass[src[i]]
+		for i++; i < len(src) && nameClass[src[i]] < nameEnd; i++ {
+			upper |= nameClass[src[i]]
+		}
+		name := src[begin:i]
+		from, to := 0, 0
+		if i, from, to = s.value(i); i < 0 {
+			break
+		}
+		if a := attribute(s.lowered(name, upper)); a != attrNone && s.has&(1<<a) == 0 {
+			s.has |= 1 << a
+			s.attr[a] = src[from:to]
+		}
+	}
+	return -1, false
+}
+
+// value reads what may follow an attribute's name at i: an equals sign and a value, src[from:to]. next is -1 at the end of the document.
+func (s *scanner) value(i int) (next, from, to int) {
+	src := s.src
+	for i < len(src) && isSpace(src[i]) {
+		i++
+	}
+	if i == len(src) || src[i] != '=' {
+		return i, 0, 0
+	}
+	for i++; i < len(src) && isSpace(src[i]); i++ {
+	}
+	if i == len(src) {
+		return -1, 0, 0
+	}
+	switch q := src[i]; q {
+	case '"', '\'':
+		n := bytes.IndexByte(src[i+1:], q)
+		if n < 0 {
+			return -1, 0, 0
+		}
+		return i + n + 2, i + 1, i + n + 1
+	case '>':
+		return i, i, i
+	}
+	from = i
+	for i < len(src) && !isSpace(src[i]) && src[i] != '>' {
+		i++
+	}
+	return i, from, i
+}
+
+// declaration returns what follows the comment, doctype or CDATA section whose text begins at i, after <! .
+func (s *scanner) declaration(i int) int {
+	rest := s.src[i:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("--")):
+		return s.comment(i + 2)
+	case s.handler.cdata() && bytes.HasPrefix(rest, []byte("[CDATA[")):
+		return s.through(i, "]]>")
+	default:
+		return s.through(i, ">")
+	}
+}
+
+// comment returns what follows the comment whose text begins at i.
+func (s *scanner) comment(i int) int {
+	switch rest := s.src[i:]; {
+	case bytes.HasPrefix(rest, []byte(">")):
+		return i + 1
+	case bytes.HasPrefix(rest, []byte("->")):
+		return i + 2
+	}
+	for {
+		j := bytes.Index(s.src[i:], []byte("--"))
+		if j < 0 {
+			return -1
+		}
+		switch rest := s.src[i+j+2:]; {
+		case bytes.HasPrefix(rest, []byte(">")):
+			return i + j + 3
+		case bytes.HasPrefix(rest, []byte("!>")):
+			return i + j + 4
+		}
+		i += j + 1
+	}
+}
+
+// through returns what follows the next end, or -1.
+func (s *scanner) through(i int, end string) int {
+	j := bytes.Index(s.src[i:], []byte(end))
+	if j < 0 {
+		return -1
+	}
+	return i + j + len(end)
+}
+
+// rawText returns where the end tag of an element whose text is no markup begins. lower is its name.
+func (s *scanner) rawText(i int, lower []byte) int {
+	var buf [maxName]byte
+	name := string(buf[:copy(buf[:], lower)]) // lower may be the scanner's own memory
+	for {
+		j := bytes.Index(s.src[i:], []byte("</"))
+		if j < 0 {
+			return -1
+		}
+		i += j
+		if s.named(i+2, name) {
+			return i
+		}
+		i += 2
+	}
+}
+
+// named reports whether a whole tag name stands at i.
+func (s *scanner) named(i int, name string) bool {
+	end := i + len(name)
+	return end < len(s.src) && equalFold(s.src[i:end], name) && nameClass[s.src[end]]&nameEnd != 0
+}
+
+// script returns where the end tag of a script begins. Between <!-- and --> a script may hold <script> and </script> of its own (HTML
+// standard, "script data double escaped state").
+func (s *scanner) script(i int) int {
+	const (
+		open    = iota // ordinary script
+		escaped        // after <!--
+		double         // after a <script within
+	)
+	state := open
+	escape := 0 // end of the next --> at or behind i; -1 if there is none
+	for i < len(s.src) {
+		j := bytes.IndexByte(s.src[i:], '<')
+		if state != open {
+			// The escape ends with --> , whose dashes may be those of <!-- .
+			if 0 <= escape && escape < i+len("-->") {
+				escape = s.through(i, "-->")
+			}
+			if escape >= 0 && (j < 0 || escape <= i+j) {
+				state = open
+				i = escape
+				continue
+			}
+		}
+		if j < 0 {
+			return -1
+		}
+		i += j
+		switch {
+		case state != double && s.named(i+2, "script") && s.src[i+1] == '/':
+			return i
+		case state == double && s.named(i+2, "script") && s.src[i+1] == '/':
+			state = escaped
+			i += len("</script")
+		case state == escaped && s.named(i+1, "script"):
+			state = double
+			i += len("<script")
+		case state == open && bytes.HasPrefix(s.src[i:], []byte("<!--")):
+			state = escaped
+			i += len("<!")
+		default:
+			i++
+		}
+	}
+	return -1
+}
+
+// blank reports whether s holds white space only.
+func blank(s []byte) bool {
+	for _, c := range s {
+		if !isSpace(c) {
+			return false
+		}
+	}
+	return true
+}

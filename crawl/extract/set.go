@@ -1,0 +1,59 @@
+package extract
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// set numbers different byte strings in the order of their coming. The keys are the caller's memory. The hash is seeded by the process, so
+// that no page can prepare collisions.
+type set struct {
+	keys   [][]byte
+	hashes []uint64
+	slots  []uint32 // open addressing; number of a key plus one, or 0
+}
+
+var seed = maphash.MakeSeed()
+
+// minSlots is enough for the links of nearly all pages and quick to clear.
+const minSlots = 1024
+
+// add returns the key's number, and whether it is new.
+func (s *set) add(key []byte) (number int, fresh bool) {
+	if 2*len(s.keys) >= len(s.slots) {
+		s.grow()
+	}
+	h := maphash.Bytes(seed, key)
+	mask := uint64(len(s.slots) - 1)
+	i := h & mask
+	for ; s.slots[i] != 0; i = (i + 1) & mask {
+		if n := s.slots[i] - 1; s.hashes[n] == h && bytes.Equal(s.keys[n], key) {
+			return int(n), false
+		}
+	}
+	s.keys, s.hashes = append(s.keys, key), append(s.hashes, h)
+	s.slots[i] = uint32(len(s.keys))
+	return len(s.keys) - 1, true
+}
+
+func (s *set) grow() {
+	s.slots = make([]uint32, max(minSlots, 2*len(s.slots)))
+	mask := uint64(len(s.slots) - 1)
+	for n, h := range s.hashes {
+		i := h & mask
+		for ; s.slots[i] != 0; i = (i + 1) & mask {
+		}
+		s.slots[i] = uint32(n + 1)
+	}
+}
+
+// reset empties the set. The memory of an unusual page is given back.
+func (s *set) reset() {
+	if len(s.slots) > 16*minSlots {
+		*s = set{}
+		return
+	}
+	clear(s.keys) // do not hold the document
+	clear(s.slots)
+	s.keys, s.hashes = s.keys[:0], s.hashes[:0]
+}
