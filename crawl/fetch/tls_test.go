@@ -1,0 +1,179 @@
+package fetch_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// tlsServer serves h over TLS, HTTP/2 included, and returns the URL by a name that its certificate is for, and a change that trusts it.
+func tlsServer(t *testing.T, h http.HandlerFunc) (url string, trust func(*fetch.Config)) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.EnableHTTP2 = true
+	srv.Config.ErrorLog = nil
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	return strings.Replace(srv.URL, "127.0.0.1", "example.com", 1), func(c *fetch.Config) { c.RootCAs = roots }
+}
+
+func TestHTTP2(t *testing.T) {
+	var conns atomic.Int32
+	var last atomic.Value
+	page := markup(200_000)
+	url, trust := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if last.Swap(r.RemoteAddr) != r.RemoteAddr {
+			conns.Add(1)
+		}
+		if r.ProtoMajor != 2 {
+			t.Errorf("spoken %s", r.Proto)
+		}
+		w.Header().Set("X-Path", r.RequestURI)
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(pack("gzip", page))
+	})
+	f := newFetcher(t, trust)
+	for range 3 {
+		resp := get(t, f, url+"//a%7cb?c=[d]")
+		if resp.Proto != "HTTP/2.0" || string(resp.Body) != string(page) || resp.Header.Get("X-Path") != "//a%7cb?c=[d]" {
+			t.Errorf("%s %q, %d bytes", resp.Proto, resp.Header.Get("X-Path"), len(resp.Body))
+		}
+		head := string(resp.ResponseHead)
+		if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || !strings.Contains(head, "\r\nContent-Length: 200000\r\n") ||
+			!strings.Contains(head, "\r\nX-Crawler-Content-Encoding: gzip\r\n") {
+			t.Errorf("head %q", head)
+		}
+		if !strings.HasPrefix(string(resp.RequestHead), "GET //a%7cb?c=[d] HTTP/1.1\r\nHost: example.com:") {
+			t.Errorf("request head %q", resp.RequestHead)
+		}
+		if resp.WireBytes < 1000 {
+			t.Errorf("%d bytes on the wire", resp.WireBytes)
+		}
+		resp.Release()
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+func TestHTTP2Limits(t *testing.T) {
+	hold := make(chan struct{})
+	url, trust := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/big":
+			_, _ = w.Write(make([]byte, 200_000))
+		case "/head":
+			w.Header().Set("A", strings.Repeat("a", 100_000))
+		case "/slow-head":
+			<-hold
+		case "/slow-body":
+			_, _ = io.WriteString(w, "begun")
+			w.(http.Flusher).Flush()
+			<-hold
+		default:
+			_, _ = io.WriteString(w, "fine")
+		}
+	})
+	defer close(hold)
+	f := newFetcher(t, func(c *fetch.Config) {
+		trust(c)
+		c.MaxBody = 100_000
+		c.HeaderTimeout, c.MinRateGrace = 50*time.Millisecond, 50*time.Millisecond
+	})
+	for _, tt := range []struct {
+		path string
+		want link.Outcome
+	}{
+		{"/big", link.OutcomeTooLarge},
+		{"/head", link.OutcomeConnect},
+		{"/slow-head", link.OutcomeTimeout},
+		{"/slow-body", link.OutcomeTimeout},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			_, err := f.Get(t.Context(), &fetch.Request{URL: url + tt.path})
+			wantOutcome(t, err, tt.want)
+		})
+	}
+	t.Run("cut", func(t *testing.T) {
+		resp, err := f.Get(t.Context(), &fetch.Request{URL: url + "/big", Cut: true, MaxBytes: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !resp.Truncated || len(resp.Body) != 1000 {
+			t.Errorf("%d bytes, truncated %t", len(resp.Body), resp.Truncated)
+		}
+		resp.Release()
+	})
+	t.Run("cancel", func(t *testing.T) {
+		slow := newFetcher(t, trust)
+		gone := errors.New("lease lapsed")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(20*time.Millisecond, func() { cancel(gone) })
+		if _, err := slow.Get(ctx, &fetch.Request{URL: url + "/slow-body"}); !errors.Is(err, gone) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("permit", func(t *testing.T) {
+		_, err := f.Get(t.Context(), &fetch.Request{URL: url, Permit: func() error { return errors.New("no") }})
+		if !errors.Is(err, fetch.ErrNotPermitted) {
+			t.Errorf("error %v", err)
+		}
+	})
+	get(t, f, url).Release()
+}
+
+func TestHTTP1OverTLS(t *testing.T) {
+	url, trust := tlsServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
+	f := newFetcher(t, func(c *fetch.Config) { trust(c); c.NoHTTP2 = true })
+	for range 2 {
+		resp := get(t, f, url)
+		if string(resp.Body) != "HTTP/1.1" || resp.Proto != "HTTP/1.1" {
+			t.Errorf("spoken %s", resp.Body)
+		}
+		resp.Release()
+	}
+}
+
+func TestTLSFailures(t *testing.T) {
+	url, trust := tlsServer(t, func(http.ResponseWriter, *http.Request) {})
+	plain := raw(t, func(c net.Conn, _ int) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	hangsUp := raw(t, func(net.Conn, int) {})
+	tests := []struct {
+		name, url string
+		change    func(*fetch.Config)
+	}{
+		{"unknown authority", url, nil},
+		{"other name", strings.Replace(url, "example.com", "other.example", 1), trust},
+		{"no TLS", strings.Replace(plain, "http:", "https:", 1), nil},
+		{"hangs up", strings.Replace(hangsUp, "http:", "https:", 1), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := newFetcher(t, tt.change).Get(t.Context(), &fetch.Request{URL: tt.url})
+			wantOutcome(t, err, link.OutcomeTLS)
+		})
+	}
+	t.Run("accepted where asked", func(t *testing.T) {
+		get(t, newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true }), url).Release()
+	})
+	t.Run("silent", func(t *testing.T) {
+		silent := raw(t, func(c net.Conn, _ int) { _, _ = io.Copy(io.Discard, c) })
+		f := newFetcher(t, func(c *fetch.Config) { c.TLSTimeout = 50 * time.Millisecond })
+		_, err := f.Get(t.Context(), &fetch.Request{URL: strings.Replace(silent, "http:", "https:", 1)})
+		wantOutcome(t, err, link.OutcomeTimeout)
+	})
+}
