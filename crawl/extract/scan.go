@@ -61,6 +61,8 @@ func (s *scanner) run(src []byte, w *walk) {
 			i = s.declaration(i + 1)
 		case c == '?':
 			i = s.through(i, ">")
+		default:
+			w.framesetOK = false // the sign is text
 		}
 	}
 	s.src, s.handler = nil, nil
