@@ -23,8 +23,8 @@
 //   - A percent-encoded unreserved octet equals the plain one on both sides, as the table of section 2.2.2 says (Google compares literally).
 //   - Field and value stand on one line.
 //   - A line cut by a bound of ours, on the body or on the line, is dropped: cut short, a pattern means more than was written.
-//   - Crawl-delay, which the RFC does not know, is taken from the groups in force; the largest counts. It does not end a list of User-agent
-//     lines. Sitemap lines belong to no group.
+//   - Crawl-delay, which the RFC does not know, is taken from the groups in force; the largest counts. User-agent lines behind it
+//     open a new group for delays, but not for rules. Sitemap lines belong to no group.
 //
 // Nothing here has a goroutine, a clock or a lock. Rules are immutable and may be asked from many goroutines.
 package robots

@@ -98,6 +98,8 @@ type parser struct {
 	inOurs, inEverybody bool // which groups the current lines belong to
 	namedUs             bool // some group named the agent, even one without a rule
 	pastAgents          bool // a rule was met: the next User-agent line opens a new group
+	delayOurs, delayAll bool // the same three for Crawl-delay, which ends a list of User-agent lines for its own kind only
+	pastDelay           bool
 	sitemaps            []string
 }
 
@@ -126,13 +128,17 @@ func (p *parser) line(line []byte) {
 func (p *parser) userAgent(value []byte) {
 	if p.pastAgents {
 		p.inOurs, p.inEverybody, p.pastAgents = false, false, false
+		p.pastDelay = true
+	}
+	if p.pastDelay {
+		p.delayOurs, p.delayAll, p.pastDelay = false, false, false
 	}
 	if len(value) > 0 && value[0] == '*' && (len(value) == 1 || isSpace(value[1])) {
-		p.inEverybody = true
+		p.inEverybody, p.delayAll = true, true
 		return
 	}
 	if p.agent != "" && strings.EqualFold(productToken(string(value)), p.agent) {
-		p.inOurs, p.namedUs = true, true
+		p.inOurs, p.delayOurs, p.namedUs = true, true, true
 	}
 }
 
@@ -155,26 +161,27 @@ func (p *parser) add(pattern string, allow bool) {
 	if !ok {
 		return
 	}
-	s := p.current()
+	s := p.scope(p.inOurs)
 	s.rules = append(s.rules, r)
 }
 
-func (p *parser) current() *scope {
-	if p.inOurs {
+func (p *parser) scope(ours bool) *scope {
+	if ours {
 		return &p.ours
 	}
 	return &p.everybody
 }
 
 func (p *parser) crawlDelay(value string) {
-	if !p.inOurs && !p.inEverybody {
+	if !p.delayOurs && !p.delayAll {
 		return
 	}
+	p.pastDelay = true
 	seconds, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(seconds >= 0) {
 		return
 	}
-	s := p.current()
+	s := p.scope(p.delayOurs)
 	s.hasDelay = true
 	s.delay = max(s.delay, time.Duration(min(seconds, MaxCrawlDelay.Seconds())*float64(time.Second)))
 }
