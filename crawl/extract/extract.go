@@ -110,11 +110,11 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	return base, nil
 }
 
-// add notes one href as written. value stays valid until it is resolved.
-func (x *Extractor) add(page *Page, value []byte, h href) {
+// add notes one href as written, which must stay as it is until it is resolved; false if there are too many.
+func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	if len(x.found) >= MaxLinks {
 		page.Truncated = true
-		return
+		return false
 	}
 	if i, fresh := x.hrefs.add(value); fresh {
 		x.found = append(x.found, h)
@@ -123,6 +123,7 @@ func (x *Extractor) add(page *Page, value []byte, h href) {
 		old.literal = old.literal && h.literal
 		old.kind, old.nofollow = merge(old.kind, old.nofollow, h.kind, h.nofollow)
 	}
+	return true
 }
 
 // merge returns what a URL is that was found twice: a document rather than a requisite, and to be followed if either place says so.

@@ -82,14 +82,19 @@ var places = map[[2]string]link.Kind{
 	{"url", "link"}: link.KindPage, // xhtml:link of another language
 }
 
+// entries is where a sitemap is being read: local names of the entry around and of the element at hand, and the text in that.
+type entries struct {
+	parent, here string
+	text         []byte
+}
+
 // sitemapXML notes the entries of an XML sitemap. The decoder is asked for raw tokens: it keeps no stack then, so that depth costs nothing.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	d.Strict = false
 	d.CharsetReader = charsetReader
-	var parent, here string // local names of the element at hand and the one around, as far as they were opened
-	var loc []byte
-	for !page.Truncated {
+	var at entries
+	for room := true; room; {
 		token, err := d.RawToken()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -99,32 +104,48 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			switch t.Name.Local {
-			case "url", "sitemap", "item", "entry":
-				parent = t.Name.Local
-			}
-			here, loc = t.Name.Local, loc[:0]
-			if kind, ok := places[[2]string{parent, here}]; ok && alternate(t.Attr) {
-				x.addAttr(page, t.Attr, kind)
-			}
-			if t.Name.Space != "" && t.Name.Local == "loc" && !isSitemapPrefix(t.Name.Space) {
-				here = "" // image:loc and the like
+			at.open(t.Name)
+			if kind, ok := at.place(); ok && alternate(t.Attr) {
+				room = x.addAttr(page, t.Attr, kind)
 			}
 		case xml.CharData:
-			loc = append(loc, t...)
+			if _, ok := at.place(); ok {
+				at.text = append(at.text, t...)
+			}
 		case xml.EndElement:
-			if kind, ok := places[[2]string{parent, here}]; ok && t.Name.Local == here {
-				if url := bytes.TrimSpace(loc); len(url) > 0 {
-					x.add(page, bytes.Clone(url), href{kind: kind, literal: true})
+			if kind, ok := at.place(); ok && t.Name.Local == at.here {
+				if url := bytes.TrimSpace(at.text); len(url) > 0 {
+					room = x.add(page, bytes.Clone(url), href{kind: kind, literal: true})
 				}
 			}
-			if t.Name.Local == parent {
-				parent = ""
-			}
-			here, loc = "", loc[:0]
+			at.close(t.Name)
 		}
 	}
 	return nil
+}
+
+func (at *entries) open(name xml.Name) {
+	switch name.Local {
+	case "url", "sitemap", "item", "entry":
+		at.parent = name.Local
+	}
+	at.here, at.text = name.Local, at.text[:0]
+	if name.Local == "loc" && !isSitemapPrefix(name.Space) {
+		at.here = "" // image:loc and the like
+	}
+}
+
+func (at *entries) close(name xml.Name) {
+	if name.Local == at.parent {
+		at.parent = ""
+	}
+	at.here, at.text = "", at.text[:0]
+}
+
+// place reports whether the element at hand names a URL, and of what kind.
+func (at *entries) place() (link.Kind, bool) {
+	kind, ok := places[[2]string{at.parent, at.here}]
+	return kind, ok
 }
 
 // isSitemapPrefix reports whether a prefix is not one of the known extensions, whose loc elements name images and videos.
@@ -146,12 +167,14 @@ func alternate(attrs []xml.Attr) bool {
 	return true
 }
 
-func (x *Extractor) addAttr(page *Page, attrs []xml.Attr, kind link.Kind) {
+// addAttr notes the URL in an attribute href, if there is one; false if there are too many.
+func (x *Extractor) addAttr(page *Page, attrs []xml.Attr, kind link.Kind) bool {
 	for _, a := range attrs {
 		if a.Name.Local == "href" {
-			x.add(page, []byte(a.Value), href{kind: kind, literal: true})
+			return x.add(page, []byte(a.Value), href{kind: kind, literal: true})
 		}
 	}
+	return true
 }
 
 // charsetReader decodes what an XML declaration announces. UTF-16 has been decoded by its byte order mark before.
