@@ -70,7 +70,7 @@ func newFrameReader(r io.Reader) frameReader {
 // header returns the next frame's header. io.EOF means that the other side
 // ended between two frames.
 func (f frameReader) header() (header, error) {
-	length, lead, err := f.uvarint(maxFrame)
+	length, lead, err := f.uvarint(maxFrame, binary.MaxVarintLen64)
 	if err != nil {
 		if lead > 0 && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -88,6 +88,9 @@ func (f frameReader) header() (header, error) {
 // fields reads what stands before the payload and returns how much is left of
 // the body's length.
 func (f frameReader) fields(h *header, length int) (int, error) {
+	if length == 0 {
+		return 0, fmt.Errorf("%w: no body", errFrame)
+	}
 	k, err := f.r.ReadByte()
 	if err != nil {
 		return 0, err
@@ -98,12 +101,10 @@ func (f frameReader) fields(h *header, length int) (int, error) {
 		if err != nil {
 			return 0
 		}
-		v, n, e := f.uvarint(limit)
+		var v uint64
+		var n int
+		v, n, err = f.uvarint(limit, left)
 		left -= n
-		if e == nil && left < 0 {
-			e = fmt.Errorf("%w: fields run over the body", errFrame)
-		}
-		err = e
 		return v
 	}
 	h.id = field(1<<64 - 1)
@@ -124,9 +125,13 @@ func (f frameReader) fields(h *header, length int) (int, error) {
 	return left, err
 }
 
-// uvarint reads one number of at most limit and says how many bytes it took.
-func (f frameReader) uvarint(limit uint64) (v uint64, n int, err error) {
+// uvarint reads one number of at most limit from at most room bytes, and says how
+// many it took.
+func (f frameReader) uvarint(limit uint64, room int) (v uint64, n int, err error) {
 	for shift := uint(0); ; shift += 7 {
+		if n == room {
+			return 0, n, fmt.Errorf("%w: number runs over the body", errFrame)
+		}
 		b, err := f.r.ReadByte()
 		if err != nil {
 			return 0, n, err
@@ -153,6 +158,9 @@ func (f frameReader) payload(h header) ([]byte, error) {
 	}
 	b := make([]byte, h.size)
 	_, err := io.ReadFull(f.r, b)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	return b, err
 }
 

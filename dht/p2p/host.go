@@ -105,7 +105,7 @@ type Net struct {
 	services sync.Map // name -> *service
 	large    atomic.Int64
 	dials    backoffs
-	finder   atomic.Pointer[finder]
+	kad      atomic.Pointer[Kad]
 
 	mu           sync.Mutex // guards what follows; never held over the network
 	out          map[streamKey]*outSlot
@@ -114,9 +114,6 @@ type Net struct {
 	protected    map[peer.ID]bool
 	closed       bool
 }
-
-// finder asks the membership for a peer whose address is not known.
-type finder func(ctx context.Context, id peer.ID) (peer.AddrInfo, error)
 
 // New builds a Net that listens nowhere yet: register handlers, then Listen.
 // Close it even if it never ran.
@@ -199,7 +196,11 @@ func (n *Net) Close() error {
 	for _, st := range outs {
 		st.end(ErrClosed)
 	}
-	err := n.host.Close()
+	var err error
+	if kad := n.kad.Load(); kad != nil {
+		err = kad.close()
+	}
+	err = errors.Join(err, n.host.Close())
 	n.wg.Wait()
 	if err != nil {
 		return fmt.Errorf("close network: %w", err)
@@ -282,9 +283,9 @@ func (n *Net) connect(ctx context.Context, to peer.ID) error {
 		return &unreachable{to, fmt.Errorf("tried a moment ago: %w", cause)}
 	}
 	target := peer.AddrInfo{ID: to}
-	if find := n.finder.Load(); find != nil && len(n.host.Peerstore().Addrs(to)) == 0 {
-		found, err := (*find)(ctx, to)
-		if err == nil {
+	kad := n.kad.Load()
+	if kad != nil && len(n.host.Peerstore().Addrs(to)) == 0 {
+		if found, err := kad.dht.FindPeer(ctx, to); err == nil {
 			target = found
 		}
 	}
@@ -300,6 +301,9 @@ func (n *Net) connect(ctx context.Context, to peer.ID) error {
 		return ErrClosed
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		n.dials.failed(to, time.Now(), err)
+		if kad != nil {
+			kad.forget(to)
+		}
 	}
 	return &unreachable{to, err}
 }

@@ -1,0 +1,267 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// Sources are the ways into a ring; any one that works is enough.
+type Sources struct {
+	Bootstrap  []string // multiaddrs with /p2p/<peer>; names in them are resolved
+	DNSSeeds   []string // domains whose _dnsaddr TXT records name peers
+	DNSServer  string   // host:port (or host) of the resolver; empty: the system's
+	Remembered []string // multiaddrs with /p2p/<peer>, from an earlier run
+}
+
+// Empty says that there is nothing to try.
+func (s Sources) Empty() bool {
+	return len(s.Bootstrap)+len(s.DNSSeeds)+len(s.Remembered) == 0
+}
+
+const (
+	// enoughEntries live peers end the search. Several, so that a newcomer does
+	// not depend on one view of the ring (Apoidea 2.2).
+	enoughEntries = 8
+	// maxCandidates are tried at most, whatever the sources name.
+	maxCandidates = 64
+	// entryTimeout bounds one try: resolving a name, or connecting to a peer.
+	entryTimeout = 5 * time.Second
+	// entryWorkers connect at the same time.
+	entryWorkers = 16
+)
+
+// Where an entry point came from, in the operator's words.
+const (
+	sourceBootstrap  = "--bootstrap"
+	sourceSeed       = "--dns-seed"
+	sourceRemembered = "remembered peer"
+)
+
+// Attempt is one entry point that was tried.
+type Attempt struct {
+	Source  string  // "--bootstrap", "--dns-seed <domain>" or "remembered peer"
+	Address string  // what was tried: a multiaddr or a domain
+	Peer    peer.ID // empty if no peer came of it
+	Err     error   // nil if the peer lives
+}
+
+func (a Attempt) String() string {
+	answer := "answered"
+	if a.Err != nil {
+		answer = strings.ReplaceAll(a.Err.Error(), "\n", ", ")
+	}
+	return fmt.Sprintf("%s %s: %s", a.Source, a.Address, answer)
+}
+
+// Report says what Bootstrap tried. As an error it tells why none was reached.
+type Report struct {
+	Attempts []Attempt
+	Entries  []peer.ID // live peers, in random order
+}
+
+// Error names each source that was tried and what it answered, on one line.
+func (r *Report) Error() string {
+	if len(r.Attempts) == 0 {
+		return "no reachable entry: none given and none remembered"
+	}
+	var b strings.Builder
+	b.WriteString("no reachable entry; tried ")
+	for i, a := range r.Attempts {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(a.String())
+	}
+	return b.String()
+}
+
+// candidate is a peer to try and the source that named it.
+type candidate struct {
+	info   peer.AddrInfo
+	source string
+}
+
+func (c candidate) address() string {
+	addrs := make([]string, len(c.info.Addrs))
+	for i, a := range c.info.Addrs {
+		addrs[i] = a.String()
+	}
+	return strings.Join(addrs, ",") + "/p2p/" + c.info.ID.String()
+}
+
+// Bootstrap tries all sources at the same time until several peers of this
+// network answered or everything was tried. It never fails: the report tells
+// whether there is an entry, and is the error if there is none.
+func (n *Net) Bootstrap(ctx context.Context, src Sources) *Report {
+	report := &Report{}
+	candidates := n.candidates(ctx, src, report)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := make(chan candidate)
+	var (
+		mu      sync.Mutex // guards report while the workers run
+		workers sync.WaitGroup
+	)
+	for range min(entryWorkers, len(candidates)) {
+		workers.Go(func() {
+			for c := range next {
+				err := n.try(ctx, c)
+				mu.Lock()
+				if err == nil {
+					report.Entries = append(report.Entries, c.info.ID)
+				}
+				if err == nil || ctx.Err() == nil {
+					report.Attempts = append(report.Attempts, Attempt{c.source, c.address(), c.info.ID, err})
+				}
+				if len(report.Entries) >= enoughEntries {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+feed:
+	for _, c := range candidates {
+		select {
+		case next <- c:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	workers.Wait()
+	rand.Shuffle(len(report.Entries), func(i, j int) {
+		report.Entries[i], report.Entries[j] = report.Entries[j], report.Entries[i]
+	})
+	return report
+}
+
+// try connects to a peer and makes sure that it is of this network.
+func (n *Net) try(ctx context.Context, c candidate) error {
+	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+	defer cancel()
+	if c.info.ID == n.self {
+		return errors.New("is this peer itself")
+	}
+	n.host.Peerstore().AddAddrs(c.info.ID, c.info.Addrs, metAddrTTL)
+	if err := n.connect(ctx, c.info.ID); err != nil {
+		return errors.New(dialCause(err))
+	}
+	spoken, err := n.host.Peerstore().SupportsProtocols(c.info.ID, n.kadProtocol())
+	if err != nil || len(spoken) == 0 {
+		return n.speaks(c.info.ID, n.service(ringService))
+	}
+	return nil
+}
+
+// candidates resolves the sources to peers, a peer once, in random order but
+// what the operator named before what was remembered. What leads to no peer goes
+// into the report.
+func (n *Net) candidates(ctx context.Context, src Sources, report *Report) []candidate {
+	resolver := newResolver(src.DNSServer)
+	type named struct{ source, text string }
+	var names []named
+	for _, s := range src.Bootstrap {
+		names = append(names, named{sourceBootstrap, s})
+	}
+	for _, domain := range src.DNSSeeds {
+		names = append(names, named{sourceSeed, strings.TrimSuffix(domain, ".")})
+	}
+	for _, s := range src.Remembered {
+		names = append(names, named{sourceRemembered, s})
+	}
+	names = names[:min(len(names), maxCandidates)]
+
+	found := make([][]ma.Multiaddr, len(names))
+	errs := make([]error, len(names))
+	var lookups sync.WaitGroup
+	for i, name := range names {
+		lookups.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+			defer cancel()
+			if name.source == sourceSeed {
+				found[i], errs[i] = resolver.seed(ctx, name.text)
+			} else {
+				found[i], errs[i] = resolver.parse(ctx, name.text)
+			}
+		})
+	}
+	lookups.Wait()
+
+	var list []candidate
+	at := map[peer.ID]int{}
+	for i, name := range names {
+		source := name.source
+		infos, err := peersOf(found[i])
+		if err = errors.Join(errs[i], err); err != nil {
+			report.Attempts = append(report.Attempts, Attempt{Source: source, Address: name.text, Err: err})
+		}
+		if source == sourceSeed {
+			source += " " + name.text
+		}
+		for _, info := range infos {
+			if j, known := at[info.ID]; known {
+				list[j].info.Addrs = append(list[j].info.Addrs, info.Addrs...)
+			} else if len(list) < maxCandidates {
+				at[info.ID] = len(list)
+				list = append(list, candidate{info, source})
+			}
+		}
+	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	asked, remembered := []candidate{}, []candidate{}
+	for _, c := range list {
+		if c.source == sourceRemembered {
+			remembered = append(remembered, c)
+		} else {
+			asked = append(asked, c)
+		}
+	}
+	return append(asked, remembered...)
+}
+
+// peersOf gathers multiaddrs by their peer. One without a peer is an error; the
+// others count all the same.
+func peersOf(addrs []ma.Multiaddr) ([]peer.AddrInfo, error) {
+	byPeer := map[peer.ID]peer.AddrInfo{}
+	var wrong []error
+	for _, addr := range addrs {
+		info, err := peer.AddrInfoFromP2pAddr(addr)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s has no /p2p/<peer>", addr))
+			continue
+		}
+		known := byPeer[info.ID]
+		byPeer[info.ID] = peer.AddrInfo{ID: info.ID, Addrs: append(known.Addrs, info.Addrs...)}
+	}
+	return slices.Collect(maps.Values(byPeer)), errors.Join(wrong...)
+}
+
+// dialCause puts libp2p's many lines about a failed dial on one short line.
+func dialCause(err error) string {
+	dial, ok := errors.AsType[*swarm.DialError](err)
+	if !ok {
+		return strings.Join(strings.Fields(err.Error()), " ")
+	}
+	var causes []string
+	if dial.Cause != nil {
+		causes = append(causes, dial.Cause.Error())
+	}
+	for _, e := range dial.DialErrors {
+		if cause := e.Cause.Error(); !slices.Contains(causes, cause) {
+			causes = append(causes, cause)
+		}
+	}
+	return strings.Join(strings.Fields(strings.Join(causes, ", ")), " ")
+}

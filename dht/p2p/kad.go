@@ -1,0 +1,233 @@
+package p2p
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	kaddht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+const (
+	// bucketSize is Kademlia's k. With 20, the peers nearest to a key hold its
+	// successor or predecessor in every measured case (design 3).
+	bucketSize = 20
+	// refreshPeriod is how often the routing table looks up random keys to stay
+	// full. Each round costs some tens of messages a bucket in use; joins, leaves and
+	// every connection keep it fresh between rounds.
+	refreshPeriod = 15 * time.Minute
+	// viewAge is how old the view of the routing table may grow. Taking it anew
+	// costs a lock and an allocation a peer, and a lookup asks it several times.
+	viewAge = time.Second
+	// perBucket and perTable peers of one IP group may stand in the routing
+	// table of a public peer, against one network filling it.
+	perBucket, perTable = 3, 10
+)
+
+// Kad is kad-dht as membership: who is in the ring, as far as this peer's
+// routing table knows. Only FIND_NODE is in use; nothing is stored in it.
+// It lives until its Net is closed.
+type Kad struct {
+	net *Net
+	dht *kaddht.IpfsDHT
+
+	mu    sync.Mutex // guards view and taken
+	view  []dht.Peer // replaced, never changed
+	taken time.Time  // when view was made; zero: not valid
+}
+
+var _ dht.Membership = (*Kad)(nil)
+
+// NewKad joins a Net to kad-dht under /apoidea/<network>, before it listens.
+// There is one a Net; it is closed with it.
+func NewKad(n *Net) (*Kad, error) {
+	options := []kaddht.Option{
+		kaddht.ProtocolPrefix(protocol.ID(protocolRoot + n.cfg.Network)),
+		kaddht.Mode(kaddht.ModeServer),
+		kaddht.BucketSize(bucketSize),
+		kaddht.DisableProviders(),
+		kaddht.DisableValues(),
+		kaddht.RoutingTableRefreshPeriod(refreshPeriod),
+	}
+	if n.cfg.Profile == Public {
+		options = append(options,
+			kaddht.QueryFilter(kaddht.PublicQueryFilter),
+			kaddht.RoutingTableFilter(kaddht.PublicRoutingTableFilter),
+			kaddht.RoutingTablePeerDiversityFilter(kaddht.NewRTPeerDiversityFilter(n.host, perBucket, perTable)),
+			kaddht.AddressFilter(func(addrs []ma.Multiaddr) []ma.Multiaddr {
+				return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) })
+			}))
+	}
+	table, err := kaddht.New(n.host, options...)
+	if err != nil {
+		return nil, fmt.Errorf("kad-dht: %w", err)
+	}
+	k := &Kad{net: n, dht: table}
+	if !n.kad.CompareAndSwap(nil, k) {
+		return nil, errors.Join(errors.New("kad-dht: this Net has one already"), table.Close())
+	}
+	return k, nil
+}
+
+// Nearest returns up to n peers of the routing table by XOR distance to key,
+// nearest first. It knows of changes of the last second at the latest.
+func (k *Kad) Nearest(key ring.Key, n int) []dht.Peer {
+	return nearest(k.table(), key, n)
+}
+
+// All returns every peer of the routing table.
+func (k *Kad) All() []dht.Peer { return slices.Clone(k.table()) }
+
+// Size is how many peers the routing table holds.
+func (k *Kad) Size() int { return k.dht.RoutingTable().Size() }
+
+// table returns the peers of the routing table; the slice is shared.
+func (k *Kad) table() []dht.Peer {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now.Sub(k.taken) > viewAge {
+		ids := k.dht.RoutingTable().ListPeers()
+		k.view = make([]dht.Peer, len(ids))
+		for i, id := range ids {
+			k.view[i] = k.net.Peer(id)
+		}
+		k.taken = now
+	}
+	return k.view
+}
+
+// forget takes a peer that could not be dialled out of the routing table: left
+// to itself, kad-dht would hand it out for many minutes more.
+func (k *Kad) forget(id peer.ID) {
+	k.dht.RoutingTable().RemovePeer(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taken = time.Time{}
+}
+
+// Add notes the addresses of peers that were met alive, and offers those that
+// are connected and take part in kad-dht to the routing table.
+func (k *Kad) Add(peers ...dht.Peer) {
+	for _, p := range peers {
+		if p.ID == k.net.self {
+			continue
+		}
+		k.net.Met(p.ID, p.Addrs)
+		if k.net.Connected(p.ID) && k.member(p.ID) {
+			// A full bucket keeps the peers it has: no error worth telling.
+			_, _ = k.dht.RoutingTable().TryAddPeer(p.ID, true, true)
+		}
+	}
+}
+
+// member says whether a peer announced that it takes part in this network's kad-dht.
+func (k *Kad) member(id peer.ID) bool {
+	spoken, err := k.net.host.Peerstore().SupportsProtocols(id, k.net.kadProtocol())
+	return err == nil && len(spoken) > 0
+}
+
+// kadProtocol is what kad-dht makes of our prefix.
+func (n *Net) kadProtocol() protocol.ID {
+	return protocol.ID(protocolRoot + n.cfg.Network + "/kad/1.0.0")
+}
+
+// Closest asks the network for the peers nearest to key, nearest first. It
+// costs about thirty messages: for joining, and when the local table runs dry.
+func (k *Kad) Closest(ctx context.Context, key ring.Key) ([]dht.Peer, error) {
+	ids, err := k.dht.GetClosestPeers(ctx, k.preimage(key))
+	if err != nil {
+		return nil, fmt.Errorf("peers closest to %s: %w", key, err)
+	}
+	peers := make([]dht.Peer, len(ids))
+	for i, id := range ids {
+		peers[i] = k.net.Peer(id)
+	}
+	return nearest(peers, key, bucketSize), nil
+}
+
+// searchBits of a key are met by preimage. Peers that tie in so many bits of
+// their distance may be cut at the wrong one; among n peers the nearest twenty
+// tie so only where n comes near 20 * 2^16.
+const searchBits = 16
+
+// preimage returns a string that kad-dht hashes to (almost) key. FIND_NODE
+// carries what is hashed to the target and not the target itself, so a peer's own
+// name serves where key is its position; otherwise we search a string whose
+// hash begins with the same bits: 65,536 hashes on average, a few milliseconds.
+func (k *Kad) preimage(key ring.Key) string {
+	if ring.PeerKey([]byte(k.net.self)) == key {
+		return string(k.net.self)
+	}
+	want := binary.BigEndian.Uint32(key[:]) >> (32 - searchBits)
+	var b [8]byte
+	for i := uint64(0); ; i++ {
+		binary.BigEndian.PutUint64(b[:], i)
+		sum := sha256.Sum256(b[:])
+		if binary.BigEndian.Uint32(sum[:])>>(32-searchBits) == want {
+			return string(b[:])
+		}
+	}
+}
+
+// nearest returns the n peers with the smallest XOR distance to key, in order.
+func nearest(peers []dht.Peer, key ring.Key, n int) []dht.Peer {
+	type ranked struct {
+		head uint64 // of the distance
+		at   int
+	}
+	order := make([]ranked, len(peers))
+	target := binary.BigEndian.Uint64(key[:])
+	for i, p := range peers {
+		at := p.Key()
+		order[i] = ranked{binary.BigEndian.Uint64(at[:]) ^ target, i}
+	}
+	// Distances that tie in 64 bits do not occur among honest peers.
+	slices.SortFunc(order, func(a, b ranked) int { return cmp.Compare(a.head, b.head) })
+	list := make([]dht.Peer, min(n, len(order)))
+	for i := range list {
+		list[i] = peers[order[i].at]
+	}
+	return list
+}
+
+// Remembered returns up to n peers of the routing table as multiaddrs ending in
+// /p2p/<peer>, one address each, for the entry points of the next start.
+func (k *Kad) Remembered(n int) []string {
+	var list []string
+	for _, p := range k.All() {
+		addrs := k.net.addrsOf(p.ID)
+		if len(list) == n {
+			break
+		}
+		if len(addrs) > 0 {
+			list = append(list, addrs[0].String()+"/p2p/"+p.ID.String())
+		}
+	}
+	return list
+}
+
+func (k *Kad) close() error { return k.dht.Close() }
+
+// Peer names a peer together with the addresses known of it.
+func (n *Net) Peer(id peer.ID) dht.Peer {
+	known := n.addrsOf(id)
+	addrs := make([][]byte, 0, min(len(known), maxMetAddrs))
+	for _, a := range known[:min(len(known), maxMetAddrs)] {
+		addrs = append(addrs, a.Bytes())
+	}
+	return dht.NewPeer(id, addrs)
+}

@@ -1,0 +1,465 @@
+package p2p
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// overBoth runs a test over TCP and over QUIC with a server that serves what
+// prepare registers.
+func overBoth(t *testing.T, prepare func(*Net), test func(t *testing.T, client, server *Net)) {
+	for _, transport := range transports {
+		t.Run(transport.name, func(t *testing.T) {
+			server := newNet(t, "test", transport.listen, prepare)
+			client := newNet(t, "test", transport.listen, nil)
+			introduce(client, server)
+			test(t, client, server)
+		})
+	}
+}
+
+func TestCallsAreAnswered(t *testing.T) {
+	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
+		var callers sync.WaitGroup
+		for caller := range 40 {
+			callers.Go(func() {
+				for i := range 25 {
+					req := binary.BigEndian.AppendUint64(nil, uint64(caller*1000+i))
+					req = append(req, bytes.Repeat([]byte{byte(i)}, i*i*20)...)
+					answer, err := client.Call(t.Context(), server.Self(), "echo", req)
+					if err != nil || !bytes.Equal(answer, req) {
+						t.Errorf("call %d of caller %d: %d bytes, %v", i, caller, len(answer), err)
+						return
+					}
+				}
+			})
+		}
+		callers.Wait()
+		stats := server.Stats().Services["echo"]
+		if stats.CallsIn != 1000 || stats.BytesIn == 0 || stats.BytesOut == 0 {
+			t.Errorf("server counted %+v", stats)
+		}
+		if s := client.Stats(); s.Services["echo"].CallsOut != 1000 || s.Services["echo"].Failed != 0 || s.Streams != 1 {
+			t.Errorf("client counted %+v, want one stream for all calls", s)
+		}
+	})
+}
+
+func TestLargestPayload(t *testing.T) {
+	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
+		req := bytes.Repeat([]byte("apoidea!"), MaxPayload/8)
+		answer, err := client.Call(t.Context(), server.Self(), "echo", req)
+		if err != nil || !bytes.Equal(answer, req) {
+			t.Fatalf("%d bytes came back of %d: %v", len(answer), len(req), err)
+		}
+		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, MaxPayload+1)); !errors.Is(err, ErrTooLarge) {
+			t.Fatalf("one byte more: %v, want ErrTooLarge", err)
+		}
+	})
+}
+
+func TestHandlerErrors(t *testing.T) {
+	fail := func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
+		switch string(req) {
+		case "moved":
+			return nil, &Error{Code: CodeMoved, Detail: []byte("hints"), Message: "not my arc"}
+		case "plain":
+			return nil, errors.New("disk full")
+		case "large":
+			return make([]byte, MaxPayload+1), nil
+		default:
+			return nil, &Error{Code: CodeBusy, Message: strings.Repeat("x", 2*MaxErrorMessage)}
+		}
+	}
+	rows := []struct {
+		name, req string
+		code      Code
+		detail    string
+		message   string
+	}{
+		{"moved carries hints", "moved", CodeMoved, "hints", "not my arc"},
+		{"another error is internal", "plain", CodeInternal, "", "disk full"},
+		{"answer too large", "large", CodeInternal, "", "answer of 4194274 bytes is too large"},
+		{"message is cut", "long", CodeBusy, "", strings.Repeat("x", MaxErrorMessage)},
+	}
+	overBoth(t, func(n *Net) { n.Handle("fail", fail) }, func(t *testing.T, client, server *Net) {
+		for _, row := range rows {
+			_, err := client.Call(t.Context(), server.Self(), "fail", []byte(row.req))
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.Code != row.code || string(e.Detail) != row.detail || e.Message != row.message {
+				t.Errorf("%s: got %v", row.name, err)
+			}
+		}
+		_, err := client.Call(t.Context(), server.Self(), "nothing", nil)
+		if CodeOf(err) != CodeRefused {
+			t.Errorf("service not served: %v", err)
+		}
+	})
+}
+
+func TestSelfCall(t *testing.T) {
+	n := newNet(t, "test", "", func(n *Net) {
+		n.Handle("echo", echo)
+		n.Handle("fail", func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, errors.New("no") })
+	})
+	if answer, err := n.Call(t.Context(), n.Self(), "echo", []byte("me")); err != nil || string(answer) != "me" {
+		t.Errorf("got %q, %v", answer, err)
+	}
+	if _, err := n.Call(t.Context(), n.Self(), "fail", nil); CodeOf(err) != CodeInternal {
+		t.Errorf("error as from afar: %v", err)
+	}
+	if _, err := n.Call(t.Context(), n.Self(), "nothing", nil); CodeOf(err) != CodeRefused {
+		t.Errorf("not served: %v", err)
+	}
+}
+
+func TestCancelledCallLeavesTheStreamUsable(t *testing.T) {
+	prepare := func(n *Net) {
+		n.Handle("wait", func(ctx context.Context, _ peer.ID, req []byte) ([]byte, error) {
+			if string(req) == "wait" {
+				<-ctx.Done()
+			}
+			return req, nil
+		})
+	}
+	overBoth(t, prepare, func(t *testing.T, client, server *Net) {
+		if _, err := client.Call(t.Context(), server.Self(), "wait", []byte("go")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := client.Call(ctx, server.Self(), "wait", []byte("wait"))
+			ended <- err
+		}()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled call: %v", err)
+		}
+		if answer, err := client.Call(t.Context(), server.Self(), "wait", []byte("go")); err != nil || string(answer) != "go" {
+			t.Errorf("next call: %q, %v", answer, err)
+		}
+	})
+}
+
+func TestHandlerEndsWithItsCaller(t *testing.T) {
+	ended := make(chan error, 1)
+	prepare := func(n *Net) {
+		n.Handle("wait", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return nil, ctx.Err()
+		})
+	}
+	overBoth(t, prepare, func(t *testing.T, client, server *Net) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := client.Call(ctx, server.Self(), "wait", nil); err == nil {
+			t.Fatal("answered")
+		}
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the handler's context said %v", err)
+		}
+		go func() { _, _ = client.Call(t.Context(), server.Self(), "wait", nil) }()
+		for server.Stats().Services["wait"].CallsIn < 2 {
+			time.Sleep(time.Millisecond) // until the handler runs
+		}
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("after the caller left, the handler's context said %v", err)
+		}
+	})
+}
+
+func TestPeerGoneFailsCallsAtOnce(t *testing.T) {
+	var running sync.WaitGroup
+	prepare := func(n *Net) {
+		n.Handle("wait", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
+			running.Done()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}
+	overBoth(t, prepare, func(t *testing.T, client, server *Net) {
+		gone := make(chan peer.ID, 1)
+		client.OnDisconnect(func(p peer.ID) { gone <- p })
+		ended := make(chan error)
+		running.Add(3)
+		for range 3 {
+			go func() {
+				_, err := client.Call(t.Context(), server.Self(), "wait", nil)
+				ended <- err
+			}()
+		}
+		running.Wait()
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := <-ended; !errors.Is(err, ErrUnreachable) {
+				t.Errorf("got %v, want ErrUnreachable", err)
+			}
+		}
+		if p := <-gone; p != server.Self() {
+			t.Errorf("told that %s is gone", p)
+		}
+		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("call to a dead peer: %v", err)
+		}
+		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrUnreachable) ||
+			!strings.Contains(err.Error(), "tried a moment ago") {
+			t.Errorf("second call: %v, want to be told that it was not dialled again", err)
+		}
+	})
+}
+
+func TestStreamResetFailsPendingAndReopens(t *testing.T) {
+	var calls atomic.Int32
+	entered := make(chan struct{}, 1)
+	prepare := func(n *Net) {
+		calls.Store(0)
+		n.Handle("once", func(ctx context.Context, _ peer.ID, req []byte) ([]byte, error) {
+			if calls.Add(1) == 1 {
+				entered <- struct{}{}
+				<-ctx.Done()
+			}
+			return req, nil
+		})
+	}
+	overBoth(t, prepare, func(t *testing.T, client, server *Net) {
+		ended := make(chan error)
+		go func() {
+			_, err := client.Call(t.Context(), server.Self(), "once", nil)
+			ended <- err
+		}()
+		<-entered
+		for _, c := range server.host.Network().ConnsToPeer(client.Self()) {
+			for _, s := range c.GetStreams() {
+				_ = s.Reset()
+			}
+		}
+		if err := <-ended; !errors.Is(err, ErrUnreachable) {
+			t.Errorf("call on the reset stream: %v", err)
+		}
+		if answer, err := client.Call(t.Context(), server.Self(), "once", []byte("again")); err != nil || string(answer) != "again" {
+			t.Errorf("next call: %q, %v", answer, err)
+		}
+	})
+}
+
+func TestBoundsMakeCallersWait(t *testing.T) {
+	release := make(chan struct{})
+	var running, most atomic.Int32
+	server := newNet(t, "test", "", func(n *Net) {
+		n.Handle("slow", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
+			now := running.Add(1)
+			for {
+				seen := most.Load()
+				if now <= seen || most.CompareAndSwap(seen, now) {
+					break
+				}
+			}
+			<-release
+			running.Add(-1)
+			return req, nil
+		})
+	})
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	const callers = 2*window + 50
+	var answered atomic.Int32
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if _, err := client.Call(t.Context(), server.Self(), "slow", make([]byte, 32<<10)); err != nil {
+				t.Error(err)
+				return
+			}
+			answered.Add(1)
+		})
+	}
+	for running.Load() < maxHandlers {
+		time.Sleep(time.Millisecond) // until the handlers are all taken
+	}
+	if out := client.Stats().Services["slow"].BytesOut; out > (window+1)*(33<<10) {
+		t.Errorf("%d bytes sent, more than the window allows", out)
+	}
+	close(release)
+	all.Wait()
+	if answered.Load() != callers || most.Load() > maxHandlers {
+		t.Errorf("%d of %d answered, %d handlers at once", answered.Load(), callers, most.Load())
+	}
+}
+
+func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
+	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	server.large.Store(maxLargeBytes)
+	if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
+		t.Errorf("got %v, want busy", err)
+	}
+	if _, err := client.Call(t.Context(), server.Self(), "echo", []byte("small")); err != nil {
+		t.Errorf("a small one after it: %v", err)
+	}
+	server.large.Store(0)
+	if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	if left := server.large.Load(); left != 0 {
+		t.Errorf("%d bytes still counted", left)
+	}
+}
+
+func TestMalformedFrameEndsTheStream(t *testing.T) {
+	rows := []struct {
+		name  string
+		bytes []byte
+	}{
+		{"length over the bound", binary.AppendUvarint(nil, maxFrame+1)},
+		{"answer where a request belongs", appendAnswer(nil, 1, []byte("x"))},
+		{"unknown kind", []byte{2, 9, 1}},
+		{"no body", []byte{0}},
+	}
+	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if err := client.Connect(t.Context(), server.Self()); err != nil {
+				t.Fatal(err)
+			}
+			s, err := client.host.NewStream(t.Context(), server.Self(), client.protocolID("echo", wireVersion))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Write(row.bytes); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := s.Read(make([]byte, 1)); err == nil {
+				t.Errorf("read %d bytes, want the stream reset", n)
+			}
+		})
+	}
+	if _, err := client.Call(t.Context(), server.Self(), "echo", nil); err != nil {
+		t.Errorf("the peer is still there: %v", err)
+	}
+}
+
+func TestStrangersAreRefusedClearly(t *testing.T) {
+	other := newNet(t, "other", "", func(n *Net) { n.Handle("echo", echo) })
+	newer := newNet(t, "test", "", func(n *Net) {
+		n.service("echo").protocol = n.protocolID("echo", "2.0.0")
+		n.host.SetStreamHandler(n.protocolID("echo", "2.0.0"), nil)
+	})
+	client := newNet(t, "test", "", nil)
+	introduce(client, other)
+	introduce(client, newer)
+	rows := []struct {
+		name string
+		to   *Net
+		says string
+	}{
+		{"another network", other, `is of network "other", this peer is of "test"`},
+		{"another major version", newer, "speaks version 2.0.0 of echo, this peer speaks 1.0.0"},
+	}
+	for _, row := range rows {
+		_, err := client.Call(t.Context(), row.to.Self(), "echo", nil)
+		if CodeOf(err) != CodeVersion || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
+func TestIdleStreamsClose(t *testing.T) {
+	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	call := func() {
+		t.Helper()
+		if _, err := client.Call(t.Context(), server.Self(), "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call()
+	for range idleOut {
+		client.sweep()
+	}
+	if s := client.Stats().Streams; s != 1 {
+		t.Fatalf("%d streams before it was idle for long", s)
+	}
+	client.sweep()
+	if s := client.Stats().Streams; s != 0 {
+		t.Fatalf("%d streams left open", s)
+	}
+	call()
+	if s := client.Stats().Streams; s != 1 {
+		t.Fatalf("%d streams after the next call", s)
+	}
+}
+
+func TestCallWithoutDeadlineEnds(t *testing.T) {
+	entered := make(chan struct{})
+	server := newNet(t, "test", "", func(n *Net) {
+		n.Handle("wait", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	})
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	ended := make(chan error)
+	go func() {
+		_, err := client.Call(context.Background(), server.Self(), "wait", nil)
+		ended <- err
+	}()
+	<-entered
+	for range staleCall {
+		client.sweep()
+	}
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCloseEndsCalls(t *testing.T) {
+	entered := make(chan struct{})
+	server := newNet(t, "test", "", func(n *Net) {
+		n.Handle("wait", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	})
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	ended := make(chan error)
+	go func() {
+		_, err := client.Call(context.Background(), server.Self(), "wait", nil)
+		ended <- err
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := client.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Errorf("call under way: %v", err)
+	}
+	if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("call after: %v", err)
+	}
+}
