@@ -94,8 +94,8 @@ func TestCodings(t *testing.T) {
 }
 
 func TestBombs(t *testing.T) {
-	zeros := make([]byte, 32<<20)
-	small := newFetcher(t, nil)
+	zeros := make([]byte, 6<<20)
+	small := newFetcher(t, func(c *fetch.Config) { c.MaxBody = 4 << 20 })
 	srv := packedServer(t, zeros)
 	for _, coding := range []string{"gzip", "br", "zstd", "deflate", "gzip,gzip"} {
 		t.Run(coding, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestBombs(t *testing.T) {
 		})
 	}
 	t.Run("ratio below the size bound", func(t *testing.T) {
-		srv := packedServer(t, zeros[:8<<20])
+		srv := packedServer(t, zeros[:3<<20])
 		_, err := small.Get(t.Context(), &fetch.Request{URL: srv.URL + "/gzip"})
 		wantOutcome(t, err, link.OutcomeTooLarge)
 	})

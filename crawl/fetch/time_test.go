@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,13 +163,13 @@ func TestCancel(t *testing.T) {
 
 // Idle connections are closed after their time, and the one idle longest when there are too many.
 func TestIdleConnections(t *testing.T) {
-	var open int
+	var open atomic.Int32
 	serve := func(c net.Conn) {
-		open++
+		open.Add(1)
 		for readRequest(c) != "" {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
-		open--
+		open.Add(-1)
 	}
 	inBubble(t, func(c *fetch.Config) { c.MaxIdleConns = 3 }, serve, func(t *testing.T, f *fetch.Fetcher) {
 		for _, host := range []string{"a", "b", "c", "d", "e", "d"} {
@@ -176,23 +177,23 @@ func TestIdleConnections(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		synctest.Wait()
-		if open != 3 {
-			t.Errorf("%d connections open, want 3", open)
+		if n := open.Load(); n != 3 {
+			t.Errorf("%d connections open, want 3", n)
 		}
 		time.Sleep(75 * time.Second) // d was used 85 s ago, e 95 s, c 115 s
 		synctest.Wait()
-		if open != 1 {
-			t.Errorf("%d connections open, want 1", open)
+		if n := open.Load(); n != 1 {
+			t.Errorf("%d connections open, want 1", n)
 		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if open != 0 {
-			t.Errorf("%d connections open, want none", open)
+		if n := open.Load(); n != 0 {
+			t.Errorf("%d connections open, want none", n)
 		}
 		get(t, f, "http://a.example/").Release()
 	})
-	if open != 0 {
-		t.Errorf("%d connections open after Close", open)
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d connections open after Close", n)
 	}
 }
 
