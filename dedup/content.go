@@ -1,0 +1,253 @@
+package dedup
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key names a body: its place on the ring, or its digest. It must be uniform.
+type Key [32]byte
+
+// Records is where confirmed records are kept, a keyspace of the store.
+type Records interface {
+	// Get returns the record of key; the value is the caller's.
+	Get(key []byte) (value []byte, ok bool, err error)
+	// Set writes a record. It need not be on disk when it returns: a record that is lost costs a second copy of a body.
+	Set(key, value []byte) error
+	// Scan calls fn for each record from lo up to hi, nil meaning the first and the end, until fn returns false.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+}
+
+// Starting values, changed where measurement says so.
+const (
+	// DefaultClaimTTL is how long a claim holds: the time to compress, write and sync a page on a slow disk, and a bit.
+	DefaultClaimTTL = 10 * time.Second
+	// DefaultMaxClaims bounds the claims that are remembered, some 250 bytes each.
+	DefaultMaxClaims = 1 << 16
+)
+
+// Verdict is what an asker shall do with a body.
+type Verdict int
+
+// The verdicts.
+const (
+	New   Verdict = iota // archive it and confirm: the claim is yours until Until
+	Known                // it is archived, as Record says: write a revisit
+	Wait                 // another peer claimed it: ask again before Until, and archive it yourself if you would rather not wait
+)
+
+func (v Verdict) String() string {
+	return [...]string{"new", "known", "wait"}[v]
+}
+
+// Reply is the answer to a claim.
+type Reply struct {
+	Verdict Verdict
+	Record  Record    // of Known
+	Until   time.Time // of New and Wait: when the claim ends
+}
+
+// Claimant is who claims a body, and at which URL it was found. One peer that finds a body at two URLs is two claimants.
+type Claimant struct{ URL, Peer string }
+
+// Content is what the owner of content keys knows: a plain state machine for one goroutine at a time.
+//
+// A body goes from unknown to claimed to confirmed. Only a record makes a duplicate, since a claimant may crash. Between
+// two records of one key the smaller by URL, then record ID, wins on every peer alike, whatever their clocks say.
+type Content struct {
+	records Records
+	ttl     time.Duration
+	max     int
+
+	known  *layers // the keys with a record, and a few more
+	claims map[Key]*list.Element
+	order  list.List // of *claim, the oldest in front; all have the same TTL, so it ends first
+}
+
+type claim struct {
+	key   Key
+	by    Claimant
+	until time.Time
+}
+
+// NewContent reads the keys of all records, which takes about a second for a few million, and returns an owner's state
+// without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
+func NewContent(records Records, ttl time.Duration, maxClaims int) (*Content, error) {
+	if ttl == 0 {
+		ttl = DefaultClaimTTL
+	}
+	if maxClaims == 0 {
+		maxClaims = DefaultMaxClaims
+	}
+	c := &Content{records: records, ttl: ttl, max: maxClaims, known: newLayers(), claims: map[Key]*list.Element{}}
+	err := records.Scan(nil, nil, func(key, _ []byte) bool {
+		if len(key) == len(Key{}) {
+			c.known.add(Key(key).hash())
+		}
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read content records: %w", err)
+	}
+	return c, nil
+}
+
+// hash is of the end of a key: the beginning is alike for all keys of an arc.
+func (k Key) hash() uint64 { return binary.BigEndian.Uint64(k[24:]) }
+
+// Claim answers by for a body with that key. A claim that ended, and one beyond the bound, is as if never made.
+func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
+	record, ok, err := c.Lookup(key)
+	if err != nil {
+		return Reply{}, err
+	}
+	if ok {
+		return Reply{Verdict: Known, Record: record}, nil
+	}
+	c.expire(now)
+	if e, ok := c.claims[key]; ok {
+		held := e.Value.(*claim)
+		if held.by != by {
+			return Reply{Verdict: Wait, Until: held.until}, nil
+		}
+		c.forget(e)
+	}
+	if len(c.claims) >= c.max {
+		c.forget(c.order.Front())
+	}
+	mine := &claim{key: key, by: by, until: now.Add(c.ttl)}
+	c.claims[key] = c.order.PushBack(mine)
+	return Reply{Verdict: New, Until: mine.until}, nil
+}
+
+// Confirm notes that a body is archived, and returns the record that stands for it from now on: r or a smaller one. A
+// confirmation counts with or without a claim, since archives do not lie about what they hold.
+func (c *Content) Confirm(key Key, r Record) (Record, error) {
+	held, ok, err := c.Lookup(key)
+	if err != nil {
+		return Record{}, err
+	}
+	if ok && held.compare(r) <= 0 {
+		r = held
+	} else {
+		value, err := r.AppendBinary(nil)
+		if err != nil {
+			return Record{}, err
+		}
+		if err := c.records.Set(key[:], value); err != nil {
+			return Record{}, fmt.Errorf("write content record %x: %w", key[:4], err)
+		}
+		c.known.add(key.hash())
+	}
+	if e, ok := c.claims[key]; ok {
+		c.forget(e)
+	}
+	return r, nil
+}
+
+// Release ends the claim of by, when it cannot archive the body after all. Another's claim stays.
+func (c *Content) Release(key Key, by Claimant) {
+	if e, ok := c.claims[key]; ok && e.Value.(*claim).by == by {
+		c.forget(e)
+	}
+}
+
+// Lookup returns the record of key if there is one. A key without one costs no read, but for the filter's few mistakes.
+func (c *Content) Lookup(key Key) (Record, bool, error) {
+	if !c.known.test(key.hash()) {
+		return Record{}, false, nil
+	}
+	value, ok, err := c.records.Get(key[:])
+	if err != nil || !ok {
+		return Record{}, false, wrap(err, key)
+	}
+	r, err := ParseRecord(value)
+	if err != nil {
+		return Record{}, false, wrap(err, key)
+	}
+	return r, true, nil
+}
+
+func wrap(err error, key Key) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read content record %x: %w", key[:4], err)
+}
+
+// Question is one of a batch of claims.
+type Question struct {
+	Key Key
+	By  Claimant
+}
+
+// ClaimAll answers a batch, reply i to question i. It asks in the order of the keys, so that reads on disk lie together;
+// of two questions about one key the first is served first.
+func (c *Content) ClaimAll(now time.Time, questions []Question) ([]Reply, error) {
+	order := make([]int, len(questions))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return bytes.Compare(questions[a].Key[:], questions[b].Key[:]) })
+	replies := make([]Reply, len(questions))
+	for _, i := range order {
+		reply, err := c.Claim(now, questions[i].Key, questions[i].By)
+		if err != nil {
+			return nil, err
+		}
+		replies[i] = reply
+	}
+	return replies, nil
+}
+
+// Confirmation is one of a batch of confirmations.
+type Confirmation struct {
+	Key    Key
+	Record Record
+}
+
+// ConfirmAll confirms a batch. After an error those before it are confirmed; all may be confirmed again.
+func (c *Content) ConfirmAll(batch []Confirmation) error {
+	for _, b := range batch {
+		if _, err := c.Confirm(b.Key, b.Record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ContentStats says how much is known.
+type ContentStats struct {
+	Records       int // about
+	Claims        int // with those that ended and were not yet swept
+	FilterBytes   int
+	FalsePositive float64 // share of questions about unknown bodies that cost a read, expected
+}
+
+// Stats returns how much is known.
+func (c *Content) Stats() ContentStats {
+	return ContentStats{c.known.len(), len(c.claims), c.known.bytes(), c.known.falsePositive()}
+}
+
+func (c *Content) expire(now time.Time) {
+	for e := c.order.Front(); e != nil && !now.Before(e.Value.(*claim).until); e = c.order.Front() {
+		c.forget(e)
+	}
+}
+
+func (c *Content) forget(e *list.Element) {
+	delete(c.claims, c.order.Remove(e).(*claim).key)
+}
+
+// compare orders records by URL, then record ID.
+func (r Record) compare(s Record) int {
+	if d := strings.Compare(r.URL, s.URL); d != 0 {
+		return d
+	}
+	return strings.Compare(r.RecordID, s.RecordID)
+}

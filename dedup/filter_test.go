@@ -1,0 +1,224 @@
+package dedup
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestPaperFigures holds the formula of Apoidea 2.3 to the values it gives, and names its slip.
+func TestPaperFigures(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		bitsPerKey, l float64
+		want          float64
+	}{
+		{"16 bits, 5 functions", 16, 5, 0.00139},
+		{"16 bits, 6 functions", 16, 6, 0.00094},
+		{"16 bits, the best: 11 functions", 16, 11, 0.00046},
+		// The paper prints 0.001 here.
+		{"10 bits, 5 functions", 10, 5, 0.0094},
+	} {
+		if got := FalsePositive(row.bitsPerKey, 1, row.l); math.Abs(got-row.want) > 0.005*row.want+5e-6 {
+			t.Errorf("%s: %.6f, want %.6f", row.name, got, row.want)
+		}
+	}
+	if best := math.Ln2 * PaperBits / PaperURLs; math.Round(best) != PaperHashes {
+		t.Errorf("best number of functions is %.2f, not %d", best, PaperHashes)
+	}
+	if p, short := FalsePositive(PaperBits, PaperURLs, PaperHashes), math.Pow(0.6185, 16); math.Abs(p-short) > 1e-5 {
+		t.Errorf("p is %.6f, by the paper's short form %.6f", p, short)
+	}
+	f := NewFilter()
+	if f.bits.bytes() != 8<<10 {
+		t.Errorf("the filter takes %d bytes, want 8 KB", f.bits.bytes())
+	}
+}
+
+// measure returns the share of fresh hashes that a test takes for present.
+func measure(rnd *rand.Rand, n int, test func(uint64) bool) float64 {
+	wrong := 0
+	for range n {
+		if test(rnd.Uint64()) {
+			wrong++
+		}
+	}
+	return float64(wrong) / float64(n)
+}
+
+func TestFilterIsAsWrongAsThePaperSays(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	f := NewFilter()
+	for _, row := range []struct {
+		name string
+		keys int
+	}{{"half full", PaperURLs / 2}, {"full", PaperURLs}, {"twice over", 2 * PaperURLs}} {
+		for f.Len() < row.keys {
+			f.Add(rnd.Uint64())
+		}
+		const tries = 400_000
+		want := FalsePositive(PaperBits, float64(row.keys), PaperHashes)
+		got := measure(rnd, tries, f.Test)
+		// Four standard deviations of the measurement, and 5 % for the filter's own chance.
+		if slack := 4*math.Sqrt(want/tries) + 0.05*want + 1e-5; math.Abs(got-want) > slack {
+			t.Errorf("%s: %.6f measured, %.6f by the formula", row.name, got, want)
+		}
+	}
+}
+
+func TestExpectedLossIsTheLoss(t *testing.T) {
+	for _, urls := range []int{1000, 4096, 10_000, 20_000, 60_000} {
+		rnd := rand.New(rand.NewPCG(7, uint64(urls)))
+		lost := 0
+		f := NewFilter()
+		for range urls {
+			hash := rnd.Uint64()
+			if f.Test(hash) {
+				lost++
+				continue
+			}
+			f.Add(hash)
+		}
+		want := float64(lost) / float64(urls)
+		if got := f.ExpectedLoss(); math.Abs(got-want) > 0.05*want+0.0008 {
+			t.Errorf("%d URLs: expected loss %.5f, lost %.5f", urls, got, want)
+		}
+	}
+	if loss := NewFilter().ExpectedLoss(); loss != 0 {
+		t.Errorf("an empty filter loses %g", loss)
+	}
+}
+
+func TestFilterForgetsNothing(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 9))
+	a, b := NewFilter(), NewFilter()
+	var of [2][]uint64
+	for i, f := range []*Filter{a, b} {
+		for range 3000 {
+			hash := rnd.Uint64()
+			f.Add(hash)
+			of[i] = append(of[i], hash)
+		}
+	}
+	data, err := a.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var moved Filter
+	if err := moved.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	if moved.Len() != a.Len() || moved.ExpectedLoss() != a.ExpectedLoss() {
+		t.Errorf("moved filter: %d keys, loss %g; want %d, %g", moved.Len(), moved.ExpectedLoss(), a.Len(), a.ExpectedLoss())
+	}
+	for _, hash := range of[0] {
+		if !moved.Test(hash) {
+			t.Fatal("a key is lost on the way")
+		}
+	}
+	moved.Merge(b)
+	for _, hash := range append(of[0], of[1]...) {
+		if !moved.Test(hash) {
+			t.Fatal("a key is lost in the merge")
+		}
+	}
+	if n := moved.Len(); n < 5700 || n > 6300 {
+		t.Errorf("the union of 6000 is estimated as %d", n)
+	}
+}
+
+func TestFilterRefuses(t *testing.T) {
+	good, err := NewFilter().MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func([]byte) []byte{
+		"empty":         func([]byte) []byte { return nil },
+		"cut":           func(b []byte) []byte { return b[:len(b)-1] },
+		"other version": func(b []byte) []byte { b[0] = 9; return b },
+		"too many keys": func(b []byte) []byte { b[1] = 1; return b },
+		"loss is NaN":   func(b []byte) []byte { copy(b[9:], []byte{0x7f, 0xf8, 0, 0, 0, 0, 0, 1}); return b },
+	} {
+		if err := new(Filter).UnmarshalBinary(spoil(bytes.Clone(good))); !errors.Is(err, ErrFilter) {
+			t.Errorf("%s: got %v, want ErrFilter", name, err)
+		}
+	}
+}
+
+func FuzzFilter(f *testing.F) {
+	full := NewFilter()
+	for i := range uint64(5000) {
+		full.Add(mix(i))
+	}
+	good, _ := full.MarshalBinary()
+	f.Add(good)
+	f.Add(good[:100])
+	f.Add(bytes.Repeat([]byte{0xff}, filterLen))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var x Filter
+		if x.UnmarshalBinary(data) != nil {
+			return
+		}
+		again, err := x.MarshalBinary()
+		if err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("read and written it is another filter (%v)", err)
+		}
+		x.Add(1)
+		if !x.Test(1) {
+			t.Fatal("a key is lost")
+		}
+		x.Merge(NewFilter())
+		if loss := x.ExpectedLoss(); !(loss >= 0 && loss <= 1) {
+			t.Fatalf("loss %g", loss)
+		}
+	})
+}
+
+func TestLayersStayUnderTheirBound(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(10, 11))
+	l := newLayers()
+	added := make([]uint64, 0, 300_000)
+	for _, n := range []int{1000, 4096, 10_000, 100_000, 300_000} {
+		for len(added) < n {
+			hash := rnd.Uint64()
+			l.add(hash)
+			added = append(added, hash)
+		}
+		for _, hash := range added {
+			if !l.test(hash) {
+				t.Fatalf("a false negative among %d", n)
+			}
+		}
+		const tries = 300_000
+		expected, got := l.falsePositive(), measure(rnd, tries, l.test)
+		if expected > 0.001 || math.Abs(got-expected) > 4*math.Sqrt(expected/tries)+0.1*expected+1e-5 {
+			t.Errorf("%d keys: %.6f expected, %.6f measured, bound 0.001", n, expected, got)
+		}
+		if perKey := float64(l.bytes()) / float64(n); n >= 10_000 && perKey > 6 {
+			t.Errorf("%d keys take %.1f bytes each", n, perKey)
+		}
+	}
+}
+
+func BenchmarkLayersNegative(b *testing.B) {
+	l := newLayers()
+	for i := range uint64(1_000_000) {
+		l.add(mix(i))
+	}
+	b.ReportMetric(float64(l.bytes()), "filter-bytes")
+	x := uint64(1 << 40)
+	for b.Loop() {
+		x++
+		l.test(mix(x))
+	}
+}
+
+func BenchmarkLayersAdd(b *testing.B) {
+	l, x := newLayers(), uint64(0)
+	for b.Loop() {
+		x++
+		l.add(mix(x))
+	}
+}

@@ -1,0 +1,62 @@
+package dedup
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Record says where a body was archived first. Records come from other peers too.
+type Record struct {
+	URL      string
+	Peer     string // who holds the archive
+	RecordID string // of the WARC record
+	Date     time.Time
+}
+
+const (
+	recordVersion = 1
+	// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is longer.
+	maxRecordField = 16 << 10
+)
+
+// ErrRecord says that bytes are not a record, or that a record is too large to be written.
+var ErrRecord = errors.New("malformed content record")
+
+// AppendBinary appends the record to b: version, three strings with their lengths, and the date in milliseconds since
+// 1970. The error is ErrRecord when a string is over maxRecordField.
+func (r Record) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, recordVersion)
+	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
+		if len(s) > maxRecordField {
+			return nil, fmt.Errorf("%w: field of %d bytes", ErrRecord, len(s))
+		}
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return binary.AppendVarint(b, r.Date.UnixMilli()), nil
+}
+
+// ParseRecord reads what AppendBinary wrote. The error is ErrRecord.
+func ParseRecord(b []byte) (Record, error) {
+	var r Record
+	if len(b) == 0 || b[0] != recordVersion {
+		return r, fmt.Errorf("%w: unknown version", ErrRecord)
+	}
+	b = b[1:]
+	for _, s := range []*string{&r.URL, &r.Peer, &r.RecordID} {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > maxRecordField || n > uint64(len(b)-size) {
+			return Record{}, fmt.Errorf("%w: field length", ErrRecord)
+		}
+		*s = string(b[size : size+int(n)])
+		b = b[size+int(n):]
+	}
+	ms, size := binary.Varint(b)
+	if size <= 0 || size != len(b) {
+		return Record{}, fmt.Errorf("%w: date", ErrRecord)
+	}
+	r.Date = time.UnixMilli(ms).UTC()
+	return r, nil
+}

@@ -1,0 +1,286 @@
+package dedup
+
+import (
+	"container/list"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Answer is what is known of a hash in a set.
+type Answer int
+
+// The answers.
+const (
+	No    Answer = iota // it is surely not in the set
+	Yes                 // it is surely in the set, or the set is a Paper one, which says so at times by mistake
+	Maybe               // ask the exact set
+)
+
+func (a Answer) String() string {
+	return [...]string{"no", "yes", "maybe"}[a]
+}
+
+// SetID names a set: 16 bytes of the job and 16 of the host, or whatever else tells sets apart.
+type SetID [32]byte
+
+// Loader reads the exact set on disk.
+type Loader interface {
+	// Hashes calls yield for each hash of the set in any order, until yield returns false. A set that was never heard of
+	// has none. It is called with the sets locked, and must not call them.
+	Hashes(set SetID, yield func(hash uint64) bool) error
+}
+
+// Kind is how sets are kept in memory.
+type Kind int
+
+// The kinds.
+const (
+	// Exact keeps up to exactMax hashes of a set as they are, and beyond that layers of filters. Nothing is lost.
+	Exact Kind = iota
+	// Paper keeps the paper's filter alone and never answers Maybe (Apoidea 2.3).
+	Paper
+)
+
+// exactMax is how many hashes of a set are kept as they are: as many as take the 8 KB of the paper's filter. Most hosts
+// have fewer URLs, and are answered for without the disk.
+const exactMax = 1000
+
+// Sets keeps what is seen of many sets within a bound on memory. Sets used longest ago are forgotten and loaded again when
+// they are asked for.
+//
+// A hash must be readable through the Loader before it is added here; otherwise a set that is forgotten and loaded
+// between the two would lack it.
+type Sets struct {
+	kind     Kind
+	loader   Loader
+	maxBytes int
+
+	// mu guards all below. It spans the loading of a set, since a hash added meanwhile must not be lost.
+	mu        sync.Mutex
+	sets      map[SetID]*list.Element // of *set
+	recent    list.List               // the set used last is in front
+	bytes     int
+	loads     uint64
+	evictions uint64
+}
+
+// set is one set in memory.
+type set struct {
+	id   SetID
+	seen seen
+	size int // what it counts for in Sets.bytes
+}
+
+// seen is the representation of a set.
+type seen interface {
+	test(hash uint64) Answer
+	// add returns the representation to use from now on.
+	add(hash uint64) seen
+	bytes() int
+	falsePositive() float64
+	len() int
+}
+
+// overhead is what a set takes besides its representation: map, list, headers; in bytes, about.
+const overhead = 200
+
+// NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even if it alone takes more.
+func NewSets(kind Kind, loader Loader, maxBytes int) *Sets {
+	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}}
+}
+
+// Test says whether hash is in set. The error is that of the Loader; then there is no answer.
+func (s *Sets) Test(id SetID, hash uint64) (Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, err := s.get(id)
+	if err != nil {
+		return Maybe, err
+	}
+	return of.seen.test(hash), nil
+}
+
+// Add puts hash, which the Loader can already read, into set. Adding twice is adding once.
+func (s *Sets) Add(id SetID, hash uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, err := s.get(id)
+	if err != nil {
+		return err
+	}
+	of.seen = of.seen.add(hash)
+	s.resize(of)
+	s.evict()
+	return nil
+}
+
+// Drop forgets a set, as when its host moved to another owner or its job was deleted.
+func (s *Sets) Drop(id SetID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.sets[id]; ok {
+		s.remove(e)
+	}
+}
+
+// Filter returns a copy of the filter of a Paper set, to be sent along with its host; nil for an Exact one.
+func (s *Sets) Filter(id SetID) (*Filter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, err := s.get(id)
+	if err != nil {
+		return nil, err
+	}
+	paper, ok := of.seen.(paperSeen)
+	if !ok {
+		return nil, nil
+	}
+	f := NewFilter()
+	f.Merge(paper.Filter)
+	f.bits.count = paper.bits.count
+	return f, nil
+}
+
+// Stats says what the sets take and how right they are.
+type Stats struct {
+	Sets          int     // in memory
+	Hashes        int     // in them
+	Bytes         int     // about
+	Loads         uint64  // sets loaded since the start
+	Evictions     uint64  // sets forgotten for want of memory
+	FalsePositive float64 // share of new hashes not answered No, expected, mean over the sets weighted by size
+	ExpectedLoss  float64 // of Paper sets: share of URLs never crawled, expected, weighted likewise; zero otherwise
+}
+
+// Stats walks over all sets in memory.
+func (s *Sets) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := Stats{Sets: len(s.sets), Bytes: s.bytes, Loads: s.loads, Evictions: s.evictions}
+	for e := s.recent.Front(); e != nil; e = e.Next() {
+		of := e.Value.(*set).seen
+		n := float64(of.len())
+		stats.Hashes += of.len()
+		stats.FalsePositive += n * of.falsePositive()
+		if paper, ok := of.(paperSeen); ok {
+			stats.ExpectedLoss += n * paper.ExpectedLoss()
+		}
+	}
+	if stats.Hashes > 0 {
+		stats.FalsePositive /= float64(stats.Hashes)
+		stats.ExpectedLoss /= float64(stats.Hashes)
+	}
+	return stats
+}
+
+// get returns a set, loaded if need be, and makes room for it.
+func (s *Sets) get(id SetID) (*set, error) {
+	if e, ok := s.sets[id]; ok {
+		s.recent.MoveToFront(e)
+		return e.Value.(*set), nil
+	}
+	of := &set{id: id, seen: s.empty()}
+	if err := s.loader.Hashes(id, func(hash uint64) bool {
+		of.seen = of.seen.add(hash)
+		return true
+	}); err != nil {
+		return nil, fmt.Errorf("load seen URLs of set %x: %w", id[:4], err)
+	}
+	s.loads++
+	s.sets[id] = s.recent.PushFront(of)
+	s.resize(of)
+	s.evict()
+	return of, nil
+}
+
+func (s *Sets) empty() seen {
+	if s.kind == Paper {
+		return paperSeen{NewFilter()}
+	}
+	return exactSeen(nil)
+}
+
+func (s *Sets) resize(of *set) {
+	size := of.seen.bytes() + overhead
+	s.bytes += size - of.size
+	of.size = size
+}
+
+// evict forgets sets from the back, but never the one in front, which is in use.
+func (s *Sets) evict() {
+	for s.bytes > s.maxBytes && s.recent.Len() > 1 {
+		s.remove(s.recent.Back())
+		s.evictions++
+	}
+}
+
+func (s *Sets) remove(e *list.Element) {
+	of := s.recent.Remove(e).(*set)
+	delete(s.sets, of.id)
+	s.bytes -= of.size
+}
+
+// exactSeen are the hashes themselves, in order.
+type exactSeen []uint64
+
+func (x exactSeen) test(hash uint64) Answer {
+	if _, found := slices.BinarySearch(x, hash); found {
+		return Yes
+	}
+	return No
+}
+
+func (x exactSeen) add(hash uint64) seen {
+	i, found := slices.BinarySearch(x, hash)
+	if found {
+		return x
+	}
+	if len(x) < exactMax {
+		return slices.Insert(x, i, hash)
+	}
+	grown := layeredSeen{newLayers()}
+	for _, h := range x {
+		grown.layers.add(h)
+	}
+	grown.layers.add(hash)
+	return grown
+}
+
+func (x exactSeen) bytes() int             { return 8 * cap(x) }
+func (x exactSeen) falsePositive() float64 { return 0 }
+func (x exactSeen) len() int               { return len(x) }
+
+// layeredSeen are layers of filters.
+type layeredSeen struct{ *layers }
+
+func (l layeredSeen) test(hash uint64) Answer {
+	if l.layers.test(hash) {
+		return Maybe
+	}
+	return No
+}
+
+func (l layeredSeen) add(hash uint64) seen {
+	l.layers.add(hash)
+	return l
+}
+
+// paperSeen is the paper's filter alone.
+type paperSeen struct{ *Filter }
+
+func (p paperSeen) test(hash uint64) Answer {
+	if p.Filter.Test(hash) {
+		return Yes
+	}
+	return No
+}
+
+func (p paperSeen) add(hash uint64) seen {
+	p.Filter.Add(hash)
+	return p
+}
+
+func (p paperSeen) bytes() int             { return p.bits.bytes() }
+func (p paperSeen) falsePositive() float64 { return p.Filter.FalsePositive() }
+func (p paperSeen) len() int               { return p.Len() }
