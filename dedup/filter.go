@@ -17,9 +17,6 @@ const (
 	PaperURLs   = 4096
 )
 
-// maxHashes bounds the hash functions of one filter: those of the paper, and one more for each layer there can be.
-const maxHashes = 32
-
 // FalsePositive returns the share of absent keys that a filter of m bits and l hash functions with n keys takes for
 // present: (1 - e^(-l n/m))^l (Apoidea 2.3).
 func FalsePositive(m, n, l float64) float64 {
@@ -36,16 +33,13 @@ type bits struct {
 
 func newBits(m, l uint) bits { return bits{filter: bloom.New(m, l)} }
 
-// locations are those of enhanced double hashing: the cubic term keeps two hashes whose sequences meet from going on
-// together.
-func locations(hash uint64, l uint, room *[maxHashes]uint64) []uint64 {
-	x, y := hash, mix(hash)|1
-	for i := range l {
-		room[i] = x
-		x += y
-		y += uint64(i)
-	}
-	return room[:l]
+// walk steps through the locations of a hash by enhanced double hashing: the growing step keeps two hashes whose
+// sequences meet from going on together. Most absent keys end at the second location, so none is computed ahead.
+type walk struct{ at, step uint64 }
+
+func (w *walk) next(i uint) {
+	w.at += w.step
+	w.step += uint64(i)
 }
 
 // mix makes a second, independent hash of a first (the finalizer of SplitMix64).
@@ -58,20 +52,28 @@ func mix(x uint64) uint64 {
 }
 
 func (b *bits) test(hash uint64) bool {
-	var room [maxHashes]uint64
-	return b.filter.TestLocations(locations(hash, b.filter.K(), &room))
+	set, m, l := b.filter.BitSet(), uint64(b.filter.Cap()), b.filter.K()
+	w := walk{hash, mix(hash) | 1}
+	for i := range l {
+		if !set.Test(uint(w.at % m)) {
+			return false
+		}
+		w.next(i)
+	}
+	return true
 }
 
 // add sets the bits of hash and says whether one of them was not set before.
-func (b *bits) add(hash uint64) bool {
-	var room [maxHashes]uint64
-	set, m, fresh := b.filter.BitSet(), uint64(b.filter.Cap()), false
-	for _, at := range locations(hash, b.filter.K(), &room) {
-		if i := uint(at % m); !set.Test(i) {
-			set.Set(i)
+func (b *bits) add(hash uint64) (fresh bool) {
+	set, m, l := b.filter.BitSet(), uint64(b.filter.Cap()), b.filter.K()
+	w := walk{hash, mix(hash) | 1}
+	for i := range l {
+		if at := uint(w.at % m); !set.Test(at) {
+			set.Set(at)
 			b.ones++
 			fresh = true
 		}
+		w.next(i)
 	}
 	if fresh {
 		b.count++
