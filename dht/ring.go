@@ -35,6 +35,8 @@ type Ring struct {
 
 	leaves     *ring.LeafSet
 	peers      map[ring.Key]*neighbour // who stands in leaves
+	version    int                     // of the leaf set: grows with each change
+	told       *wire.Neighbours        // our lists in wire form; nil after a change
 	candidates []*candidate            // heard of and fitting, not yet introduced; ordered by when they came
 	graves     map[peer.ID]grave
 	contacts   []Peer // entry peers, remembered ones and former neighbours: ways back into the ring
@@ -199,7 +201,7 @@ func (r *Ring) Leave(now time.Time) []Call {
 func (r *Ring) Self() Peer { return r.self }
 
 // SetAddrs replaces the addresses under which this peer tells others to reach it.
-func (r *Ring) SetAddrs(addrs [][]byte) { r.self.Addrs = addrs }
+func (r *Ring) SetAddrs(addrs [][]byte) { r.self.Addrs, r.told = addrs, nil }
 
 // State is where the peer stands in its life.
 func (r *Ring) State() State { return r.state }

@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -13,7 +14,10 @@ import (
 // neighbour is a peer of the leaf set.
 type neighbour struct {
 	peer     Peer
-	said     *word // nil until it spoke since we last began to join
+	said     *word            // nil until it spoke since we last began to join
+	lists    *wire.Neighbours // what it said last, as weighed against version weighed of the leaf set
+	weighed  int
+	heard    time.Time
 	asked    time.Time
 	asking   bool // a stabilize call is on its way
 	failures int  // since it last spoke
@@ -63,17 +67,25 @@ func (r *Ring) round(now time.Time) {
 	if !now.Before(r.nextHeal) {
 		r.heal(now)
 	}
-	for _, key := range r.partners() {
+	for _, key := range r.partners(now) {
 		r.ask(now, r.peers[key])
 	}
 	r.nextRound = now.Add(r.jitter(r.interval))
 }
 
-// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the others; while joining, all.
-func (r *Ring) partners() []ring.Key {
+// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the others; while joining, all
+// whose word is missing or old.
+func (r *Ring) partners(now time.Time) []ring.Key {
 	members := r.leaves.Members()
-	if len(members) <= 2 || r.state == Joining {
+	if len(members) <= 2 {
 		return members
+	}
+	if r.state == Joining {
+		near := [2]ring.Key{r.leaves.Predecessor(), r.leaves.Successor()}
+		return slices.DeleteFunc(members, func(key ring.Key) bool {
+			n := r.peers[key]
+			return key != near[0] && key != near[1] && n.said != nil && now.Sub(n.asked) < 2*r.cfg.Interval
+		})
 	}
 	r.turn++
 	partners := []ring.Key{r.leaves.Successor()}
@@ -215,14 +227,13 @@ func (r *Ring) stabilized(now time.Time, to Peer, said *wire.Neighbours, err err
 // hear takes what a live peer says of itself, in a request or in an answer.
 func (r *Ring) hear(now time.Time, said *wire.Neighbours) {
 	p := peerOf(said.GetSelf())
-	lists := peersOf(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
 	if p.ID == r.self.ID {
 		return
 	}
 	r.dropCandidate(p.key)
 	if said.GetState() == wire.State_STATE_LEAVING {
 		r.left(now, p)
-		r.consider(now, lists)
+		r.consider(now, listed(said))
 		return
 	}
 	if r.firstContact.IsZero() {
@@ -236,11 +247,27 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours) {
 		r.tell(PeerUp{p})
 	}
 	if n := r.peers[p.key]; n != nil {
-		n.peer, n.failures, n.retry, n.thirds = p, 0, time.Time{}, nil
+		if n.peer.Incarnation != p.Incarnation || !slices.EqualFunc(n.peer.Addrs, p.Addrs, bytes.Equal) {
+			r.told = nil
+		}
+		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
 		n.said = wordOf(now, p, said)
+		if n.weighed == r.version && sameLists(n.lists, said) {
+			return // a quiet ring says the same again and again
+		}
+		n.lists, n.weighed = said, r.version
 	}
 	r.missing(now, p.key, said)
-	r.consider(now, lists)
+	r.consider(now, listed(said))
+}
+
+func listed(said *wire.Neighbours) []Peer {
+	return peersOf(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+}
+
+func sameLists(a, b *wire.Neighbours) bool {
+	same := func(p, q *wire.Peer) bool { return bytes.Equal(p.GetId(), q.GetId()) }
+	return slices.EqualFunc(a.GetPredecessors(), b.GetPredecessors(), same) && slices.EqualFunc(a.GetSuccessors(), b.GetSuccessors(), same)
 }
 
 func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
@@ -264,6 +291,8 @@ func (r *Ring) changed(now time.Time) {
 			delete(r.peers, key)
 		}
 	}
+	r.version++
+	r.told = nil
 	r.interval = r.cfg.Interval
 	if soon := now.Add(r.jitter(r.interval)); soon.Before(r.nextRound) {
 		r.nextRound = soon
@@ -271,7 +300,8 @@ func (r *Ring) changed(now time.Time) {
 	r.tell(LeavesChanged{})
 }
 
-// missing probes our leaf peers that a live peer should have in its lists and has not: it may know that they are dead. So news of
+// missing probes leaf peers that we have not heard lately and that a live peer should have in its lists and has not: it may know
+// that they are dead. So news of
 // a death spreads at the speed of the exchange, not of our own turn around the leaf set.
 func (r *Ring) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
 	named := map[ring.Key]bool{speaker: true}
@@ -286,7 +316,7 @@ func (r *Ring) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
 	}
 	for _, key := range r.leaves.Members() {
 		if !named[key] && (ring.Between(first, key, speaker) || ring.Between(speaker, key, last)) {
-			if n := r.peers[key]; now.Sub(n.asked) >= r.cfg.Interval {
+			if n := r.peers[key]; now.Sub(n.heard) >= 2*r.cfg.Interval && now.Sub(n.asked) >= r.cfg.Interval {
 				r.ask(now, n)
 			}
 		}
@@ -303,6 +333,9 @@ func (r *Ring) consider(now time.Time, peers []Peer) {
 		}
 	}
 	if len(fresh) == 0 {
+		if len(r.candidates) == 0 {
+			r.moveUp(now, peers)
+		}
 		return
 	}
 	then := r.leaves.Clone()
@@ -317,6 +350,20 @@ func (r *Ring) consider(now time.Time, peers []Peer) {
 			r.candidates = append(r.candidates, &candidate{peer: p})
 			r.call(p, stabilizeRequest(r.neighbours(now)), inFlight{kind: callStabilize})
 		}
+	}
+}
+
+// moveUp lets leaf peers that stand on one side only take a free place on the other, once nobody nearer is in sight: in a ring of few
+// peers everybody stands on both.
+func (r *Ring) moveUp(now time.Time, peers []Peer) {
+	moved := false
+	for _, p := range peers {
+		if key := p.Key(); r.leaves.Contains(key) && r.leaves.Insert(key) {
+			moved = true
+		}
+	}
+	if moved {
+		r.changed(now)
 	}
 }
 
@@ -339,9 +386,12 @@ func (r *Ring) ask(now time.Time, n *neighbour) {
 
 // neighbours is what this peer says of itself.
 func (r *Ring) neighbours(now time.Time) *wire.Neighbours {
-	preds, succs := r.Leaves()
+	if r.told == nil {
+		preds, succs := r.Leaves()
+		r.told = &wire.Neighbours{Self: r.self.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs)}
+	}
 	said := &wire.Neighbours{
-		Self: r.self.wire(), State: r.state.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs),
+		Self: r.told.Self, State: r.state.wire(), Predecessors: r.told.Predecessors, Successors: r.told.Successors,
 		Cleared: r.state == Joining && r.cleared(now),
 	}
 	if r.serves {

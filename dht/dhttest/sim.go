@@ -65,7 +65,8 @@ type Node struct {
 	Table *Table
 
 	peer   dht.Peer
-	life   int // grows when it dies, so that what was meant for the former life is not delivered
+	thaw   time.Time // it does nothing before
+	life   int       // grows when it dies, so that what was meant for the former life is not delivered
 	tickAt time.Time
 }
 
@@ -135,7 +136,7 @@ func (s *Sim) Restart(n *Node, memory *dht.Memory) { s.start(n, memory, false) }
 func (s *Sim) start(n *Node, memory *dht.Memory, found bool) {
 	cfg := s.Config
 	cfg.Seed = s.rnd.Uint64()
-	cfg.Memory, cfg.Found = memory, found
+	cfg.Memory, cfg.Found = memory, cfg.Found || found
 	n.Alive = true
 	n.life++
 	s.sorted = nil
@@ -161,6 +162,26 @@ func (s *Sim) end(n *Node) {
 	n.life++
 	s.sorted = nil
 }
+
+// Freeze suspends a peer for d, as SIGSTOP does: it neither acts nor answers, and whatever comes meanwhile waits for it.
+func (s *Sim) Freeze(n *Node, d time.Duration) { n.thaw = s.Now.Add(d) }
+
+// awake runs fn once n is not frozen, if it still lives the same life.
+func (s *Sim) awake(n *Node, fn func()) {
+	life := n.life
+	if left := n.thaw.Sub(s.Now); left > 0 {
+		s.At(left, func() {
+			if n.life == life {
+				s.awake(n, fn)
+			}
+		})
+		return
+	}
+	fn()
+}
+
+// Unite lets the routing tables of all peers be filled from one network.
+func (s *Sim) Unite() { s.Ring, s.sorted = nil, nil }
 
 // Partition cuts every pair for which cut is true; nil heals.
 func (s *Sim) Partition(cut func(i, j int) bool) { s.partition = cut }
@@ -234,11 +255,14 @@ func (s *Sim) after(n *Node) {
 	if next := n.Next(); n.tickAt.IsZero() || next.Before(n.tickAt) {
 		n.tickAt = next
 		s.At(max(0, next.Sub(s.Now)), func() {
-			if n.life == life && n.tickAt.Equal(next) {
+			if n.life != life || !n.tickAt.Equal(next) {
+				return
+			}
+			s.awake(n, func() {
 				n.tickAt = time.Time{}
 				n.Tick(s.Now)
 				s.after(n)
-			}
+			})
 		})
 	}
 }
@@ -251,7 +275,7 @@ func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Dura
 		s.At(delay, func() {
 			if open && from.life == life {
 				open = false
-				done(answer, err)
+				s.awake(from, func() { done(answer, err) })
 			}
 		})
 	}
@@ -272,12 +296,14 @@ func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Dura
 			}
 			return
 		}
-		target.Table.Add(from.peer)
-		s.answer(target, from.peer.ID, req, func(answer *wire.Message) {
-			if !s.lost(target.Index, from.Index) {
-				from.Table.Add(target.peer)
-				finish(there, answer, nil)
-			}
+		s.awake(target, func() {
+			target.Table.Add(from.peer)
+			s.answer(target, from.peer.ID, req, func(answer *wire.Message) {
+				if !s.lost(target.Index, from.Index) {
+					from.Table.Add(target.peer)
+					finish(there, answer, nil)
+				}
+			})
 		})
 	})
 }

@@ -62,11 +62,11 @@ func (s *Sim) Settled() error {
 	return nil
 }
 
-// Overlaps counts the pairs of living peers that serve a common key.
+// Overlaps counts the pairs of living peers, not frozen, that serve a common key.
 func (s *Sim) Overlaps() int {
 	var arcs []ring.Arc
 	for _, n := range s.Living() {
-		if arc, serves := n.Arc(); serves {
+		if arc, serves := n.Arc(); serves && !n.thaw.After(s.Now) {
 			arcs = append(arcs, arc)
 		}
 	}

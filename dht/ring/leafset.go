@@ -83,11 +83,20 @@ func (s *LeafSet) Insert(key Key) bool {
 
 // Remove takes the peer at key out of both sides and reports whether it was there.
 func (s *LeafSet) Remove(key Key) bool {
-	size := len(s.succs) + len(s.preds)
+	size, members, whole := len(s.succs)+len(s.preds), s.Members(), s.Whole()
 	same := func(k Key) bool { return k == key }
 	s.succs = slices.DeleteFunc(s.succs, same)
 	s.preds = slices.DeleteFunc(s.preds, same)
-	return len(s.succs)+len(s.preds) != size
+	removed := len(s.succs)+len(s.preds) != size
+	// Who stood on one side only moves up on the other where that is known to be right, or better than nobody.
+	if whole || len(s.succs) == 0 || len(s.preds) == 0 {
+		for _, k := range members {
+			if k != key {
+				s.Insert(k)
+			}
+		}
+	}
+	return removed
 }
 
 // Members returns every distinct leaf peer in clockwise order from self, self left out.
@@ -101,12 +110,10 @@ func (s *LeafSet) Members() []Key {
 	return members
 }
 
-// Whole says whether the two sides meet on the far side of the circle, so that the leaf set is all of the ring.
+// Whole says whether the two sides meet on the far side of the circle, so that the leaf set is all of the ring. With exactly 2r others
+// they only touch, which looks like a larger ring.
 func (s *LeafSet) Whole() bool {
-	if len(s.succs) < s.r || len(s.preds) < s.r {
-		return true
-	}
-	return slices.Contains(s.preds, s.succs[s.r-1])
+	return len(s.succs) == 0 || slices.Contains(s.preds, s.succs[len(s.succs)-1])
 }
 
 // Estimate is the number of peers in the ring, self included: counted when the leaf set is all of it, otherwise guessed from how

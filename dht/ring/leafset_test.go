@@ -43,6 +43,54 @@ func TestLeafSetsAreExact(t *testing.T) {
 	}
 }
 
+// TestLeafSetsShrinkExactly removes peers one by one: as long as the set was all of the ring it stays exact.
+func TestLeafSetsShrinkExactly(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(12, 12))
+	self := randomKey(rnd)
+	set := NewLeafSet(self, DefaultR)
+	var others []Key
+	for range 2*DefaultR - 1 {
+		others = append(others, randomKey(rnd))
+		set.Insert(others[len(others)-1])
+	}
+	for len(others) > 0 {
+		if !set.Remove(others[0]) {
+			t.Fatalf("%d others: nothing removed", len(others))
+		}
+		others = others[1:]
+		fresh := NewLeafSet(self, DefaultR)
+		for _, k := range others {
+			fresh.Insert(k)
+		}
+		if !slices.Equal(fresh.Successors(), set.Successors()) || !slices.Equal(fresh.Predecessors(), set.Predecessors()) {
+			t.Fatalf("%d others left: not the leaf set of a fresh start", len(others))
+		}
+	}
+}
+
+func TestLeafSetThatLostAPeerIsNotWhole(t *testing.T) {
+	set := NewLeafSet(at(0), 3)
+	for i := range byte(10) {
+		set.Insert(at(20 * (i + 1)))
+	}
+	set.Remove(at(40))
+	if set.Whole() || set.Covers(at(110)) || !set.Covers(at(50)) {
+		t.Error("a leaf set with a free place claims to be all of the ring")
+	}
+}
+
+func TestLeafSetThatLostOneSide(t *testing.T) {
+	set := NewLeafSet(at(0), 2)
+	for i := range byte(10) {
+		set.Insert(at(20 * (i + 1)))
+	}
+	set.Remove(at(200))
+	set.Remove(at(180))
+	if got := set.Arc(); got.Whole() || set.Predecessor() != at(40) || !set.Covers(at(50)) || set.Estimate() != 3 {
+		t.Errorf("arc %s after all predecessors are gone", got)
+	}
+}
+
 func checkOwners(t *testing.T, set *LeafSet, keys []Key, rnd *rand.Rand) {
 	t.Helper()
 	for range 20 {
