@@ -2,7 +2,7 @@ package extract
 
 import (
 	"bytes"
-	"mime"
+	"strings"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
@@ -25,10 +25,8 @@ func detect(contentType string, body []byte) charset {
 	if c := byteOrder(body); c.enc != nil {
 		return c
 	}
-	if _, params, err := mime.ParseMediaType(contentType); err == nil || params != nil {
-		if c := lookup(params["charset"]); c.enc != nil {
-			return c
-		}
+	if c := lookup(headerCharset(contentType)); c.enc != nil {
+		return c
 	}
 	if c := declared(body); c.enc != nil && isXHTML(contentType) {
 		return c
@@ -42,6 +40,13 @@ func detect(contentType string, body []byte) charset {
 	c := lookup("windows-1252")
 	c.tentative = true
 	return c
+}
+
+// headerCharset returns the label in a Content-Type header, empty without one. It reads on behind what is malformed, as browsers do.
+func headerCharset(contentType string) string {
+	_, params, _ := strings.Cut(contentType, ";")
+	label, _, _ := bytes.Cut(contentCharset([]byte(params)), []byte(","))
+	return string(label)
 }
 
 // byteOrder returns the encoding that a byte order mark tells; enc is nil without one.

@@ -83,7 +83,7 @@ func numericReference(s []byte) (string, int) {
 }
 
 func isAlnum(c byte) bool       { return isLetter(c) || isDecimal(c) }
-func isLetter(c byte) bool      { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isLetter(c byte) bool      { return (c|0x20)-'a' < 26 }
 func isDecimal(c byte) bool     { return '0' <= c && c <= '9' }
 func isHexadecimal(c byte) bool { return isDecimal(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 func isSpace(c byte) bool       { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }

@@ -68,6 +68,7 @@ func TestHTML(t *testing.T) {
 		{"comment", `<!-- <a href=no> --><!--><a href=a><!--x--!><a href=b><!-- <a href=no>`, "a b"},
 		{"bogus comments", `<!x <a href=no> ><?x <a href=no> ></ <a href=no> ></><a href=a>`, "a"},
 		{"script", `<script>"<a href=no>"</script ><a href=a><script><!--<script></script><a href=no>--></script><a href=b>`, "a b"},
+		{"escaped script with a sign", `<script><!-- < <script> </script> <a href=no> --></script><a href=a>`, "a"},
 		{"raw text", `<title><a href=no></title><textarea><a href=no></textarea><style><a href=no></style><xmp><a href=no></xmp><noembed><a href=no></noembed><noframes><a href=no></noframes><a href=a>`, "a"},
 		{"plaintext", `<a href=a><plaintext><a href=no></plaintext><a href=no>`, "a"},
 		{"noscript is markup", `<noscript><a href=a></noscript>`, "a"},
@@ -138,6 +139,7 @@ func TestEncodedHrefs(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, contentType, body, want, charset string }{
 		{"header beats meta", "text/html; charset=koi8-r", "<meta charset=utf-8><a href='/\xd6?\xd6'>", "/%D0%B6?%D6", "koi8-r"},
+		{"malformed header", "text/html; x; charset=koi8-r, text/html", "<a href='/\xd6'>", "/%D0%B6", "koi8-r"},
 		{"meta", "text/html", "<meta charset=koi8-r><a href='/\xd6?\xd6'>", "/%D0%B6?%D6", "koi8-r"},
 		{"meta behind the hrefs", "text/html", "<a href='/\xd6?\xd6'>" + strings.Repeat(" ", 2000) + "<meta charset=koi8-r>", "/%D0%B6?%D6", "koi8-r"},
 		{"default", "text/html", "<a href='/\xe9?\xe9'>", "/%C3%A9?%E9", "windows-1252"},
@@ -239,6 +241,9 @@ func TestScannerRandom(t *testing.T) {
 			b.WriteString(pieces[rnd.IntN(len(pieces))])
 		}
 		body := []byte(b.String())
+		if judgeErrs.Match(body) {
+			continue
+		}
 		got, gotPage := scanned(body)
 		want, wantPage := judged(body)
 		if !slices.Equal(got, want) || gotPage.NoIndex != wantPage.NoIndex {

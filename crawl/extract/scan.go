@@ -129,7 +129,9 @@ func (s *scanner) endTag(i int) int {
 		return -1
 	}
 	name := s.src[begin:i]
-	if i, _ = s.skipAttributes(i); i < 0 {
+	if s.src[i] == '>' {
+		i++
+	} else if i, _ = s.skipAttributes(i); i < 0 {
 		return -1
 	}
 	if w := s.handler; len(w.regions) > 0 || len(w.templates) > 0 {
@@ -213,7 +215,7 @@ func (s *scanner) readAttributes(i int) (next int, closed bool) {
 // value reads what may follow an attribute's name at i: an equals sign and a value, src[from:to]. next is -1 at the end of the document.
 func (s *scanner) value(i int) (next, from, to int) {
 	src := s.src
-	for i < len(src) && isSpace(src[i]) {
+	for i < len(src) && src[i] != '=' && isSpace(src[i]) {
 		i++
 	}
 	if i == len(src) || src[i] != '=' {
