@@ -113,6 +113,21 @@ one_worker() {
     END { exit bad > 0 }' >&2
 }
 
+# once: reads log lines; fails, and names some, if a URL was asked for more than once. robots.txt may be.
+once() {
+  awk '{ print $2, $7 }' | grep -v '"/robots.txt"$' | sort | uniq -c | awk '$1 > 1 { if (bad++ < 5) print "asked for " $1 " times:", $2, $3 } END { if (bad) print bad " URLs in all"; exit bad > 0 }' >&2
+}
+
+# check WORDS COMMAND...: runs the command and says whether what the words claim holds; a failure is remembered in $failed.
+# shellcheck disable=SC2034 # read by those who source this
+failed=0
+# shellcheck disable=SC2034
+check() {
+  local words=$1
+  shift
+  if "$@"; then echo "ok    $words"; else echo "WRONG $words"; failed=1; fi
+}
+
 # same_set A B: the sorted files hold the same lines, or the first differences are shown.
 same_set() {
   cmp -s "$1" "$2" && return

@@ -49,9 +49,6 @@ const (
 	slow                  // as plain, after a wait
 )
 
-// answers200 reports whether a crawler that tries again where it should ends with a 200.
-func (k kind) answers200() bool { return k != redirect && k != gone }
-
 // kindOf draws what a page is. The first page of a host is always plain: it is where everybody starts.
 func (w *Web) kindOf(p place) kind {
 	if p.page == 0 {

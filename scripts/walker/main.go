@@ -3,13 +3,14 @@
 // nofollow; fragments dropped, hosts in lower case, dot segments and escapes normalised (here by net/url and a few lines, there by a WHATWG
 // parser). It is slow and simple on purpose.
 //
-//	walker [--max-depth N] [--sitemaps=false] [--scope HOST]... [--agent NAME] URL...
+//	walker [--max-depth N] [--sitemaps=false] [--digests] [--scope HOST]... [--agent NAME] URL...
 //
 // Names under .localhost are loopback (RFC 6761, section 6.3), whatever the system's resolver thinks of them.
 package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ func main() {
 		scope = append(scope, s)
 		return nil
 	})
+	digests := flag.Bool("digests", false, "print a tab and the SHA-256 of the body behind each URL")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -49,7 +51,11 @@ func main() {
 		os.Exit(1)
 	}
 	for _, u := range w.ok {
-		fmt.Println(u)
+		if *digests {
+			fmt.Printf("%s\t%x\n", u, w.digests[u])
+		} else {
+			fmt.Println(u)
+		}
 	}
 	fmt.Fprintf(os.Stderr, "walker: %d URLs met, %d answered 200, %d failed, %d forbidden\n", len(w.depth), len(w.ok), w.failed, w.forbidden)
 }
@@ -65,6 +71,7 @@ type walk struct {
 	depth    map[string]int // smallest depth of each URL met
 	levels   [][]string
 	ok       []string
+	digests  map[string][sha256.Size]byte
 
 	failed, forbidden int
 }
@@ -73,7 +80,7 @@ func newWalk(agent string, maxDepth int, scope []string) *walk {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	w := &walk{
 		agent: agent, maxDepth: maxDepth,
-		scope: map[string]bool{}, robots: map[string]robots{}, depth: map[string]int{},
+		scope: map[string]bool{}, robots: map[string]robots{}, depth: map[string]int{}, digests: map[string][sha256.Size]byte{},
 		client: &http.Client{
 			Timeout:       time.Minute,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -176,6 +183,7 @@ func (w *walk) visit(ctx context.Context, key string, depth int) error {
 		return nil
 	}
 	w.ok = append(w.ok, key)
+	w.digests[key] = sha256.Sum256(body)
 	if hasToken(resp.Header.Values("X-Robots-Tag"), "nofollow") {
 		return nil
 	}

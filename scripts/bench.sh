@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# The figures of the project, each from one run on this machine: CPU seconds are user and system time of all processes of a crawl.
+#
+#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups (default: all)
+#
+#   speed    pages per CPU second of one peer (WARC with gzip, no delay) beside colly v2 (tuned, storing nothing), same pages
+#   cluster  eight peers together beside one, over the same hosts
+#   memory   a peer idle in a ring of 16; a peer after 100,000 pages with a million URLs seen
+#   lookups  owners of 1,000 hosts in a settled ring of 32 against global truth, and calls a lookup
+#
+# --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages. The status is 1 if a crawl
+# failed or its pages were not those of an independent walker; a figure short of its goal is only said to be so.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/docs.sh"
+
+quick=0 parts=()
+for arg in "$@"; do
+  case $arg in
+    --quick) quick=1 ;;
+    speed | cluster | memory | lookups) parts+=("$arg") ;;
+    *) die "unknown argument $arg; see the head of this file" ;;
+  esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups)
+if [ $quick = 1 ]; then trees=1 runs=1; else trees=8 runs=3; fi
+wrong=0
+
+figure() { printf '%-58s %12s  %s\n' "$1" "$2" "${3:-}"; }
+# goal VALUE OP GOAL: "goal >= 1.5: reached"
+goal() { awk -v v="$1" -v g="$3" -v op="$2" 'BEGIN { ok = op == ">=" ? v >= g : v <= g; printf "goal %s %s: %s\n", op, g, ok ? "reached" : "short" }'; }
+ratio() { awk -v a="$1" -v b="$2" -v f="${3:-%.2f}" 'BEGIN { if (b > 0) printf f, a / b; else print "-" }'; }
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+wrong() { say "WRONG: $*"; wrong=1; }
+
+# crawl NAME COMMAND...: runs one crawl of the documentation; leaves $work/NAME.urls (URLs that answered 200, from the server's log) and
+# adds a line "pages cpu seconds" to $work/NAME.runs.
+crawl() {
+  local name=$1 mark
+  shift
+  mark=$(log_mark)
+  cputime -o "$work/cost.json" "$@" >"$work/$name.out" 2>&1 || { wrong "$name: exit status $?"; tail -5 "$work/$name.out" >&2; }
+  log_since "$mark" | log_ok | sort -u >"$work/$name.urls"
+  printf '%s %s\n' "$(wc -l <"$work/$name.urls")" "$(jq -r '"\(.cpu_seconds) \(.seconds)"' "$work/cost.json")" >>"$work/$name.runs"
+}
+cpu_of() { awk '{ print $2 }' "$work/$1.runs" | median; }
+pages_of() { awk 'END { print $1 }' "$work/$1.runs"; }
+per_cpu() { ratio "$(pages_of "$1")" "$(cpu_of "$1")" %.0f; }
+report() { figure "$1: pages per CPU second" "$(per_cpu "$2")" "$(pages_of "$2") pages, $(cpu_of "$2") CPU s"; }
+
+peer=(--allow-private --delay 0 --archive gzip --quiet)
+
+speed() {
+  local site bytes
+  if [ $quick = 1 ]; then site=$(site a); else site=$(site all); fi
+  walker "$site" 2>/dev/null >"$work/walk.urls"
+  bytes=$(awk '$5 == 200 { n++; b += $6 } END { printf "%.0f", b / n / 1000 }' "$docs_log")
+  for _ in $(seq $runs); do
+    crawl colly colly "$site"
+    crawl one "$work/bin/apoidea" run "$site" --until-idle --data-dir "$(mktemp -d "$work/peer.XXXX")" "${peer[@]}"
+    rm -rf "$work"/peer.*
+  done
+  same_set "$work/walk.urls" "$work/colly.urls" || wrong "colly and the walker found different pages"
+  same_set "$work/walk.urls" "$work/one.urls" || wrong "the peer and the walker found different pages"
+  echo "one host, mean page $bytes kB"
+  report "colly v2, storing nothing" colly
+  report "one peer, WARC with gzip" one
+  local r
+  r=$(ratio "$(per_cpu one)" "$(per_cpu colly)")
+  figure "one peer / colly" "$r" "$(goal "$r" '>=' 1.5)"
+}
+
+cluster() {
+  local hosts r
+  mapfile -t hosts < <(sites 8)
+  walker "${hosts[@]}" 2>/dev/null >"$work/walk.urls"
+  for _ in $(seq $runs); do
+    crawl alone "$work/bin/apoidea" run "${hosts[@]}" --until-idle --data-dir "$(mktemp -d "$work/peer.XXXX")" "${peer[@]}"
+    crawl eight "$work/bin/apoidea" cluster up -n 8 --dir "$(mktemp -d "$work/peer.XXXX")" "${hosts[@]}" --until-idle "${peer[@]}"
+    rm -rf "$work"/peer.*
+  done
+  same_set "$work/walk.urls" "$work/alone.urls" || wrong "one peer and the walker found different pages"
+  same_set "$work/walk.urls" "$work/eight.urls" || wrong "eight peers and the walker found different pages"
+  echo "${#hosts[@]} hosts"
+  report "one peer" alone
+  report "eight peers together" eight
+  r=$(ratio "$(per_cpu eight)" "$(per_cpu alone)")
+  figure "eight peers / one" "$r" "$(goal "$r" '>=' 0.7)"
+}
+
+rss() { apoidea status --json --data-dir "$1" 2>/dev/null | jq -r '.rss_bytes / 1048576 | floor'; }
+
+memory() {
+  local dir=$work/ring16 most
+  apoidea cluster up -n 16 --dir "$dir" --quiet >"$work/ring16.out" 2>&1 || { wrong "ring of 16: $(tail -1 "$work/ring16.out")"; return; }
+  at_end "apoidea cluster down --dir '$dir' --quiet >/dev/null 2>&1"
+  sleep 60 # settled, then idle
+  most=$(for i in $(seq 16); do rss "$dir/peer$i"; done | sort -n | tail -1)
+  apoidea cluster down --dir "$dir" --quiet >/dev/null 2>&1 || true
+  figure "idle in a ring of 16: RSS of the largest peer, MB" "$most" "$(goal "$most" '<=' 60)"
+
+  local pages=100000 port=18781 seeds pid line last=
+  [ $quick = 1 ] && pages=10000
+  apoidea web serve --listen 127.0.0.1:$port --hosts $((pages / 500)) --pages 5000 --error-share 0 --json >"$work/web.json" 2>"$work/web.err" &
+  pid=$!
+  at_end "kill $pid"
+  for _ in $(seq 100); do [ -s "$work/web.json" ] && break; sleep 0.1; done
+  mapfile -t seeds < <(jq -r '.seeds[]' "$work/web.json")
+  apoidea run "${seeds[@]}" --max-pages $pages --until-idle --data-dir "$work/large" "${peer[@]}" >"$work/large.out" 2>&1 &
+  local crawl=$!
+  at_end "kill $crawl"
+  most=0
+  while kill -0 $crawl 2>/dev/null; do
+    line=$(apoidea status --json --data-dir "$work/large" 2>/dev/null | jq -r '"\(.rss_bytes / 1048576 | floor) \(.pages + .duplicates) \(.urls_seen)"') || line=
+    if [ -n "$line" ]; then last=$line; [ "${line%% *}" -gt $most ] && most=${line%% *}; fi
+    sleep 1
+  done
+  wait $crawl || wrong "crawl of $pages pages: exit status $?: $(tail -1 "$work/large.out")"
+  kill $pid
+  figure "after $pages pages: largest RSS, MB" "$most" "$(goal $most '<=' 200); last seen: RSS, pages, URLs seen = ${last:-none}"
+}
+
+lookups() {
+  local dir=$work/ring32 n=1000 result
+  [ $quick = 1 ] && n=200
+  apoidea cluster up -n 32 --dir "$dir" --quiet >"$work/ring32.out" 2>&1 || { wrong "ring of 32: $(tail -1 "$work/ring32.out")"; return; }
+  at_end "apoidea cluster down --dir '$dir' --quiet >/dev/null 2>&1"
+  sleep 10
+  for i in $(seq $((n / 2))); do apoidea ring lookup "warm$RANDOM$i.example" --json --data-dir "$dir/peer1" >/dev/null; done
+  for i in $(seq $n); do apoidea ring lookup "host$RANDOM$i.example" --json --data-dir "$dir/peer1" | jq -c '{key, owner, calls}'; done >"$work/lookups"
+  apoidea ring --json --data-dir "$dir/peer1" >"$work/members"
+  apoidea cluster down --dir "$dir" --quiet >/dev/null 2>&1 || true
+  # The owner of a key is the first member at or after it, round the circle.
+  result=$(jq -rs --slurpfile ring "$work/members" '
+    ($ring[0].members | map({position, peer}) | sort_by(.position)) as $m
+    | [.[] | . as $l | (first($m[] | select(.position >= $l.key)) // $m[0]) as $o | {wrong: ($o.peer != $l.owner), calls}]
+    | "\(map(select(.wrong)) | length) \((map(.calls) | add) / length) \($m | length)"' "$work/lookups")
+  local bad=${result%% *} calls
+  calls=$(cut -d' ' -f2 <<<"$result")
+  figure "wrong owners of $n in a ring of ${result##* }" "$bad" "$(goal "$bad" '<=' 0)"
+  figure "calls a lookup, warm" "$(printf '%.3f' "$calls")" "$(goal "$calls" '<=' 1.1)"
+}
+
+need jq jq
+build
+case " ${parts[*]} " in *" speed "* | *" cluster "*) if [[ " ${parts[*]} " == *" cluster "* ]]; then serve_all_docs 8; else serve_all_docs $trees; fi ;; esac
+for part in "${parts[@]}"; do $part; done
+exit $wrong

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The gate: what must hold before a change goes in. The same by hand and in CI.
+#
+#   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
+#
+# Steps, in this order (default: all): format vet lint tidy test fuzz.
+# --fuzz says how long each fuzz target runs (default 5s, 0 skips the step). --long is for the night: every test twenty times over, each fuzz
+# target five minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+lint_version=v2.15.0
+fuzz=5s long=0 steps=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
+    --fuzz=*) fuzz=${1#*=} ;;
+    --long) long=1 fuzz=5m ;;
+    format | vet | lint | tidy | test | fuzz) steps+=("$1") ;;
+    *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
+  esac
+  shift
+done
+[ ${#steps[@]} -gt 0 ] || steps=(format vet lint tidy test fuzz)
+
+# Modules of their own, so that what they need stays out of the product's go.mod.
+tools=(scripts/walker scripts/bench scripts/warccheck)
+
+gobin=$(go env GOBIN)
+PATH=$PATH:${gobin:-$(go env GOPATH)/bin}
+export CGO_ENABLED=0
+
+step_format() {
+  local files
+  files=$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -s -l)
+  [ -z "$files" ] || { echo "gofmt -s would change:"; echo "$files"; return 1; }
+  ensure_lint
+  golangci-lint fmt --diff
+}
+
+step_vet() {
+  go vet ./...
+  local dir
+  for dir in "${tools[@]}"; do (cd "$dir" && go vet ./...); done
+}
+
+step_lint() {
+  ensure_lint
+  golangci-lint run ./...
+}
+
+step_tidy() { go mod tidy -diff; }
+
+# -race needs cgo and a C compiler; the product itself is built without.
+step_test() {
+  if ! command -v "$(go env CC)" >/dev/null; then
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "go test -race needs a C compiler ($(go env CC)); none is installed"; return 1; }
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
+  fi
+  local count=1
+  [ $long = 0 ] || count=20
+  CGO_ENABLED=1 go test -race -shuffle=on -count=$count -timeout 60m ./...
+}
+
+step_fuzz() {
+  [ "$fuzz" != 0 ] || return 0
+  local dir name
+  git grep -l --untracked '^func Fuzz' -- '*_test.go' ':!scripts' | xargs -r -n1 dirname | sort -u | while read -r dir; do
+    sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir"/*_test.go | sort | while read -r name; do
+      echo "$name in ./$dir"
+      go test -run '^$' -fuzz "^$name\$" -fuzztime "$fuzz" -fuzzminimizetime 5s "./$dir" </dev/null || exit 1
+    done || exit 1
+  done
+}
+
+# ensure_lint: the pinned golangci-lint is in PATH, built from source if need be.
+ensure_lint() {
+  if ! golangci-lint version 2>/dev/null | grep -q "version ${lint_version#v} "; then
+    echo "installing golangci-lint $lint_version"
+    go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$lint_version"
+    PATH=${gobin:-$(go env GOPATH)/bin}:$PATH
+  fi
+}
+
+failed=()
+for step in "${steps[@]}"; do
+  begin=$SECONDS
+  echo "== $step"
+  # In a subshell with errexit of its own: as the condition of an if, errexit would be off within.
+  set +e
+  (set -e; "step_$step")
+  status=$?
+  set -e
+  if [ $status = 0 ]; then echo "== $step: ok, $((SECONDS - begin)) s"; else echo "== $step: FAILED, $((SECONDS - begin)) s"; failed+=("$step"); fi
+done
+[ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+echo "all checks passed in $SECONDS s"
