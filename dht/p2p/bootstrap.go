@@ -255,7 +255,7 @@ func dialCause(err error) string {
 		return strings.Join(strings.Fields(err.Error()), " ")
 	}
 	var causes []string
-	if dial.Cause != nil {
+	if dial.Cause != nil && len(dial.DialErrors) == 0 {
 		causes = append(causes, dial.Cause.Error())
 	}
 	for _, e := range dial.DialErrors {

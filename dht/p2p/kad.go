@@ -29,8 +29,9 @@ const (
 	// full. Each round costs some tens of messages a bucket in use; joins, leaves and
 	// every connection keep it fresh between rounds.
 	refreshPeriod = 15 * time.Minute
-	// viewAge is how old the view of the routing table may grow. Taking it anew
-	// costs a lock and an allocation a peer, and a lookup asks it several times.
+	// viewAge is how old the view of the routing table may grow while the number of
+	// its peers stays. Taking it anew costs a lock and some allocations a peer, and a
+	// lookup asks it several times.
 	viewAge = time.Second
 	// perBucket and perTable peers of one IP group may stand in the routing
 	// table of a public peer, against one network filling it.
@@ -83,7 +84,7 @@ func NewKad(n *Net) (*Kad, error) {
 }
 
 // Nearest returns up to n peers of the routing table by XOR distance to key,
-// nearest first. It knows of changes of the last second at the latest.
+// nearest first. An exchange of one peer for another shows within a second.
 func (k *Kad) Nearest(key ring.Key, n int) []dht.Peer {
 	return nearest(k.table(), key, n)
 }
@@ -96,10 +97,10 @@ func (k *Kad) Size() int { return k.dht.RoutingTable().Size() }
 
 // table returns the peers of the routing table; the slice is shared.
 func (k *Kad) table() []dht.Peer {
-	now := time.Now()
+	now, size := time.Now(), k.Size()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if now.Sub(k.taken) > viewAge {
+	if size != len(k.view) || now.Sub(k.taken) > viewAge {
 		ids := k.dht.RoutingTable().ListPeers()
 		k.view = make([]dht.Peer, len(ids))
 		for i, id := range ids {
@@ -186,20 +187,24 @@ func (k *Kad) preimage(key ring.Key) string {
 // nearest returns the n peers with the smallest XOR distance to key, in order.
 func nearest(peers []dht.Peer, key ring.Key, n int) []dht.Peer {
 	type ranked struct {
-		head uint64 // of the distance
-		at   int
+		distance uint64 // its first 64 bits: honest peers do not tie in them
+		at       int
 	}
-	order := make([]ranked, len(peers))
+	best := make([]ranked, 0, min(n, len(peers))+1)
 	target := binary.BigEndian.Uint64(key[:])
-	for i, p := range peers {
-		at := p.Key()
-		order[i] = ranked{binary.BigEndian.Uint64(at[:]) ^ target, i}
+	for i := range peers {
+		at := peers[i].Key()
+		r := ranked{binary.BigEndian.Uint64(at[:]) ^ target, i}
+		if len(best) == n && (n == 0 || r.distance >= best[n-1].distance) {
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(best, r, func(a, b ranked) int { return cmp.Compare(a.distance, b.distance) })
+		best = slices.Insert(best, place, r)
+		best = best[:min(n, len(best))]
 	}
-	// Distances that tie in 64 bits do not occur among honest peers.
-	slices.SortFunc(order, func(a, b ranked) int { return cmp.Compare(a.head, b.head) })
-	list := make([]dht.Peer, min(n, len(order)))
-	for i := range list {
-		list[i] = peers[order[i].at]
+	list := make([]dht.Peer, len(best))
+	for i, r := range best {
+		list[i] = peers[r.at]
 	}
 	return list
 }
