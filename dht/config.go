@@ -59,7 +59,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.R < 0 || c.R > maxR:
-		return fmt.Errorf("R: %d, want 1 to %d", c.R, maxR)
+		return fmt.Errorf("leaf set R: %d, want 1 to %d", c.R, maxR)
 	case c.Interval < 0 || c.MaxInterval < 0 || c.MaxInterval > 0 && c.MaxInterval < c.Interval:
 		return fmt.Errorf("MaxInterval: %v is shorter than Interval %v", c.MaxInterval, c.Interval)
 	case c.CallTimeout < 0 || c.SuspectGap < 0 || c.DeadFor < 0 || c.TakeOver < 0 || c.RejoinGrace < 0 || c.Pause < 0:

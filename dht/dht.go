@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -234,10 +235,10 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	}
 	asking.Wait()
 	answered := len(entries) == 0
-	ways := entries
+	ways := slices.Clone(entries)
 	for i := range entries {
 		answered = answered || errs[i] == nil
-		ways = append(ways[:len(ways):len(ways)], found[i]...)
+		ways = append(ways, found[i]...)
 	}
 	d.do(func(r *Ring, now time.Time) { r.Join(now, ways...) })
 	if answered {

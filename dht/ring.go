@@ -55,8 +55,8 @@ type Ring struct {
 	nextRound time.Time
 	nextHeal  time.Time
 	wake      time.Time
-	nearest   [2]ring.Key // predecessor and successor of the last round
-	steady    int         // rounds since they changed
+	nearest   [2]ring.Key // predecessor and successor
+	steady    int         // rounds begun since they changed
 	turn      int         // whose turn it is among the farther leaf peers
 	search    *Search     // for our own position
 	located   bool

@@ -44,12 +44,8 @@ type candidate struct {
 
 // round is one round of stabilize: scan the routing table, speak with neighbours, look for our place while joining.
 func (r *Ring) round(now time.Time) {
-	if pred, succ := r.leaves.Predecessor(), r.leaves.Successor(); r.nearest == [2]ring.Key{pred, succ} {
-		r.steady++
+	if r.steady++; r.steady > 1 {
 		r.interval = min(2*r.interval, r.cfg.MaxInterval)
-	} else {
-		r.nearest = [2]ring.Key{pred, succ}
-		r.steady = 0
 	}
 	if r.state == Leaving {
 		r.nextRound = now.Add(r.cfg.MaxInterval)
@@ -290,6 +286,9 @@ func (r *Ring) changed(now time.Time) {
 		if !r.leaves.Contains(key) {
 			delete(r.peers, key)
 		}
+	}
+	if nearest := [2]ring.Key{r.leaves.Predecessor(), r.leaves.Successor()}; r.nearest != nearest {
+		r.nearest, r.steady = nearest, 0
 	}
 	r.version++
 	r.told = nil
