@@ -35,7 +35,7 @@ type Queue struct {
 	file     *os.File   // the younger ones; nil when there are none
 	read     int64      // bytes ever read from the file; its place in the ring is that modulo diskBytes
 	written  int64      // bytes ever written to it
-	onDisk   int // items in the file
+	onDisk   int        // items in the file
 	closed   bool
 	ready    chan struct{} // holds a token while somebody may find an item, or the end
 }

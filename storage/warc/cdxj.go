@@ -120,8 +120,8 @@ func indexFile(path, name string) ([]byte, error) {
 	return lines, err
 }
 
-// MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream, each line once. It holds one line
-// of each file in memory.
+// MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream. It holds one line of
+// each file in memory.
 func MergeCDXJ(w io.Writer, dir string) error {
 	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+indexSuffix))
 	if err != nil {

@@ -2,11 +2,8 @@ package warc
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"hash"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -26,8 +23,8 @@ const (
 
 // Members is an encoded exchange, ready to be appended. Append uses it up.
 type Members struct {
-	// RecordID is the identity of the response or revisit record, urn:uuid:...
-	RecordID string
+	// RecordID is the identity of the response or revisit record.
+	RecordID ID
 
 	data  buffer
 	index buffer // the CDXJ line up to the offset
@@ -59,7 +56,6 @@ type scratch struct {
 	gzip   *gzip.Writer
 	digest hash.Hash
 	head   buffer // head of the record
-	http   buffer // rewritten head of the response
 	block  buffer // block of a metadata record
 }
 
@@ -84,16 +80,16 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	defer e.recycleScratch(s)
 	m := e.members.Get().(*Members)
 	m.data, m.index = m.data[:0], m.index[:0]
-	m.RecordID = newRecordID()
+	m.RecordID = newID()
 	date := x.Date.UTC().Truncate(time.Millisecond)
 
 	e.response(s, m, x, date)
 	// The index knows only the first record: its length is what has been written so far.
 	m.index = appendIndex(m.index, x, date, len(m.data))
 	if len(x.Request) > 0 {
-		s.begin(TypeRequest, newRecordID(), date)
+		s.begin(TypeRequest, newID(), date)
 		s.field("WARC-Target-URI", x.URL)
-		s.field("WARC-Concurrent-To", "<"+m.RecordID+">")
+		s.idField("WARC-Concurrent-To", m.RecordID)
 		s.field("Content-Type", contentTypeRequest)
 		e.finish(s, m, x.Request, nil)
 	}
@@ -121,14 +117,13 @@ func (e *Encoder) response(s *scratch, m *Members, x *Exchange, date time.Time) 
 		s.field("WARC-Truncated", x.Truncated)
 	}
 	s.field("Content-Type", contentTypeResponse)
-	s.http = appendHead(s.http[:0], x.ResponseHead, x.Decoded, len(x.Body))
-	e.finish(s, m, s.http, body)
+	e.finish(s, m, x.ResponseHead, body)
 }
 
 func (s *scratch) revisit(of *Original) {
 	s.field("WARC-Profile", ProfileIdenticalDigest)
-	if of.RecordID != "" {
-		s.field("WARC-Refers-To", "<"+of.RecordID+">")
+	if of.RecordID != (ID{}) {
+		s.idField("WARC-Refers-To", of.RecordID)
 	}
 	if of.URL != "" {
 		s.field("WARC-Refers-To-Target-URI", of.URL)
@@ -149,22 +144,29 @@ func (e *Encoder) metadata(s *scratch, m *Members, x *Exchange, date time.Time) 
 	for _, link := range x.Outlinks {
 		s.block = appendField(s.block, "outlink", link)
 	}
-	s.begin(TypeMetadata, newRecordID(), date)
+	s.begin(TypeMetadata, newID(), date)
 	s.field("WARC-Target-URI", x.URL)
-	s.field("WARC-Concurrent-To", "<"+m.RecordID+">")
+	s.idField("WARC-Concurrent-To", m.RecordID)
 	s.field("Content-Type", contentTypeFields)
 	e.finish(s, m, s.block, nil)
 }
 
 // begin starts the head of a record.
-func (s *scratch) begin(kind Type, id string, date time.Time) {
+func (s *scratch) begin(kind Type, id ID, date time.Time) {
 	s.head = append(s.head[:0], version+"\r\n"...)
 	s.field("WARC-Type", string(kind))
-	s.field("WARC-Record-ID", "<"+id+">")
+	s.idField("WARC-Record-ID", id)
 	s.field("WARC-Date", formatDate(date))
 }
 
 func (s *scratch) field(name, value string) { s.head = appendField(s.head, name, value) }
+
+func (s *scratch) idField(name string, id ID) {
+	s.head = append(s.head, name...)
+	s.head = append(s.head, ": <"...)
+	s.head = id.append(s.head)
+	s.head = append(s.head, ">\r\n"...)
+}
 
 func (s *scratch) digestField(name string, sum []byte) {
 	s.head = append(s.head, name...)
@@ -217,17 +219,6 @@ func appendField(dst []byte, name, value string) []byte {
 
 // formatDate keeps milliseconds, which WARC 1.1 allows (5.4).
 func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// newRecordID returns a random UUID as a URN. It must be unique and needs no secrecy; this source is seeded by the
-// system and takes no lock.
-func newRecordID() string {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-}
 
 func (e *Encoder) recycleScratch(s *scratch) {
 	if cap(s.block) <= maxPooled {

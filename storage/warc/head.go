@@ -1,40 +1,6 @@
 package warc
 
-import (
-	"bytes"
-	"strconv"
-)
-
-// originalPrefix marks fields of a head that described the body on the wire and not the one that is stored.
-const originalPrefix = "X-Orig-"
-
-// appendHead appends head as it fits the stored body: chunks are joined always, the content coding is undone where
-// decoded says so. It ends with exactly one empty line, whatever the server sent.
-func appendHead(dst, head []byte, decoded bool, bodyLen int) []byte {
-	rewritten := false
-	for line := range bytes.Lines(head) {
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			break
-		}
-		name, _, _ := bytes.Cut(line, []byte(":"))
-		switch {
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")),
-			decoded && bytes.EqualFold(name, []byte("Content-Encoding")),
-			decoded && bytes.EqualFold(name, []byte("Content-Length")):
-			dst = append(dst, originalPrefix...)
-			rewritten = true
-		}
-		dst = append(dst, line...)
-		dst = append(dst, "\r\n"...)
-	}
-	if rewritten && decoded {
-		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(bodyLen), 10)
-		dst = append(dst, "\r\n"...)
-	}
-	return append(dst, "\r\n"...)
-}
+import "bytes"
 
 // statusOf returns the three digits of a status line, or "-".
 func statusOf(head []byte) string {

@@ -1,8 +1,13 @@
 package warc
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -42,13 +47,12 @@ type Exchange struct {
 	// Request is the head of the request with its closing empty line. Empty when it is not known; then no request
 	// record is written.
 	Request []byte
-	// ResponseHead is the status line and header of the response with their closing empty line, as received.
+	// ResponseHead is the status line and header of the response with their closing empty line. It must describe Body:
+	// where a transfer or content coding was undone, the fields that named it go under other names, or readers will undo
+	// it again.
 	ResponseHead []byte
-	// Body is the body without transfer coding (chunks joined).
+	// Body is what follows the head.
 	Body []byte
-	// Decoded says that the content coding (gzip, br, zstd) was undone too. The fields of the head that no longer
-	// describe Body are then archived under X-Orig- names, so that nobody decodes it again.
-	Decoded bool
 	// PayloadDigest is the SHA-256 of Body, also of a revisit, whose Body is not written.
 	PayloadDigest [32]byte
 	// Truncated says why Body is cut short: "length", "time", "disconnect" or "unspecified". Empty when it is whole.
@@ -69,28 +73,74 @@ type Field struct{ Name, Value string }
 type Original struct {
 	URL      string
 	Date     time.Time
-	RecordID string // urn:uuid:..., empty when unknown
+	RecordID ID // zero when unknown
 }
 
 // Ref says where an exchange lies in the archive.
 type Ref struct {
 	File     string // name of the finished file, without its directory
 	Offset   int64  // of the response or revisit record, in bytes
-	RecordID string // urn:uuid:...
+	RecordID ID
+}
+
+// ID is the identity of a record: a random UUID.
+type ID [16]byte
+
+// newID needs uniqueness and no secrecy: this source is seeded by the system and takes no lock.
+func newID() ID {
+	var id ID
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	return id
+}
+
+const idPrefix = "urn:uuid:"
+
+// String returns the ID as a URN, as records have it between angle brackets.
+func (id ID) String() string { return string(id.append(nil)) }
+
+func (id ID) append(dst []byte) []byte {
+	dst = append(dst, idPrefix...)
+	for i, part := range [][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, part)
+	}
+	return dst
+}
+
+// ParseID reads what String returns, with or without angle brackets. Records of other software may have other IDs.
+func ParseID(s string) (ID, error) {
+	var id ID
+	digits, ok := strings.CutPrefix(strings.Trim(s, "<>"), idPrefix)
+	digits = strings.ReplaceAll(digits, "-", "")
+	if !ok || len(digits) != 2*len(id) {
+		return ID{}, fmt.Errorf("record ID %.60q is no UUID", s)
+	}
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+		return ID{}, fmt.Errorf("record ID %.60q is no UUID: %w", s, err)
+	}
+	return id, nil
 }
 
 // ErrExchange says that an exchange cannot be written as a record. It is the caller's fault, not that of the disk.
 var ErrExchange = errors.New("not an archivable exchange")
 
+// headEnd ends an HTTP head.
+var headEnd = []byte("\r\n\r\n")
+
 func (x *Exchange) check() error {
 	switch {
 	case x.URL == "" || hasControl(x.URL):
 		return fmt.Errorf("%w: URL %q", ErrExchange, x.URL)
-	case len(x.ResponseHead) == 0:
-		return fmt.Errorf("%w: %s: no response head", ErrExchange, x.URL)
+	case !bytes.HasSuffix(x.ResponseHead, headEnd):
+		return fmt.Errorf("%w: %s: the response head has no end", ErrExchange, x.URL)
 	case hasControl(x.IP) || hasControl(x.Protocol) || hasControl(x.Truncated):
 		return fmt.Errorf("%w: %s: control character in a field", ErrExchange, x.URL)
-	case x.RevisitOf != nil && (hasControl(x.RevisitOf.URL) || hasControl(x.RevisitOf.RecordID)):
+	case x.RevisitOf != nil && hasControl(x.RevisitOf.URL):
 		return fmt.Errorf("%w: %s: control character in what it revisits", ErrExchange, x.URL)
 	}
 	return nil

@@ -35,7 +35,7 @@ func page(n, size int) *Exchange {
 	}
 }
 
-func revisit(n int, of *Exchange, id string) *Exchange {
+func revisit(n int, of *Exchange, id ID) *Exchange {
 	x := page(n, len(of.Body))
 	x.PayloadDigest = of.PayloadDigest
 	x.RevisitOf = &Original{URL: of.URL, Date: of.Date, RecordID: id}
@@ -128,7 +128,7 @@ func TestWrittenIsRead(t *testing.T) {
 				!strings.Contains(got, "outlink: https://other.example/\r\n") {
 				t.Errorf("metadata %q", got)
 			}
-			if got := recs[2].Get("warc-concurrent-to"); got != "<"+refs[0].RecordID+">" {
+			if got := recs[2].Get("warc-concurrent-to"); got != "<"+refs[0].RecordID.String()+">" {
 				t.Errorf("the request is concurrent to %q", got)
 			}
 			if info := string(recs[0].block); !strings.Contains(info, "software: apoidea/test\r\n") || !strings.Contains(info, "operator: nobody\r\n") {
@@ -140,7 +140,7 @@ func TestWrittenIsRead(t *testing.T) {
 
 func checkResponse(t *testing.T, rec readRecord, x *Exchange, ref Ref) {
 	t.Helper()
-	if rec.ID != ref.RecordID || rec.Offset != ref.Offset || rec.TargetURI != x.URL || !rec.Date.Equal(x.Date) {
+	if rec.ID != ref.RecordID.String() || rec.Offset != ref.Offset || rec.TargetURI != x.URL || !rec.Date.Equal(x.Date) {
 		t.Errorf("response %+v is not at %+v", rec.Record, ref)
 	}
 	if want := append(slices.Clone(x.ResponseHead), x.Body...); !bytes.Equal(rec.block, want) {
@@ -154,7 +154,7 @@ func checkResponse(t *testing.T, rec readRecord, x *Exchange, ref Ref) {
 func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"WARC-Profile": ProfileIdenticalDigest, "WARC-Refers-To": "<" + first.RecordID + ">",
+		"WARC-Profile": ProfileIdenticalDigest, "WARC-Refers-To": "<" + first.RecordID.String() + ">",
 		"WARC-Refers-To-Target-URI": of.URL, "WARC-Refers-To-Date": "2026-03-01T12:30:46.678Z",
 		"WARC-Payload-Digest": fmt.Sprintf("sha256:%x", of.PayloadDigest),
 	} {
@@ -162,7 +162,7 @@ func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if rec.ID != ref.RecordID || !bytes.HasSuffix(rec.block, []byte("\r\n\r\n")) {
+	if rec.ID != ref.RecordID.String() || !bytes.HasSuffix(rec.block, []byte("\r\n\r\n")) {
 		t.Errorf("revisit block %q", rec.block)
 	}
 }
@@ -170,11 +170,12 @@ func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
 func TestRefuses(t *testing.T) {
 	e := NewEncoder(Gzip)
 	for name, spoil := range map[string]func(*Exchange){
-		"no URL":                  func(x *Exchange) { x.URL = "" },
-		"line break in URL":       func(x *Exchange) { x.URL += "\r\nWARC-Type: warcinfo" },
-		"line break in protocol":  func(x *Exchange) { x.Protocol = "h2\n" },
-		"no response head":        func(x *Exchange) { x.ResponseHead = nil },
-		"line break in record ID": func(x *Exchange) { x.RevisitOf = &Original{RecordID: "a\r\nb"} },
+		"no URL":                 func(x *Exchange) { x.URL = "" },
+		"line break in URL":      func(x *Exchange) { x.URL += "\r\nWARC-Type: warcinfo" },
+		"line break in protocol": func(x *Exchange) { x.Protocol = "h2\n" },
+		"no response head":       func(x *Exchange) { x.ResponseHead = nil },
+		"endless response head":  func(x *Exchange) { x.ResponseHead = []byte("HTTP/1.1 200 OK\r\n") },
+		"line break in original": func(x *Exchange) { x.RevisitOf = &Original{URL: "a\r\nb"} },
 	} {
 		x := page(1, 10)
 		spoil(x)
@@ -202,23 +203,19 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-func TestHeadFitsStoredBody(t *testing.T) {
-	for _, row := range []struct {
-		name, head string
-		decoded    bool
-		want       string
-	}{
-		{"plain", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"},
-		{"chunks joined", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", false, "HTTP/1.1 200 OK\r\nX-Orig-transfer-encoding: chunked\r\n\r\n"},
-		{
-			"gzip undone", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n", true,
-			"HTTP/1.1 200 OK\r\nX-Orig-Content-Encoding: gzip\r\nX-Orig-Content-Length: 3\r\nContent-Length: 9\r\n\r\n",
-		},
-		{"gzip kept", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", false, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"},
-		{"bare line feeds, no end", "HTTP/1.0 404 Not Found\nServer: x", false, "HTTP/1.0 404 Not Found\r\nServer: x\r\n\r\n"},
-	} {
-		if got := string(appendHead(nil, []byte(row.head), row.decoded, 9)); got != row.want {
-			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
+func TestIDs(t *testing.T) {
+	seen := map[ID]bool{}
+	for range 1000 {
+		id := newID()
+		again, err := ParseID("<" + id.String() + ">")
+		if err != nil || again != id || seen[id] {
+			t.Fatalf("%v became %v, %v, or came twice", id, again, err)
+		}
+		seen[id] = true
+	}
+	for _, bad := range []string{"", "urn:uuid:", "urn:uuid:zz345678-1234-4123-8123-123456789012", "http://x/", "urn:uuid:1234"} {
+		if _, err := ParseID(bad); err == nil {
+			t.Errorf("ParseID(%q) has no error", bad)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func warcinfo(c Config, name string, now time.Time) []byte {
 		}
 	}
 	var m Members
-	s.begin(TypeWarcinfo, newRecordID(), now)
+	s.begin(TypeWarcinfo, newID(), now)
 	s.field("WARC-Filename", name)
 	s.field("Content-Type", contentTypeFields)
 	e.finish(s, &m, s.block, nil)

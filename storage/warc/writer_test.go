@@ -1,0 +1,484 @@
+package warc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+func list(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// checkIndex holds every index in dir to what the records say, and returns how many lines there are.
+func checkIndex(t testing.TB, dir string) int {
+	t.Helper()
+	var merged bytes.Buffer
+	if err := MergeCDXJ(&merged, dir); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(merged.String(), "\n"), "\n")
+	if merged.Len() == 0 {
+		return 0
+	}
+	if !slices.IsSorted(lines) {
+		t.Error("the merged index is not sorted")
+	}
+	for _, line := range lines {
+		parts := strings.SplitN(line, " ", 3)
+		var entry struct{ URL, Mime, Status, Digest, Length, Offset, Filename string }
+		if err := json.Unmarshal([]byte(parts[2]), &entry); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, entry.Filename))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var offset, length int
+		fmt.Sscan(entry.Offset, &offset)
+		fmt.Sscan(entry.Length, &length)
+		r := NewReader(bytes.NewReader(data[offset:offset+length]), true)
+		rec, err := r.Next()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if err := rec.Skip(); err != nil || rec.Length != int64(length) {
+			t.Fatalf("%s: record of %d bytes, %v", line, rec.Length, err)
+		}
+		if rec.TargetURI != entry.URL || SURT(entry.URL) != parts[0] || rec.Date.Format("20060102150405") != parts[1] ||
+			rec.Get("WARC-Payload-Digest") != entry.Digest || (entry.Mime == mimeRevisit) != (rec.Type == TypeRevisit) {
+			t.Errorf("%s is not of %+v", line, rec)
+		}
+	}
+	return len(lines)
+}
+
+func TestRotation(t *testing.T) {
+	for _, c := range []Compression{Gzip, None} {
+		t.Run(string(c), func(t *testing.T) {
+			dir := t.TempDir()
+			config := testConfig(c)
+			config.MaxSize = 8000
+			w := mustOpen(t, dir, config)
+			var xs []*Exchange
+			for n := range 40 {
+				xs = append(xs, page(n, 1000))
+			}
+			refs := appendAll(t, w, c, xs...)
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			files, err := Files(dir, true)
+			if err != nil || len(files) < 4 {
+				t.Fatalf("%d files, %v", len(files), err)
+			}
+			responses := 0
+			for _, path := range files {
+				recs := readAll(t, path)
+				if recs[0].Type != TypeWarcinfo || recs[0].Get("WARC-Filename") != filepath.Base(path) {
+					t.Errorf("%s begins with %+v", path, recs[0].Record)
+				}
+				for _, rec := range recs {
+					if rec.Type == TypeResponse {
+						if ref := refs[responses]; ref.File != filepath.Base(path) || ref.Offset != rec.Offset || ref.RecordID.String() != rec.ID {
+							t.Errorf("record %d is %+v, said to be at %+v", responses, rec.Record, ref)
+						}
+						responses++
+					}
+				}
+				if info, err := os.Stat(path); err != nil || info.Size() > config.MaxSize {
+					t.Errorf("%s: %d bytes, %v", path, info.Size(), err)
+				}
+			}
+			if n := checkIndex(t, dir); responses != 40 || n != 40 {
+				t.Errorf("%d responses, %d index lines; want 40", responses, n)
+			}
+			for _, name := range list(t, dir) {
+				if strings.HasSuffix(name, openSuffix) || strings.HasSuffix(name, tempSuffix) {
+					t.Errorf("%s is left", name)
+				}
+			}
+		})
+	}
+}
+
+func TestNothingWrittenLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	w := mustOpen(t, dir, testConfig(Gzip))
+	if err := errors.Join(w.Sync(), w.Close(), w.Close()); err != nil || len(list(t, dir)) != 0 {
+		t.Errorf("%v, files %v", err, list(t, dir))
+	}
+	if _, err := w.Append(&Members{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("append after close: %v", err)
+	}
+}
+
+// TestCrash leaves a file cut at many places and around each end of a record, as a crash may, and opens the archive again.
+func TestCrash(t *testing.T) {
+	for _, c := range []Compression{Gzip, None} {
+		t.Run(string(c), func(t *testing.T) {
+			from := t.TempDir()
+			w := mustOpen(t, from, testConfig(c))
+			appendAll(t, w, c, page(1, 300), page(2, 300))
+			if err := w.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			files, err := Files(from, true)
+			if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], openSuffix) {
+				t.Fatalf("%v, %v", files, err)
+			}
+			data, err := os.ReadFile(files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ends, responses []int64
+			r := NewReader(bytes.NewReader(data), true)
+			for {
+				rec, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil || rec.Skip() != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, rec.Offset+rec.Length)
+				if rec.Type == TypeResponse {
+					responses = append(responses, rec.Offset+rec.Length)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for cut := range len(data) + 1 {
+				near := func(end int64) bool { return cut >= int(end)-2 && cut <= int(end)+2 }
+				if cut%53 != 0 && !slices.ContainsFunc(ends, near) {
+					continue
+				}
+				checkRecovery(t, c, filepath.Base(files[0]), data[:cut], ends, responses)
+			}
+			// After a power cut the tail may hold anything.
+			checkRecovery(t, c, filepath.Base(files[0]), append(slices.Clone(data), make([]byte, 5000)...), ends, responses)
+		})
+	}
+}
+
+func checkRecovery(t *testing.T, c Compression, name string, data []byte, ends, responses []int64) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(dir, testConfig(c))
+	if err != nil {
+		t.Fatalf("%d bytes: %v", len(data), err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var wantEnd int64
+	for _, end := range ends {
+		if end <= int64(len(data)) {
+			wantEnd = end
+		}
+	}
+	want := 0
+	for _, end := range responses {
+		if end <= int64(len(data)) {
+			want++
+		}
+	}
+	if got := checkIndex(t, dir); got != want {
+		t.Fatalf("%d bytes: %d exchanges indexed, want %d", len(data), got, want)
+	}
+	if want == 0 {
+		if left := list(t, dir); len(left) != 0 {
+			t.Fatalf("%d bytes: %v left of a file without an exchange", len(data), left)
+		}
+		return
+	}
+	path := filepath.Join(dir, strings.TrimSuffix(name, openSuffix))
+	readAll(t, path)
+	if info, err := os.Stat(path); err != nil || info.Size() != wantEnd {
+		t.Fatalf("%d bytes: %d kept, %v; want %d", len(data), info.Size(), err, wantEnd)
+	}
+}
+
+func TestOpenAgainGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	other := testConfig(Gzip)
+	other.Peer = "peer2"
+	neighbour := mustOpen(t, dir, other)
+	appendAll(t, neighbour, Gzip, page(9, 10))
+	if err := neighbour.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		w := mustOpen(t, dir, testConfig(Gzip))
+		appendAll(t, w, Gzip, page(n, 100))
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		// Not closed: the process was killed.
+	}
+	if err := mustOpen(t, dir, testConfig(Gzip)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Files(dir, false)
+	if err != nil || len(files) != 3 || checkIndex(t, dir) != 3 {
+		t.Errorf("%v, %v", files, err)
+	}
+	if open, err := Files(dir, true); err != nil || len(open) != 4 {
+		t.Errorf("the file of a living neighbour is gone: %v, %v", open, err)
+	}
+	if err := neighbour.Close(); err != nil || checkIndex(t, dir) != 4 {
+		t.Errorf("the neighbour: %v", err)
+	}
+}
+
+// smallDisk is a file on a disk that takes only so many bytes.
+type smallDisk struct {
+	file
+	left *atomic.Int64
+}
+
+func (s smallDisk) Write(p []byte) (int, error) {
+	left := s.left.Add(-int64(len(p)))
+	if left >= 0 {
+		return s.file.Write(p)
+	}
+	n, err := s.file.Write(p[:max(0, int64(len(p))+left)])
+	s.left.Store(0)
+	if err == nil {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+func TestFullDiskLeavesWholeRecords(t *testing.T) {
+	for _, room := range []int64{0, 100, 600, 2_000, 5_000, 50_000, 1_200_000, 2_500_000} {
+		for _, syncEach := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d bytes, sync each %v", room, syncEach), func(t *testing.T) { testFullDisk(t, room, syncEach) })
+		}
+	}
+}
+
+func testFullDisk(t *testing.T, room int64, syncEach bool) {
+	dir := t.TempDir()
+	config := testConfig(None)
+	var left atomic.Int64
+	left.Store(room)
+	config.create = func(path string) (file, error) {
+		f, err := createFile(path)
+		if err != nil || strings.Contains(path, indexSuffix) {
+			return f, err
+		}
+		return smallDisk{f, &left}, nil
+	}
+	w := mustOpen(t, dir, config)
+	e := NewEncoder(None)
+	synced := 0
+	var err error
+	for n := 0; err == nil; n++ {
+		m, eerr := e.Exchange(page(n, 20_000))
+		if eerr != nil {
+			t.Fatal(eerr)
+		}
+		if _, err = w.Append(m); err == nil && syncEach {
+			if err = w.Sync(); err == nil {
+				synced = n + 1
+			}
+		}
+	}
+	if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want ErrFailed for ENOSPC", err)
+	}
+	if err := w.Sync(); !errors.Is(err, ErrFailed) {
+		t.Errorf("the next Sync: %v", err)
+	}
+	if err := w.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+	files, err := Files(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	responses := 0
+	for _, path := range files {
+		for _, rec := range readAll(t, path) {
+			if rec.Type == TypeResponse {
+				responses++
+			}
+		}
+	}
+	if responses < synced {
+		t.Errorf("%d exchanges were synced, %d are left", synced, responses)
+	}
+	if fit := int(room / 22_500); responses < fit-1 {
+		t.Errorf("%d exchanges are left of about %d that fitted", responses, fit)
+	}
+	if n := checkIndex(t, dir); n != responses {
+		t.Errorf("%d index lines for %d exchanges", n, responses)
+	}
+}
+
+// countingSyncs counts fsyncs.
+type countingSyncs struct {
+	file
+	syncs *atomic.Int64
+}
+
+func (c countingSyncs) Sync() error {
+	c.syncs.Add(1)
+	return c.file.Sync()
+}
+
+func TestManyAppendersShareSyncs(t *testing.T) {
+	dir := t.TempDir()
+	config := testConfig(Gzip)
+	config.MaxSize = 50_000
+	var syncs atomic.Int64
+	config.create = func(path string) (file, error) {
+		f, err := createFile(path)
+		return countingSyncs{f, &syncs}, err
+	}
+	w := mustOpen(t, dir, config)
+	const goroutines, each = 16, 20
+	e := NewEncoder(Gzip)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				m, err := e.Exchange(page(g*each+i, 2000))
+				if err == nil {
+					_, err = w.Append(m)
+				}
+				if err == nil {
+					e.Recycle(m)
+					err = w.Sync()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := checkIndex(t, dir); n != goroutines*each {
+		t.Errorf("%d exchanges indexed, want %d", n, goroutines*each)
+	}
+	if n := syncs.Load(); n >= goroutines*each {
+		t.Errorf("%d syncs for %d exchanges: none was shared", n, goroutines*each)
+	}
+}
+
+// TestSyncWithNothingNew is that a Sync costs nothing when all is on disk.
+func TestSyncWithNothingNew(t *testing.T) {
+	config := testConfig(Gzip)
+	var syncs atomic.Int64
+	config.create = func(path string) (file, error) {
+		f, err := createFile(path)
+		return countingSyncs{f, &syncs}, err
+	}
+	w := mustOpen(t, t.TempDir(), config)
+	defer w.Close()
+	appendAll(t, w, Gzip, page(1, 100))
+	for range 5 {
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := syncs.Load(); n != 1 {
+		t.Errorf("%d syncs, want 1", n)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for name, c := range map[string]Config{
+		"Compression": {Compression: "zip"},
+		"MaxSize":     {MaxSize: -1},
+		"Prefix":      {Prefix: "../x"},
+		"Peer":        {Peer: "a/b"},
+	} {
+		if _, err := Open(t.TempDir(), c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestMergeKeepsEveryLine(t *testing.T) {
+	dir := t.TempDir()
+	for name, lines := range map[string]string{"a": "a\nc\nc\n", "b": "", "c": "b\nd", "d": "c\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name+indexSuffix), []byte(lines), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	if err := MergeCDXJ(&b, dir); err != nil || b.String() != "a\nb\nc\nc\nc\nd\n" {
+		t.Errorf("got %q, %v", b.String(), err)
+	}
+	long := bytes.Repeat([]byte("x"), maxIndexLine+1)
+	if err := os.WriteFile(filepath.Join(dir, "e"+indexSuffix), long, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := MergeCDXJ(io.Discard, dir); err == nil {
+		t.Error("an endless line has no error")
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, c := range []Compression{Gzip, None} {
+		b.Run(string(c), func(b *testing.B) {
+			x := page(1, 38_000)
+			for i := range 150 {
+				x.Outlinks = append(x.Outlinks, fmt.Sprintf("http://www.example.com:8080/dir/sub/page-%d.html", i*i))
+			}
+			e := NewEncoder(c)
+			b.SetBytes(38_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				m, err := e.Exchange(x)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e.Recycle(m)
+			}
+		})
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	w := mustOpen(b, b.TempDir(), testConfig(Gzip))
+	defer w.Close()
+	m, err := NewEncoder(Gzip).Exchange(page(1, 38_000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.Append(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
