@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 
@@ -16,6 +17,9 @@ const MaxLinks = 50_000
 // MaxLinkBytes is how long the URLs of one document may be together. Without it, short hrefs under a long base would make many times the
 // document's size.
 const MaxLinkBytes = 8 << 20
+
+// keptBytes is the most that an Extractor keeps of the buffer for URLs from one document to the next.
+const keptBytes = 1 << 20
 
 // Options says what is wanted of a document.
 type Options struct {
@@ -100,6 +104,9 @@ func (x *Extractor) HTML(page *Page, pageURL, contentType string, body []byte, o
 func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	*page = Page{Links: page.Links[:0]}
 	x.urls.reset()
+	if cap(x.arena) > keptBytes {
+		x.links, x.arena = nil, nil
+	}
 	x.links, x.arena = x.links[:0], x.arena[:0]
 	x.enc = nil
 	base, err := link.NewBase(pageURL)
@@ -116,7 +123,7 @@ func (x *Extractor) add(page *Page, value []byte, h href) bool {
 		page.Truncated = true
 		return false
 	}
-	if i, fresh := x.hrefs.add(value); fresh {
+	if i, fresh := x.hrefs.add(withoutFragment(value)); fresh {
 		x.found = append(x.found, h)
 	} else {
 		old := &x.found[i]
@@ -124,6 +131,16 @@ func (x *Extractor) add(page *Page, value []byte, h href) bool {
 		old.kind, old.nofollow = merge(old.kind, old.nofollow, h.kind, h.nofollow)
 	}
 	return true
+}
+
+// withoutFragment cuts an href behind its number sign, so that the many places of one page are one already as written. Where a character
+// reference stands before, the sign may be part of it.
+func withoutFragment(value []byte) []byte {
+	i := bytes.IndexByte(value, '#')
+	if i < 0 || bytes.IndexByte(value[:i], '&') >= 0 {
+		return value
+	}
+	return value[:i+1]
 }
 
 // merge returns what a URL is that was found twice: a document rather than a requisite, and to be followed if either place says so.

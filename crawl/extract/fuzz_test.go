@@ -91,7 +91,7 @@ func collected(x *Extractor, w *walk) (all []foundHref) {
 		if !literal {
 			value = x.decode(value)
 		}
-		value = bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD"))
+		value = withoutFragment(bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD")))
 		return strings.NewReplacer("\r", "", "\n", "").Replace(string(value)) // the tokenizer normalises newlines
 	}
 	for i, h := range x.found {

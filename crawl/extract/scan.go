@@ -42,9 +42,11 @@ type scanner struct {
 func (s *scanner) run(src []byte, w *walk) {
 	s.src, s.handler = src, w
 	for i := 0; i >= 0 && i < len(src); {
-		j := bytes.IndexByte(src[i:], '<')
-		if j < 0 {
-			break
+		j := 0
+		if src[i] != '<' { // tags often follow one another
+			if j = bytes.IndexByte(src[i:], '<'); j < 0 {
+				break
+			}
 		}
 		if w.framesetOK && !blank(src[i:i+j]) {
 			w.framesetOK = false

@@ -47,7 +47,6 @@ func (b *Base) String() string { return b.url }
 // Rebase returns the base that a <base href> makes of b (HTML standard, "set the frozen base URL"): b itself if href does not parse or is
 // a data: or javascript: URL. Against a base of another scheme no relative href can be crawled, absolute ones can.
 func (b *Base) Rebase(href []byte) *Base {
-
 	url, err := b.AppendResolve(nil, href)
 	if err == nil {
 		other := newBase(string(url))
