@@ -1,0 +1,302 @@
+package owner
+
+import (
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Check reads everything and says where the books do not add up: for each host and job, accepted URLs = pending + leased + outcomes; every
+// pending URL has one record and every record one URL; at most one lease a host; bound tokens are those of the URLs that are out. It is for tests
+// and for a store in doubt; it takes as long as reading the store. To be called between steps.
+func (o *Owner) Check() error {
+	if len(o.buf.writes) > 0 {
+		return fmt.Errorf("check: %d writes outside a step", len(o.buf.writes))
+	}
+	c := checker{o: o, jobs: make(map[job.ID]*counters)}
+	o.buf.scan([]byte{spaceHost}, []byte{spaceHost + 1}, func(key, value []byte) bool {
+		c.record(key, value)
+		return c.err == nil
+	})
+	c.endHost()
+	c.sums()
+	c.leases()
+	if c.err == nil {
+		c.err = o.buf.err
+	}
+	return c.err
+}
+
+type checker struct {
+	o     *Owner
+	err   error
+	pos   Pos
+	name  string
+	hosts int64
+	// of the current host
+	counted  map[job.ID]*counters
+	stored   map[job.ID]*counters
+	records  map[uint64]pending
+	open     map[uint64]place
+	rec      hostRecord
+	entries  uint64
+	outLinks map[job.ID]int64
+	outN     map[job.ID]int64
+	// over all
+	jobs map[job.ID]*counters
+}
+
+func (c *checker) fail(text string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("check: host %q: "+text, append([]any{c.name}, args...)...)
+	}
+}
+
+func (c *checker) of(m map[job.ID]*counters, id job.ID) *counters {
+	if m[id] == nil {
+		m[id] = &counters{}
+	}
+	return m[id]
+}
+
+func (c *checker) record(key, value []byte) {
+	if pos := Pos(key[1:]); pos != c.pos || c.counted == nil {
+		c.endHost()
+		c.pos, c.name, c.entries = pos, "", 0
+		c.counted, c.stored = make(map[job.ID]*counters), make(map[job.ID]*counters)
+		c.records, c.open = make(map[uint64]pending), make(map[uint64]place)
+		c.outLinks, c.outN = make(map[job.ID]int64), make(map[job.ID]int64)
+	}
+	kind, tail := key[1+posSize], key[1+posSize+1:]
+	switch kind {
+	case kindHost:
+		rec, err := decodeHost(value)
+		if err != nil {
+			c.fail("record: %w", err)
+		}
+		c.rec, c.name = rec, rec.name
+		c.hosts++
+		return
+	case kindRobots:
+		return
+	}
+	id := job.ID(tail)
+	tail = tail[job.IDSize:]
+	d := dec{b: tail}
+	switch kind {
+	case kindCounters:
+		got, err := decodeCounters(value)
+		if err != nil {
+			c.fail("counters: %w", err)
+		}
+		c.stored[id] = &got
+	case kindReady, kindDelayed:
+		at, ok := readyPlace(tail)
+		if kind == kindDelayed {
+			at, ok = delayedPlace(tail)
+			c.of(c.counted, id).delayed++
+		}
+		p, err := decodePending(at, value)
+		if err != nil || !ok || link.Hash(id, p.url) != p.hash || link.Host(p.url) != c.name {
+			c.fail("pending record %x: %v", key, err)
+		}
+		if _, twice := c.records[p.hash]; twice {
+			c.fail("%s is pending twice", p.url)
+		}
+		c.records[p.hash] = p
+		if p.lapses > 0 {
+			c.of(c.counted, id).lapsed++
+		}
+	case kindEntry:
+		n, err := decodeEntry(value)
+		if err != nil {
+			c.fail("entry: %w", err)
+		}
+		k := c.of(c.counted, id)
+		k.accepted++
+		if n.done {
+			k.outcomes[n.final.Outcome]++
+			k.bytes += int64(n.final.Size)
+		} else {
+			c.open[d.hash()] = n.at
+		}
+	case kindOutbox:
+		list, err := decodeLinks(value)
+		if err != nil {
+			c.fail("outbox: %w", err)
+		}
+		c.entries++
+		c.outN[id]++
+		c.outLinks[id] += int64(max(len(list.links), 1))
+	case kindOutlinks:
+	default:
+		c.fail("unknown record %x", key)
+	}
+}
+
+func (c *checker) endHost() {
+	if c.counted == nil || c.err != nil {
+		return
+	}
+	for hash, at := range c.open {
+		p, ok := c.records[hash]
+		p.depth = max(p.depth, 0)
+		if !ok || p.place != at {
+			c.fail("entry %x says %v, its record %v (%v)", hash, at, p.place, ok)
+		}
+	}
+	for hash, p := range c.records {
+		if _, ok := c.open[hash]; !ok {
+			c.fail("%s has a pending record and no pending entry", p.url)
+		}
+	}
+	for id, k := range c.counted {
+		s := c.stored[id]
+		if s == nil {
+			c.fail("job %s has no counters", id)
+			return
+		}
+		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.lapsed != k.lapsed || s.bytes != k.bytes {
+			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
+		}
+	}
+	for id, s := range c.stored {
+		sum := c.of(c.jobs, id)
+		sum.accepted += s.accepted
+		for i, n := range s.outcomes {
+			sum.outcomes[i] += n
+		}
+		sum.delayed += s.delayed
+		sum.bytes += s.bytes
+		sum.refetched += s.refetched
+	}
+	for id, n := range c.outN {
+		sum := c.of(c.jobs, id)
+		sum.entries += n
+		sum.outbox += c.outLinks[id]
+	}
+	if c.rec.outbox != c.entries {
+		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.outbox)
+	}
+	_, work := c.o.buf.get(workKey(c.pos))
+	if want := len(c.open) > 0 || c.entries > 0; work != want {
+		c.fail("in the index of work: %v, want %v", work, want)
+	}
+	if h := c.o.byPos[c.pos]; h != nil {
+		c.memory(h)
+	}
+}
+
+// memory compares what is in memory of a host.
+func (c *checker) memory(h *host) {
+	for _, hj := range h.jobs {
+		if s := c.stored[hj.state.id]; s != nil && *s != hj.c {
+			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c, *s)
+		}
+		var out, outD, outL int64
+		if h.lease != nil {
+			for hash, it := range h.lease.out {
+				if it.job != hj {
+					continue
+				}
+				out++
+				if it.due > 0 {
+					outD++
+				}
+				if it.lapses > 0 {
+					outL++
+				}
+				if at, ok := c.open[hash]; !ok || at != it.place {
+					c.fail("leased URL %x is at %v, want %v (%v)", hash, at, it.place, ok)
+				}
+			}
+		}
+		if out != hj.out || outD != hj.outD || outL != hj.outL {
+			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outL, hj.out, hj.outD, hj.outL)
+		}
+	}
+	for _, p := range c.records {
+		if h.lease.item(p.hash) != nil {
+			continue
+		}
+		for _, hj := range h.jobs {
+			if link.Hash(hj.state.id, p.url) != p.hash {
+				continue
+			}
+			if p.due > 0 && p.due < hj.nextDue {
+				c.fail("%s is due before the next one", p.url)
+			}
+			if p.due == 0 && p.before(hj.from) {
+				c.fail("%s lies before the mark", p.url)
+			}
+		}
+	}
+}
+
+// sums compares the counters of the peer with those of its hosts.
+func (c *checker) sums() {
+	c.name = "*"
+	if c.hosts != c.o.totals.hosts {
+		c.fail("%d hosts, counted %d", c.hosts, c.o.totals.hosts)
+	}
+	for _, js := range c.o.jobOrder {
+		want := *c.of(c.jobs, js.id)
+		got := js.c
+		got.exhausted, got.lapsed, got.minDepth = false, 0, 0
+		if got != want {
+			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
+		}
+	}
+}
+
+// leases compares leases, sessions and bound tokens.
+func (c *checker) leases() {
+	leased := 0
+	type sum struct{ own, out, ownBytes, outBytes uint64 }
+	bound := make(map[*jobState]*sum)
+	out := make(map[*jobState]int64)
+	for _, h := range c.o.hosts {
+		if h.lease == nil {
+			continue
+		}
+		leased++
+		if _, ok := h.lease.session.leases[h]; !ok || h.key != ring.HostKey(h.rec.name) {
+			c.fail("lease of %s is unknown to its session", h.rec.name)
+		}
+		for _, it := range h.lease.out {
+			js := it.job.state
+			out[js]++
+			if bound[js] == nil {
+				bound[js] = &sum{}
+			}
+			b := bound[js]
+			pages, bytes := &b.out, &b.outBytes
+			if it.token.own {
+				pages, bytes = &b.own, &b.ownBytes
+			}
+			*bytes += it.token.bytes
+			if it.token.page {
+				*pages++
+			}
+		}
+	}
+	if leased != c.o.leased {
+		c.fail("%d hosts leased, counted %d", leased, c.o.leased)
+	}
+	for _, js := range c.o.jobOrder {
+		b := bound[js]
+		if b == nil {
+			b = &sum{}
+		}
+		if js.out != out[js] || b.own != js.pages.own || b.out != js.pages.out || b.ownBytes != js.bytes.own || b.outBytes != js.bytes.out {
+			c.fail("job %s: %d out, bound %+v; counted %d, %+v, %+v", js.id, out[js], *b, js.out, js.pages, js.bytes)
+		}
+		for _, a := range []account{js.pages, js.bytes} {
+			if a.returned+a.used+a.own+a.out+a.paid > a.drawn {
+				c.fail("job %s: account %+v is overdrawn", js.id, a)
+			}
+		}
+	}
+}

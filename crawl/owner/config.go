@@ -1,0 +1,104 @@
+package owner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config holds the knobs of an owner. The zero value of a field means its default.
+type Config struct {
+	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with its process.
+	Self string
+	// TTL of a lease from the receipt of its last renewal. A longer one lets workers sleep longer and keeps a dead worker's hosts idle longer.
+	TTL time.Duration
+	// Window is the most URLs of a host that are out at once. More means fewer, larger answers, and more fetched twice after a crash.
+	Window int
+	// Delay is the politeness owed to a host whose worker did not say, as after a crash.
+	Delay time.Duration
+	// Backoff are the waits before the second, third and later tries of a URL, or of a host that fails as a whole; the last one repeats.
+	Backoff []time.Duration
+	// MaxRetryAfter bounds what a site may ask us to wait.
+	MaxRetryAfter time.Duration
+	// DownFor is how long pending URLs of a host that failed as a whole too often share its outcome, before it is tried again.
+	DownFor time.Duration
+	// OfferTimeout is how long an offer, or a placement, may stay unanswered.
+	OfferTimeout time.Duration
+	// PlaceAhead is how long before a host may be asked again its next worker is looked for.
+	PlaceAhead time.Duration
+	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
+	PlaceMin int64
+	// MaxPlacing bounds the hosts for which a worker is being looked for at a time.
+	MaxPlacing int
+	// MaxHosts bounds the hosts in memory; those with a lease stay beyond it.
+	MaxHosts int
+	// MaxOutbox bounds the outbox links in memory.
+	MaxOutbox int
+	// MaxKnown bounds the URLs remembered as dealt with, in front of filter and store; some 40 bytes each.
+	MaxKnown int
+	// SeenBloom believes the filter: the paper's way, which loses a page for each false positive.
+	SeenBloom bool
+	// ByteReserve is what a URL reserves of a byte budget, and so bounds its body, where the job has one.
+	ByteReserve uint64
+	// DrawPages is the most pages drawn of a budget at a time.
+	DrawPages uint64
+}
+
+// DefaultConfig returns the defaults for a peer.
+func DefaultConfig(self string) Config {
+	c := Config{Self: self}
+	c.fill()
+	return c
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) fill() {
+	fill(&c.TTL, 8*time.Second)
+	fill(&c.Window, 256)
+	fill(&c.Delay, time.Second)
+	if c.Backoff == nil {
+		c.Backoff = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}
+	}
+	fill(&c.MaxRetryAfter, time.Hour)
+	fill(&c.DownFor, time.Hour)
+	fill(&c.OfferTimeout, 2*time.Second)
+	fill(&c.PlaceAhead, time.Second)
+	fill(&c.PlaceMin, 8)
+	fill(&c.MaxPlacing, 1024)
+	fill(&c.MaxHosts, 20_000)
+	fill(&c.MaxOutbox, 1<<16)
+	fill(&c.MaxKnown, 1<<17)
+	fill(&c.ByteReserve, 4<<20)
+	fill(&c.DrawPages, 256)
+}
+
+// Validate names the first field that makes no sense.
+func (c *Config) Validate() error {
+	switch {
+	case c.Self == "":
+		return errors.New("owner config: Self is empty")
+	case c.TTL < 100*time.Millisecond:
+		return fmt.Errorf("owner config: TTL %v is under 100ms", c.TTL)
+	case c.Window < 1:
+		return fmt.Errorf("owner config: Window %d", c.Window)
+	case len(c.Backoff) == 0:
+		return errors.New("owner config: Backoff is empty")
+	case c.Delay < 0 || c.DownFor < 0 || c.OfferTimeout <= 0 || c.PlaceAhead < 0 || c.MaxRetryAfter < 0:
+		return errors.New("owner config: negative duration")
+	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
+		return errors.New("owner config: a bound under 1")
+	}
+	return nil
+}
+
+// backoff is the wait before try number n+1.
+func (c *Config) backoff(n uint32) int64 {
+	i := min(max(int(n)-1, 0), len(c.Backoff)-1)
+	return c.Backoff[i].Milliseconds()
+}

@@ -1,0 +1,114 @@
+package owner
+
+import (
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending + Leased + Done at any moment.
+type Counts struct {
+	Accepted, Done int64
+	// Pending URLs are not out; Waiting of them wait for another try, the first of those of the hosts in memory at NextDue (zero if none).
+	Pending, Waiting int64
+	NextDue          time.Time
+	Leased           int64
+	// Outbox counts the links of pages of which some have not been acknowledged by their owners.
+	Outbox    int64
+	Outcomes  [link.Outcomes]int64
+	Bytes     int64
+	Refetched int64
+	Exhausted bool
+}
+
+// Outstanding is the work that is not finished.
+func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
+
+func (js *jobState) counts() Counts {
+	c := Counts{
+		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.out, Outbox: js.c.outbox,
+		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, Exhausted: js.c.exhausted,
+	}
+	c.Pending = c.Accepted - c.Done - c.Leased
+	return c
+}
+
+// Counts returns the books of a job; zero for one of which nothing was met. Exact between steps, and durable as of the last Wait.
+func (o *Owner) Counts(id job.ID) Counts {
+	js := o.jobs[id]
+	if js == nil {
+		return Counts{}
+	}
+	c := js.counts()
+	if c.Waiting > 0 {
+		due := never
+		for _, h := range o.hosts {
+			if hj := o.hostJob(h, js, false); hj != nil {
+				due = min(due, hj.nextDue)
+			}
+		}
+		if due != never {
+			c.NextDue = time.UnixMilli(due)
+		}
+	}
+	return c
+}
+
+// JobIDs lists the jobs of which something was met.
+func (o *Owner) JobIDs() []job.ID {
+	ids := make([]job.ID, 0, len(o.jobOrder))
+	for _, js := range o.jobOrder {
+		ids = append(ids, js.id)
+	}
+	return ids
+}
+
+// Totals are the sums over all jobs on this peer, as status shows them.
+type Totals struct {
+	Pages, Duplicates, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
+	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox               int64
+	HostsOwned, HostsLeased                                              int64
+}
+
+// Totals returns the sums over all jobs.
+func (o *Owner) Totals() Totals {
+	t := Totals{HostsOwned: o.totals.hosts, HostsLeased: int64(o.leased)}
+	for _, js := range o.jobOrder {
+		c := js.counts()
+		t.Bytes += c.Bytes
+		t.Refetched += c.Refetched
+		t.URLsSeen += c.Accepted
+		t.URLsPending += c.Pending
+		t.URLsLeased += c.Leased
+		t.URLsWaiting += c.Waiting
+		t.Outbox += c.Outbox
+		for outcome, n := range c.Outcomes {
+			switch link.Outcome(outcome) {
+			case link.OutcomeOK:
+				t.Pages += n
+			case link.OutcomeDuplicate:
+				t.Duplicates += n
+			case link.OutcomeRedirect:
+				t.Redirects += n
+			case link.OutcomeRobotsDenied:
+				t.RobotsDenied += n
+			case link.OutcomeNone, link.OutcomeOutOfScope, link.OutcomeOutOfBudget:
+			default:
+				t.Errors += n
+			}
+		}
+	}
+	return t
+}
+
+// Delegated counts, for each worker, the hosts it has a lease on.
+func (o *Owner) Delegated() map[string]int {
+	m := make(map[string]int)
+	for peer, s := range o.sessions {
+		if len(s.leases) > 0 {
+			m[peer] = len(s.leases)
+		}
+	}
+	return m
+}

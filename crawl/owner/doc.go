@@ -1,0 +1,24 @@
+// Package owner is the owner's side of a host: what is known of its URLs, what is pending, what is out, and to whom the host is leased.
+//
+// Its words:
+//
+//   - host record: everything about a host; all its keys begin with the host's ring position, so an arc of the ring is one range of keys.
+//   - URL entry: the exact member of a URL set: eight bytes of hash, and where the URL stands: pending at a depth, or done with an outcome.
+//   - pending record: a URL that waits. Ready ones lie in the order of depth and arrival, delayed ones (another try) in the order of their due time.
+//     A leased URL keeps its pending record until its outcome comes, so after a crash it is pending again.
+//   - lease: the grant of one host to one worker for TTL from the last renewal, named by its epoch. item: one URL out under a lease.
+//   - lapse: the end of a lease that nobody gave back. It is no try, but three of them quarantine a URL.
+//   - outbox: links for other owners, written in one batch with the outcome of the page they stand on.
+//   - fate: the outcome that all pending URLs of a job on a host get without being tried: its budget is used up, the host is down, it was canceled.
+//
+// [Owner] is a plain state machine in steps: [Owner.Begin] with the time, any number of inputs, [Owner.Commit]. It has no goroutine, clock,
+// lock or network; one goroutine (or a simulator) drives it. All inputs of a step land in at most a few batches of the [Store], each of which
+// is whole: an outcome and the links of its page are never apart. Commit applies them and returns a [Ready]: its Wait says when they are on
+// disk, and only then may replies and effects leave. The next step may begin before that; Readys are to be released in their order.
+//
+// Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts without a lease are dropped beyond
+// [Config.MaxHosts] and found again by an index of hosts with work, outbox links beyond [Config.MaxOutbox] wait on disk.
+//
+// What always holds, and is tested by name: never two live leases of one host; accepted URLs = pending + leased + outcomes, for each job and
+// host, also after a crash between any two batches; no budget is overshot; the smallest depth met wins, whatever the order of arrival.
+package owner

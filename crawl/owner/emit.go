@@ -1,0 +1,89 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// emit sends the links of a page on their way, and keeps them where a smaller depth may be met later.
+func (o *Owner) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched) {
+	links := children(page, f)
+	if len(links) == 0 {
+		return
+	}
+	if js.spec.HasMaxDepth && page.Depth > 0 && page.Outcome != link.OutcomeNone {
+		list := linkList{links: links}
+		o.buf.set(outlinksKey(h.pos, js.id, hash), list.encode())
+	}
+	o.forward(h, js, hash, page.Depth, links)
+}
+
+// children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
+// redirected to, and for the sitemaps a robots.txt names.
+func children(page *Final, f *wire.Fetched) []outlink {
+	links := make([]outlink, 0, len(f.GetLinks()))
+	redirect := page.Outcome == link.OutcomeRedirect
+	if redirect && page.Hops >= wire.MaxRedirects {
+		return nil
+	}
+	for i, url := range f.GetLinks() {
+		k := outlink{url: string(url), depth: 1}
+		switch {
+		case len(f.GetLinkKind()) > 0:
+			k.kind = link.Kind(f.GetLinkKind()[i])
+		case redirect:
+			k.kind = page.Kind
+		}
+		if redirect {
+			k.depth, k.hops = 0, page.Hops+1
+		} else if k.kind == link.KindRequisite || page.Outcome == link.OutcomeNone && k.kind == link.KindSitemap {
+			k.depth = 0
+		}
+		links = append(links, k)
+	}
+	return links
+}
+
+// forward takes the links of a page met at a depth: those to hosts of this peer into their sets, the others into the outbox.
+func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links []outlink) {
+	var own []arrival
+	var foreign []outlink
+	var last string
+	var here, inScope bool
+	for _, k := range links {
+		k.depth += depth
+		name := link.Host(k.url)
+		if name == "" || !js.spec.AdmitsDepth(k.depth) {
+			continue
+		}
+		target := link.Hash(js.id, k.url)
+		if m := memo(target, k.kind); o.known.covers(m, k.depth) || o.sent.covers(m, k.depth) {
+			continue
+		}
+		if name != last {
+			last, inScope = name, js.spec.InScope(name)
+			here = inScope && o.answersFor(name) == hostHere
+		}
+		switch {
+		case !inScope:
+		case here:
+			own = append(own, arrival{outlink: k, js: js, host: name, hash: target})
+		case Refusal(js.spec, k.url, k.depth, k.kind) == "":
+			o.sent.put(memo(target, k.kind), k.depth)
+			foreign = append(foreign, k)
+		}
+	}
+	o.admit(own)
+	if len(foreign) > 0 {
+		o.putOutbox(h, js, hash, depth, linkList{links: foreign})
+	}
+}
+
+// hostKeyOf is the position of a host's name.
+func (o *Owner) hostKeyOf(name string) ring.Key {
+	if h := o.hosts[name]; h != nil {
+		return h.key
+	}
+	return ring.HostKey(name)
+}

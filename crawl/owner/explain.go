@@ -1,0 +1,265 @@
+package owner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// HostDetail is all that is known of a host.
+type HostDetail struct {
+	Host    string
+	Key     ring.Key
+	Serving Serving
+	Secure  bool
+	// Worker and its lease; the worker is empty if there is none.
+	Worker    string
+	Epoch     Epoch
+	LeaseEnds time.Time
+	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its reason.
+	NotBefore time.Time
+	Backoff   string
+	Fails     uint32
+	Addrs     [][]byte
+	// Robots are the states of the host's origins, as the worker encoded them.
+	Robots map[string][]byte
+	// Placed is the worker chosen last, when and why, by what measurements.
+	Placed    string
+	PlacedAt  time.Time
+	PlacedWhy string
+	Measured  []Measurement
+	Jobs      []HostCounts
+}
+
+// HostCounts are the books of a job on a host.
+type HostCounts struct {
+	Job job.ID
+	Counts
+	MinDepth uint32
+	// Down is the outcome that pending URLs share at present, if any.
+	Down link.Outcome
+}
+
+// Host returns what is known of a host; false if nothing is. To be called between steps.
+func (o *Owner) Host(name string) (HostDetail, bool) {
+	h := o.find(name)
+	if h == nil {
+		return HostDetail{}, false
+	}
+	d := HostDetail{
+		Host: h.rec.name, Key: h.key, Serving: h.rec.serving, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails,
+		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
+		Robots: make(map[string][]byte),
+	}
+	if h.rec.placedAt > 0 {
+		d.PlacedAt = time.UnixMilli(h.rec.placedAt)
+	}
+	if h.lease != nil {
+		d.Worker, d.LeaseEnds = h.lease.session.peer, time.UnixMilli(h.lease.expires)
+	}
+	if until := max(h.rec.notBefore, h.rec.backoffUntil); until > o.now {
+		d.NotBefore = time.UnixMilli(until)
+	}
+	if h.rec.backoffUntil > o.now {
+		d.Backoff = h.rec.backoffReason
+	}
+	prefix := hostPrefix(h.pos, kindRobots)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		d.Robots[string(key[len(prefix):])] = append([]byte(nil), value[1:]...)
+		return true
+	})
+	for _, hj := range h.jobs {
+		d.Jobs = append(d.Jobs, hj.detail())
+	}
+	return d, true
+}
+
+func (hj *hostJob) detail() HostCounts {
+	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Counts: Counts{
+		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
+		Bytes: hj.c.bytes, Refetched: hj.c.refetched,
+	}}
+	c.Pending = c.Accepted - c.Done - c.Leased
+	if hj.nextDue != never {
+		c.NextDue = time.UnixMilli(hj.nextDue)
+	}
+	return c
+}
+
+// HostSummary is a host in a list.
+type HostSummary struct {
+	Host                          string
+	Key                           ring.Key
+	Worker                        string
+	Accepted, Pending, Leased, OK int64
+}
+
+// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. To be called between steps.
+func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
+	var list []HostSummary
+	next := hostKey(after)
+	next = append(next, 0)
+	for len(list) < limit {
+		var pos Pos
+		found := false
+		o.buf.scan(next, []byte{spaceHost + 1}, func(key, value []byte) bool {
+			if key[1+posSize] == kindHost && len(key) == 1+posSize+1 {
+				pos, found = Pos(key[1:]), true
+				if rec, err := decodeHost(value); err == nil {
+					list = append(list, o.summary(pos, rec.name))
+				}
+				return false
+			}
+			// Somewhere in the records of the host before: jump behind them.
+			pos = Pos(key[1:])
+			return false
+		})
+		if pos == (Pos{}) {
+			return list
+		}
+		if found {
+			next = hostPrefix(pos, kindHost+1)
+		} else {
+			next = prefixEnd(hostPrefix(pos))
+		}
+		if next == nil {
+			return list
+		}
+	}
+	return list
+}
+
+func (o *Owner) summary(pos Pos, name string) HostSummary {
+	s := HostSummary{Host: name, Key: ring.HostKey(name)}
+	if h := o.byPos[pos]; h != nil {
+		if h.lease != nil {
+			s.Worker = h.lease.session.peer
+		}
+		for _, hj := range h.jobs {
+			s.add(&hj.c, hj.out)
+		}
+		return s
+	}
+	prefix := hostPrefix(pos, kindCounters)
+	o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+		if c, err := decodeCounters(value); err == nil {
+			s.add(&c, 0)
+		}
+		return true
+	})
+	return s
+}
+
+func (s *HostSummary) add(c *counters, out int64) {
+	s.Accepted += c.accepted
+	s.Pending += c.open() - out
+	s.Leased += out
+	s.OK += c.outcomes[link.OutcomeOK]
+}
+
+// Fate is what became of a URL in one job.
+type Fate struct {
+	Job job.ID
+	// State is unknown, pending, waiting, leased or done.
+	State string
+	// Final is set once done; before, its URL, Depth, Hops, Kind and Tries are.
+	Final  Final
+	Due    time.Time // of a waiting URL
+	Lapses int
+	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown.
+	Refusal string
+}
+
+// Why returns what became of a canonical URL in each job known here. To be called between steps.
+func (o *Owner) Why(url string) []Fate {
+	h := o.find(link.Host(url))
+	var list []Fate
+	for _, js := range o.jobOrder {
+		f := Fate{Job: js.id, State: "unknown"}
+		if h == nil || !o.explain(h, js, url, &f) {
+			if o.knows(js) {
+				f.Refusal = Refusal(js.spec, url, 0, link.KindPage)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
+	hash := link.Hash(js.id, url)
+	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+	if !ok {
+		return false
+	}
+	n, err := decodeEntry(raw)
+	if err != nil {
+		return false
+	}
+	if n.done {
+		f.State, f.Final = "done", n.final
+		return true
+	}
+	p, ok := o.pendingAt(h, js, n.at)
+	if !ok {
+		return false
+	}
+	f.State, f.Lapses = "pending", int(p.lapses)
+	f.Final = Final{URL: p.url, Depth: p.depth, Hops: p.hops, Kind: p.kind, Tries: p.tries}
+	switch {
+	case h.lease.item(hash) != nil:
+		f.State = "leased"
+	case p.due > 0:
+		f.State, f.Due = "waiting", time.UnixMilli(p.due)
+	}
+	return true
+}
+
+// Cursor is a place in the walk over all URLs; nil before the first.
+type Cursor []byte
+
+// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. To be called
+// between steps.
+func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
+	next := []byte{spaceHost}
+	if after != nil {
+		next = append(append([]byte(nil), after...), 0)
+	}
+	for n := 0; n < limit && next != nil; {
+		var jump []byte
+		end := true
+		o.buf.scan(slices.Clone(next), []byte{spaceHost + 1}, func(key, value []byte) bool {
+			end = false
+			if kind := key[1+posSize]; kind != kindEntry {
+				// Entries lie behind the host's other records: jump there.
+				jump = append(append([]byte(nil), key[:1+posSize]...), kindEntry)
+				if kind > kindEntry {
+					jump = prefixEnd(key[:1+posSize])
+				}
+				return false
+			}
+			next = append(append(next[:0], key...), 0)
+			if e, err := decodeEntry(value); err == nil && e.done && len(key) >= jobPrefixLen {
+				fn(job.ID(key[1+posSize+1:jobPrefixLen]), &e.final)
+				n++
+			}
+			return n < limit
+		})
+		switch {
+		case jump != nil:
+			next = jump
+		case end || n < limit:
+			return nil, o.buf.err
+		}
+		if o.buf.err != nil {
+			return nil, o.buf.err
+		}
+	}
+	if next == nil {
+		return nil, o.buf.err
+	}
+	return next[:len(next)-1], o.buf.err
+}

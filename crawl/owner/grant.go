@@ -1,0 +1,233 @@
+package owner
+
+import "github.com/apoidea/apoidea/crawl/wire"
+
+// grantAll serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
+func (o *Owner) grantAll() {
+	for _, w := range o.wants {
+		if w.h.lease == w.lease {
+			o.grant(w.h, w.n, w.reply)
+		} else {
+			w.reply.revoke(w.h.rec.name)
+		}
+	}
+	clear(o.wants)
+	o.wants = o.wants[:0]
+}
+
+// grant gives a worker URLs of a host: those due for another try, then by depth and arrival, the host's jobs in turn.
+func (o *Owner) grant(h *host, n int, reply *answer) {
+	l := h.lease
+	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.replace}
+	n = min(n, o.cfg.Window-len(l.out), wire.MaxGrant)
+	if n > 0 && !h.replace && o.urlsAt(h) <= o.now {
+		o.fillGrant(h, n, g)
+	}
+	g.More = !h.replace && (o.urlsAt(h) <= o.now || h.starved())
+	if l.fresh && len(g.GetUrl()) == 0 {
+		h.rest = o.now + restAfter
+		o.endLease(h, released, 0)
+		reply.revoke(h.rec.name)
+		return
+	}
+	if l.fresh {
+		l.fresh = false
+		o.introduce(h, g)
+	}
+	if len(g.GetUrl()) > 0 {
+		l.last = l.session.seq
+	}
+	reply.m.Grants = append(reply.m.Grants, g)
+	o.schedule(h)
+}
+
+// introduce tells a new worker what it has to know of a host.
+func (o *Owner) introduce(h *host, g *wire.Grant) {
+	until := h.rec.notBefore
+	if h.rec.backoffUntil > until {
+		until, g.BackoffReason = h.rec.backoffUntil, h.rec.backoffReason
+	}
+	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
+	g.Addrs = h.rec.addrs
+	prefix := hostPrefix(h.pos, kindRobots)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		if len(value) > 0 && value[0] == format {
+			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), value[1:]...)})
+		}
+		return len(g.GetRobots()) < wire.MaxOrigins
+	})
+}
+
+// fillGrant puts up to n URLs into a grant.
+func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) {
+	f := filler{o: o, h: h, g: g, room: n}
+	jobs := len(h.jobs)
+	first := h.turn
+	h.turn++
+	for round := 0; round < 2 && !f.full(); round++ {
+		// In the first round every job has its share, in the second the first ones may have what is left.
+		share := (f.room + jobs - 1) / jobs
+		for i := range jobs {
+			hj := h.jobs[(first+i)%jobs]
+			limit := share
+			if round == 1 {
+				limit = f.room
+			}
+			f.job(hj, min(limit, f.room))
+		}
+		if jobs == 1 {
+			break
+		}
+	}
+}
+
+// filler fills one grant.
+type filler struct {
+	o      *Owner
+	h      *host
+	g      *wire.Grant
+	room   int
+	alone  bool // nothing may be granted beside what is out
+	column int  // index of the current job in the grant's table
+}
+
+func (f *filler) full() bool {
+	return f.room <= 0 || f.alone || f.column < 0 && len(f.g.GetJobIds()) == wire.MaxJobs
+}
+
+// job grants up to limit URLs of one job.
+func (f *filler) job(hj *hostJob, limit int) {
+	f.column = -1
+	if limit <= 0 || f.full() || f.o.jobAt(f.h, hj) > f.o.now {
+		return
+	}
+	limit -= f.scan(hj, limit, true)
+	f.scan(hj, limit, false)
+}
+
+// scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the next scan starts.
+func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
+	if limit <= 0 || f.full() || delayed && hj.nextDue > f.o.now || !delayed && hj.ready() <= 0 {
+		return 0
+	}
+	kind, from := byte(kindReady), hj.from
+	if delayed {
+		kind, from = kindDelayed, place{due: hj.nextDue}
+	}
+	id := hj.state.id
+	prefix := jobPrefix(f.h.pos, kind, id)
+	mark, marked := from, false // the first record left behind
+	note := func(at place) {
+		if !marked {
+			mark, marked = at, true
+		}
+	}
+	f.o.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
+		at, ok := readyPlace(key[len(prefix):])
+		if delayed {
+			at, ok = delayedPlace(key[len(prefix):])
+		}
+		p, err := decodePending(at, value)
+		if !ok || err != nil {
+			f.o.buf.fail(errFormat)
+			return false
+		}
+		if f.h.lease.item(p.hash) != nil {
+			if !marked {
+				mark = at // passed, and looked at again only if it comes back
+			}
+			return true
+		}
+		if granted == limit || f.full() || at.due > f.o.now {
+			note(at)
+			return false
+		}
+		if !f.mayGrant(hj, &p) {
+			note(at)
+			return !f.alone && hj.lapsedHere() > 0
+		}
+		f.add(hj, &p)
+		granted++
+		if !marked {
+			mark = at
+		}
+		return true
+	})
+	f.marks(hj, delayed, mark, marked)
+	return granted
+}
+
+// marks remembers where the next scan starts.
+func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
+	switch {
+	case delayed && left:
+		hj.nextDue = mark.due
+	case delayed:
+		hj.nextDue = never
+	default:
+		hj.from = mark
+	}
+}
+
+// mayGrant holds back what the job's budget does not reach for, beyond a host's limit of pages everything but what was granted before, and what
+// must be alone.
+func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
+	js := hj.state
+	if !js.affords() && !p.paidPage && p.paidBytes == 0 {
+		js.starved = true
+		return false
+	}
+	if p.lapses == 0 && hj.pagesLeft() <= 0 {
+		return false
+	}
+	if p.lapses < aloneAfter {
+		return true
+	}
+	f.alone = true
+	return len(f.h.lease.out) == 0
+}
+
+// add puts one URL into the grant and the lease.
+func (f *filler) add(hj *hostJob, p *pending) {
+	o, g := f.o, f.g
+	paid := p.paidPage || p.paidBytes > 0
+	t := o.bind(hj.state, p, f.h.lease.session.peer == o.cfg.Self)
+	if paid {
+		o.buf.set(p.key(f.h.pos, hj.state.id), p.encode())
+	}
+	if f.column < 0 {
+		f.column = len(g.GetJobIds())
+		g.JobIds = append(g.JobIds, hj.state.id[:])
+	}
+	g.Url = append(g.Url, []byte(p.url))
+	g.Job = append(g.Job, uint32(f.column)) //nolint:gosec // a handful
+	g.Depth = append(g.Depth, p.depth)
+	g.Hops = append(g.Hops, p.hops)
+	g.Kind = append(g.Kind, byte(p.kind))
+	g.Tries = append(g.Tries, p.tries)
+	g.MaxBytes = append(g.MaxBytes, t.bytes)
+	it := &item{pending: *p, job: hj, token: t, seq: f.h.lease.session.seq}
+	it.url = ""
+	f.h.lease.out[p.hash] = it
+	hj.out++
+	hj.state.out++
+	if p.due > 0 {
+		hj.outD++
+	}
+	if p.lapses > 0 {
+		hj.outL++
+	}
+	f.room--
+}
+
+// pagesLeft is how many more URLs the job's limit for a host admits: pages there are, URLs that are out and those whose lease lapsed count.
+func (hj *hostJob) pagesLeft() int64 {
+	spec := hj.state.spec
+	if spec.MaxPagesPerHost == 0 {
+		return 1 << 62
+	}
+	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.out - hj.lapsedHere()
+}
+
+// lapsedHere counts pending URLs, not out, whose lease lapsed.
+func (hj *hostJob) lapsedHere() (n int64) { return hj.c.lapsed - hj.outL }

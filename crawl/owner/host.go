@@ -1,0 +1,262 @@
+package owner
+
+import (
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// placing is where the search for a host's worker stands.
+type placing uint8
+
+const (
+	placeIdle placing = iota
+	placeAsked
+	placeOffered
+)
+
+// host is a host in memory.
+type host struct {
+	key  ring.Key
+	pos  Pos
+	rec  hostRecord
+	jobs []*hostJob
+
+	saved, dirty bool
+	work         byte // flags of the work index as stored
+	turn         int  // job that is served first next time
+
+	lease *lease
+	bar   int64 // nothing is granted before
+	rest  int64 // no worker is looked for before, as none was found or it found nothing
+	// replace: the worker is to give the host back, so that it is placed anew.
+	replace    bool
+	tiny       bool // the last placement was without measuring
+	placing    placing
+	asked      int64  // when
+	offered    string // to whom
+	exclude    []string
+	purging    bool
+	wakeAt     int64
+	heap       int // index in wakes, -1 if absent
+	newer, old *host
+	inLRU      bool
+}
+
+// hostJob is a job on a host in memory.
+type hostJob struct {
+	state *jobState
+	c     counters
+	dirty bool
+	out   int64 // leased URLs
+	outD  int64 // of them, those with a delayed record
+	outL  int64 // of them, those with a lapse
+	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
+	from    place
+	nextDue int64
+}
+
+func (hj *hostJob) ready() int64   { return hj.c.open() - hj.c.delayed - (hj.out - hj.outD) }
+func (hj *hostJob) waiting() int64 { return hj.c.delayed - hj.outD }
+
+// pages are those fetched.
+func (hj *hostJob) pages() int64 {
+	return hj.c.outcomes[link.OutcomeOK] + hj.c.outcomes[link.OutcomeDuplicate]
+}
+
+const (
+	workPending = 1
+	workOutbox  = 2
+)
+
+// find returns a host in memory or in the store, nil if there is none.
+func (o *Owner) find(name string) *host {
+	if h := o.hosts[name]; h != nil {
+		o.lru.touch(h)
+		return h
+	}
+	key := ring.HostKey(name)
+	return o.load(PosOf(key), name, key)
+}
+
+// open is find that makes the host where there is none.
+func (o *Owner) open(name string) *host {
+	if h := o.find(name); h != nil {
+		return h
+	}
+	h := &host{key: ring.HostKey(name), heap: -1, wakeAt: never}
+	h.pos, h.rec.name = PosOf(h.key), name
+	o.keep(h)
+	o.totals.hosts++
+	o.totalsMod = true
+	o.touched(h)
+	return h
+}
+
+func (o *Owner) keep(h *host) {
+	o.hosts[h.rec.name], o.byPos[h.pos] = h, h
+	o.lru.touch(h)
+}
+
+// load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
+func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
+	raw, ok := o.buf.get(hostKey(pos))
+	if !ok {
+		return nil
+	}
+	rec, err := decodeHost(raw)
+	if err != nil || name != "" && rec.name != name {
+		o.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, errFormat))
+		return nil
+	}
+	if name == "" {
+		key = ring.HostKey(rec.name)
+	}
+	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
+	o.loadHostJobs(h)
+	if h.rec.outbox > 0 {
+		h.work |= workOutbox
+	}
+	if h.openURLs() > 0 {
+		h.work |= workPending
+	}
+	if h.rec.worker != "" {
+		if h.rec.worker != o.cfg.Self {
+			h.bar = o.start + o.cfg.TTL.Milliseconds()
+		}
+		h.rec.worker = ""
+		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
+		o.touched(h)
+	}
+	o.keep(h)
+	o.schedule(h)
+	return h
+}
+
+func (o *Owner) loadHostJobs(h *host) {
+	prefix := hostPrefix(h.pos, kindCounters)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		id, ok := job.IDFrom(key[len(prefix):])
+		c, err := decodeCounters(value)
+		if !ok || err != nil {
+			o.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, errFormat))
+			return false
+		}
+		h.jobs = append(h.jobs, &hostJob{state: o.job(id), c: c, nextDue: never})
+		return true
+	})
+	for _, hj := range h.jobs {
+		if hj.c.delayed > 0 {
+			hj.nextDue = o.firstDue(h, hj)
+		}
+	}
+}
+
+// firstDue reads when the first delayed record is due.
+func (o *Owner) firstDue(h *host, hj *hostJob) int64 {
+	due := never
+	prefix := jobPrefix(h.pos, kindDelayed, hj.state.id)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+		if at, ok := delayedPlace(key[len(prefix):]); ok {
+			due = at.due
+		}
+		return false
+	})
+	return due
+}
+
+// openURLs counts the host's URLs without an outcome.
+func (h *host) openURLs() (n int64) {
+	for _, hj := range h.jobs {
+		n += hj.c.open()
+	}
+	return n
+}
+
+// unleased counts those of them that are not out.
+func (h *host) unleased() (n int64) {
+	for _, hj := range h.jobs {
+		n += hj.c.open() - hj.out
+	}
+	return n
+}
+
+// hostJob returns the host's part of a job, made if create.
+func (o *Owner) hostJob(h *host, js *jobState, create bool) *hostJob {
+	for _, hj := range h.jobs {
+		if hj.state == js {
+			return hj
+		}
+	}
+	if !create {
+		return nil
+	}
+	hj := &hostJob{state: js, nextDue: never}
+	hj.c.minDepth = 1<<32 - 1
+	h.jobs = append(h.jobs, hj)
+	return hj
+}
+
+func (o *Owner) touched(h *host) {
+	if !h.dirty {
+		h.dirty = true
+		o.dirty = append(o.dirty, h)
+	}
+}
+
+func (o *Owner) changed(h *host, hj *hostJob) {
+	hj.dirty = true
+	o.touched(h)
+	o.changedJob(hj.state)
+}
+
+func (o *Owner) saveHost(h *host) {
+	h.dirty, h.saved = false, true
+	h.rec.version++
+	o.buf.set(hostKey(h.pos), h.rec.encode())
+	var work byte
+	for _, hj := range h.jobs {
+		if hj.dirty {
+			hj.dirty = false
+			o.buf.set(countersKey(h.pos, hj.state.id), hj.c.encode())
+		}
+		if hj.c.open() > 0 {
+			work |= workPending
+		}
+	}
+	if h.rec.outbox > 0 {
+		work |= workOutbox
+	}
+	if work == h.work {
+		return
+	}
+	h.work = work
+	if work == 0 {
+		o.buf.delete(workKey(h.pos))
+	} else {
+		o.buf.set(workKey(h.pos), []byte{format, work})
+	}
+}
+
+// evict drops hosts from memory, the longest untouched first. Called when everything is flushed.
+func (o *Owner) evict() {
+	for h := o.lru.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
+		next := h.newer
+		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && !h.purging && !h.dirty {
+			o.forget(h)
+		}
+		h = next
+	}
+}
+
+func (o *Owner) forget(h *host) {
+	if h.work&workPending != 0 {
+		o.sweep.wanted, o.sweep.dropped = true, true
+	}
+	o.wakes.remove(h)
+	o.lru.remove(h)
+	delete(o.hosts, h.rec.name)
+	delete(o.byPos, h.pos)
+}

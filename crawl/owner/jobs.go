@@ -1,0 +1,130 @@
+package owner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// askEvery is how long after one request for a job's spec, or for a part of its budget that brought nothing, the next one goes out.
+const askEvery = 1000
+
+// jobState is a job on this peer.
+type jobState struct {
+	id    job.ID
+	spec  *job.Spec
+	state job.State
+	known bool
+	c     counters // sums over hosts
+	out   int64
+	dirty bool
+	asked int64 // when its spec was asked for
+
+	pages, bytes account
+	reported     [6]uint64 // drawn, returned and used of both accounts as last told to the job's owner
+	drawing      bool
+	drawn        int64 // when the last draw was answered or sent
+	starved      bool  // some host waits for tokens
+	accountMod   bool
+}
+
+// Draw takes from a job's budget at the job's owner.
+type Draw struct {
+	Job  job.ID
+	Draw *wire.Draw
+}
+
+// job returns the peer's state of a job.
+func (o *Owner) job(id job.ID) *jobState {
+	js := o.jobs[id]
+	if js == nil {
+		js = &jobState{id: id, asked: math.MinInt64 / 2, drawn: math.MinInt64 / 2}
+		o.jobs[id] = js
+		o.jobOrder = append(o.jobOrder, js)
+		js.spec, js.state, js.known = o.specs.Job(id)
+	}
+	return js
+}
+
+func (o *Owner) loadJobs() {
+	o.buf.scan([]byte{spaceJob}, []byte{spaceJob + 1}, func(key, value []byte) bool {
+		id, ok := job.IDFrom(key[1:])
+		c, err := decodeCounters(value)
+		if !ok || err != nil {
+			o.buf.fail(fmt.Errorf("owner: job counters: %w", errFormat))
+			return false
+		}
+		js := o.job(id)
+		js.c = c
+		o.outbox.spilled = o.outbox.spilled || c.entries > 0
+		return true
+	})
+	for _, js := range o.jobOrder {
+		raw, ok := o.buf.get(jobKey(spaceBudget, js.id))
+		if !ok {
+			continue
+		}
+		var err error
+		if js.pages, js.bytes, err = decodeAccounts(raw); err != nil {
+			o.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
+			return
+		}
+		js.pages.crash()
+		js.bytes.crash()
+		o.changedAccount(js)
+	}
+}
+
+func (o *Owner) changedJob(js *jobState) {
+	if !js.dirty {
+		js.dirty = true
+		o.dirtyJobs = append(o.dirtyJobs, js)
+	}
+}
+
+func (o *Owner) changedAccount(js *jobState) {
+	js.accountMod = true
+	o.changedJob(js)
+}
+
+func (o *Owner) saveJob(js *jobState) {
+	js.dirty = false
+	o.buf.set(jobKey(spaceJob, js.id), js.c.encode())
+	if js.accountMod {
+		js.accountMod = false
+		o.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.pages, &js.bytes))
+	}
+}
+
+// known says whether a job's spec is at hand, and asks for it if not.
+func (o *Owner) knows(js *jobState) bool {
+	if !js.known && o.now-js.asked >= askEvery {
+		if js.spec, js.state, js.known = o.specs.Job(js.id); !js.known {
+			js.asked = o.now
+			o.ready.NeedJobs = append(o.ready.NeedJobs, js.id)
+		}
+	}
+	return js.known
+}
+
+// JobChanged says that a job became known, or has another state. Paused: nothing new is granted, what is out is finished. Canceled: pending
+// URLs are dropped over the next steps; what is out may still be reported. Part of a step.
+func (o *Owner) JobChanged(id job.ID) {
+	js := o.jobs[id]
+	if js == nil {
+		return
+	}
+	js.spec, js.state, js.known = o.specs.Job(id)
+	o.wakeJob(js)
+}
+
+// wakeJob looks again at the hosts in memory that have URLs of a job.
+func (o *Owner) wakeJob(js *jobState) {
+	for _, h := range o.hosts {
+		if hj := o.hostJob(h, js, false); hj != nil && hj.c.open() > 0 {
+			o.schedule(h)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package owner
+
+import (
+	"encoding/binary"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Every key of the owner, on one page. POS is the first 16 bytes of the host's ring position, JOB an ID, numbers are big-endian.
+//
+//	'h' POS 'a'                     host record
+//	'h' POS 'd' JOB due8 seq8       pending record that waits for another try until due (Unix ms)
+//	'h' POS 'j' JOB                 counters of a job on the host
+//	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
+//	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as met at depth, for other owners
+//	'h' POS 'p' JOB depth4 seq8     pending record that is ready
+//	'h' POS 'r' origin              robots state of one origin
+//	'h' POS 'u' JOB hash8           URL entry
+//	'b' JOB                         what this peer drew of the job's budget
+//	'c' JOB                         counters of the job on this peer
+//	't'                             counters of this peer
+//	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction)
+//
+// Everything under 'h' moves with the host; the rest is this peer's own.
+const (
+	spaceHost   = 'h'
+	spaceBudget = 'b'
+	spaceJob    = 'c'
+	spaceTotals = 't'
+	spaceWork   = 'w'
+
+	kindHost     = 'a'
+	kindDelayed  = 'd'
+	kindCounters = 'j'
+	kindOutlinks = 'l'
+	kindOutbox   = 'o'
+	kindReady    = 'p'
+	kindRobots   = 'r'
+	kindEntry    = 'u'
+)
+
+const posSize = 16
+
+// Pos is a host's place in the order of keys.
+type Pos [posSize]byte
+
+// PosOf cuts a ring position down to what keys hold of it.
+func PosOf(key ring.Key) Pos { return Pos(key[:posSize]) }
+
+// hostPrefix is how all keys of a host begin; with its kinds, of one kind.
+func hostPrefix(pos Pos, kind ...byte) []byte {
+	k := make([]byte, 0, 1+posSize+1+job.IDSize+16)
+	k = append(append(k, spaceHost), pos[:]...)
+	return append(k, kind...)
+}
+
+func jobPrefix(pos Pos, kind byte, id job.ID) []byte { return append(hostPrefix(pos, kind), id[:]...) }
+
+func hostKey(pos Pos) []byte { return hostPrefix(pos, kindHost) }
+
+func countersKey(pos Pos, id job.ID) []byte { return jobPrefix(pos, kindCounters, id) }
+
+func entryKey(pos Pos, id job.ID, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(jobPrefix(pos, kindEntry, id), hash)
+}
+
+func outlinksKey(pos Pos, id job.ID, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(jobPrefix(pos, kindOutlinks, id), hash)
+}
+
+func outboxKey(pos Pos, id job.ID, hash uint64, depth uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(jobPrefix(pos, kindOutbox, id), hash), depth)
+}
+
+func robotsKey(pos Pos, origin string) []byte { return append(hostPrefix(pos, kindRobots), origin...) }
+
+func workKey(pos Pos) []byte { return append([]byte{spaceWork}, pos[:]...) }
+
+func jobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
+
+// place is where a pending record lies: among the ready ones by depth, or among the delayed ones by due time.
+type place struct {
+	depth uint32
+	due   int64 // Unix ms; 0 = ready
+	seq   uint64
+}
+
+func (p place) key(pos Pos, id job.ID) []byte {
+	if p.due > 0 {
+		k := binary.BigEndian.AppendUint64(jobPrefix(pos, kindDelayed, id), uint64(p.due))
+		return binary.BigEndian.AppendUint64(k, p.seq)
+	}
+	k := binary.BigEndian.AppendUint32(jobPrefix(pos, kindReady, id), p.depth)
+	return binary.BigEndian.AppendUint64(k, p.seq)
+}
+
+// before is the order of ready records.
+func (p place) before(q place) bool {
+	if p.depth != q.depth {
+		return p.depth < q.depth
+	}
+	return p.seq < q.seq
+}
+
+// readyPlace and delayedPlace read the part of a key behind jobPrefix.
+func readyPlace(tail []byte) (place, bool) {
+	if len(tail) != 12 {
+		return place{}, false
+	}
+	return place{depth: binary.BigEndian.Uint32(tail), seq: binary.BigEndian.Uint64(tail[4:])}, true
+}
+
+func delayedPlace(tail []byte) (place, bool) {
+	if len(tail) != 16 {
+		return place{}, false
+	}
+	due := binary.BigEndian.Uint64(tail)
+	if due == 0 || due > maxTime {
+		return place{}, false
+	}
+	return place{due: int64(due), seq: binary.BigEndian.Uint64(tail[8:])}, true
+}
+
+// prefixEnd is the first key behind all that begin with prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+const jobPrefixLen = 1 + posSize + 1 + job.IDSize

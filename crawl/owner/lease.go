@@ -1,0 +1,217 @@
+package owner
+
+import (
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's lease; after quarantineAfter it is left alone.
+	aloneAfter      = 2
+	quarantineAfter = 3
+)
+
+// lease is the grant of a host to a worker.
+type lease struct {
+	session *session
+	epoch   Epoch
+	expires int64
+	out     map[uint64]*item
+	last    uint64 // seq of the Session whose answer granted last
+	fresh   bool   // nothing was granted under it yet
+}
+
+// item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
+type item struct {
+	pending
+	job   *hostJob
+	token token
+	seq   uint64 // of the Session whose answer granted it
+}
+
+func (l *lease) item(hash uint64) *item {
+	if l == nil {
+		return nil
+	}
+	return l.out[hash]
+}
+
+// session is what is known of a worker.
+type session struct {
+	peer        string
+	incarnation uint64
+	seq, ack    uint64
+	capacity    uint32
+	backlog     uint32
+	heard       int64
+	leases      map[*host]struct{}
+	offers      int
+}
+
+func errMissing(h *host, js *jobState) error {
+	return fmt.Errorf("owner: pending record of job %s on %s is missing", js.id, h.rec.name)
+}
+
+func (o *Owner) newLease(h *host, s *session) {
+	h.rec.epoch = Epoch{h.rec.epoch.Counter + 1, o.cfg.Self}
+	h.rec.worker = s.peer
+	h.lease = &lease{
+		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
+	}
+	s.leases[h] = struct{}{}
+	o.leased++
+	o.endPlacing(h)
+	h.exclude, h.replace = nil, false
+	o.touched(h)
+	o.schedule(h)
+}
+
+// why a lease ends.
+type ending uint8
+
+const (
+	// released by its worker, or taken away before it did anything: what is out goes back as it was.
+	released ending = iota
+	// lapsed: nobody said what became of what is out.
+	lapsed
+)
+
+// endLease puts what is out back. Nobody else gets the host before bar.
+func (o *Owner) endLease(h *host, how ending, bar int64) {
+	l := h.lease
+	h.lease = nil
+	h.bar = max(h.bar, bar)
+	h.rec.worker = ""
+	delete(l.session.leases, h)
+	o.leased--
+	for hash, it := range l.out {
+		delete(l.out, hash)
+		o.takeBack(h, it, how)
+	}
+	o.touched(h)
+	o.schedule(h)
+}
+
+// takeBack makes a URL pending again that is no longer in its lease's list.
+func (o *Owner) takeBack(h *host, it *item, how ending) {
+	hj := it.job
+	o.notOut(hj, it)
+	if how == released {
+		o.settle(hj.state, it.token, false, 0)
+		hj.lower(it.place)
+		return
+	}
+	p, ok := o.pendingAt(h, hj.state, it.place)
+	if !ok {
+		return
+	}
+	o.keepPaid(hj.state, &p, it.token)
+	if p.lapses++; p.lapses == 1 {
+		hj.c.lapsed++
+		o.changed(h, hj)
+	}
+	if p.lapses >= quarantineAfter {
+		o.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "three leases on it ended without a report"})
+		return
+	}
+	o.buf.set(p.key(h.pos, hj.state.id), p.encode())
+	hj.lower(p.place)
+}
+
+// notOut uncounts an item that left its lease's list.
+func (o *Owner) notOut(hj *hostJob, it *item) {
+	hj.out--
+	hj.state.out--
+	if it.due > 0 {
+		hj.outD--
+	}
+	if it.lapses > 0 {
+		hj.outL--
+	}
+}
+
+// sessionOf returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
+// process than one heard already.
+func (o *Owner) sessionOf(from string, m *wire.Session) *session {
+	s := o.sessions[from]
+	if s == nil {
+		s = &session{peer: from, incarnation: m.GetIncarnation(), leases: make(map[*host]struct{})}
+		o.sessions[from] = s
+	}
+	if m.GetIncarnation() < s.incarnation {
+		return nil
+	}
+	if m.GetIncarnation() > s.incarnation {
+		o.void(s)
+		s.incarnation, s.seq, s.ack = m.GetIncarnation(), 0, 0
+	}
+	s.seq, s.ack = m.GetSeq(), m.GetAck()
+	s.capacity, s.backlog, s.heard = m.GetCapacity(), m.GetBacklog(), o.now
+	return s
+}
+
+// void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
+func (o *Owner) void(s *session) {
+	for h := range s.leases {
+		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
+		o.endLease(h, lapsed, 0)
+	}
+}
+
+// PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out by themselves, as it may only be cut off
+// from us and still crawl. Part of a step.
+func (o *Owner) PeerDead(peer string) {
+	for _, h := range o.hosts {
+		if h.placing == placeOffered && h.offered == peer {
+			o.declined(h)
+		}
+	}
+	if s := o.sessions[peer]; s != nil && len(s.leases) == 0 && s.offers == 0 {
+		delete(o.sessions, peer)
+	}
+}
+
+// renew prolongs the leases that a worker says it holds, and takes back what went lost with an answer.
+func (o *Owner) renew(s *session, held []*wire.HostLease, reply *answer) {
+	for _, lease := range held {
+		h := o.hosts[lease.GetHost()]
+		if h == nil || h.lease == nil || h.lease.session != s || !h.lease.epoch.is(lease.GetEpoch()) {
+			o.notHeld(lease.GetHost(), reply)
+			continue
+		}
+		if o.answersFor(lease.GetHost()) == hostMoved {
+			reply.move(lease.GetHost())
+			continue
+		}
+		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
+		o.takeBackLost(h, s)
+		o.schedule(h)
+	}
+}
+
+// takeBackLost takes back what was granted in answers that the worker never saw: it has one Session under way at a time, so an answer between
+// the last that arrived and this request is lost.
+func (o *Owner) takeBackLost(h *host, s *session) {
+	l := h.lease
+	if s.seq == 0 || l.last <= s.ack || l.last >= s.seq {
+		return
+	}
+	for hash, it := range l.out {
+		if it.seq > s.ack && it.seq < s.seq {
+			delete(l.out, hash)
+			o.takeBack(h, it, released)
+		}
+	}
+	l.last = s.ack
+}
+
+// notHeld tells a worker that a lease is not its own.
+func (o *Owner) notHeld(name string, reply *answer) {
+	if o.answersFor(name) == hostMoved {
+		reply.move(name)
+	} else {
+		reply.revoke(name)
+	}
+}

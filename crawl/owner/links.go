@@ -1,0 +1,326 @@
+package owner
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// arrival is a link to a host of this peer.
+type arrival struct {
+	outlink
+	js   *jobState
+	host string
+	hash uint64
+}
+
+// memo is how the link is remembered: a page's address that was met as an image first is worth another look.
+func memo(hash uint64, kind link.Kind) uint64 {
+	if kind == link.KindRequisite {
+		return ^hash
+	}
+	return hash
+}
+
+func (a *arrival) memo() uint64 { return memo(a.hash, a.kind) }
+
+// Links takes a batch of links, which must have been validated. Everything that the reply does not list is dealt with: noted, known already, or
+// not admitted. The reply may leave after the step's Wait. Part of a step.
+func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
+	reply := &wire.LinksReply{}
+	jobs := make([]*jobState, len(m.GetJobIds()))
+	for i, id := range m.GetJobIds() {
+		jobs[i] = o.job(job.ID(id))
+		o.knows(jobs[i])
+	}
+	var list []arrival
+	var lastHost string
+	var lastState hostVerdict
+	for i, raw := range m.GetUrl() {
+		a := arrival{js: jobs[column32(m.GetJob(), i)]}
+		a.depth, a.hops, a.kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
+		if !a.js.known {
+			reply.Busy = append(reply.Busy, uint32(i))
+			continue
+		}
+		a.url = string(raw)
+		if m.GetRules() != link.RulesVersion {
+			canonical, err := link.Canonical(a.url)
+			if err != nil {
+				continue
+			}
+			a.url = canonical
+		}
+		if a.host = link.Host(a.url); a.host == "" {
+			continue
+		}
+		if a.host != lastHost {
+			lastHost, lastState = a.host, o.answersFor(a.host)
+		}
+		switch lastState {
+		case hostMoved:
+			reply.Moved = append(reply.Moved, uint32(i))
+		case hostBusy:
+			reply.Busy = append(reply.Busy, uint32(i))
+		default:
+			a.hash = link.Hash(a.js.id, a.url)
+			list = append(list, a)
+		}
+	}
+	o.admit(list)
+	return reply
+}
+
+func column32(c []uint32, i int) uint32 {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[i]
+}
+
+func column8(c []byte, i int) byte {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[i]
+}
+
+type hostVerdict uint8
+
+const (
+	hostHere hostVerdict = iota
+	hostMoved
+	hostBusy
+)
+
+// answersFor says whether this peer may change a host's record now.
+func (o *Owner) answersFor(name string) hostVerdict {
+	h := o.hosts[name]
+	if h == nil {
+		key := ring.HostKey(name)
+		if !o.ring.Mine(key) {
+			return hostMoved
+		}
+		if h = o.load(PosOf(key), name, key); h == nil {
+			return hostHere
+		}
+	}
+	switch {
+	case h.rec.serving == ServingFrozen:
+		return hostBusy
+	case h.rec.serving == ServingElsewhere || !o.ring.Mine(h.key):
+		return hostMoved
+	default:
+		return hostHere
+	}
+}
+
+// admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters cannot tell to be new are looked up in the
+// store sorted by key, so that the store is read in one direction.
+func (o *Owner) admit(list []arrival) {
+	list = slices.DeleteFunc(list, func(a arrival) bool { return o.refuses(&a) })
+	type look struct {
+		i   int
+		key []byte
+	}
+	var looks []look
+	for i := range list {
+		a := &list[i]
+		h := o.find(a.host)
+		if h == nil {
+			continue
+		}
+		hj := o.hostJob(h, a.js, false)
+		if hj == nil || hj.c.accepted == 0 {
+			continue
+		}
+		verdict, err := o.seen.Test(SetID{h.pos, a.js.id}, a.hash)
+		if err != nil {
+			o.buf.fail(err)
+			return
+		}
+		switch {
+		case verdict == Yes && o.cfg.SeenBloom:
+			a.js = nil // believed
+		case verdict != No:
+			looks = append(looks, look{i, entryKey(h.pos, a.js.id, a.hash)})
+		}
+	}
+	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
+	stored := make(map[int][]byte, len(looks))
+	for _, l := range looks {
+		if value, ok := o.buf.get(l.key); ok {
+			stored[l.i] = value
+		}
+	}
+	for i := range list {
+		a := &list[i]
+		if a.js == nil || o.known.covers(a.memo(), a.depth) {
+			continue
+		}
+		o.known.put(a.memo(), a.depth)
+		h := o.open(a.host)
+		value := stored[i]
+		if newer, ok := o.buf.writes[string(entryKey(h.pos, a.js.id, a.hash))]; ok {
+			value = newer // the same URL twice in a step
+		}
+		if value == nil {
+			o.accept(h, a)
+		} else {
+			o.meet(h, a, value)
+		}
+	}
+}
+
+// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, or its job does not admit it.
+func (o *Owner) refuses(a *arrival) bool {
+	if o.known.covers(a.memo(), a.depth) {
+		return true
+	}
+	canonical, err := link.Canonical(a.url)
+	if err != nil || canonical != a.url || Refusal(a.js.spec, a.outlink.url, a.depth, a.kind) != "" || a.js.state == job.StateCanceled {
+		o.known.put(a.memo(), a.depth)
+		return true
+	}
+	return false
+}
+
+// Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.
+func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
+	switch {
+	case !spec.InScope(link.Host(url)):
+		return "out of scope"
+	case !spec.AdmitsDepth(depth):
+		return "deeper than the job goes"
+	case kind == link.KindRequisite && !spec.Requisites:
+		return "a page requisite, which the job does not ask for"
+	case kind == link.KindSitemap && spec.NoSitemaps:
+		return "a sitemap, which the job does not ask for"
+	}
+	return link.Trap(url)
+}
+
+// accept takes a URL into the set.
+func (o *Owner) accept(h *host, a *arrival) {
+	hj := o.hostJob(h, a.js, true)
+	h.rec.seq++
+	h.rec.secure = h.rec.secure || strings.HasPrefix(a.url, "https:")
+	p := pending{place: place{depth: a.depth, seq: h.rec.seq}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
+	o.buf.set(p.key(h.pos, a.js.id), p.encode())
+	n := entry{at: p.place}
+	o.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
+	o.count(h, hj, a.depth)
+	o.addSeen(h, a.js, a.hash)
+	hj.lower(p.place)
+	o.schedule(h)
+}
+
+// count notes one more URL of the set.
+func (o *Owner) count(h *host, hj *hostJob, depth uint32) {
+	hj.c.accepted++
+	hj.state.c.accepted++
+	hj.c.minDepth = min(hj.c.minDepth, depth)
+	o.changed(h, hj)
+}
+
+func (o *Owner) addSeen(h *host, js *jobState, hash uint64) {
+	if err := o.seen.Add(SetID{h.pos, js.id}, hash); err != nil {
+		o.buf.fail(err)
+	}
+}
+
+// lower makes sure that the next grant looks at a place.
+func (hj *hostJob) lower(at place) {
+	if at.due > 0 {
+		hj.nextDue = min(hj.nextDue, at.due)
+	} else if at.before(hj.from) {
+		hj.from = at
+	}
+}
+
+// meet deals with a link to a URL that is in the set: the smaller depth wins.
+func (o *Owner) meet(h *host, a *arrival, value []byte) {
+	n, err := decodeEntry(value)
+	if err != nil {
+		o.buf.fail(err)
+		return
+	}
+	hj := o.hostJob(h, a.js, true)
+	switch {
+	case n.done && a.depth < n.final.Depth:
+		n.final.Depth = a.depth
+		o.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
+		if a.js.spec.HasMaxDepth {
+			o.putAgain(h, a.js, a.hash, a.depth)
+		}
+	case !n.done:
+		o.meetPending(h, hj, a, n.at)
+	}
+	if a.depth < hj.c.minDepth {
+		hj.c.minDepth = a.depth
+		o.changed(h, hj)
+	}
+}
+
+func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
+	upgrade := a.kind == link.KindPage && a.js.spec.Requisites
+	if a.depth >= at.depth && !upgrade {
+		return
+	}
+	p, ok := o.pendingAt(h, a.js, at)
+	if !ok {
+		return
+	}
+	it := h.lease.item(a.hash)
+	upgrade = upgrade && p.kind == link.KindRequisite && it == nil
+	if a.depth >= p.depth && !upgrade {
+		return
+	}
+	o.buf.delete(p.key(h.pos, a.js.id))
+	p.depth = min(p.depth, a.depth)
+	if upgrade {
+		p.kind = link.KindPage
+	}
+	o.putPending(h, a.js, &p)
+	if it != nil {
+		it.place = p.place
+	} else {
+		hj.lower(p.place)
+	}
+}
+
+// pendingAt reads a pending record; a missing one is a broken promise of ours.
+func (o *Owner) pendingAt(h *host, js *jobState, at place) (pending, bool) {
+	raw, ok := o.buf.get(at.key(h.pos, js.id))
+	if !ok {
+		o.buf.fail(errMissing(h, js))
+		return pending{}, false
+	}
+	p, err := decodePending(at, raw)
+	if err != nil {
+		o.buf.fail(err)
+		return pending{}, false
+	}
+	return p, true
+}
+
+// putPending writes a pending record where it lies, and the URL's entry.
+func (o *Owner) putPending(h *host, js *jobState, p *pending) {
+	o.buf.set(p.key(h.pos, js.id), p.encode())
+	n := entry{at: p.place}
+	o.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
+}
+
+// Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
+func (o *Owner) Hashes(set SetID, fn func(hash uint64) bool) error {
+	o.buf.keys(jobPrefix(set.Pos, kindEntry, set.Job), func(key []byte) bool {
+		d := dec{b: key[jobPrefixLen:]}
+		return fn(d.hash())
+	})
+	return o.buf.err
+}

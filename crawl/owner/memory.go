@@ -1,0 +1,141 @@
+package owner
+
+// lru is the order in which hosts were last touched.
+type lru struct{ oldest, newest *host }
+
+func (l *lru) touch(h *host) {
+	if l.newest == h {
+		return
+	}
+	l.remove(h)
+	h.inLRU, h.old = true, l.newest
+	if l.newest != nil {
+		l.newest.newer = h
+	} else {
+		l.oldest = h
+	}
+	l.newest = h
+}
+
+func (l *lru) remove(h *host) {
+	if !h.inLRU {
+		return
+	}
+	if h.old != nil {
+		h.old.newer = h.newer
+	} else {
+		l.oldest = h.newer
+	}
+	if h.newer != nil {
+		h.newer.old = h.old
+	} else {
+		l.newest = h.old
+	}
+	h.old, h.newer, h.inLRU = nil, nil, false
+}
+
+// wakes is a heap of hosts by the time at which something is to be done for them.
+type wakes struct{ list []*host }
+
+func (w *wakes) set(h *host, at int64) {
+	switch {
+	case at == never:
+		w.remove(h)
+		return
+	case h.heap < 0:
+		h.heap = len(w.list)
+		w.list = append(w.list, h)
+	}
+	h.wakeAt = at
+	w.fix(h.heap)
+}
+
+func (w *wakes) remove(h *host) {
+	i := h.heap
+	if i < 0 {
+		return
+	}
+	last := len(w.list) - 1
+	w.swap(i, last)
+	w.list[last] = nil
+	w.list = w.list[:last]
+	h.heap, h.wakeAt = -1, never
+	if i < last {
+		w.fix(i)
+	}
+}
+
+func (w *wakes) first() int64 {
+	if len(w.list) == 0 {
+		return never
+	}
+	return w.list[0].wakeAt
+}
+
+// due takes the first host off whose time has come.
+func (w *wakes) due(now int64) *host {
+	if w.first() > now {
+		return nil
+	}
+	h := w.list[0]
+	w.remove(h)
+	return h
+}
+
+func (w *wakes) swap(i, j int) {
+	w.list[i], w.list[j] = w.list[j], w.list[i]
+	w.list[i].heap, w.list[j].heap = i, j
+}
+
+func (w *wakes) fix(i int) {
+	for i > 0 && w.list[i].wakeAt < w.list[(i-1)/2].wakeAt {
+		w.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		child := 2*i + 1
+		if child+1 < len(w.list) && w.list[child+1].wakeAt < w.list[child].wakeAt {
+			child++
+		}
+		if child >= len(w.list) || w.list[i].wakeAt <= w.list[child].wakeAt {
+			return
+		}
+		w.swap(i, child)
+		i = child
+	}
+}
+
+// depths remembers up to a bound the smallest depth at which each of the latest URLs was met: two generations, the older thrown away when
+// the younger is full.
+type depths struct {
+	young, old map[uint64]uint32
+	limit      int
+}
+
+func newDepths(limit int) depths {
+	return depths{young: make(map[uint64]uint32), limit: max(limit/2, 1)}
+}
+
+// covers says whether the URL is known at this depth or a smaller one.
+func (d *depths) covers(hash uint64, depth uint32) bool {
+	if at, ok := d.young[hash]; ok {
+		return at <= depth
+	}
+	at, ok := d.old[hash]
+	if ok {
+		d.put(hash, at)
+	}
+	return ok && at <= depth
+}
+
+func (d *depths) put(hash uint64, depth uint32) {
+	if at, ok := d.young[hash]; ok && at <= depth {
+		return
+	}
+	if len(d.young) >= d.limit {
+		d.old, d.young = d.young, make(map[uint64]uint32, d.limit)
+	}
+	d.young[hash] = depth
+}
+
+func (d *depths) clear() { *d = newDepths(2 * d.limit) }

@@ -1,0 +1,299 @@
+package owner
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one step.
+const againPerStep = 64
+
+// OutLink is a link for the owner of another host.
+type OutLink struct {
+	// ID is given to Sent when the link's owner has acknowledged it.
+	ID    uint64
+	Job   job.ID
+	URL   string
+	Host  string
+	Key   ring.Key // position of Host
+	Depth uint32
+	Hops  uint8
+	Kind  link.Kind
+}
+
+// outbox is the part of the outbox that lies in memory. An entry holds the links of one page and is deleted when all have been acknowledged;
+// after a crash they are all sent again.
+type outbox struct {
+	queue   []OutLink
+	head    int
+	entries map[uint64]*outEntry
+	byKey   map[string]uint64
+	again   []uint64 // entries whose links are to be emitted anew
+	links   int      // of the entries in memory
+	lastID  uint64
+	spilled bool   // entries may lie on disk alone
+	cursor  []byte // where the search for those goes on, nil at the beginning
+	missed  bool   // the search left some for want of room
+}
+
+type outEntry struct {
+	pos  Pos
+	job  *jobState
+	hash uint64
+	at   uint32
+	key  string
+	n    int
+	left int
+	sent []uint64 // bits
+}
+
+func newOutbox() outbox {
+	return outbox{entries: make(map[uint64]*outEntry), byKey: make(map[string]uint64)}
+}
+
+func (b *outbox) queued() int    { return len(b.queue) - b.head }
+func (b *outbox) hasAgain() bool { return len(b.again) > 0 }
+
+// linkIDBits is room for wire.MaxPageLinks links in an entry.
+const linkIDBits = 16
+
+// putOutbox writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
+func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
+	key := outboxKey(h.pos, js.id, hash, depth)
+	if raw, ok := o.buf.get(key); ok {
+		if had, err := decodeLinks(raw); err == nil && !had.again {
+			list.links = merge(had.links, list.links)
+		}
+		o.dropEntry(h, js, key, raw)
+	}
+	o.buf.set(key, list.encode())
+	n := int64(max(len(list.links), 1))
+	js.c.outbox += n
+	js.c.entries++
+	h.rec.outbox++
+	o.touched(h)
+	o.changedJob(js)
+	o.hold(h.pos, js, key, hash, depth, &list)
+}
+
+// merge adds the links of more that are not in links.
+func merge(links, more []outlink) []outlink {
+	have := make(map[outlink]struct{}, len(links))
+	for _, k := range links {
+		have[k] = struct{}{}
+	}
+	for _, k := range more {
+		if _, ok := have[k]; !ok {
+			links = append(links, k)
+		}
+	}
+	return links
+}
+
+// putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
+// becomes no endless step; durably, so that no crash forgets it.
+func (o *Owner) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
+	o.putOutbox(h, js, hash, depth, linkList{again: true})
+}
+
+// dropEntry deletes an entry.
+func (o *Owner) dropEntry(h *host, js *jobState, key, raw []byte) {
+	n := int64(1)
+	if list, err := decodeLinks(raw); err == nil {
+		n = int64(max(len(list.links), 1))
+	}
+	if id, ok := o.outbox.byKey[string(key)]; ok {
+		o.outbox.drop(id)
+	}
+	o.buf.delete(key)
+	js.c.outbox -= n
+	js.c.entries--
+	h.rec.outbox--
+	o.touched(h)
+	o.changedJob(js)
+}
+
+// drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without effect; what it did not is skipped.
+func (b *outbox) drop(id uint64) {
+	e := b.entries[id]
+	b.links -= e.n
+	delete(b.entries, id)
+	delete(b.byKey, e.key)
+}
+
+// hold takes an entry into memory if there is room.
+func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
+	b := &o.outbox
+	n := max(len(list.links), 1)
+	if b.links > 0 && b.links+n > o.cfg.MaxOutbox {
+		b.spilled, b.missed = true, true
+		return false
+	}
+	b.lastID++
+	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: n, left: n, sent: make([]uint64, (n+63)/64)}
+	b.entries[b.lastID], b.byKey[e.key] = e, b.lastID
+	b.links += n
+	if list.again {
+		b.again = append(b.again, b.lastID)
+		return true
+	}
+	for i, k := range list.links {
+		name := link.Host(k.url)
+		b.queue = append(b.queue, OutLink{
+			ID: b.lastID<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: o.hostKeyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
+		})
+	}
+	return true
+}
+
+// Outbox returns up to limit links that were not returned before, oldest first. The caller keeps each until it is acknowledged by its owner and then
+// calls Sent; links of a job that was canceled may be dropped the same way. It may be called between steps; links may leave before the step that
+// found them is on disk, as a link is never wrong.
+func (o *Owner) Outbox(limit int) []OutLink {
+	b := &o.outbox
+	var out []OutLink
+	for len(out) < limit && b.head < len(b.queue) {
+		k := b.queue[b.head]
+		b.queue[b.head] = OutLink{}
+		b.head++
+		if b.entries[k.ID>>linkIDBits] != nil {
+			out = append(out, k)
+		}
+	}
+	if b.head == len(b.queue) {
+		b.queue, b.head = b.queue[:0], 0
+	} else if b.head > len(b.queue)/2 && b.head > 1024 {
+		b.queue = append([]OutLink(nil), b.queue[b.head:]...)
+		b.head = 0
+	}
+	return out
+}
+
+// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (o *Owner) Sent(ids []uint64) {
+	b := &o.outbox
+	for _, id := range ids {
+		e := b.entries[id>>linkIDBits]
+		i := id & (1<<linkIDBits - 1)
+		if e == nil || i >= uint64(e.n) || e.sent[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		e.sent[i/64] |= 1 << (i % 64)
+		if e.left--; e.left > 0 {
+			continue
+		}
+		if h := o.at(e.pos); h != nil {
+			if raw, ok := o.buf.get([]byte(e.key)); ok {
+				o.dropEntry(h, e.job, []byte(e.key), raw)
+			}
+		}
+	}
+}
+
+// at returns the host at a position, nil if there is none (any more).
+func (o *Owner) at(pos Pos) *host {
+	if h := o.byPos[pos]; h != nil {
+		o.lru.touch(h)
+		return h
+	}
+	return o.load(pos, "", ring.Key{})
+}
+
+// runAgain emits the links of some pages that were met at a smaller depth.
+func (o *Owner) runAgain() {
+	b := &o.outbox
+	for range min(againPerStep, len(b.again)) {
+		id := b.again[0]
+		b.again = b.again[1:]
+		e := b.entries[id]
+		if e == nil {
+			continue
+		}
+		if !o.knows(e.job) {
+			b.again = append(b.again, id)
+			continue
+		}
+		h := o.at(e.pos)
+		raw, ok := o.buf.get([]byte(e.key))
+		if h == nil || !ok {
+			continue
+		}
+		o.dropEntry(h, e.job, []byte(e.key), raw)
+		value, ok := o.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
+		if !ok || e.job.state == job.StateCanceled {
+			continue
+		}
+		list, err := decodeLinks(value)
+		if err != nil {
+			o.buf.fail(err)
+			return
+		}
+		o.forward(h, e.job, e.hash, e.at, list.links)
+	}
+	if len(b.again) == 0 {
+		b.again = nil
+	}
+}
+
+// refillOutbox reads entries from the store that were left there for want of room, or by an earlier process.
+func (o *Owner) refillOutbox() {
+	b := &o.outbox
+	if !b.spilled || b.links > o.cfg.MaxOutbox/2 {
+		return
+	}
+	o.flush()
+	if b.cursor == nil {
+		b.missed = false
+		b.cursor = []byte{spaceWork}
+	}
+	var hosts []Pos
+	o.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+		b.cursor = append(b.cursor[:0], key...)
+		b.cursor = append(b.cursor, 0)
+		if len(key) == 1+posSize && len(value) == 2 && value[1]&workOutbox != 0 {
+			hosts = append(hosts, Pos(key[1:]))
+		}
+		return len(hosts) < sweepHosts
+	})
+	for _, pos := range hosts {
+		o.refillFrom(pos)
+	}
+	if len(hosts) < sweepHosts {
+		b.cursor, b.spilled = nil, b.missed
+	}
+}
+
+func (o *Owner) refillFrom(pos Pos) {
+	prefix := hostPrefix(pos, kindOutbox)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		if _, held := o.outbox.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
+			return true
+		}
+		list, err := decodeLinks(value)
+		if err != nil {
+			o.buf.fail(err)
+			return false
+		}
+		id := job.ID(key[1+posSize+1 : jobPrefixLen])
+		d := dec{b: key[jobPrefixLen:]}
+		hash := d.hash()
+		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
+		return o.hold(pos, o.job(id), key, hash, depth, &list)
+	})
+}
+
+// unsent counts links in memory not acknowledged yet, for tests of the books.
+func (b *outbox) unsent() (n int) {
+	for _, e := range b.entries {
+		acked := 0
+		for _, w := range e.sent {
+			acked += bits.OnesCount64(w)
+		}
+		n += e.n - acked
+	}
+	return n
+}

@@ -1,0 +1,73 @@
+package owner
+
+import (
+	"github.com/klauspost/compress/s2"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// packFrom is the size from which a list of links is packed: below it S2 wins nothing.
+const packFrom = 256
+
+// outlink is a link on its way. In the record of a page's links depth is relative to the page's.
+type outlink struct {
+	url   string
+	depth uint32
+	hops  uint8
+	kind  link.Kind
+}
+
+// linkList is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set stands for the recorded links
+// of a page, to be emitted anew because the page was met at a smaller depth.
+type linkList struct {
+	again bool
+	links []outlink
+}
+
+func (l *linkList) encode() []byte {
+	size := 0
+	for i := range l.links {
+		size += len(l.links[i].url) + 10
+	}
+	body := make(enc, 0, size)
+	for i := range l.links {
+		k := &l.links[i]
+		body.u64(uint64(k.depth))
+		body.byte(k.hops)
+		body.byte(byte(k.kind))
+		body.str(k.url)
+	}
+	e := newEnc(16 + len(body))
+	e.bool(l.again)
+	e.u64(uint64(len(l.links)))
+	packed := len(body) >= packFrom
+	e.bool(packed)
+	if packed {
+		return append(e, s2.Encode(nil, body)...)
+	}
+	return append(e, body...)
+}
+
+func decodeLinks(b []byte) (linkList, error) {
+	d := newDec(b)
+	l := linkList{again: d.bool()}
+	n := d.size(wire.MaxPageLinks)
+	if packed := d.bool(); packed {
+		size, err := s2.DecodedLen(d.b)
+		if err != nil || size > maxPayload {
+			return linkList{}, errFormat
+		}
+		body, err := s2.Decode(nil, d.b)
+		if err != nil {
+			return linkList{}, errFormat
+		}
+		d.b = body
+	}
+	for i := 0; i < n && !d.bad; i++ {
+		k := outlink{depth: d.u32(), hops: uint8(d.uint(wire.MaxRedirects + 1))}
+		k.kind, k.url = link.Kind(d.uint(uint64(link.KindRobots))), d.str(link.MaxURL)
+		l.links = append(l.links, k)
+	}
+	return l, d.end()
+}

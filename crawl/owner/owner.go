@@ -1,0 +1,180 @@
+package owner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+)
+
+// Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
+type Owner struct {
+	cfg   Config
+	ring  Ring
+	seen  Seen
+	specs Jobs
+	buf   *buffer
+
+	now, start int64 // Unix ms
+	hosts      map[string]*host
+	byPos      map[Pos]*host
+	lru        lru
+	wakes      wakes
+	dirty      []*host
+	jobs       map[job.ID]*jobState
+	jobOrder   []*jobState
+	dirtyJobs  []*jobState
+	sessions   map[string]*session
+	known      depths // links dealt with here, and links put into the outbox, at which depth
+	sent       depths
+	totals     totals
+	totalsMod  bool
+	outbox     outbox
+	wants      []want
+	purges     []*host
+	placing    int
+	leased     int
+	sweep      sweep
+	ready      Ready
+}
+
+// Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
+// consecutive steps are released in their order.
+type Ready struct {
+	// Wait returns when everything of the step is on disk.
+	Wait func() error
+	// Places are hosts for which a worker is to be chosen: answer with [Owner.Placed].
+	Places []Place
+	// Offers are to be sent to workers; what they decline, or fail to hear, goes to [Owner.Declined].
+	Offers []Offer
+	// NeedJobs are jobs of which something arrived and that nobody told us of: fetch their spec, then call [Owner.JobChanged].
+	NeedJobs []job.ID
+	// Draws go to the owners of the jobs; each is answered with [Owner.Drawn].
+	Draws []Draw
+	// Outbox says that [Owner.Outbox] has links to send.
+	Outbox bool
+	// Next is when a step is to be made even if nothing arrives; the zero time if never.
+	Next time.Time
+}
+
+// Place asks for a worker for a host.
+type Place struct {
+	Host string
+	// Addrs of the site, 4 or 16 bytes each, where known.
+	Addrs [][]byte
+	// Pending URLs at present. With Tiny the host is not to be probed: its range's known worker or the owner takes it.
+	Pending int64
+	Tiny    bool
+	// Known is the worker of the last placement, empty if there was none; Exclude are workers that did not take the host.
+	Known   string
+	Exclude []string
+	// Secure says that a URL of the host is https, so that a probe knows the port.
+	Secure bool
+}
+
+// Offer asks a worker to take hosts.
+type Offer struct {
+	Worker string
+	Hosts  []string
+}
+
+// totals of the peer that no job's counters hold.
+type totals struct {
+	hosts int64
+}
+
+// New returns an owner over the state in the store, whose leases ended with the process that gave them. Now is the time of the lease
+// clock, as in Begin.
+func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time) (*Owner, error) {
+	cfg.fill()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	o := &Owner{
+		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
+		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), sessions: make(map[string]*session),
+		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(),
+	}
+	o.loadJobs()
+	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
+		d := newDec(raw)
+		o.totals.hosts = d.count()
+		if err := d.end(); err != nil {
+			return nil, fmt.Errorf("owner: totals: %w", err)
+		}
+	}
+	o.sweep.wanted = true
+	if o.buf.err != nil {
+		return nil, o.buf.err
+	}
+	return o, nil
+}
+
+// Begin opens a step at a time of the lease clock (design, section 4: it counts suspend, and never goes back; a step back is taken as no
+// progress). Leases whose time is over have ended when it returns.
+func (o *Owner) Begin(now time.Time) {
+	o.now = max(o.now, now.UnixMilli())
+	o.ready = Ready{}
+	o.evaluateDue()
+}
+
+func (o *Owner) evaluateDue() {
+	for h := o.wakes.due(o.now); h != nil; h = o.wakes.due(o.now) {
+		o.evaluate(h)
+	}
+}
+
+// Commit ends the step. After an error of the store the owner does nothing any more, and what was not acknowledged is in doubt: the
+// process should end and start again from what is on disk.
+func (o *Owner) Commit() (Ready, error) {
+	o.runAgain()
+	o.purgeSome()
+	o.flush()
+	o.grantAll()
+	o.sweepSome()
+	o.refillOutbox()
+	o.evaluateDue()
+	o.draws()
+	o.flush()
+	o.evict()
+	o.ready.Wait = o.buf.take()
+	o.ready.Outbox = o.outbox.queued() > 0
+	o.ready.Next = o.next()
+	return o.ready, o.buf.err
+}
+
+// flush writes what changed; called between operations only.
+func (o *Owner) flush() {
+	for _, h := range o.dirty {
+		o.saveHost(h)
+	}
+	o.dirty = o.dirty[:0]
+	for _, js := range o.dirtyJobs {
+		o.saveJob(js)
+	}
+	o.dirtyJobs = o.dirtyJobs[:0]
+	if o.totalsMod {
+		e := newEnc(16)
+		e.int(o.totals.hosts)
+		o.buf.set([]byte{spaceTotals}, e)
+		o.totalsMod = false
+	}
+	o.buf.flush()
+}
+
+// next is when the owner has something to do by itself.
+func (o *Owner) next() time.Time {
+	at := o.wakes.first()
+	if len(o.purges) > 0 || o.outbox.hasAgain() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+		at = o.now
+	} else if o.sweep.wanted {
+		at = min(at, o.sweep.nextAt)
+	}
+	at = min(at, o.nextDraw())
+	if at == never {
+		return time.Time{}
+	}
+	return time.UnixMilli(max(at, o.now))
+}
+
+const never = int64(1<<63 - 1)

@@ -1,0 +1,233 @@
+package owner
+
+import (
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// restAfter nobody was found for a host, or found nothing to do, it is left alone for so long.
+	restAfter = 500
+	// maxExcluded workers that did not take a host, then its owner does.
+	maxExcluded = 3
+	// offerURLs is how much backlog an offer that is not answered yet stands for.
+	offerURLs = 8
+	// Calibration (design, section 5): slowFactor above what it was, slowRuns reports in a row, is slower; the first report of a
+	// worker makes the measure.
+	slowFactor = 2
+	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
+	grownFactor = 4
+	slowRuns    = 3
+)
+
+// evaluate does for a host what its time has come for.
+func (o *Owner) evaluate(h *host) {
+	if h.lease != nil && h.lease.expires <= o.now {
+		o.endLease(h, lapsed, 0)
+	}
+	if h.placing != placeIdle && h.asked+o.cfg.OfferTimeout.Milliseconds() <= o.now {
+		o.declined(h)
+	}
+	if h.placing == placeIdle && o.placeAt(h) <= o.now && o.placing < o.cfg.MaxPlacing {
+		o.askPlace(h)
+	}
+	o.schedule(h)
+}
+
+// schedule sets when a host is evaluated next. It is called after everything that may change that.
+func (o *Owner) schedule(h *host) {
+	o.checkPurge(h)
+	at := never
+	switch {
+	case h.lease != nil:
+		at = h.lease.expires
+	case h.placing != placeIdle:
+		at = h.asked + o.cfg.OfferTimeout.Milliseconds()
+	default:
+		if at = o.placeAt(h); at <= o.now && o.placing >= o.cfg.MaxPlacing {
+			at = o.now + restAfter
+		}
+	}
+	if o.byPos[h.pos] == h {
+		o.wakes.set(h, at)
+	}
+}
+
+// jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
+func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
+	at := hj.nextDue
+	if hj.ready() > 0 {
+		at = 0
+	}
+	js := hj.state
+	if at == never || !o.knows(js) || !js.state.Grants() {
+		return never
+	}
+	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.lapsedHere() == 0 {
+		return never
+	}
+	if !js.affords() && (hj.lapsedHere() == 0 || js.pages.paid+js.bytes.paid == 0) {
+		js.starved = js.starved || at <= o.now
+		return never
+	}
+	return at
+}
+
+// urlsAt is the earliest time at which there is a URL of a host to grant.
+func (o *Owner) urlsAt(h *host) int64 {
+	at := never
+	for _, hj := range h.jobs {
+		at = min(at, o.jobAt(h, hj))
+	}
+	return at
+}
+
+// starved says whether URLs of a host wait for a part of their job's budget.
+func (h *host) starved() bool {
+	for _, hj := range h.jobs {
+		if hj.state.starved && !hj.state.c.exhausted && hj.ready()+hj.waiting() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// placeAt is when a worker is to be looked for, for a host without.
+func (o *Owner) placeAt(h *host) int64 {
+	if h.lease != nil || h.rec.serving != ServingHere || h.purging {
+		return never
+	}
+	at := o.urlsAt(h)
+	if at == never || !o.ring.Mine(h.key) {
+		return never
+	}
+	polite := max(h.rec.notBefore, h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
+	return max(at, h.bar, h.rest, polite)
+}
+
+func (o *Owner) askPlace(h *host) {
+	h.placing, h.asked = placeAsked, o.now
+	o.placing++
+	if len(h.exclude) >= maxExcluded {
+		o.place(h, o.cfg.Self)
+		return
+	}
+	n := h.unleased()
+	h.tiny = n < o.cfg.PlaceMin
+	o.ready.Places = append(o.ready.Places, Place{
+		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.exclude),
+		Secure: h.rec.secure,
+	})
+}
+
+// Placed brings the answer to a Place: the worker chosen, or the empty string for none but this peer, what the candidates measured and
+// why it was this one. Part of a step.
+func (o *Owner) Placed(name, worker string, measured []Measurement, why string) {
+	h := o.hosts[name]
+	if h == nil || h.placing != placeAsked {
+		return
+	}
+	if worker == "" {
+		worker = o.cfg.Self
+	}
+	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = worker, o.now, clip(why, maxReason)
+	if len(measured) > 0 {
+		h.rec.measured = h.rec.measured[:0]
+		for _, m := range measured[:min(len(measured), maxMeasurements)] {
+			m.Error = clip(m.Error, maxReason)
+			h.rec.measured = append(h.rec.measured, m)
+		}
+	}
+	h.rec.fetchBase, h.rec.slowRuns = 0, 0
+	o.touched(h)
+	o.place(h, worker)
+	o.schedule(h)
+}
+
+// place offers a host to a worker that has room.
+func (o *Owner) place(h *host, worker string) {
+	s := o.sessions[worker]
+	if s != nil && o.now-s.heard <= o.cfg.TTL.Milliseconds() && s.capacity > 0 && int(s.backlog)+offerURLs*s.offers >= int(s.capacity) {
+		h.offered = worker
+		o.declined(h)
+		return
+	}
+	if s == nil {
+		s = &session{peer: worker, leases: make(map[*host]struct{})}
+		o.sessions[worker] = s
+	}
+	s.offers++
+	h.placing, h.offered, h.asked = placeOffered, worker, o.now
+	for i := range o.ready.Offers {
+		if offer := &o.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
+			offer.Hosts = append(offer.Hosts, h.rec.name)
+			return
+		}
+	}
+	o.ready.Offers = append(o.ready.Offers, Offer{worker, []string{h.rec.name}})
+}
+
+// Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
+func (o *Owner) Declined(worker string, hosts []string) {
+	for _, name := range hosts {
+		if h := o.hosts[name]; h != nil && h.placing == placeOffered && h.offered == worker {
+			o.declined(h)
+			o.schedule(h)
+		}
+	}
+}
+
+// declined looks for another worker; if this peer itself did not take the host, after a rest.
+func (o *Owner) declined(h *host) {
+	if h.offered == o.cfg.Self {
+		h.exclude, h.rest = nil, o.now+restAfter
+	} else if h.offered != "" {
+		h.exclude = append(h.exclude, h.offered)
+	} else {
+		h.rest = o.now + restAfter
+	}
+	o.endPlacing(h)
+}
+
+// endPlacing ends the search for a worker.
+func (o *Owner) endPlacing(h *host) {
+	if h.placing == placeIdle {
+		return
+	}
+	if h.placing == placeOffered {
+		o.sessions[h.offered].offers--
+	}
+	h.placing, h.offered = placeIdle, ""
+	o.placing--
+}
+
+// calibrate compares how long fetches take with how long they took when the worker was new (design, section 5), and has the host placed anew if
+// they are slower several times in a row. A host that was too small to be placed by measure is placed so once it has grown.
+func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
+	var sum, n uint64
+	for _, f := range fetched {
+		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {
+			sum += uint64(f.GetDurationMs())
+			n++
+		}
+	}
+	if n == 0 || h.lease == nil {
+		return
+	}
+	if h.tiny && h.unleased() >= grownFactor*o.cfg.PlaceMin {
+		h.replace, h.tiny = true, false
+	}
+	mean := uint32(min(sum/n, 1<<31)) //nolint:gosec // bounded
+	switch {
+	case h.rec.fetchBase == 0:
+		h.rec.fetchBase = max(mean, 1)
+	case mean > slowFactor*h.rec.fetchBase:
+		if h.rec.slowRuns++; h.rec.slowRuns >= slowRuns {
+			h.replace, h.rec.slowRuns = true, 0
+		}
+	default:
+		h.rec.slowRuns = 0
+	}
+	o.touched(h)
+}

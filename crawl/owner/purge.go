@@ -1,0 +1,119 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// purgePerStep bounds how many URLs meet their fate in one step.
+const purgePerStep = 512
+
+// fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
+func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
+	js := hj.state
+	switch {
+	case !js.known:
+		return 0, false
+	case js.state == job.StateCanceled:
+		return link.OutcomeNone, true
+	case hj.c.down != link.OutcomeNone && o.now < hj.c.downUntil:
+		return hj.c.down, true
+	case js.c.exhausted:
+		return link.OutcomeOutOfBudget, true
+	case js.spec.MaxPagesPerHost > 0 && hj.out == 0 && hj.c.lapsed == 0 && hj.pagesLeft() <= 0:
+		return link.OutcomeOutOfBudget, true
+	default:
+		return 0, false
+	}
+}
+
+// checkPurge puts a host on the list of those with URLs to purge.
+func (o *Owner) checkPurge(h *host) {
+	if h.purging {
+		return
+	}
+	for _, hj := range h.jobs {
+		if hj.ready()+hj.waiting() <= 0 {
+			continue
+		}
+		if _, dead := o.fate(h, hj); dead {
+			h.purging = true
+			o.purges = append(o.purges, h)
+			return
+		}
+	}
+}
+
+func (o *Owner) purgeSome() {
+	if len(o.purges) == 0 {
+		return
+	}
+	o.flush()
+	budget := purgePerStep
+	for budget > 0 && len(o.purges) > 0 && o.buf.err == nil {
+		h := o.purges[0]
+		for _, hj := range h.jobs {
+			budget -= o.purge(h, hj, budget)
+		}
+		if budget > 0 {
+			o.purges = o.purges[1:]
+			h.purging = false
+			o.schedule(h)
+		}
+	}
+	if len(o.purges) == 0 {
+		o.purges = nil
+	}
+}
+
+// purge gives up to limit pending URLs that are not out their fate, and says how many.
+func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
+	fate, dead := o.fate(h, hj)
+	if !dead || limit <= 0 || hj.ready()+hj.waiting() <= 0 {
+		return 0
+	}
+	var doomed []pending
+	for _, kind := range []byte{kindReady, kindDelayed} {
+		prefix := jobPrefix(h.pos, kind, hj.state.id)
+		from := prefix
+		if kind == kindReady {
+			from = hj.from.key(h.pos, hj.state.id)
+		}
+		o.buf.scan(from, prefixEnd(prefix), func(key, value []byte) bool {
+			at, ok := readyPlace(key[len(prefix):])
+			if kind == kindDelayed {
+				at, ok = delayedPlace(key[len(prefix):])
+			}
+			p, err := decodePending(at, value)
+			if !ok || err != nil {
+				o.buf.fail(errFormat)
+				return false
+			}
+			if h.lease.item(p.hash) == nil {
+				doomed = append(doomed, p)
+			}
+			return len(doomed) < limit
+		})
+		if len(doomed) >= limit {
+			break
+		}
+	}
+	detail := map[link.Outcome]string{
+		link.OutcomeNone: "the job was canceled", link.OutcomeOutOfBudget: "the job's budget was used up before its turn",
+	}[fate]
+	if detail == "" {
+		detail = "the host failed too often in a row: " + h.rec.backoffReason
+	}
+	for i := range doomed {
+		p := &doomed[i]
+		o.settlePaid(hj.state, p, false, 0, true)
+		if p.due == 0 {
+			hj.from = p.place
+		}
+		o.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
+	}
+	if hj.c.delayed == hj.outD {
+		hj.nextDue = never
+	}
+	return len(doomed)
+}

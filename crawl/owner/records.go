@@ -1,0 +1,357 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Epoch grows with every change of a host's owner or worker; (Counter, Peer) is a total order.
+type Epoch struct {
+	Counter uint64
+	Peer    string
+}
+
+// After says whether e is later than o.
+func (e Epoch) After(o Epoch) bool {
+	return e.Counter > o.Counter || e.Counter == o.Counter && e.Peer > o.Peer
+}
+
+func (e Epoch) wire() *wire.Epoch { return &wire.Epoch{Counter: e.Counter, Peer: []byte(e.Peer)} }
+
+func (e Epoch) is(m *wire.Epoch) bool {
+	return m != nil && m.GetCounter() == e.Counter && string(m.GetPeer()) == e.Peer
+}
+
+// Serving says whether the owner may answer for a host; it moves at one commit point (design, section 4, handoff).
+type Serving uint8
+
+const (
+	// ServingHere is the ordinary state.
+	ServingHere Serving = iota
+	// ServingFrozen: on its way to another owner; requests are answered busy.
+	ServingFrozen
+	// ServingElsewhere: handed over; requests are answered moved.
+	ServingElsewhere
+
+	servingEnd
+)
+
+// Measurement is what one candidate measured to a site.
+type Measurement struct {
+	Peer  string
+	RTTUs int64 // 0 if it failed
+	Error string
+}
+
+// Bounds on what a host record holds.
+const (
+	maxMeasurements = 64
+	maxReason       = 256
+	// maxPayload of a value in bytes, packed or not: a page's links at worst.
+	maxPayload = 32 << 20
+)
+
+// hostRecord is what is kept of a host beside its URLs.
+type hostRecord struct {
+	name    string
+	epoch   Epoch
+	version uint64 // grows with every write
+	serving Serving
+	// worker that holds a lease, or held one when the owner died: nothing is granted to another for TTL after a start.
+	worker string
+	// notBefore is the politeness owed to the host, Unix ms.
+	notBefore     int64
+	backoffUntil  int64
+	backoffReason string
+	fails         uint32 // host-wide failures in a row
+	failOutcome   link.Outcome
+	addrs         [][]byte
+	placed        string // worker chosen by the last placement
+	placedAt      int64
+	placedWhy     string
+	measured      []Measurement
+	// Calibration: mean time of a fetch in ms when the worker was new, runs of reports in a row above twice of it.
+	fetchBase uint32
+	slowRuns  uint32
+	seq       uint64 // last number given to a pending record
+	outbox    uint64 // entries in the host's outbox
+	secure    bool   // a URL of the host is https
+}
+
+func (r *hostRecord) encode() []byte {
+	e := newEnc(160)
+	e.str(r.name)
+	e.u64(r.epoch.Counter)
+	e.str(r.epoch.Peer)
+	e.u64(r.version)
+	e.byte(byte(r.serving))
+	e.str(r.worker)
+	e.int(r.notBefore)
+	e.int(r.backoffUntil)
+	e.str(r.backoffReason)
+	e.u64(uint64(r.fails))
+	e.byte(byte(r.failOutcome))
+	e.u64(uint64(len(r.addrs)))
+	for _, addr := range r.addrs {
+		e.bytes(addr)
+	}
+	e.str(r.placed)
+	e.int(r.placedAt)
+	e.str(r.placedWhy)
+	e.u64(uint64(len(r.measured)))
+	for _, m := range r.measured {
+		e.str(m.Peer)
+		e.int(m.RTTUs)
+		e.str(m.Error)
+	}
+	e.u64(uint64(r.fetchBase))
+	e.u64(uint64(r.slowRuns))
+	e.u64(r.seq)
+	e.u64(r.outbox)
+	e.bool(r.secure)
+	return e
+}
+
+func decodeHost(b []byte) (hostRecord, error) {
+	d := newDec(b)
+	r := hostRecord{
+		name: d.str(wire.MaxHost), epoch: Epoch{d.u64(), d.str(wire.MaxPeer)}, version: d.u64(), serving: Serving(d.uint(uint64(servingEnd - 1))),
+		worker: d.str(wire.MaxPeer), notBefore: d.time(), backoffUntil: d.time(), backoffReason: d.str(maxReason),
+		fails: d.u32(), failOutcome: link.Outcome(d.uint(uint64(link.Outcomes - 1))),
+	}
+	for range d.size(wire.MaxAddrs) {
+		r.addrs = append(r.addrs, d.bytes(16))
+	}
+	r.placed, r.placedAt, r.placedWhy = d.str(wire.MaxPeer), d.time(), d.str(maxReason)
+	for range d.size(maxMeasurements) {
+		r.measured = append(r.measured, Measurement{d.str(wire.MaxPeer), d.count(), d.str(maxReason)})
+	}
+	r.fetchBase, r.slowRuns, r.seq, r.outbox, r.secure = d.u32(), d.u32(), d.u64(), d.u64(), d.bool()
+	return r, d.end()
+}
+
+// counters are what is counted of a job, on a host or on the whole peer.
+type counters struct {
+	accepted  int64
+	outcomes  [link.Outcomes]int64 // none: dropped by a cancel
+	delayed   int64                // pending records that wait for another try
+	lapsed    int64                // pending records with a lapse
+	bytes     int64
+	refetched int64
+	minDepth  uint32
+	down      link.Outcome // the host gave this outcome too often: pending URLs share it until downUntil
+	downUntil int64
+	outbox    int64 // links in the outbox (peer only)
+	entries   int64 // outbox entries (peer only)
+	exhausted bool  // the job's budget is used up (peer only)
+}
+
+func (c *counters) done() (n int64) {
+	for _, k := range c.outcomes {
+		n += k
+	}
+	return n
+}
+
+// open are the URLs without an outcome.
+func (c *counters) open() int64 { return c.accepted - c.done() }
+
+func (c *counters) encode() []byte {
+	e := newEnc(64)
+	e.int(c.accepted)
+	e.u64(uint64(len(c.outcomes)))
+	for _, k := range c.outcomes {
+		e.int(k)
+	}
+	e.int(c.delayed)
+	e.int(c.lapsed)
+	e.int(c.bytes)
+	e.int(c.refetched)
+	e.u64(uint64(c.minDepth))
+	e.byte(byte(c.down))
+	e.int(c.downUntil)
+	e.int(c.outbox)
+	e.int(c.entries)
+	e.bool(c.exhausted)
+	return e
+}
+
+func decodeCounters(b []byte) (counters, error) {
+	d := newDec(b)
+	c := counters{accepted: d.count()}
+	for i := range d.size(link.Outcomes) { // an earlier version knew fewer
+		c.outcomes[i] = d.count()
+	}
+	c.delayed, c.lapsed, c.bytes, c.refetched, c.minDepth = d.count(), d.count(), d.count(), d.count(), d.u32()
+	c.down, c.downUntil = link.Outcome(d.uint(uint64(link.Outcomes-1))), d.time()
+	c.outbox, c.entries, c.exhausted = d.count(), d.count(), d.bool()
+	return c, d.end()
+}
+
+// pending is a URL that waits; depth, due time and number are in its key.
+type pending struct {
+	place
+	hash   uint64
+	hops   uint8
+	kind   link.Kind
+	tries  uint8
+	lapses uint8
+	// paidPage and paidBytes are parts of the job's budget that an earlier lease, now lapsed, bound to the URL: its report may still come.
+	paidPage  bool
+	paidBytes uint64
+	url       string
+}
+
+func (p *pending) encode() []byte {
+	e := newEnc(len(p.url) + 32)
+	e.hash(p.hash)
+	e.u64(uint64(p.depth))
+	e.byte(p.hops)
+	e.byte(byte(p.kind))
+	e.byte(p.tries)
+	e.byte(p.lapses)
+	e.bool(p.paidPage)
+	e.u64(p.paidBytes)
+	e.str(p.url)
+	return e
+}
+
+func decodePending(at place, b []byte) (pending, error) {
+	d := newDec(b)
+	p := pending{place: at, hash: d.hash()}
+	p.depth = d.u32()
+	p.hops, p.kind = uint8(d.uint(wire.MaxRedirects+1)), link.Kind(d.uint(uint64(link.KindRobots)))
+	p.tries, p.lapses, p.paidPage, p.paidBytes, p.url = d.byte(), d.byte(), d.bool(), d.u64(), d.str(link.MaxURL)
+	if at.due == 0 && p.depth != at.depth {
+		d.fail()
+	}
+	return p, d.end()
+}
+
+// entry is the member of a URL set.
+type entry struct {
+	done  bool
+	at    place // of the pending record
+	final Final // once done
+}
+
+// Final is how a URL ended.
+type Final struct {
+	URL          string
+	Outcome      link.Outcome
+	Status       int
+	Depth        uint32
+	Hops         uint8
+	Kind         link.Kind
+	Tries        uint8
+	FetchedMs    int64 // Unix ms; 0 if it was never fetched
+	DurationMs   uint32
+	Size         uint64
+	Digest       []byte
+	RecordID     []byte
+	Holder       string // peer that holds the WARC record
+	ETag         string
+	LastModified string
+	MIME         string
+	Detail       string
+}
+
+func (n *entry) encode() []byte {
+	if !n.done {
+		e := newEnc(24)
+		e.bool(false)
+		e.u64(uint64(n.at.depth))
+		e.int(n.at.due)
+		e.u64(n.at.seq)
+		return e
+	}
+	f := &n.final
+	e := newEnc(len(f.URL) + len(f.Holder) + len(f.ETag) + len(f.LastModified) + len(f.MIME) + len(f.Detail) + 100)
+	e.bool(true)
+	e.byte(byte(f.Outcome))
+	e.int(int64(f.Status))
+	e.u64(uint64(f.Depth))
+	e.byte(f.Hops)
+	e.byte(byte(f.Kind))
+	e.byte(f.Tries)
+	e.int(f.FetchedMs)
+	e.u64(uint64(f.DurationMs))
+	e.u64(f.Size)
+	e.bytes(f.Digest)
+	e.bytes(f.RecordID)
+	e.str(f.Holder)
+	e.str(f.ETag)
+	e.str(f.LastModified)
+	e.str(f.MIME)
+	e.str(f.Detail)
+	e.str(f.URL)
+	return e
+}
+
+func decodeEntry(b []byte) (entry, error) {
+	d := newDec(b)
+	if !d.bool() {
+		n := entry{at: place{depth: d.u32(), due: d.time(), seq: d.u64()}}
+		return n, d.end()
+	}
+	f := Final{
+		Outcome: link.Outcome(d.uint(uint64(link.Outcomes - 1))), Status: d.size(1 << 20), Depth: d.u32(),
+		Hops: uint8(d.uint(wire.MaxRedirects + 1)), Kind: link.Kind(d.uint(uint64(link.KindRobots))), Tries: d.byte(),
+		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.u64(), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
+		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
+	}
+	return entry{done: true, final: f}, d.end()
+}
+
+// account is what this peer drew of a job's budget, in pages and in bytes. Totals, but for the bound ones.
+type account struct {
+	drawn, returned, used uint64
+	// Bound to URLs that are out with this process's own worker, with others, and to pending URLs whose lease lapsed. After a crash the
+	// first come back, the second count as used (their reports may still come), the third stay with their URLs.
+	own, out, paid uint64
+}
+
+// free is what may be spent.
+func (a *account) free() uint64 {
+	spent := a.returned + a.used + a.own + a.out + a.paid
+	return a.drawn - min(spent, a.drawn)
+}
+
+// crash settles the account after a restart.
+func (a *account) crash() {
+	a.used += a.out
+	a.own, a.out = 0, 0
+}
+
+func (a *account) encode(e *enc) {
+	for _, n := range []uint64{a.drawn, a.returned, a.used, a.own, a.out, a.paid} {
+		e.u64(n)
+	}
+}
+
+func (a *account) decode(d *dec) {
+	for _, n := range []*uint64{&a.drawn, &a.returned, &a.used, &a.own, &a.out, &a.paid} {
+		*n = d.uint(1 << 62)
+	}
+}
+
+func encodeAccounts(pages, bytes *account) []byte {
+	e := newEnc(48)
+	pages.encode(&e)
+	bytes.encode(&e)
+	return e
+}
+
+func decodeAccounts(b []byte) (pages, bytes account, err error) {
+	d := newDec(b)
+	pages.decode(d)
+	bytes.decode(d)
+	return pages, bytes, d.end()
+}
+
+// SetID names one URL set: those of one job on one host.
+type SetID struct {
+	Pos Pos
+	Job job.ID
+}

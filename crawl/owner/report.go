@@ -1,0 +1,240 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as well.
+const tlsFails = 2
+
+// report takes the outcome of one URL with the links of its page. Everything it writes is one batch with it.
+func (o *Owner) report(h *host, from string, f *wire.Fetched) {
+	js := o.job(job.ID(f.GetJob()))
+	url := string(f.GetUrl())
+	if link.Host(url) != h.rec.name {
+		return
+	}
+	hash := link.Hash(js.id, url)
+	got := Final{
+		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
+		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), maxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
+		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
+		MIME: f.GetMime(), Detail: f.GetDetail(),
+	}
+	if got.Outcome == link.OutcomeNone {
+		if js.state != job.StateCanceled {
+			o.emit(h, js, hash, &got, f)
+		}
+		return
+	}
+	hj := o.hostJob(h, js, true)
+	p := pending{hash: hash, hops: got.Hops, kind: got.Kind, url: url}
+	p.depth = got.Depth
+	if it := h.lease.item(hash); it != nil && it.job == hj {
+		delete(h.lease.out, hash)
+		o.notOut(hj, it)
+		p = it.pending
+		p.url = url
+		o.settle(js, it.token, got.Outcome.Fetched(), got.Size)
+	} else if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
+		n, err := decodeEntry(raw)
+		if err != nil {
+			o.buf.fail(err)
+			return
+		}
+		if n.done {
+			o.again(h, hj, &n.final, &got, f)
+			return
+		}
+		if p, ok = o.pendingAt(h, js, n.at); !ok {
+			return
+		}
+		o.settlePaid(js, &p, got.Outcome.Fetched(), got.Size, false)
+	} else {
+		// Leased by an owner whose records did not reach this one. What was fetched is not fetched again.
+		if canonical, err := link.Canonical(url); err != nil || canonical != url || Refusal(js.spec, url, got.Depth, got.Kind) != "" {
+			return
+		}
+		o.count(h, hj, got.Depth)
+		o.addSeen(h, js, hash)
+	}
+	o.conclusion(h, hj, &p, &got, f)
+}
+
+// conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
+func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched) {
+	spec := hj.state.spec
+	retryable := got.Outcome.Retryable(got.Status)
+	if got.Outcome.HostWide() {
+		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+		if retryable {
+			o.wait(h, hj, p, 0)
+			return
+		}
+	} else if got.Outcome != link.OutcomeTimeout {
+		o.hostAnswered(h)
+	}
+	if retryable && int(p.tries) < spec.Retries && hj.state.state != job.StateCanceled {
+		p.tries++
+		wait := max(o.cfg.backoff(uint32(p.tries)), min(int64(f.GetRetryAfterMs()), o.cfg.MaxRetryAfter.Milliseconds()))
+		o.wait(h, hj, p, o.now+wait)
+		return
+	}
+	final := *got
+	o.conclude(h, hj, p, final)
+	if hj.state.state != job.StateCanceled {
+		final.Depth, final.Hops = p.depth, p.hops
+		o.emit(h, hj.state, p.hash, &final, f)
+	}
+}
+
+// wait puts a URL back that is not out any more: among the ready ones, or until due.
+func (o *Owner) wait(h *host, hj *hostJob, p *pending, due int64) {
+	o.dropPending(h, hj, p)
+	if p.seq == 0 || due > 0 {
+		h.rec.seq++
+		p.seq = h.rec.seq
+	}
+	if p.due = due; due > 0 {
+		hj.c.delayed++
+		hj.state.c.delayed++
+	}
+	if p.lapses > 0 {
+		hj.c.lapsed++
+	}
+	o.putPending(h, hj.state, p)
+	hj.lower(p.place)
+	o.changed(h, hj)
+	o.schedule(h)
+}
+
+// dropPending deletes a pending record.
+func (o *Owner) dropPending(h *host, hj *hostJob, p *pending) {
+	if p.seq == 0 {
+		return // it never had one
+	}
+	o.buf.delete(p.key(h.pos, hj.state.id))
+	if p.due > 0 {
+		hj.c.delayed--
+		hj.state.c.delayed--
+	}
+	if p.lapses > 0 {
+		hj.c.lapsed--
+	}
+	o.changed(h, hj)
+}
+
+// conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the pending record.
+func (o *Owner) conclude(h *host, hj *hostJob, p *pending, f Final) {
+	o.dropPending(h, hj, p)
+	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.url, p.depth, p.hops, p.kind, p.tries
+	n := entry{done: true, final: f}
+	o.buf.set(entryKey(h.pos, hj.state.id, p.hash), n.encode())
+	hj.c.outcomes[f.Outcome]++
+	hj.state.c.outcomes[f.Outcome]++
+	hj.c.bytes += int64(f.Size)
+	hj.state.c.bytes += int64(f.Size)
+	o.changed(h, hj)
+	o.schedule(h)
+}
+
+// again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
+// counts only where it knows more: never an error in place of a page.
+func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched) {
+	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
+	if same || got.FetchedMs == 0 {
+		return
+	}
+	if had.FetchedMs != 0 {
+		hj.c.refetched++
+		hj.state.c.refetched++
+		o.changed(h, hj)
+	}
+	if knows(got.Outcome) <= knows(had.Outcome) {
+		return
+	}
+	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
+	n := entry{done: true, final: *got}
+	js := hj.state
+	o.buf.set(entryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.encode())
+	for _, c := range []*counters{&hj.c, &js.c} {
+		c.outcomes[had.Outcome]--
+		c.outcomes[got.Outcome]++
+		c.bytes += int64(got.Size) - int64(had.Size)
+	}
+	o.changed(h, hj)
+	if js.state != job.StateCanceled {
+		o.emit(h, js, link.Hash(js.id, got.URL), got, f)
+	}
+}
+
+// knows orders outcomes by what they tell of a URL.
+func knows(outcome link.Outcome) int {
+	switch outcome {
+	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeRedirect:
+		return 3
+	case link.OutcomeHTTPError, link.OutcomeRobotsDenied, link.OutcomeTooLarge:
+		return 2
+	case link.OutcomeNone, link.OutcomeOutOfBudget, link.OutcomeQuarantined:
+		return 0
+	default:
+		return 1
+	}
+}
+
+// hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in a row its pending URLs share the outcome.
+// The failures of one window count as one.
+func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
+	r := &h.rec
+	retryable := got.Outcome.Retryable(got.Status)
+	if retryable && o.now < r.backoffUntil && r.failOutcome == got.Outcome {
+		return
+	}
+	r.fails++
+	r.failOutcome = got.Outcome
+	if retryable {
+		wait := max(o.cfg.backoff(r.fails), min(retryAfter, o.cfg.MaxRetryAfter.Milliseconds()))
+		r.backoffUntil = max(r.backoffUntil, o.now+wait)
+		r.backoffReason = clip(got.Outcome.String()+": "+got.Detail, maxReason)
+	}
+	for _, hj := range h.jobs {
+		if !hj.state.known {
+			continue
+		}
+		limit := hj.state.spec.Retries
+		switch {
+		case got.Outcome == link.OutcomeTLS:
+			limit = tlsFails
+		case !retryable:
+			limit = 0
+		}
+		if int(r.fails) > limit {
+			hj.c.down, hj.c.downUntil = got.Outcome, o.now+o.cfg.DownFor.Milliseconds()
+			o.changed(h, hj)
+		}
+	}
+	o.touched(h)
+	if retryable && h.lease != nil {
+		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
+		// lease would have run out.
+		o.endLease(h, released, h.lease.expires)
+	}
+	o.schedule(h)
+}
+
+// hostAnswered ends a run of failures.
+func (o *Owner) hostAnswered(h *host) {
+	if h.rec.fails == 0 {
+		return
+	}
+	h.rec.fails, h.rec.failOutcome, h.rec.backoffUntil, h.rec.backoffReason = 0, link.OutcomeNone, 0, ""
+	for _, hj := range h.jobs {
+		if hj.c.down != link.OutcomeNone {
+			hj.c.down, hj.c.downUntil = link.OutcomeNone, 0
+			o.changed(h, hj)
+		}
+	}
+	o.touched(h)
+}

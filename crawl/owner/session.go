@@ -1,0 +1,196 @@
+package owner
+
+import (
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// answer gathers a SessionReply, each host once in each list.
+type answer struct {
+	m       *wire.SessionReply
+	revoked map[string]struct{}
+	moved   map[string]struct{}
+}
+
+func (a *answer) revoke(host string) {
+	if _, again := a.revoked[host]; !again {
+		a.revoked[host] = struct{}{}
+		a.m.Revoked = append(a.m.Revoked, host)
+	}
+}
+
+func (a *answer) move(host string) {
+	if _, again := a.moved[host]; !again {
+		a.moved[host] = struct{}{}
+		a.m.Moved = append(a.m.Moved, host)
+	}
+}
+
+// want is a request for URLs, served when the step's reports are all in.
+type want struct {
+	h     *host
+	lease *lease
+	n     int
+	reply *answer
+}
+
+// Session takes what a worker says, which must have been validated: outcomes first, then what it gives back, and in Commit what it asks for.
+// The reply is complete after Commit and may leave after the step's Wait; then all outcomes in hosts that it neither refuses nor
+// moves are on disk. Outcomes are taken whoever reports them, also when the lease is over. Part of a step.
+func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
+	reply := &answer{
+		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
+		revoked: make(map[string]struct{}), moved: make(map[string]struct{}),
+	}
+	s := o.sessionOf(from, m)
+	if s == nil {
+		for _, held := range m.GetHeld() {
+			reply.revoke(held.GetHost())
+		}
+		s = &session{peer: from, leases: map[*host]struct{}{}}
+	} else {
+		o.renew(s, m.GetHeld(), reply)
+	}
+	for _, work := range m.GetHosts() {
+		o.work(s, work, reply)
+	}
+	return reply.m
+}
+
+func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
+	switch o.answersFor(w.GetHost()) {
+	case hostMoved:
+		reply.move(w.GetHost())
+		return
+	case hostBusy:
+		reply.m.Refused = append(reply.m.Refused, w.GetHost())
+		return
+	}
+	if !o.knowsAll(w) {
+		reply.m.Refused = append(reply.m.Refused, w.GetHost())
+		return
+	}
+	h := o.find(w.GetHost())
+	if h == nil {
+		if len(w.GetFetched()) == 0 {
+			reply.revoke(w.GetHost())
+			return
+		}
+		h = o.open(w.GetHost())
+	}
+	held := h.lease != nil && h.lease.session == s && h.lease.epoch.is(w.GetEpoch())
+	if held {
+		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
+	}
+	o.learn(h, w, held)
+	for _, f := range w.GetFetched() {
+		o.report(h, s.peer, f)
+	}
+	if len(w.GetFetched()) > 0 {
+		o.calibrate(h, w.GetFetched())
+	}
+	o.afterReports(s, h, w, held, reply)
+}
+
+// afterReports serves release, URLs handed back and the wish for more.
+func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, reply *answer) {
+	if held && h.lease == nil { // a failure of the whole host took it away
+		held = false
+		if !w.GetRelease() {
+			reply.revoke(w.GetHost())
+			return
+		}
+	}
+	switch {
+	case held && w.GetRelease():
+		o.owe(h, w)
+		o.endLease(h, released, 0)
+	case held:
+		o.returned(h, w.GetReturned())
+		if w.GetWant() > 0 {
+			o.wants = append(o.wants, want{h, h.lease, int(w.GetWant()), reply})
+		}
+		o.schedule(h)
+	case w.GetEpoch() == nil && w.GetWant() > 0:
+		o.accepts(s, h, int(w.GetWant()), reply)
+	case w.GetRelease():
+		o.schedule(h)
+	case w.GetEpoch() != nil:
+		reply.revoke(w.GetHost())
+	}
+}
+
+// knowsAll says whether the specs of all jobs reported on are at hand.
+func (o *Owner) knowsAll(w *wire.HostWork) bool {
+	all := true
+	for _, f := range w.GetFetched() {
+		if js := o.job(job.ID(f.GetJob())); !o.knows(js) {
+			all = false
+		}
+	}
+	return all
+}
+
+// learn notes what a worker found out about a host.
+func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
+	if len(w.GetAddrs()) > 0 {
+		h.rec.addrs = h.rec.addrs[:0]
+		for _, addr := range w.GetAddrs() {
+			h.rec.addrs = append(h.rec.addrs, append([]byte(nil), addr...))
+		}
+		o.touched(h)
+	}
+	for _, r := range w.GetRobots() {
+		if name, ok := strings.CutPrefix(r.GetOrigin(), "https://"); name != w.GetHost() && (ok || r.GetOrigin() != "http://"+w.GetHost()) {
+			continue
+		}
+		o.buf.set(robotsKey(h.pos, r.GetOrigin()), append([]byte{format}, r.GetState()...))
+	}
+	if held && w.GetBackoffMs() > 0 {
+		wait := min(int64(w.GetBackoffMs()), o.cfg.MaxRetryAfter.Milliseconds())
+		h.rec.backoffUntil = max(h.rec.backoffUntil, o.now+wait)
+		h.rec.backoffReason = clip(w.GetBackoffReason(), maxReason)
+		o.touched(h)
+	}
+}
+
+func clip(s string, n int) string { return s[:min(len(s), n)] }
+
+// owe notes the politeness that whoever comes next owes to the host.
+func (o *Owner) owe(h *host, w *wire.HostWork) {
+	owed := min(int64(w.GetOwedMs()), o.cfg.MaxRetryAfter.Milliseconds())
+	h.rec.notBefore = max(h.rec.notBefore, o.now+owed)
+}
+
+// returned takes URLs back that the worker did not touch.
+func (o *Owner) returned(h *host, list []*wire.Unfetched) {
+	for _, u := range list {
+		it := h.lease.item(u.GetHash())
+		if it == nil || it.job.state.id != job.ID(u.GetJob()) {
+			continue
+		}
+		delete(h.lease.out, u.GetHash())
+		o.takeBack(h, it, released)
+	}
+}
+
+// accepts deals with a worker that says yes to an offer.
+func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
+	if h.lease != nil && h.lease.session == s {
+		// It asks for a host that we think it holds: an answer went lost, or it dropped the host. It is the same process.
+		o.endLease(h, released, 0)
+	}
+	offered := h.placing == placeOffered && h.offered == s.peer
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || !offered && h.placing == placeOffered || o.urlsAt(h) > o.now {
+		reply.revoke(h.rec.name)
+		if offered {
+			o.endPlacing(h)
+			o.schedule(h)
+		}
+		return
+	}
+	o.newLease(h, s)
+	o.wants = append(o.wants, want{h, h.lease, n, reply})
+}

@@ -1,0 +1,43 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Store and Batch are what is asked of the disk; see [job.Store].
+type (
+	Store = job.Store
+	Batch = job.Batch
+)
+
+// Verdict is what the filter in front of a URL set says.
+type Verdict uint8
+
+const (
+	// No: the URL is not in the set.
+	No Verdict = iota
+	// Maybe: the store has to be asked.
+	Maybe
+	// Yes: it is in the set, or, with the paper's filter alone, is taken to be.
+	Yes
+)
+
+// Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it loads by [Owner.Hashes].
+type Seen interface {
+	Test(set SetID, hash uint64) (Verdict, error)
+	Add(set SetID, hash uint64) error
+	// Drop forgets a set, because its URLs are gone from here.
+	Drop(set SetID)
+}
+
+// Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs]; [Owner.JobChanged] says that the answer may
+// be another now.
+type Jobs interface {
+	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)
+}
+
+// Ring says which hosts this peer owns at present, from memory.
+type Ring interface {
+	Mine(key ring.Key) bool
+}

@@ -1,0 +1,61 @@
+package owner
+
+import (
+	"math"
+	"slices"
+
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+const (
+	// sweepHosts of the work index are looked at in one step.
+	sweepHosts = 256
+	// sweepEvery is the pause between such steps once memory is full of hosts.
+	sweepEvery = 1000
+)
+
+// sweep walks over the index of hosts with work and loads those that are not in memory: all of them after a start, and those that were
+// dropped, in turn, when there are more than memory holds.
+type sweep struct {
+	wanted  bool
+	dropped bool // some host was dropped since the walk began
+	cursor  []byte
+	nextAt  int64
+}
+
+func (s *sweep) idle(now int64) bool { return s.nextAt > now }
+
+func (o *Owner) sweepSome() {
+	s := &o.sweep
+	if !s.wanted || s.nextAt > o.now {
+		return
+	}
+	o.flush()
+	if s.cursor == nil {
+		s.dropped = false
+		s.cursor = []byte{spaceWork}
+	}
+	var missing []Pos
+	end := true
+	o.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+		if len(missing) == sweepHosts {
+			end = false
+			return false
+		}
+		s.cursor = append(append(s.cursor[:0], key...), 0)
+		if len(key) == 1+posSize && len(value) == 2 && value[1]&workPending != 0 && o.byPos[Pos(key[1:])] == nil {
+			missing = append(missing, Pos(key[1:]))
+		}
+		return true
+	})
+	for _, pos := range missing {
+		o.load(pos, "", ring.Key{})
+	}
+	if end {
+		s.cursor, s.wanted = nil, s.dropped
+	}
+	s.nextAt = math.MinInt64
+	if len(o.hosts) >= o.cfg.MaxHosts {
+		s.nextAt = o.now + sweepEvery
+	}
+}
