@@ -99,13 +99,10 @@ func declared(body []byte) charset {
 	if !bytes.HasPrefix(body, []byte("<?xml")) {
 		return charset{}
 	}
-	end := bytes.IndexByte(body, '>')
-	if end < 0 {
-		return charset{}
-	}
-	_, after, ok := bytes.Cut(body[:end], []byte("encoding"))
+	declaration, _, closed := bytes.Cut(body, []byte(">"))
+	_, after, ok := bytes.Cut(declaration, []byte("encoding"))
 	after = bytes.TrimLeft(after, " \t\r\n=")
-	if !ok || len(after) < 2 {
+	if !closed || !ok || len(after) < 2 {
 		return charset{}
 	}
 	label, _, ok := bytes.Cut(after[1:], after[:1])

@@ -1,5 +1,7 @@
 package extract
 
+import "slices"
+
 // Inside SVG and MathML titles and styles are ordinary markup, CDATA sections exist, and links are those of SVG. The tree builder keeps a
 // stack of all open elements for this; a stack of the regions does as well for links, and differs only where end tags do not match.
 
@@ -94,8 +96,8 @@ func (w *walk) endForeign(el element) {
 
 // closeRegion closes the innermost region of a kind, and what is open within.
 func (w *walk) closeRegion(r region) {
-	for i := len(w.regions) - 1; i >= 0; i-- {
-		if w.regions[i] == r {
+	for i, open := range slices.Backward(w.regions) {
+		if open == r {
 			w.regions = w.regions[:i]
 			return
 		}

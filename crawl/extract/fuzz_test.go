@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -43,7 +44,7 @@ func judged(body []byte) ([]foundHref, Page) {
 		z.AllowCDATA(w.cdata())
 		switch kind := z.Next(); kind {
 		case html.ErrorToken:
-			if z.Err() != io.EOF {
+			if !errors.Is(z.Err(), io.EOF) {
 				panic(z.Err())
 			}
 			return collected(&x, w), page

@@ -87,12 +87,12 @@ func (s *scanner) startTag(i int) int {
 	name := s.lowered(s.src[begin:i], upper)
 	w := s.handler
 	if len(w.regions) == 0 && !w.framesetOK && !interesting(name) {
-		i, _ = s.skipAttributes(i)
+		i = s.skipAttributes(i)
 		return i
 	}
 	el := elements[string(name)]
 	if !w.wants(el) {
-		i, _ = s.skipAttributes(i)
+		i = s.skipAttributes(i)
 		return i
 	}
 	i, closed := s.readAttributes(i)
@@ -133,7 +133,7 @@ func (s *scanner) endTag(i int) int {
 	name := s.src[begin:i]
 	if s.src[i] == '>' {
 		i++
-	} else if i, _ = s.skipAttributes(i); i < 0 {
+	} else if i = s.skipAttributes(i); i < 0 {
 		return -1
 	}
 	if w := s.handler; len(w.regions) > 0 || len(w.templates) > 0 {
@@ -156,32 +156,29 @@ func (s *scanner) lowered(name []byte, upper uint8) []byte {
 	return s.lower[:n]
 }
 
-// skipAttributes returns what follows the tag whose attributes begin at i; closed says that a slash stood before its end. -1 if the
-// document ends within, which drops the tag.
-func (s *scanner) skipAttributes(i int) (next int, closed bool) {
+// skipAttributes returns what follows the tag whose attributes begin at i; -1 if the document ends within, which drops the tag.
+func (s *scanner) skipAttributes(i int) int {
 	src := s.src
 	for i < len(src) {
 		for i < len(src) && (isSpace(src[i]) || src[i] == '/') {
-			closed = src[i] == '/'
 			i++
 		}
 		if i == len(src) {
 			break
 		}
 		if src[i] == '>' {
-			return i + 1, closed
+			return i + 1
 		}
-		closed = false
 		for i++; i < len(src) && nameClass[src[i]] < nameEnd; i++ {
 		}
 		if i, _, _ = s.value(i); i < 0 {
 			break
 		}
 	}
-	return -1, false
+	return -1
 }
 
-// readAttributes is skipAttributes, and keeps the values of the attributes that matter.
+// readAttributes is skipAttributes, and keeps the values of the attributes that matter; closed says that a slash stood before the end.
 func (s *scanner) readAttributes(i int) (next int, closed bool) {
 	src := s.src
 	s.has = 0

@@ -15,7 +15,7 @@ import (
 // MaxSitemap is how many bytes of a sitemap are read once it is unpacked: the bound of the sitemap protocol. What is behind is left out.
 const MaxSitemap = 50 << 20
 
-// ErrSitemap: a body that is no sitemap.
+// ErrSitemap says that a body is no sitemap.
 var ErrSitemap = errors.New("not a sitemap")
 
 // Sitemap extracts a sitemap: an XML url set or index (its entries are sitemaps), an RSS or Atom feed, or a text of one URL a line; packed
