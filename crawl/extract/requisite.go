@@ -1,0 +1,79 @@
+package extract
+
+import (
+	"bytes"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// requisite notes the one requisite that an attribute names.
+func (w *walk) requisite(s *scanner, a attr) {
+	if value, ok := s.get(a); ok && len(trimSpace(value)) > 0 {
+		w.x.add(w.page, value, href{kind: link.KindRequisite})
+	}
+}
+
+// requisites notes what an element shows or runs.
+func (w *walk) requisites(s *scanner, el element) {
+	switch el {
+	case elImg, elSource:
+		w.requisite(s, attrSrc)
+		w.srcset(s, attrSrcset)
+	case elVideo:
+		w.requisite(s, attrSrc)
+		w.requisite(s, attrPoster)
+	case elScript, elAudio, elTrack, elEmbed:
+		w.requisite(s, attrSrc)
+	case elInput:
+		if s.is(attrType, "image") {
+			w.requisite(s, attrSrc)
+		}
+	case elObject:
+		w.requisite(s, attrData)
+	case elBody:
+		w.requisite(s, attrBackground)
+	}
+}
+
+// srcset notes the candidates of a list of images.
+func (w *walk) srcset(s *scanner, a attr) {
+	value, ok := s.get(a)
+	if !ok {
+		return
+	}
+	list := bytes.Clone(w.x.decode(value))
+	for len(list) > 0 {
+		var url []byte
+		if url, list = nextCandidate(list); len(url) > 0 {
+			w.x.add(w.page, url, href{kind: link.KindRequisite, literal: true})
+		}
+	}
+}
+
+// nextCandidate cuts the first URL off a srcset (HTML standard, "parse a srcset attribute"): a comma within a URL belongs to it, one at its
+// end does not, and one in parentheses belongs to the descriptor.
+func nextCandidate(s []byte) (url, rest []byte) {
+	for len(s) > 0 && (isSpace(s[0]) || s[0] == ',') {
+		s = s[1:]
+	}
+	n := 0
+	for n < len(s) && !isSpace(s[n]) {
+		n++
+	}
+	url, rest = s[:n], s[n:]
+	if n > 0 && url[n-1] == ',' {
+		return bytes.TrimRight(url, ","), rest
+	}
+	depth := 0
+	for i, c := range rest {
+		switch {
+		case c == '(':
+			depth = 1
+		case c == ')':
+			depth = 0
+		case c == ',' && depth == 0:
+			return url, rest[i+1:]
+		}
+	}
+	return url, nil
+}
