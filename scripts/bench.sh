@@ -93,7 +93,7 @@ memory() {
   local dir=$work/ring16 most
   apoidea cluster up -n 16 --dir "$dir" --quiet >"$work/ring16.out" 2>&1 || { wrong "ring of 16: $(tail -1 "$work/ring16.out")"; return; }
   at_end "apoidea cluster down --dir '$dir' --quiet >/dev/null 2>&1"
-  sleep 60 # settled, then idle
+  sleep "${IDLE:-60}" # settled, then idle
   most=$(for i in $(seq 16); do rss "$dir/peer$i"; done | sort -n | tail -1)
   apoidea cluster down --dir "$dir" --quiet >/dev/null 2>&1 || true
   figure "idle in a ring of 16: RSS of the largest peer, MB" "$most" "$(goal "$most" '<=' 60)"

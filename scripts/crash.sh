@@ -15,6 +15,12 @@ walker "${hosts[@]}" >"$work/walk.urls" 2>/dev/null
 total=$(wc -l <"$work/walk.urls")
 peer=(--allow-private --delay 0 --archive gzip --quiet)
 
+# quietly FILE COMMAND...: the command's output goes to the file, its end is shown if it fails.
+quietly() {
+  local file=$1
+  shift
+  "$@" >"$file" 2>&1 || { local status=$?; tail -5 "$file" >&2; return $status; }
+}
 # wait_for_lines MARK N PID: until N lines were logged since the mark; fails if the process ends before.
 wait_for_lines() {
   while [ "$(log_since "$1" | wc -l)" -lt "$2" ]; do kill -0 "$3" 2>/dev/null || return 1; sleep 0.02; done
@@ -40,7 +46,7 @@ lone() {
   check "lone: killed after $((total / 3)) requests" wait_for_lines "$mark" $((total / 3)) $crawl
   kill -9 $crawl 2>/dev/null || true
   wait $crawl 2>/dev/null || true
-  check "lone: started again, exit status 0" apoidea run "${hosts[@]}" --until-idle --data-dir "$work/lone" "${peer[@]}"
+  check "lone: started again, exit status 0" quietly "$work/lone.again" apoidea run "${hosts[@]}" --until-idle --data-dir "$work/lone" "${peer[@]}"
   after lone "$mark" "$in_flight"
 }
 
@@ -52,9 +58,9 @@ eight() {
   check "eight: killed after $((total / 3)) requests" wait_for_lines "$mark" $((total / 3)) $up
   # The command first: it would notice that its peers are gone.
   kill -9 $up 2>/dev/null || true
-  for pid in $(cat "$work"/eight/peer*/peer.pid); do kill -9 "$pid" 2>/dev/null || true; done
+  for pid in $(cat "$work"/eight/peer*/peer.pid 2>/dev/null); do kill -9 "$pid" 2>/dev/null || true; done
   wait $up 2>/dev/null || true
-  check "eight: started again, exit status 0" apoidea cluster up -n 8 --dir "$work/eight" "${hosts[@]}" --until-idle "${peer[@]}"
+  check "eight: started again, exit status 0" quietly "$work/eight.again" apoidea cluster up -n 8 --dir "$work/eight" "${hosts[@]}" --until-idle "${peer[@]}"
   check "eight: one worker a host at a time" one_worker < <(log_since "$mark")
   after eight "$mark" $((8 * in_flight))
 }

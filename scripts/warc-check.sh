@@ -10,6 +10,7 @@ warcio=2.4.11
 [ $# -gt 0 ] || die "no directory or file given"
 files=()
 for arg in "$@"; do
+  [ -e "$arg" ] || die "$arg is not there"
   if [ -d "$arg" ]; then mapfile -t -O ${#files[@]} files < <(find "$arg" -type f \( -name '*.warc' -o -name '*.warc.gz' \) | sort); else files+=("$arg"); fi
 done
 [ ${#files[@]} -gt 0 ] || die "no WARC file in $*"
