@@ -101,7 +101,12 @@ func killATenth(t *testing.T, n int, gap time.Duration) {
 	checkLookups(t, s, "after", 300)
 }
 
-func TestTenthOf200Killed(t *testing.T) { killATenth(t, 200, 20*time.Millisecond) }
+func TestTenthOf200Killed(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a simulation has one goroutine, and the detector makes it slow")
+	}
+	killATenth(t, 200, 20*time.Millisecond)
+}
 
 func TestTenthOf1000Killed(t *testing.T) {
 	if !*long {
@@ -163,6 +168,9 @@ func (w *overlapWatch) none(t *testing.T) {
 }
 
 func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a simulation has one goroutine, and the detector makes it slow")
+	}
 	for _, row := range []struct {
 		name  string
 		peers int

@@ -394,7 +394,7 @@ func (r *Ring) neighbours(now time.Time) *wire.Neighbours {
 		Cleared: r.state == Joining && r.cleared(now),
 	}
 	if r.serves {
-		said.ServedStart = r.served.Start[:]
+		said.ServedStart = bytes.Clone(r.served.Start[:]) // the message outlives the arc
 	}
 	if left := r.fence(now).Sub(now); left > 0 {
 		said.FenceMs = uint32(min(left.Milliseconds()+1, wire.MaxFenceMillis))
