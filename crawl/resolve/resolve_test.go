@@ -33,27 +33,40 @@ type zone struct {
 func serve(t *testing.T, records map[string][]string) *zone {
 	t.Helper()
 	z := &zone{records: records, asked: make(map[string]int)}
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, l := listen(t)
 	z.addr = pc.LocalAddr().String()
-	l, err := net.Listen("tcp", z.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, srv := range []*dns.Server{{PacketConn: pc, Handler: z}, {Listener: l, Handler: z}} {
-		done := make(chan struct{})
+		started, done := make(chan struct{}), make(chan struct{})
+		srv.NotifyStartedFunc = func() { close(started) }
 		go func() {
 			defer close(done)
 			_ = srv.ActivateAndServe()
 		}()
+		<-started
 		t.Cleanup(func() {
 			_ = srv.Shutdown()
 			<-done
 		})
 	}
 	return z
+}
+
+// listen opens one port of both kinds. A port that is free of one kind may be taken of the other.
+func listen(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", pc.LocalAddr().String())
+		if err == nil {
+			return pc, l
+		}
+		_ = pc.Close()
+	}
+	t.Fatal("no port is free of both kinds")
+	return nil, nil
 }
 
 func (z *zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
@@ -99,6 +112,13 @@ func (z *zone) fill(reply *dns.Msg, name, qtype string) {
 		}
 		name = next
 	}
+}
+
+// setAnswer replaces how questions are answered; what returns false leaves it to the records.
+func (z *zone) setAnswer(answer func(w dns.ResponseWriter, q, reply *dns.Msg) bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.answer = answer
 }
 
 // count returns how many questions for name came, over both transports.
@@ -276,14 +296,14 @@ func TestTTL(t *testing.T) {
 
 func TestTruncatedGoesToTCP(t *testing.T) {
 	z := serve(t, testZone)
-	z.answer = func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
+	z.setAnswer(func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
 		if w.RemoteAddr().Network() != "udp" {
 			return false
 		}
 		reply.Truncated = true
 		_ = w.WriteMsg(reply)
 		return true
-	}
+	})
 	addrs, err := newResolver(t, nil, z.addr).Lookup(t.Context(), "four.test")
 	if err != nil || len(addrs) != 1 {
 		t.Errorf("%v, %v", addrs, err)
@@ -293,26 +313,26 @@ func TestTruncatedGoesToTCP(t *testing.T) {
 func TestNextServer(t *testing.T) {
 	good := serve(t, testZone)
 	refuses := serve(t, nil)
-	refuses.answer = func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
+	refuses.setAnswer(func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
 		reply.Rcode = dns.RcodeServerFailure
 		_ = w.WriteMsg(reply)
 		return true
-	}
+	})
 	lies := serve(t, nil)
-	lies.answer = func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
+	lies.setAnswer(func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
 		reply.Question[0].Name = "other.test."
 		_ = w.WriteMsg(reply)
 		return true
-	}
+	})
 	old := serve(t, testZone)
-	old.answer = func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
+	old.setAnswer(func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
 		if q.IsEdns0() == nil {
 			return false
 		}
 		reply.Rcode = dns.RcodeFormatError
 		_ = w.WriteMsg(reply)
 		return true
-	}
+	})
 	for name, servers := range map[string][]string{
 		"behind a failing one": {refuses.addr, good.addr},
 		"behind a lying one":   {lies.addr, good.addr},
@@ -345,7 +365,7 @@ func TestNextServer(t *testing.T) {
 	})
 	t.Run("silent", func(t *testing.T) {
 		silent := serve(t, nil)
-		silent.answer = func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { return true }
+		silent.setAnswer(func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { return true })
 		r := newResolver(t, func(c *resolve.Config) { c.Timeout, c.Rounds = 20*time.Millisecond, 1 }, silent.addr)
 		_, err := r.Lookup(t.Context(), "four.test")
 		wantKind(t, err, resolve.Timeout)
@@ -355,26 +375,30 @@ func TestNextServer(t *testing.T) {
 // Many lookups of one name are one flight; it outlives the one who began it and not the last who waits.
 func TestFlight(t *testing.T) {
 	z := serve(t, testZone)
-	arrived, hold := make(chan struct{}, 2), make(chan struct{})
-	z.answer = func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { arrived <- struct{}{}; <-hold; return false }
+	hold := make(chan struct{})
+	z.setAnswer(func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { <-hold; return false })
 	r := newResolver(t, func(c *resolve.Config) { c.Timeout = time.Minute }, z.addr)
 	gone := errors.New("lease lapsed")
 	ctx, cancel := context.WithCancelCause(t.Context())
+	waits := make(chan struct{}, 11)
 	first := make(chan error, 1)
 	go func() {
-		_, err := r.Lookup(ctx, "four.test")
+		_, err := r.Lookup(waiting{ctx, waits}, "four.test")
 		first <- err
 	}()
-	<-arrived
+	<-waits
 	results := make(chan error, 10)
 	for range 10 {
 		go func() {
-			addrs, err := r.Lookup(t.Context(), "four.test")
+			addrs, err := r.Lookup(waiting{t.Context(), waits}, "four.test")
 			if err == nil && len(addrs) != 1 {
 				err = fmt.Errorf("addresses %v", addrs)
 			}
 			results <- err
 		}()
+	}
+	for range 10 {
+		<-waits
 	}
 	cancel(gone)
 	if err := <-first; !errors.Is(err, gone) {
@@ -386,20 +410,35 @@ func TestFlight(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if n := z.count("four.test."); n != 2 {
+		t.Errorf("%d questions, want one for A and one for AAAA", n)
+	}
+}
+
+// waiting is a context that tells when somebody begins to wait for its end.
+type waiting struct {
+	context.Context
+	begun chan<- struct{}
+}
+
+func (w waiting) Done() <-chan struct{} {
+	select {
+	case w.begun <- struct{}{}:
+	default:
+	}
+	return w.Context.Done()
 }
 
 func TestLastToLeaveEndsTheFlight(t *testing.T) {
 	z := serve(t, testZone)
-	z.answer = func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { return true }
+	z.setAnswer(func(dns.ResponseWriter, *dns.Msg, *dns.Msg) bool { return true })
 	r := newResolver(t, func(c *resolve.Config) { c.Timeout = time.Hour }, z.addr)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := r.Lookup(ctx, "four.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	z.mu.Lock()
-	z.answer = nil
-	z.mu.Unlock()
+	z.setAnswer(nil)
 	if addrs, err := r.Lookup(t.Context(), "four.test"); err != nil || len(addrs) != 1 {
 		t.Errorf("a question that was cut off is remembered: %v, %v", addrs, err)
 	}
@@ -472,7 +511,7 @@ func TestHostsFile(t *testing.T) {
 // Records beside the way from the question to the answer are not believed.
 func TestStrayRecords(t *testing.T) {
 	z := serve(t, testZone)
-	z.answer = func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
+	z.setAnswer(func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
 		for _, r := range []string{"bank.test. 300 IN A 192.0.2.66", "four.test. 300 CH TXT x"} {
 			rr, err := dns.NewRR(r)
 			if err != nil {
@@ -483,7 +522,7 @@ func TestStrayRecords(t *testing.T) {
 		z.fill(reply, q.Question[0].Name, dns.TypeToString[q.Question[0].Qtype])
 		_ = w.WriteMsg(reply)
 		return true
-	}
+	})
 	r := newResolver(t, nil, z.addr)
 	addrs, err := r.Lookup(t.Context(), "alias.test")
 	if err != nil || !slices.Equal(addrs, []netip.Addr{netip.MustParseAddr("192.0.2.4")}) {
