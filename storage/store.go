@@ -107,10 +107,12 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		}
 	}()
 	po := &pebble.Options{
-		FS:                          &guardedFS{FS: o.FS, failure: f},
-		Lock:                        lock,
-		FormatMajorVersion:          pebble.FormatNewest,
-		CacheSize:                   o.CacheBytes,
+		FS:                 &guardedFS{FS: o.FS, failure: f},
+		Lock:               lock,
+		FormatMajorVersion: pebble.FormatNewest,
+		// Pebble takes the memory of its tables of recent writes out of the cache. Without room for the one in use and
+		// one being written out, every read would go to the disk.
+		CacheSize:                   o.CacheBytes + 2*int64(o.MemTableBytes),
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
 		// Counted in sublevels. Twice Pebble's default: a peer shares its cores with others, and a burst of reports is
@@ -120,9 +122,9 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		Logger:                logger{log: o.Logger, failure: f},
 		EventListener:         events(o.Logger, f),
 	}
-	for i := range po.Levels {
-		// Most questions are about keys that are not there (a URL not seen, a body not met); 10 bits a key answer
-		// 99 in 100 of them without a read.
+	// Many questions are about keys that are not there; 10 bits a key answer 99 in 100 of them without a read. Pebble does
+	// not ask the filters of the last level, so none are made for it: dedup keeps its own in front of what is large.
+	for i := range len(po.Levels) - 1 {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return pebble.Open(dir, po)
