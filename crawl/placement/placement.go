@@ -1,0 +1,87 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Candidate is a peer that may crawl a host.
+type Candidate struct {
+	Peer string // bytes of its ID
+	Self bool   // it is the owner of the host
+	// Backlog and Capacity are URLs, as it told last; Capacity 0 means that it told nothing yet.
+	Backlog, Capacity uint32
+}
+
+// Measurement is what a candidate found.
+type Measurement struct {
+	RTT time.Duration
+	Err string // why there is none
+}
+
+// View is what is known when a worker is to be chosen.
+type View struct {
+	Host string
+	// Candidates in order of preference among equals, without those that declined; the owner is among them.
+	Candidates []Candidate
+	// Measured is what candidates found so far, by peer.
+	Measured map[string]Measurement
+	// Tiny says that the host has too few URLs to be worth probing.
+	Tiny bool
+	// Known is the worker that the site's range was placed at before, if it is a candidate.
+	Known string
+}
+
+// Choice is a strategy's answer.
+type Choice struct {
+	// Probe are the peers to measure before Next is called again; empty once Worker stands.
+	Probe []string
+	// Worker is the peer chosen.
+	Worker string
+	// Why says so for people.
+	Why string
+}
+
+// Strategy chooses workers. Next is called with growing measurements until it names a worker; a peer that it asked for has a measurement then, be it
+// an error.
+type Strategy interface {
+	Next(v *View) Choice
+}
+
+var strategies = map[string]func() Strategy{
+	"rtt":    func() Strategy { return RTT{} },
+	"owner":  func() Strategy { return Owner{} },
+	"random": func() Strategy { return Random{} },
+}
+
+// New returns the strategy of that name. The error lists the names there are.
+func New(name string) (Strategy, error) {
+	if make, ok := strategies[name]; ok {
+		return make(), nil
+	}
+	return nil, fmt.Errorf("placement %q: must be one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the strategies.
+func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
+
+// self is the owner among the candidates, or else the first of them; empty if there is none.
+func (v *View) self() string {
+	for _, c := range v.Candidates {
+		if c.Self {
+			return c.Peer
+		}
+	}
+	if len(v.Candidates) > 0 {
+		return v.Candidates[0].Peer
+	}
+	return ""
+}
+
+// has says whether a peer is a candidate.
+func (v *View) has(peer string) bool {
+	return slices.ContainsFunc(v.Candidates, func(c Candidate) bool { return c.Peer == peer })
+}
