@@ -126,9 +126,8 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 		if h.rec.worker != o.cfg.Self {
 			h.bar = o.start + o.cfg.TTL.Milliseconds()
 		}
-		h.rec.worker = ""
+		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
 		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
-		o.touched(h)
 	}
 	o.keep(h)
 	o.schedule(h)

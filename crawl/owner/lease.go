@@ -83,7 +83,9 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 	l := h.lease
 	h.lease = nil
 	h.bar = max(h.bar, bar)
-	h.rec.worker = ""
+	if bar <= o.now {
+		h.rec.worker = ""
+	}
 	delete(l.session.leases, h)
 	o.leased--
 	for hash, it := range l.out {

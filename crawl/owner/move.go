@@ -68,6 +68,7 @@ func (o *Owner) importHost(h *host, in *hostRecord) {
 	r := &h.rec
 	if in.worker != "" && h.lease == nil {
 		h.bar = max(h.bar, o.now+o.cfg.TTL.Milliseconds())
+		r.worker = in.worker
 	}
 	if in.epoch.After(r.epoch) && h.lease == nil {
 		r.epoch = in.epoch

@@ -376,7 +376,7 @@ type HostWork struct {
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
 	Epoch         *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`                  // of the lease; absent when the worker answers an offer
 	Want          uint32                 `protobuf:"varint,3,opt,name=want,proto3" json:"want,omitempty"`                   // URLs asked for
-	Release       bool                   `protobuf:"varint,4,opt,name=release,proto3" json:"release,omitempty"`             // the lease is given back
+	Release       bool                   `protobuf:"varint,4,opt,name=release,proto3" json:"release,omitempty"`             // the lease is given back: from the moment this is sent the worker writes no request to the host
 	OwedMs        uint32                 `protobuf:"varint,5,opt,name=owed_ms,json=owedMs,proto3" json:"owed_ms,omitempty"` // politeness owed before the next request by whoever comes next
 	BackoffMs     uint32                 `protobuf:"varint,6,opt,name=backoff_ms,json=backoffMs,proto3" json:"backoff_ms,omitempty"`
 	BackoffReason string                 `protobuf:"bytes,7,opt,name=backoff_reason,json=backoffReason,proto3" json:"backoff_reason,omitempty"`
