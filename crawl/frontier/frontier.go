@@ -1,0 +1,193 @@
+package frontier
+
+import (
+	"container/heap"
+	"net/netip"
+	"time"
+)
+
+// Frontier keeps the host queues of one worker. T is what waits in them. Not safe for concurrent use.
+type Frontier[T any] struct {
+	cfg    Config
+	hosts  map[string]*host[T]
+	due    queue[*host[T]]
+	ips    map[netip.Addr]*address[T]
+	freed  queue[*address[T]] // addresses with hosts that wait for them, and room
+	serial uint64
+	items  int
+}
+
+// host is one host queue. It is in exactly one place: in the heap of due times, parked at its address, visited, or, without items, nowhere.
+type host[T any] struct {
+	entry
+	name    string
+	items   []T
+	head    int // items before it are taken
+	crawl   time.Duration
+	took    time.Duration
+	visited bool
+	gone    bool // removed while visited: forgotten when the visit ends, unless it comes back
+	addr    netip.Addr
+	parked  *address[T]
+	using   *address[T] // the address that the visit counts for
+}
+
+// New returns an empty frontier.
+func New[T any](cfg Config) *Frontier[T] {
+	cfg.fill()
+	return &Frontier[T]{cfg: cfg, hosts: make(map[string]*host[T]), ips: make(map[netip.Addr]*address[T])}
+}
+
+// Push appends items to the queue of a host, which is made if it is not there.
+func (f *Frontier[T]) Push(name string, items ...T) {
+	h := f.open(name)
+	h.items = append(h.items, items...)
+	f.items += len(items)
+	f.place(h)
+}
+
+// Unget puts an item back to the front of its queue.
+func (f *Frontier[T]) Unget(name string, item T) {
+	h := f.open(name)
+	if h.head > 0 {
+		h.head--
+		h.items[h.head] = item
+	} else {
+		h.items = append([]T{item}, h.items...)
+	}
+	f.items++
+	f.place(h)
+}
+
+func (f *Frontier[T]) open(name string) *host[T] {
+	h := f.hosts[name]
+	if h == nil {
+		h = &host[T]{name: name, entry: entry{index: -1}}
+		f.hosts[name] = h
+	}
+	h.gone = false
+	return h
+}
+
+// place puts a host that has items, and is not visited, where it waits.
+func (f *Frontier[T]) place(h *host[T]) {
+	if h.visited || h.parked != nil || h.index >= 0 || h.head == len(h.items) {
+		return
+	}
+	f.serial++
+	h.serial = f.serial
+	heap.Push(&f.due, h)
+}
+
+// Next opens the visit of the host that has been due for longest and returns its name. If none is due the name is empty, and due is when to
+// ask again; the zero time if only a Push or the end of a visit can change that.
+func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
+	for {
+		h, a := f.longest(now)
+		switch {
+		case h == nil:
+			return "", f.nextDue()
+		case a != nil:
+			f.unpark(a)
+			return f.visit(now, h), now
+		}
+		heap.Remove(&f.due, h.index)
+		if a := f.ips[h.addr]; a != nil && (a.waits() || !f.room(a) || a.due.After(now)) {
+			f.park(h, a)
+			continue
+		}
+		return f.visit(now, h), now
+	}
+}
+
+// longest returns the host that has been due for longest, with its address if it waits for that; nil if none may be visited.
+func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
+	if len(f.due) > 0 && !f.due[0].due.After(now) {
+		h = f.due[0]
+	}
+	if len(f.freed) > 0 && !f.freed[0].due.After(now) {
+		if first := f.freed[0].waiting[0]; h == nil || first.due.Before(h.due) {
+			return first, f.freed[0]
+		}
+	}
+	return h, nil
+}
+
+func (f *Frontier[T]) nextDue() (due time.Time) {
+	if len(f.due) > 0 {
+		due = f.due[0].due
+	}
+	if len(f.freed) > 0 && (due.IsZero() || f.freed[0].due.Before(due)) {
+		due = f.freed[0].due
+	}
+	return due
+}
+
+// visit opens the visit of a host that waits nowhere any more.
+func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
+	h.visited = true
+	if a := f.ips[h.addr]; a != nil {
+		h.using = a
+		a.running++
+		a.due = now.Add(max(f.cfg.IPDelay, 0))
+		f.settle(a)
+	}
+	return h.name
+}
+
+// Take removes and returns the next item of a host's queue.
+func (f *Frontier[T]) Take(name string) (item T, ok bool) {
+	h := f.hosts[name]
+	if h == nil || h.head == len(h.items) {
+		return item, false
+	}
+	item = h.items[h.head]
+	var zero T
+	h.items[h.head] = zero
+	if h.head++; h.head == len(h.items) {
+		h.items, h.head = h.items[:0], 0
+	}
+	f.items--
+	return item, true
+}
+
+// Done closes a visit in which a request was made that took that long and ended now.
+func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
+	h := f.hosts[name]
+	if h == nil || !h.visited {
+		return
+	}
+	h.took = took
+	h.setDue(now.Add(f.delay(h)))
+	f.leave(h)
+}
+
+// Free closes a visit in which no request was made: no politeness is owed for it.
+func (f *Frontier[T]) Free(name string) {
+	if h := f.hosts[name]; h != nil && h.visited {
+		f.leave(h)
+	}
+}
+
+func (f *Frontier[T]) leave(h *host[T]) {
+	h.visited = false
+	if a := h.using; a != nil {
+		h.using = nil
+		a.running--
+		f.settle(a)
+	}
+	if h.gone {
+		f.forget(h)
+		return
+	}
+	f.place(h)
+}
+
+// delay is the politeness owed after a request to h.
+func (f *Frontier[T]) delay(h *host[T]) time.Duration {
+	d := max(f.cfg.Delay, h.crawl)
+	if f.cfg.Factor > 0 {
+		d = max(d, min(time.Duration(f.cfg.Factor*float64(h.took)), f.cfg.MaxAdaptive))
+	}
+	return d
+}

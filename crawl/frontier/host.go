@@ -1,0 +1,137 @@
+package frontier
+
+import (
+	"container/heap"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the next request on, and also for one that is over.
+func (f *Frontier[T]) CrawlDelay(name string, d time.Duration) {
+	f.open(name).crawl = min(max(d, 0), f.cfg.MaxCrawlDelay)
+}
+
+// NotBefore leaves a host alone until then: politeness that a former worker owes, or a back-off. It never makes a host due earlier.
+func (f *Frontier[T]) NotBefore(name string, at time.Time) {
+	h := f.open(name)
+	if !at.After(h.due) {
+		return
+	}
+	h.due = at
+	if h.index >= 0 {
+		heap.Fix(&f.due, h.index)
+		return
+	}
+	if a := h.parked; a != nil {
+		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
+		h.parked = nil
+		f.settle(a)
+		f.place(h)
+	}
+}
+
+// SetAddr notes the address that a host is at, from its next visit on. An invalid one, and loopback, whose hosts are no strangers to each
+// other, share nothing.
+func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
+	h := f.open(name)
+	ip = ip.Unmap()
+	if f.cfg.PerIP < 0 && f.cfg.IPDelay < 0 || !ip.IsValid() || ip.IsLoopback() || ip == h.addr {
+		return
+	}
+	f.lose(h)
+	h.addr = ip
+	a := f.ips[ip]
+	if a == nil {
+		a = &address[T]{entry: entry{index: -1}, ip: ip}
+		f.ips[ip] = a
+	}
+	a.hosts++
+	f.place(h)
+}
+
+// lose takes a host away from its address.
+func (f *Frontier[T]) lose(h *host[T]) {
+	a := f.ips[h.addr]
+	if a == nil {
+		return
+	}
+	if h.parked != nil {
+		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
+		h.parked = nil
+	}
+	h.addr = netip.Addr{}
+	a.hosts--
+	f.settle(a)
+}
+
+// Remove forgets a host and returns the items that waited. If it is being visited, it can come back but has no second visit before the end of
+// that one.
+func (f *Frontier[T]) Remove(name string) []T {
+	h := f.hosts[name]
+	if h == nil {
+		return nil
+	}
+	rest := h.items[h.head:]
+	f.items -= len(rest)
+	h.items, h.head = nil, 0
+	if h.index >= 0 {
+		heap.Remove(&f.due, h.index)
+	}
+	if h.visited {
+		h.gone = true
+		return rest
+	}
+	f.forget(h)
+	return rest
+}
+
+func (f *Frontier[T]) forget(h *host[T]) {
+	f.lose(h)
+	delete(f.hosts, h.name)
+}
+
+// Len is the number of items in the queue of a host.
+func (f *Frontier[T]) Len(name string) int {
+	if h := f.hosts[name]; h != nil {
+		return len(h.items) - h.head
+	}
+	return 0
+}
+
+// Items is the number of items in all queues, Hosts that of the queues.
+func (f *Frontier[T]) Items() int { return f.items }
+
+// Hosts is the number of host queues.
+func (f *Frontier[T]) Hosts() int { return len(f.hosts) }
+
+// Visited says whether a visit of the host is open.
+func (f *Frontier[T]) Visited(name string) bool {
+	h := f.hosts[name]
+	return h != nil && h.visited
+}
+
+// Owed is how long a host is to be left alone from now on, by whoever asks next.
+func (f *Frontier[T]) Owed(now time.Time, name string) time.Duration {
+	if h := f.hosts[name]; h != nil {
+		return max(0, h.due.Sub(now))
+	}
+	return 0
+}
+
+// Pace is about how long one request to the host takes with the delay after it: what a window is sized by.
+func (f *Frontier[T]) Pace(name string) time.Duration {
+	if h := f.hosts[name]; h != nil {
+		return f.delay(h) + h.took
+	}
+	return f.cfg.Delay
+}
+
+func (h *host[T]) setDue(at time.Time) {
+	if at.After(h.due) {
+		h.due = at
+	}
+}
+
+// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can change anything.
+func (f *Frontier[T]) Due() time.Time { return f.nextDue() }

@@ -1,0 +1,121 @@
+package worker
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/frontier"
+)
+
+// Config holds the knobs of a worker. The zero value of a field means its default.
+type Config struct {
+	// Incarnation of this process: greater than that of any earlier one with the same peer ID, such as its start in milliseconds. Required.
+	Incarnation uint64
+	// Agent is the crawler's product token, by which robots.txt and robots directives name it. Required.
+	Agent string
+	// Politeness towards hosts and addresses.
+	Politeness frontier.Config
+
+	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
+	// round trip of 200 ms at 80 pages a second.
+	Fetchers int
+	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
+	Processors int
+	// MaxHosts bounds the leases held at once. Offers beyond it are declined.
+	MaxHosts int
+	// Capacity is the number of URLs that the worker would hold; it is told to owners, and offers beyond it are declined.
+	Capacity int
+	// Window is the most URLs of a host asked for ahead. A polite host has fewer: what is fetched in Horizon. A longer window means fewer
+	// messages, and more that waits elsewhere while this worker is away.
+	Window  int
+	Horizon time.Duration
+
+	// TTL of a lease until an owner says another. The worker stops at three quarters of it.
+	TTL time.Duration
+	// CallTimeout bounds a Session call.
+	CallTimeout time.Duration
+	// ReportLinger is how long an outcome waits for others before it is told to the owner, unless ReportBatch of them wait. Each report costs an
+	// fsync here and one at the owner; each delay holds up what the page links to.
+	ReportLinger time.Duration
+	ReportBatch  int
+	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it are forgotten, and fetched again.
+	MaxReports int
+	// ReleaseLinger is how long a host without work is kept: links to it may be on their way.
+	ReleaseLinger time.Duration
+
+	// ClaimLinger is how long a body waits for others before its digest is asked, unless ClaimBatch of them wait.
+	ClaimLinger time.Duration
+	ClaimBatch  int
+	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that somebody else is said to be archiving (design, section 4).
+	WaitFor   time.Duration
+	MaxParked int64
+	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
+	DuplicatesDrop bool
+
+	// MaxMemory bounds the bytes of fetched pages that wait in memory; those beyond it go to the Spill.
+	MaxMemory int64
+	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a power of two.
+	KnownLinks int
+	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports.
+	StopTimeout time.Duration
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) fill() {
+	fill(&c.Fetchers, 16)
+	fill(&c.Processors, runtime.GOMAXPROCS(0))
+	fill(&c.MaxHosts, 1024)
+	fill(&c.Capacity, c.Fetchers*256)
+	fill(&c.Window, 256)
+	fill(&c.Horizon, 4*time.Second)
+	fill(&c.TTL, 8*time.Second)
+	fill(&c.CallTimeout, c.TTL/2)
+	fill(&c.ReportLinger, 80*time.Millisecond)
+	fill(&c.ReportBatch, 128)
+	fill(&c.MaxReports, 4096)
+	fill(&c.ReleaseLinger, 250*time.Millisecond)
+	fill(&c.ClaimLinger, 25*time.Millisecond)
+	fill(&c.ClaimBatch, 64)
+	fill(&c.WaitFor, 2*time.Second)
+	fill(&c.MaxParked, 8<<20)
+	fill(&c.MaxMemory, 32<<20)
+	fill(&c.KnownLinks, 256<<10)
+	fill(&c.StopTimeout, 6*time.Second)
+}
+
+// Validate names the first field that makes no sense.
+func (c *Config) Validate() error {
+	if c.Incarnation == 0 {
+		return fmt.Errorf("worker config: Incarnation is zero")
+	}
+	if c.Agent == "" {
+		return fmt.Errorf("worker config: Agent is empty")
+	}
+	if err := c.Politeness.Validate(); err != nil {
+		return fmt.Errorf("worker config: Politeness: %w", err)
+	}
+	for name, n := range map[string]int{
+		"Fetchers": c.Fetchers, "Processors": c.Processors, "MaxHosts": c.MaxHosts, "Capacity": c.Capacity, "Window": c.Window,
+		"ReportBatch": c.ReportBatch, "MaxReports": c.MaxReports, "ClaimBatch": c.ClaimBatch, "KnownLinks": c.KnownLinks,
+	} {
+		if n < 0 {
+			return fmt.Errorf("worker config: %s %d is negative", name, n)
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"Horizon": c.Horizon, "TTL": c.TTL, "CallTimeout": c.CallTimeout, "ReportLinger": c.ReportLinger, "ReleaseLinger": c.ReleaseLinger,
+		"ClaimLinger": c.ClaimLinger, "WaitFor": c.WaitFor, "StopTimeout": c.StopTimeout,
+	} {
+		if d < 0 {
+			return fmt.Errorf("worker config: %s %v is negative", name, d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxAsking bounds the batches of questions under way at once.
+	maxAsking = 4
+	// askAgainFirst and askAgainMost bound the wait before a question is put again that was answered with Wait; it doubles in between.
+	askAgainFirst = 40 * time.Millisecond
+	askAgainMost  = 400 * time.Millisecond
+	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is beyond is not told.
+	maxConfirms  = 8192
+	confirmBatch = 256
+)
+
+// claims batches the questions whether bodies were met before.
+type claims struct {
+	pipe *pipeline
+	wake chan struct{}
+	slot chan struct{} // one for each batch under way
+
+	mu          sync.Mutex
+	batch       []*page
+	since       time.Time // when the first of them came
+	urgent      bool
+	parked      []*page // pages whose bodies others are archiving
+	parkedBytes int64
+	final       bool // the worker stops: nobody is waited for
+}
+
+func newClaims(l *pipeline) *claims {
+	return &claims{pipe: l, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking)}
+}
+
+// add puts a page's question.
+func (c *claims) add(p *page, urgent bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.batch) == 0 {
+		c.since = time.Now()
+	}
+	c.batch = append(c.batch, p)
+	c.urgent = c.urgent || urgent
+	if len(c.batch) == 1 || urgent || len(c.batch) == c.pipe.w.cfg.ClaimBatch {
+		poke(c.wake)
+	}
+}
+
+// hurry has everything asked at once, and nobody waited for.
+func (c *claims) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.final = true
+	poke(c.wake)
+}
+
+// run asks in batches until ctx ends.
+func (c *claims) run(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch, due := c.take(time.Now())
+		if len(batch) > 0 {
+			select {
+			case c.slot <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			group.Go(func() {
+				defer func() { <-c.slot }()
+				c.ask(ctx, batch)
+			})
+			continue
+		}
+		timer.Reset(due)
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take returns what is to be asked now, or how long that may wait.
+func (c *claims) take(now time.Time) (batch []*page, due time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cfg := &c.pipe.w.cfg
+	due = time.Hour
+	for i := 0; i < len(c.parked); {
+		p := c.parked[i]
+		wait := p.askAt.Sub(now)
+		if wait > 0 && !c.final {
+			due = min(due, wait)
+			i++
+			continue
+		}
+		c.parked = slices.Delete(c.parked, i, i+1)
+		c.parkedBytes -= p.size
+		batch = append(batch, p)
+	}
+	if len(c.batch) > 0 {
+		wait := c.since.Add(cfg.ClaimLinger).Sub(now)
+		if len(batch) > 0 || c.urgent || c.final || wait <= 0 || len(c.batch) >= cfg.ClaimBatch {
+			n := min(len(c.batch), max(cfg.ClaimBatch-len(batch), 1))
+			batch = append(batch, c.batch[:n]...)
+			c.batch = append(c.batch[:0:0], c.batch[n:]...)
+			c.since = now
+			c.urgent = c.urgent && len(c.batch) > 0
+		} else {
+			due = min(due, wait)
+		}
+	}
+	return batch, due
+}
+
+// ask puts a batch of questions. Without an answer every body is new: one stored twice is cheap, a lost one is not.
+func (c *claims) ask(ctx context.Context, batch []*page) {
+	questions := make([]Question, len(batch))
+	for i, p := range batch {
+		questions[i] = Question{Digest: p.digest, URL: p.item.url}
+	}
+	answers, err := c.pipe.w.deps.Content.Claim(ctx, questions)
+	if err != nil || len(answers) != len(batch) {
+		c.pipe.w.log.Debug("content owners did not answer, bodies count as new", "bodies", len(batch), "err", err)
+		answers = make([]Answer, len(batch))
+	}
+	now := time.Now()
+	ready := batch[:0]
+	for i, p := range batch {
+		p.answer = answers[i]
+		if p.answer.Verdict != Wait || !c.park(p, now) {
+			ready = append(ready, p)
+		}
+	}
+	if len(ready) > 0 {
+		c.pipe.answer(ready)
+	}
+}
+
+// park keeps a page until its question is put again; false if it has waited enough or too many do, and counts as new.
+func (c *claims) park(p *page, now time.Time) bool {
+	cfg := &c.pipe.w.cfg
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.waitUntil.IsZero() {
+		p.waitUntil, p.askStep = now.Add(cfg.WaitFor), askAgainFirst
+	}
+	if c.final || !now.Before(p.waitUntil) || c.parkedBytes+p.size > cfg.MaxParked {
+		return false
+	}
+	p.askAt = now.Add(p.askStep)
+	p.askStep = min(2*p.askStep, askAgainMost)
+	c.parked = append(c.parked, p)
+	c.parkedBytes += p.size
+	poke(c.wake)
+	return true
+}
+
+// confirmer tells content owners what is archived and on disk.
+type confirmer struct {
+	content Content
+	log     *slog.Logger
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	waiting []Confirmation
+}
+
+func newConfirmer(content Content, log *slog.Logger) *confirmer {
+	return &confirmer{content: content, log: log, wake: make(chan struct{}, 1)}
+}
+
+// confirm queues what the reports speak of, once each; their archive is synced.
+func (w *Worker) confirm(reports []*report) {
+	c := w.conf
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range reports {
+		if r.confirm != nil && len(c.waiting) < maxConfirms {
+			c.waiting = append(c.waiting, *r.confirm)
+		}
+		r.confirm = nil
+	}
+	if len(c.waiting) > 0 {
+		poke(c.wake)
+	}
+}
+
+// run tells until ctx ends.
+func (c *confirmer) run(ctx context.Context) {
+	for {
+		c.mu.Lock()
+		n := min(len(c.waiting), confirmBatch)
+		batch := c.waiting[:n:n]
+		c.waiting = c.waiting[n:]
+		c.mu.Unlock()
+		if n > 0 && ctx.Err() == nil {
+			if err := c.content.Confirm(ctx, batch); err != nil {
+				c.log.Debug("content owners did not hear what was archived", "bodies", n, "err", err)
+			}
+			continue
+		}
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

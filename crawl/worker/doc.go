@@ -1,0 +1,40 @@
+// Package worker is the worker's side of a host: it holds leases, fetches what their owners grant, archives it, and reports.
+//
+// Its words:
+//
+//   - session: what a worker and one owner say to each other. One message is under way at a time; it renews all leases, delivers outcomes, asks for
+//     URLs and gives hosts back, and its answer brings grants.
+//   - lease: the leave to ask one host, until three quarters of its TTL have gone by since the message was *sent* that got or renewed it.
+//   - window: the URLs of a host that were granted and not tried yet; more are asked for when half of it is left.
+//   - page: what an exchange brought, on its way to the archive.
+//   - claim: the question to a content owner whether a body was met before.
+//   - dry: a host without anything to do, here or on its way to the owner.
+//
+// # The life of a page
+//
+//	frontier says who is due -> robots.txt known and admits it -> exchange (a permit is asked right before the request is written)
+//	  -> list of pages waiting to be processed (beyond a bound on disk: Apoidea's Processing-Jobs) -> links extracted, body digested
+//	  -> claim (batched) -> archived: new, or a revisit of what is known -> links filtered -> report (batched)
+//	  -> archive synced -> session with outcomes and links -> acknowledged; the bodies are confirmed to their content owners
+//
+// # What is promised
+//
+// No request is written without a lease that holds: the permit is asked of the lease clock, which counts suspend; running requests are canceled
+// when it ends; a process that was stopped drops all it held. No outcome is reported before the archive has synced what it speaks of. What was
+// fetched and not reported is fetched again by whoever comes next, so nothing here needs to survive a crash. Memory is bounded by the number of
+// leases and of URLs asked for, by the bytes of waiting pages, and by the number of outcomes kept for owners that do not answer.
+//
+// # What is archived and asked
+//
+// Every answer becomes a response record. Bodies of 2xx answers are asked for by digest, except empty ones, which would all be duplicates of each
+// other. A page that asks not to be indexed (noindex) is fetched and counted and its links followed, but nothing of it is kept: an archive is
+// an index of what it holds. Links marked nofollow are not followed. A redirect ends its exchange: its target is a link like any other.
+//
+// A robots.txt that redirects to another host counts as not there (RFC 9309, section 2.3.1.2, lets a crawler assume so): that host's files are
+// for the worker that holds its lease.
+//
+// # Concurrency
+//
+// Run owns every goroutine: the fetchers, the processors, one for each owner spoken to, one that watches the lease clock. One mutex guards
+// leases, frontier and sessions; it is held for moments and never over the network or the disk.
+package worker

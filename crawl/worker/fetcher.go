@@ -1,0 +1,362 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// lentFor is how long addresses that came with a grant are dialled.
+	lentFor = time.Minute
+	// hostPause is asked for a host that could not be reached.
+	hostPause = 5 * time.Second
+	// heldPause is the longest pause that a host is kept for; for a longer one it is given back.
+	heldPause = 5 * time.Second
+	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they double with each in a row, up to maxPause.
+	busyPause   = time.Second
+	deniedPause = 5 * time.Second
+	maxPause    = 10 * time.Minute
+)
+
+// fetchLoop is one fetcher: it visits whatever host is due.
+func (w *Worker) fetchLoop(ctx context.Context) {
+	v := visitor{w: w, wake: make(chan struct{}, 1)}
+	for {
+		h, it, ok := v.next(ctx)
+		if !ok {
+			return
+		}
+		v.visit(ctx, h, it)
+	}
+}
+
+// visitor makes the visits of one fetcher.
+type visitor struct {
+	w    *Worker
+	wake chan struct{}
+}
+
+// next waits for a host that is due and takes one URL of it; false when the worker stops.
+func (v *visitor) next(ctx context.Context) (*host, item, bool) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.stopping && ctx.Err() == nil {
+		now := time.Now()
+		name, due := w.frontier.Next(now)
+		if name != "" {
+			h := w.hosts[name]
+			it, ok := w.frontier.Take(name)
+			if h == nil || !ok {
+				w.frontier.Free(name)
+				continue
+			}
+			h.running = true
+			w.running.Add(1)
+			w.wakeNext(now)
+			return h, it, true
+		}
+		w.idle = append(w.idle, v.wake)
+		w.alarm(now, due)
+		w.mu.Unlock()
+		select {
+		case <-v.wake:
+		case <-ctx.Done():
+		}
+		w.mu.Lock()
+	}
+	return nil, item{}, false
+}
+
+// wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
+func (w *Worker) wakeNext(now time.Time) {
+	if len(w.idle) == 0 {
+		return
+	}
+	due := w.frontier.Due()
+	if !due.IsZero() && !due.After(now) {
+		w.wakeOne()
+		return
+	}
+	w.alarm(now, due)
+}
+
+// wakeOne wakes the fetcher that went idle last: its memory is warm.
+func (w *Worker) wakeOne() {
+	if n := len(w.idle); n > 0 {
+		poke(w.idle[n-1])
+		w.idle = w.idle[:n-1]
+	}
+}
+
+func (w *Worker) wakeAll() {
+	for len(w.idle) > 0 {
+		w.wakeOne()
+	}
+}
+
+// alarm wakes a fetcher when the next host is due.
+func (w *Worker) alarm(now, due time.Time) {
+	if due.IsZero() || w.timer != nil && !w.timerAt.IsZero() && !due.Before(w.timerAt) && w.timerAt.After(now) {
+		return
+	}
+	w.timerAt = due
+	if w.timer == nil {
+		w.timer = time.AfterFunc(due.Sub(now), func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.timerAt = time.Time{}
+			w.wakeOne()
+		})
+		return
+	}
+	w.timer.Reset(due.Sub(now))
+}
+
+// visit does one URL of a host, or what must come before it.
+func (v *visitor) visit(ctx context.Context, h *host, it item) {
+	w := v.w
+	o := v.origin(h, link.Origin(it.url))
+	if it.kind == link.KindRobots {
+		v.fetch(ctx, h, it) // robots.txt is always allowed
+		return
+	}
+	now := time.Now()
+	if o.state.NotBefore.After(now) && o.state.Verdict == robots.Obey {
+		v.silent(h, it, o, now)
+		return
+	}
+	if o.state.Due(now) {
+		v.fetchRobots(ctx, h, it, o)
+		return
+	}
+	if !o.parsed {
+		o.rules, o.parsed = o.state.Rules(w.cfg.Agent), true
+		if d, ok := o.rules.CrawlDelay(); ok {
+			w.mu.Lock()
+			w.frontier.CrawlDelay(h.name, d)
+			w.mu.Unlock()
+		}
+	}
+	sitemaps := w.sitemapsOf(o, it.job)
+	switch {
+	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
+		v.closed(h, it, o, 0)
+	case o.state.Verdict == robots.Obey && !o.rules.Allowed(link.PathQuery(it.url)):
+		v.refused(h, it, link.OutcomeRobotsDenied, "", sitemaps)
+	default:
+		v.tell(h, sitemaps)
+		v.fetch(ctx, h, it)
+	}
+}
+
+// origin is what is known of the origin's robots.txt; nothing yet where it is met first. Only the visitor of a host adds to its origins, but
+// sessions read them.
+func (v *visitor) origin(h *host, name string) *origin {
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	o := h.origins[name]
+	if o == nil {
+		o = &origin{name: name}
+		h.origins[name] = o
+	}
+	return o
+}
+
+// refused gives a URL an outcome without a request.
+func (v *visitor) refused(h *host, it item, outcome link.Outcome, detail string, with []*report) {
+	w := v.w
+	r := newReport(h, &it, outcome)
+	r.fetched[0].Detail = detail
+	w.mu.Lock()
+	w.frontier.Free(h.name)
+	v.left(h)
+	for _, r := range with {
+		w.queue(r)
+	}
+	w.queue(r)
+	w.settle(h)
+	w.mu.Unlock()
+	w.event(r, 0)
+}
+
+// tell queues reports beside a visit.
+func (v *visitor) tell(h *host, reports []*report) {
+	if len(reports) == 0 {
+		return
+	}
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	for _, r := range reports {
+		v.w.queue(r)
+	}
+	v.w.settle(h)
+}
+
+// left notes the end of a visit.
+func (v *visitor) left(h *host) {
+	h.running = false
+	h.cancel = nil
+	v.w.running.Add(-1)
+}
+
+// get makes one exchange under the lease.
+func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.Response, error) {
+	w := v.w
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.mu.Lock()
+	switch {
+	case h.ended.Load():
+		w.mu.Unlock()
+		return nil, errLapsed
+	case h.closing:
+		w.mu.Unlock()
+		return nil, errStopping
+	}
+	h.cancel = cancel
+	if time.Now().Before(h.lentUntil) {
+		req.Addrs = h.addrs
+	}
+	w.mu.Unlock()
+	req.Permit = func() error { return h.permit(w.clock) }
+	w.stats.requests.Add(1)
+	return w.deps.Fetch.Get(ctx, req)
+}
+
+// fetch makes the exchange for a URL.
+func (v *visitor) fetch(ctx context.Context, h *host, it item) {
+	w := v.w
+	begun := time.Now()
+	resp, err := v.get(ctx, h, &fetch.Request{URL: it.url, MaxBytes: it.maxBytes})
+	now := time.Now()
+	if err != nil {
+		v.failed(h, it, err, begun, now)
+		return
+	}
+	w.stats.wireBytes.Add(resp.WireBytes)
+	p := newPage(h, it, resp)
+	p.took = now.Sub(begun)
+	p.pause = v.pauseAfter(h, resp, now)
+	w.mu.Lock()
+	w.frontier.Done(now, h.name, p.took)
+	v.left(h)
+	v.reached(h, resp.Addr.Addr())
+	h.piped++
+	w.piped++
+	if p.pause > 0 {
+		v.rest(h, p.pause, resp.Status, now)
+	}
+	w.settle(h)
+	w.mu.Unlock()
+	w.pipe.push(p)
+}
+
+// reached notes the address that answered.
+func (v *visitor) reached(h *host, addr netip.Addr) {
+	addr = addr.Unmap()
+	if !addr.IsValid() || len(h.addrs) > 0 && h.addrs[0] == addr {
+		return
+	}
+	h.addrs, h.fresh = []netip.Addr{addr}, true
+	h.lentUntil = time.Time{}
+	v.w.frontier.SetAddr(h.name, addr)
+}
+
+// pauseAfter is how long the site asks to be left alone.
+func (v *visitor) pauseAfter(h *host, resp *fetch.Response, now time.Time) time.Duration {
+	var pause time.Duration
+	switch resp.Status {
+	case http.StatusTooManyRequests:
+		pause = deniedPause
+	case http.StatusServiceUnavailable:
+		pause = busyPause
+	default:
+		h.strikes = 0
+		return 0
+	}
+	h.strikes++
+	if asked := fetch.RetryAfter(resp.Header, now); asked > 0 {
+		return asked
+	}
+	return min(pause<<min(h.strikes-1, 16), maxPause)
+}
+
+// rest leaves a host alone for a while: kept if the while is short, given back with the reason if not.
+func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) {
+	if pause <= heldPause {
+		v.w.frontier.NotBefore(h.name, now.Add(pause))
+		return
+	}
+	v.w.close(h, pause, http.StatusText(status))
+}
+
+// failed deals with an exchange that came to no response.
+func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
+	w := v.w
+	fe, known := errors.AsType[*fetch.Error](err)
+	if !known {
+		v.untried(h, it, now.Sub(begun), now)
+		return
+	}
+	w.mu.Lock()
+	w.frontier.Done(now, h.name, now.Sub(begun))
+	v.left(h)
+	if fe.HostWide() && v.lent(h) {
+		w.frontier.Unget(h.name, it) // once more, with addresses of our own
+		w.settle(h)
+		w.mu.Unlock()
+		return
+	}
+	r := newReport(h, &it, fe.Outcome)
+	r.fetched[0].Detail = clip(fe.Error())
+	r.fetched[0].FetchedMs = begun.UnixMilli()
+	r.fetched[0].DurationMs = milliseconds(now.Sub(begun))
+	w.queue(r)
+	if fe.HostWide() {
+		var pause time.Duration
+		if fe.Outcome.Retryable(0) {
+			pause = hostPause
+		}
+		w.close(h, pause, fe.Outcome.String())
+	}
+	w.settle(h)
+	w.mu.Unlock()
+	w.event(r, 0)
+}
+
+// lent says whether the addresses dialled were those that came with the grant, and has the resolver asked from now on.
+func (v *visitor) lent(h *host) bool {
+	if h.lentUntil.IsZero() || h.closing {
+		return false
+	}
+	h.addrs, h.lentUntil = nil, time.Time{}
+	return true
+}
+
+// untried deals with an exchange that was not permitted, or ended because the lease or the worker did: nothing is said of the URL.
+func (v *visitor) untried(h *host, it item, took time.Duration, now time.Time) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frontier.Done(now, h.name, took)
+	v.left(h)
+	switch {
+	case h.closing:
+		h.returned = append(h.returned, it)
+	case !h.ended.Load():
+		w.drop(h, errLapsed)
+	}
+	w.settle(h)
+}
+
+// clip cuts what is told for people to what a message may hold.
+func clip(s string) string { return s[:min(len(s), wire.MaxText)] }

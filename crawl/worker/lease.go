@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must not outlive a sleep that the ordinary
+// monotonic clock does not see. It never goes back. Safe for concurrent use.
+type Clock interface {
+	Now() time.Duration
+}
+
+const (
+	// stopShare of the TTL is how long a worker acts on a lease, counted from the moment it sent the request that got or renewed it: the rest is for
+	// clocks that differ and for a request that is on its way to the site.
+	stopShareNum, stopShareDen = 3, 4
+	// renewShare: leases are renewed at this part of the TTL, so that two heartbeats may be lost.
+	renewShare = 4
+	// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds, rather than reason about what happened meanwhile.
+	maxLate = time.Second
+	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen; less is what two readings and a slewing clock differ by.
+	clockStep = 50 * time.Millisecond
+	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the process was held up in between.
+	readSpread = time.Millisecond
+)
+
+// SystemClock is the lease clock of a real machine: a monotonic clock that counts suspend where the system has one, plus whatever the wall clock
+// jumps ahead of it.
+type SystemClock struct {
+	mono func() time.Duration
+	wall func() time.Duration
+
+	mu    sync.Mutex
+	start time.Duration // of mono
+	ahead time.Duration // wall minus mono, as last believed
+	extra time.Duration // what the wall clock jumped ahead, in all
+	last  time.Duration
+}
+
+// NewSystemClock returns a clock at zero.
+func NewSystemClock() *SystemClock {
+	return newClock(bootTime, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
+}
+
+func newClock(mono, wall func() time.Duration) *SystemClock {
+	c := &SystemClock{mono: mono, wall: wall}
+	m, w := c.read()
+	c.start, c.ahead = m, w-m
+	return c
+}
+
+// read reads both clocks at about the same time.
+func (c *SystemClock) read() (mono, wall time.Duration) {
+	for range 3 {
+		mono = c.mono()
+		wall = c.wall()
+		if c.mono()-mono < readSpread {
+			break
+		}
+	}
+	return mono, wall
+}
+
+// Now implements Clock.
+func (c *SystemClock) Now() time.Duration {
+	mono, wall := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch d := wall - mono - c.ahead; {
+	case d > clockStep:
+		c.extra += d
+		c.ahead += d
+	case d < -clockStep:
+		c.ahead += d // set back: nothing went by
+	}
+	c.last = max(c.last, mono-c.start+c.extra)
+	return c.last
+}

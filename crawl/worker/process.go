@@ -1,0 +1,191 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// read is the first step of a page: its links and the digest of its body.
+func (w *Worker) read(x *extract.Extractor, p *page) {
+	p.digest = sha256.Sum256(p.resp.Body)
+	if !good(p.resp.Status) {
+		return
+	}
+	spec := p.item.job.spec
+	opt := extract.Options{Agent: w.cfg.Agent, Requisites: spec != nil && spec.Requisites}
+	var err error
+	switch p.item.kind {
+	case link.KindPage:
+		err = x.Document(&p.found, p.item.url, p.resp.Header, p.resp.Body, opt)
+	case link.KindSitemap:
+		err = x.Sitemap(&p.found, p.item.url, p.resp.Body)
+	case link.KindRequisite, link.KindRobots:
+	}
+	if err != nil {
+		w.log.Debug("links not extracted", "url", p.item.url, "err", err)
+	}
+	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex
+}
+
+func good(status int) bool { return status >= 200 && status <= 299 }
+
+// finish is the second step, when it is known whether the body was met before: archive and report.
+func (w *Worker) finish(f *follower, p *page) {
+	outcome, links := w.outcome(p)
+	var revisit *Original
+	if outcome == link.OutcomeDuplicate {
+		revisit = &p.answer.Original
+	}
+	recordID := ""
+	if !p.found.NoIndex {
+		var err error
+		if recordID, err = w.deps.Archive.Save(p.exchange(revisit)); err != nil {
+			w.broken("archive", err)
+			return // unreported, and so fetched again
+		}
+	}
+	r := w.pageReport(f, p, outcome, links, recordID)
+	count := len(p.found.Links)
+	w.mu.Lock()
+	h := p.host
+	h.piped--
+	w.piped--
+	w.queue(r)
+	w.settle(h)
+	w.mu.Unlock()
+	w.event(r, count)
+	w.pipe.done(p)
+}
+
+// outcome says what became of a URL that was answered, and which links are followed.
+func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
+	switch status := p.resp.Status; {
+	case good(status) && p.asked && p.answer.Verdict == Known && w.cfg.DuplicatesDrop:
+		return link.OutcomeDuplicate, nil
+	case good(status) && p.asked && p.answer.Verdict == Known:
+		return link.OutcomeDuplicate, p.found.Links
+	case good(status):
+		return link.OutcomeOK, p.found.Links
+	case status >= 300 && status <= 399 && status != http.StatusNotModified && p.resp.Location() != "":
+		return link.OutcomeRedirect, nil
+	default:
+		return link.OutcomeHTTPError, nil
+	}
+}
+
+// exchange is the page as the archive takes it.
+func (p *page) exchange(revisit *Original) *Exchange {
+	for i := range p.found.Links {
+		p.urls = append(p.urls, p.found.Links[i].URL)
+	}
+	x := &Exchange{
+		URL: p.item.url, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
+		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls,
+		Depth: p.item.depth, Hops: p.item.hops, Duration: p.resp.Duration,
+	}
+	if x.Protocol == "http/2.0" {
+		x.Protocol = "h2"
+	}
+	if addr := p.resp.Addr.Addr(); addr.IsValid() {
+		x.IP = addr.Unmap().String()
+	}
+	return x
+}
+
+// pageReport makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
+func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []link.Link, recordID string) *report {
+	r := newReport(p.host, &p.item, outcome)
+	m := r.fetched[0]
+	m.Status = uint32(p.resp.Status) //nolint:gosec // three digits
+	m.FetchedMs = p.resp.Start.UnixMilli()
+	m.DurationMs = milliseconds(p.took)
+	m.Size = uint64(len(p.resp.Body))
+	m.RetryAfterMs = milliseconds(p.pause)
+	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
+	m.Mime = mime(p.resp.Header.Get("Content-Type"))
+	if outcome.Fetched() {
+		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
+		m.RecordId = recordUUID(recordID)
+		if p.found.NoIndex {
+			m.Detail = "noindex"
+		}
+		if p.asked && outcome == link.OutcomeOK {
+			r.confirm = &Confirmation{Digest: p.digest, URL: p.item.url, RecordID: recordID, Date: p.resp.Start}
+		}
+	}
+	switch {
+	case outcome == link.OutcomeRedirect:
+		redirectTarget(r, p)
+	case len(links) > 0:
+		attach(r, f.follow(p.item.job, links))
+	}
+	return r
+}
+
+// redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It is told each time: a link known already does not say that
+// one may get there.
+func redirectTarget(r *report, p *page) {
+	m := r.fetched[0]
+	base, err := link.NewBase(p.item.url)
+	if err != nil {
+		return
+	}
+	target, err := base.AppendResolve(nil, []byte(p.resp.Location()))
+	if err != nil {
+		m.Detail = clip("redirect: " + err.Error())
+		return
+	}
+	m.Links = [][]byte{target}
+	r.size += len(target)
+}
+
+// attach adds the links of a page to its report. Where they are more than one outcome may hold, the others go ahead of it as links without an
+// outcome, in the same message.
+func attach(r *report, t told) {
+	m := r.fetched[0]
+	r.size += t.size
+	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
+	for len(t.urls) > wire.MaxPageLinks {
+		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind()}
+		more.Links, t.urls = t.urls[:wire.MaxPageLinks], t.urls[wire.MaxPageLinks:]
+		if t.kinds != nil {
+			more.LinkKind, t.kinds = t.kinds[:wire.MaxPageLinks], t.kinds[wire.MaxPageLinks:]
+		}
+		r.fetched = append([]*wire.Fetched{more}, r.fetched...)
+	}
+	m.Links, m.LinkKind = t.urls, t.kinds
+}
+
+// short is a header's value if it is short enough to be told; a cut one would be another.
+func short(value string) string {
+	if len(value) > wire.MaxText {
+		return ""
+	}
+	return value
+}
+
+// mime is a media type without its parameters.
+func mime(contentType string) string {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return short(strings.ToLower(strings.TrimSpace(kind)))
+}
+
+// recordUUID reads the 16 bytes of urn:uuid:...; nil for what is none.
+func recordUUID(urn string) []byte {
+	const length = 36
+	digits, ok := strings.CutPrefix(urn, "urn:uuid:")
+	if !ok || len(digits) != length {
+		return nil
+	}
+	id, err := hex.DecodeString(strings.ReplaceAll(digits, "-", ""))
+	if err != nil || len(id) != 16 {
+		return nil
+	}
+	return id
+}

@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect on the same host is followed by the next
+// visit, so that the host has its rest in between.
+func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) {
+	w := v.w
+	url := o.next
+	if url == "" {
+		url = o.name + "/robots.txt"
+	}
+	begun := time.Now()
+	resp, err := v.get(ctx, h, &fetch.Request{URL: url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1"})
+	now := time.Now()
+	took := now.Sub(begun)
+	if err != nil {
+		v.robotsFailed(h, it, o, err, took, now)
+		return
+	}
+	w.stats.wireBytes.Add(resp.WireBytes)
+	defer resp.Release()
+	if target := redirect(h, url, resp); target != "" && o.hops < robots.MaxRedirects {
+		o.next = target
+		o.hops++
+		v.again(h, it, took, now, nil)
+		return
+	}
+	o.next, o.hops, o.failure = "", 0, link.OutcomeNone
+	v.learn(o, robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}, now)
+	v.again(h, it, took, now, resp)
+}
+
+// redirect is where an answer leads on the same host, else empty.
+func redirect(h *host, from string, resp *fetch.Response) string {
+	raw := resp.Location()
+	if raw == "" {
+		return ""
+	}
+	base, err := link.NewBase(from)
+	if err != nil {
+		return ""
+	}
+	target, err := base.AppendResolve(nil, []byte(raw))
+	if err != nil || link.Host(string(target)) != h.name {
+		return ""
+	}
+	return string(target)
+}
+
+// learn takes in what an answer means.
+func (v *visitor) learn(o *origin, a robots.Answer, now time.Time) {
+	o.state = robots.FromFetch(a, now, &o.state)
+	o.rules, o.parsed, o.told = nil, false, nil
+	encoded, err := o.state.MarshalBinary()
+	if err != nil {
+		return // a body over the bound, which FromFetch does not keep
+	}
+	v.w.mu.Lock()
+	defer v.w.mu.Unlock()
+	o.news = encoded
+	o.newsSeq++
+}
+
+// again ends a visit that was made for robots.txt, and puts the URL back.
+func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, resp *fetch.Response) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frontier.Done(now, h.name, took)
+	v.left(h)
+	if resp != nil {
+		v.reached(h, resp.Addr.Addr())
+	}
+	switch {
+	case h.closing:
+		h.returned = append(h.returned, it)
+	case !h.ended.Load():
+		w.frontier.Unget(h.name, it)
+		w.wakeNext(now)
+	}
+	w.settle(h)
+}
+
+// robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
+func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time.Duration, now time.Time) {
+	fe, known := errors.AsType[*fetch.Error](err)
+	if !known {
+		v.untried(h, it, took, now)
+		return
+	}
+	w := v.w
+	w.mu.Lock()
+	lent := fe.HostWide() && v.lent(h)
+	w.mu.Unlock()
+	if lent {
+		v.again(h, it, took, now, nil)
+		return
+	}
+	o.next, o.hops, o.failure, o.detail = "", 0, link.OutcomeRobotsUnreachable, clip(fe.Error())
+	if fe.HostWide() {
+		o.failure = fe.Outcome
+	}
+	if fe.Outcome == link.OutcomeTooLarge {
+		// Only a head can be, as the body is cut: the site answers, and what it says cannot be read.
+		v.learn(o, robots.Answer{Status: http.StatusInternalServerError}, now)
+	} else {
+		v.learn(o, robots.Answer{Err: err}, now)
+	}
+	if o.state.Verdict != robots.DisallowAll {
+		v.again(h, it, took, now, nil) // what is known of it still holds
+		return
+	}
+	v.closed(h, it, o, took)
+}
+
+// silent gives a host back that asked for silence, though the rules once read still hold.
+func (v *visitor) silent(h *host, it item, o *origin, now time.Time) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frontier.Free(h.name)
+	v.left(h)
+	if !h.ended.Load() {
+		h.returned = append(h.returned, it)
+		w.close(h, o.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
+	}
+	w.settle(h)
+}
+
+// closed deals with a URL whose robots.txt cannot be had: the rest of the window is not tried, and the host left alone until it may be asked again. Took
+// is how long the request for it was under way, zero if none was made.
+func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
+	w := v.w
+	outcome, detail := o.failure, o.detail
+	if outcome == link.OutcomeNone {
+		outcome = link.OutcomeRobotsUnreachable
+	}
+	r := newReport(h, &it, outcome)
+	r.fetched[0].Detail = detail
+	now := time.Now()
+	pause := max(o.state.Expires.Sub(now), 0)
+	r.fetched[0].RetryAfterMs = milliseconds(pause)
+	w.mu.Lock()
+	if took > 0 {
+		w.frontier.Done(now, h.name, took)
+	} else {
+		w.frontier.Free(h.name)
+	}
+	v.left(h)
+	w.queue(r)
+	w.close(h, pause, outcome.String())
+	w.settle(h)
+	w.mu.Unlock()
+	w.event(r, 0)
+}
+
+// sitemapsOf makes the report that tells a job of the sitemaps in a robots.txt, once a lease.
+func (w *Worker) sitemapsOf(o *origin, ref *jobRef) []*report {
+	if o.rules == nil || slices.Contains(o.told, ref) {
+		return nil
+	}
+	o.told = append(o.told, ref)
+	if ref.spec != nil && ref.spec.NoSitemaps {
+		return nil
+	}
+	var found []link.Link
+	for _, raw := range o.rules.Sitemaps() {
+		if url, err := link.Canonical(raw); err == nil {
+			found = append(found, link.Link{URL: url, Kind: link.KindSitemap})
+		}
+	}
+	f := follower{w: w}
+	links := f.follow(ref, found)
+	if len(links.urls) == 0 {
+		return nil
+	}
+	return []*report{{
+		hashes: slices.Clone(links.hashes), size: links.size,
+		fetched: []*wire.Fetched{{
+			Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots), Links: links.urls, LinkKind: links.kinds,
+		}},
+	}}
+}

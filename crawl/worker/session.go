@@ -1,0 +1,331 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// maxMessage bounds links and robots states of one Session; what is beyond it waits for the next one. A frame holds twice as much.
+	maxMessage = 2 << 20
+	// retryFirst and retryMost bound the wait before an owner that did not answer, or was busy, is spoken to again; it doubles in between.
+	retryFirst = 50 * time.Millisecond
+	retryMost  = time.Second
+)
+
+// session is what is said to one owner. Guarded by the worker's mutex.
+type session struct {
+	owner    string
+	hosts    map[string]*host // leases held from it, and offers to be answered
+	reports  []*report        // outcomes to be told, in their order
+	sending  []*report        // those under way
+	releases []*release       // hosts given back, until that is acknowledged
+	ack      uint64
+	at       time.Time // when to speak; zero: never
+	hold     time.Time // not before
+	wake     chan struct{}
+	failures int
+	failing  time.Time // since when
+}
+
+// report is an outcome on its way to its owner.
+type report struct {
+	host    *host
+	fetched []*wire.Fetched // one, but for pages with very many links
+	hashes  []uint64        // of links to be known once it is acknowledged
+	size    int
+	confirm *Confirmation
+}
+
+// release gives a host back.
+type release struct {
+	host *host
+	work *wire.HostWork
+}
+
+// session returns the session with an owner, started if the worker runs.
+func (w *Worker) session(owner string) *session {
+	s := w.sessions[owner]
+	if s == nil {
+		s = &session{owner: owner, hosts: make(map[string]*host), wake: make(chan struct{}, 1)}
+		w.sessions[owner] = s
+		if w.ctx != nil {
+			w.start(s)
+		}
+	}
+	return s
+}
+
+func (w *Worker) start(s *session) {
+	if w.closed {
+		return
+	}
+	w.wg.Go(func() { w.speak(w.ctx, s) })
+}
+
+// kick has the session speak at that time or earlier.
+func (s *session) kick(at time.Time) {
+	if at.Before(s.hold) {
+		at = s.hold
+	}
+	if !s.at.IsZero() && !at.Before(s.at) {
+		return
+	}
+	s.at = at
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// speak sends messages until there is nothing left to say.
+func (w *Worker) speak(ctx context.Context, s *session) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		if len(s.hosts) == 0 && len(s.reports) == 0 && len(s.releases) == 0 || ctx.Err() != nil {
+			delete(w.sessions, s.owner)
+			poke(w.quiet)
+			w.mu.Unlock()
+			return
+		}
+		at := s.at
+		w.mu.Unlock()
+		due := time.Hour
+		if !at.IsZero() {
+			due = time.Until(at)
+		}
+		if due <= 0 {
+			w.exchange(ctx, s)
+			continue
+		}
+		timer.Reset(due)
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// exchange sends one message and takes its answer in.
+func (w *Worker) exchange(ctx context.Context, s *session) {
+	w.mu.Lock()
+	s.at = time.Time{}
+	ready := len(s.reports)
+	w.mu.Unlock()
+	// What is reported must be on disk; what is archived from here on waits for the next message.
+	if ready > 0 {
+		if err := w.deps.Archive.Sync(); err != nil {
+			w.broken("archive", err)
+			return
+		}
+	}
+	w.mu.Lock()
+	t := w.build(s, min(ready, len(s.reports)), time.Now())
+	w.mu.Unlock()
+	w.confirm(t.reports)
+
+	call, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
+	sent := w.clock.Now()
+	reply, err := w.deps.Owners.Session(call, s.owner, t.m)
+	cancel()
+	if err == nil {
+		err = reply.Validate()
+	}
+	if err != nil {
+		w.unanswered(ctx, s, t, err)
+		return
+	}
+	refs := w.jobsOf(ctx, reply.GetGrants())
+	routes := w.routes(reply.GetMoved())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answered(s, t, reply, sent, refs, routes)
+}
+
+// turn is one message with what it speaks of.
+type turn struct {
+	m        *wire.Session
+	held     []*host
+	offered  []*host
+	told     map[string]int // outcomes of a host in it
+	reports  []*report
+	releases []*release
+	news     []robotsNews
+	bytes    int
+	works    map[string]*wire.HostWork
+}
+
+type robotsNews struct {
+	origin *origin
+	seq    uint64
+	host   string
+}
+
+// work is what the message says of a host.
+func (t *turn) work(name string, epoch *wire.Epoch) *wire.HostWork {
+	work := t.works[name]
+	if work == nil {
+		work = &wire.HostWork{Host: name, Epoch: epoch}
+		t.works[name] = work
+		t.m.Hosts = append(t.m.Hosts, work)
+	}
+	return work
+}
+
+func (t *turn) full() bool { return len(t.m.GetHosts()) >= wire.MaxHosts-1 || t.bytes >= maxMessage }
+
+// build makes the next message, with at most the first n reports.
+func (w *Worker) build(s *session, n int, now time.Time) *turn {
+	w.seq++
+	t := &turn{
+		m: &wire.Session{
+			Incarnation: w.cfg.Incarnation, Seq: w.seq, Ack: s.ack,
+			Capacity: uint32(w.cfg.Capacity), Backlog: uint32(max(w.backlog(), 0)), //nolint:gosec // some thousands
+		},
+		told: make(map[string]int), works: make(map[string]*wire.HostWork),
+	}
+	w.buildReports(s, t, n)
+	for _, h := range s.hosts {
+		w.buildHost(s, t, h, now)
+	}
+	for _, r := range s.releases {
+		if t.full() {
+			break
+		}
+		t.releases = append(t.releases, r)
+		if work := t.works[r.work.GetHost()]; work != nil && s.hosts[r.work.GetHost()] == nil {
+			work.Epoch, work.Release, work.Returned = r.work.GetEpoch(), true, r.work.GetReturned()
+			work.OwedMs, work.BackoffMs, work.BackoffReason = r.work.GetOwedMs(), r.work.GetBackoffMs(), r.work.GetBackoffReason()
+			work.Robots = append(work.GetRobots(), r.work.GetRobots()...)
+			continue
+		}
+		t.m.Hosts = append(t.m.Hosts, r.work)
+	}
+	for _, h := range s.hosts {
+		if h.epoch != nil && len(t.m.GetHeld()) < wire.MaxHeld {
+			t.held = append(t.held, h)
+			t.m.Held = append(t.m.Held, &wire.HostLease{Host: h.name, Epoch: h.epoch})
+		}
+	}
+	if len(t.held) > 0 {
+		s.kick(now.Add(w.ttl() / renewShare))
+	}
+	return t
+}
+
+func (w *Worker) ttl() time.Duration { return w.leaseTTL }
+
+// buildReports puts outcomes into the message, each under the lease that is held now, if any: they are taken under any.
+func (w *Worker) buildReports(s *session, t *turn, n int) {
+	for _, r := range s.reports[:n] {
+		name := r.host.name
+		epoch := r.host.epoch
+		if h := s.hosts[name]; h != nil {
+			epoch = h.epoch
+		}
+		if t.full() || len(t.works[name].GetFetched())+len(r.fetched) > wire.MaxFetched {
+			s.kick(time.Now())
+			break
+		}
+		work := t.work(name, epoch)
+		work.Fetched = append(work.Fetched, r.fetched...)
+		t.told[name]++
+		t.bytes += r.size
+		t.reports = append(t.reports, r)
+	}
+	s.sending = t.reports
+	s.reports = slices.Clone(s.reports[len(t.reports):])
+}
+
+// buildHost says what there is to say of a lease, or of an offer.
+func (w *Worker) buildHost(s *session, t *turn, h *host, now time.Time) {
+	if t.full() {
+		return
+	}
+	if h.epoch == nil {
+		t.work(h.name, nil).Want = uint32(min(w.target(h), firstWindow)) //nolint:gosec // at most Window
+		h.asked = true
+		t.offered = append(t.offered, h)
+		return
+	}
+	w.buildNews(t, h)
+	if w.done(h, t.told[h.name], now) {
+		w.release(s, h, now)
+		return
+	}
+	if h.closing || h.giveBack {
+		return
+	}
+	if target := w.target(h); w.frontier.Len(h.name) <= target/2 {
+		t.work(h.name, h.epoch).Want = uint32(target - w.frontier.Len(h.name)) //nolint:gosec // at most Window
+		h.asked = true
+	}
+}
+
+// buildNews tells what was learnt of a host.
+func (w *Worker) buildNews(t *turn, h *host) {
+	for _, o := range h.origins {
+		if o.news == nil || len(t.works[h.name].GetRobots()) == wire.MaxOrigins {
+			continue
+		}
+		work := t.work(h.name, h.epoch)
+		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.news})
+		t.bytes += len(o.news)
+		t.news = append(t.news, robotsNews{o, o.newsSeq, h.name})
+	}
+	if h.fresh {
+		work := t.work(h.name, h.epoch)
+		for _, addr := range h.addrs {
+			work.Addrs = append(work.Addrs, addr.AsSlice())
+		}
+		h.fresh = false
+	}
+}
+
+// done says whether a host is to be given back in a message that tells that many of its outcomes.
+func (w *Worker) done(h *host, told int, now time.Time) bool {
+	switch {
+	case h.running || h.piped > 0 || h.untold > told:
+		return false
+	case h.closing:
+		return true
+	default:
+		return w.dry(h) && (h.giveBack || !h.dryAt.IsZero() && now.Sub(h.dryAt) >= w.cfg.ReleaseLinger)
+	}
+}
+
+// release gives a host back.
+func (w *Worker) release(s *session, h *host, now time.Time) {
+	work := &wire.HostWork{
+		Host: h.name, Epoch: h.epoch, Release: true,
+		OwedMs:    milliseconds(w.frontier.Owed(now, h.name)),
+		BackoffMs: milliseconds(h.backoff), BackoffReason: h.reason,
+	}
+	for _, it := range h.returned {
+		if len(work.GetReturned()) == wire.MaxFetched {
+			break // the owner takes back what is out when the lease ends
+		}
+		work.Returned = append(work.Returned, it.unfetched())
+	}
+	s.releases = append(s.releases, &release{host: h, work: work})
+	h.ended.Store(true)
+	w.frontier.Remove(h.name)
+	w.forget(h)
+}
+
+func milliseconds(d time.Duration) uint32 {
+	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) //nolint:gosec // bounded
+}

@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"sync/atomic"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// stats are the running counters.
+type stats struct {
+	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled, unarchived atomic.Int64
+	outcomes                                                                                            [link.Outcomes]atomic.Int64
+}
+
+// Stats says what a worker did since it was made, and what it has in hand.
+type Stats struct {
+	// Pages is the number of 2xx answers with new content, Duplicates that of known content, Bytes their bodies' decoded.
+	Pages, Duplicates, Bytes int64
+	// WireBytes is what all exchanges took from the network, Requests their number, robots.txt included.
+	WireBytes, Requests int64
+	// Errors is the number of outcomes that are a failure, RobotsDenied that of URLs that robots.txt forbids or keeps out of reach.
+	Errors, RobotsDenied int64
+	// Outcomes by link.Outcome.
+	Outcomes [link.Outcomes]int64
+	// Lapsed is the number of leases that ended without being given back; Dropped that of outcomes forgotten because their owner did not answer,
+	// and so fetched again.
+	Lapsed, Dropped int64
+	// Spilled is the number of pages that waited on disk.
+	Spilled int64
+	// InFlight is the number of exchanges under way, Processing that of pages between exchange and report, Unreported that of outcomes on their way to
+	// owners.
+	InFlight, Processing, Unreported int
+	// Hosts is the number of leases held, Window that of URLs in their windows.
+	Hosts, Window int
+}
+
+// Stats returns the counters.
+func (w *Worker) Stats() Stats {
+	c := &w.stats
+	s := Stats{
+		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
+		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
+		Dropped: c.dropped.Load(), Spilled: c.spilled.Load(),
+	}
+	for i := range s.Outcomes {
+		s.Outcomes[i] = c.outcomes[i].Load()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.InFlight, s.Processing, s.Window = int(w.running.Load()), w.piped, w.frontier.Items()
+	for _, h := range w.hosts {
+		if h.epoch != nil {
+			s.Hosts++
+		}
+	}
+	for _, owner := range w.sessions {
+		s.Unreported += len(owner.reports) + len(owner.sending)
+	}
+	return s
+}
+
+// count notes an outcome.
+func (c *stats) count(o link.Outcome, size int64) {
+	c.outcomes[o].Add(1)
+	switch o {
+	case link.OutcomeOK:
+		c.pages.Add(1)
+		c.bytes.Add(size)
+	case link.OutcomeDuplicate:
+		c.duplicates.Add(1)
+		c.bytes.Add(size)
+	case link.OutcomeRobotsDenied, link.OutcomeRobotsUnreachable:
+		c.denied.Add(1)
+	case link.OutcomeRedirect, link.OutcomeNone:
+	default:
+		c.errors.Add(1)
+	}
+}

@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/frontier"
+)
+
+// Worker crawls hosts for their owners. Create it with New, run it once.
+type Worker struct {
+	cfg   Config
+	deps  Deps
+	log   *slog.Logger
+	clock Clock
+	seed  maphash.Seed
+	known *known
+	specs *specs
+	stats stats
+	pipe  *pipeline
+	conf  *confirmer
+
+	running atomic.Int64  // exchanges under way
+	watch   chan struct{} // something is held
+	quiet   chan struct{} // a session has ended
+
+	mu       sync.Mutex // guards what follows
+	hosts    map[string]*host
+	sessions map[string]*session
+	frontier *frontier.Frontier[item]
+	idle     []chan struct{} // fetchers that wait
+	timer    *time.Timer     // wakes one of them at timerAt
+	timerAt  time.Time
+	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
+	wg       sync.WaitGroup
+	seq      uint64
+	paused   bool
+	stopping bool
+	closed   bool // no further session
+	piped    int  // pages between the exchange and the report
+	leaseTTL time.Duration
+	failed   error
+	fail     context.CancelCauseFunc
+}
+
+// New returns a worker that holds nothing and does nothing before Run.
+func New(cfg Config, deps Deps) (*Worker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg.fill()
+	if deps.Owners == nil || deps.Fetch == nil || deps.Archive == nil || deps.Content == nil || deps.Jobs == nil {
+		return nil, errors.New("worker: a neighbour is missing")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Clock == nil {
+		deps.Clock = NewSystemClock()
+	}
+	w := &Worker{
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
+		hosts: make(map[string]*host), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
+		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL,
+	}
+	w.specs = newSpecs(deps.Jobs, w.seed)
+	w.pipe = newPipeline(w)
+	w.conf = newConfirmer(deps.Content, w.log)
+	return w, nil
+}
+
+// Run works until ctx ends or the archive fails, whose error it returns. At the end it starts no request, lets those under way finish or cancels
+// them, archives and reports what was fetched, gives its leases back, and returns within Config.StopTimeout and a moment.
+func (w *Worker) Run(ctx context.Context) error {
+	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	w.mu.Lock()
+	if w.ctx != nil {
+		w.mu.Unlock()
+		return errors.New("worker: it ran before")
+	}
+	w.ctx, w.fail = inner, cancel
+	for _, s := range w.sessions {
+		w.start(s)
+	}
+	w.mu.Unlock()
+
+	var fetchers, rest sync.WaitGroup
+	for range w.cfg.Fetchers {
+		fetchers.Go(func() { w.fetchLoop(inner) })
+	}
+	rest.Go(func() { w.watchLeases(inner) })
+	rest.Go(func() { w.conf.run(inner) })
+	w.pipe.run(inner, &rest)
+
+	select {
+	case <-ctx.Done():
+	case <-inner.Done():
+	}
+	w.stop(inner, &fetchers)
+	cancel(nil)
+	fetchers.Wait()
+	w.pipe.close()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.wg.Wait()
+	rest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// broken ends the run because the archive failed.
+func (w *Worker) broken(what string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil {
+		w.failed = fmt.Errorf("worker: %s: %w", what, err)
+	}
+	w.fail(w.failed)
+}
+
+// stop is the order of leaving: no new request, those under way, the pages, the reports with the leases.
+func (w *Worker) stop(ctx context.Context, fetchers *sync.WaitGroup) {
+	whole, cancel := context.WithTimeout(ctx, w.cfg.StopTimeout)
+	defer cancel()
+	w.mu.Lock()
+	w.stopping = true
+	for _, h := range w.hosts {
+		w.close(h, 0, "")
+	}
+	w.wakeAll()
+	w.mu.Unlock()
+
+	part, cancelPart := context.WithTimeout(whole, w.cfg.StopTimeout/3)
+	ended := wait(part, fetchers.Wait)
+	cancelPart()
+	if !ended {
+		w.mu.Lock()
+		for _, h := range w.hosts {
+			h.interrupt(errStopping)
+		}
+		w.mu.Unlock()
+		wait(whole, fetchers.Wait)
+	}
+	w.pipe.drain(whole)
+	w.mu.Lock()
+	for _, s := range w.sessions {
+		s.kick(time.Now())
+	}
+	w.mu.Unlock()
+	w.silence(whole)
+}
+
+// silence waits until the sessions have ended, as they do when they have nothing left to say.
+func (w *Worker) silence(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		n := len(w.sessions)
+		w.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-w.quiet:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wait calls fn, which ends sooner or later, and reports whether it did before ctx ended.
+func wait(ctx context.Context, fn func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Offer asks the worker to take hosts from an owner. It takes what it has room for and says so in a session; the indexes of the others are
+// returned.
+func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, name := range hosts {
+		if !w.take(owner, name) {
+			declined = append(declined, i)
+		}
+	}
+	return declined
+}
+
+// take notes the wish for a host that was offered.
+func (w *Worker) take(owner, name string) bool {
+	if h := w.hosts[name]; h != nil {
+		return h.owner == owner && !h.closing
+	}
+	if w.stopping || w.paused || len(w.hosts) >= w.cfg.MaxHosts || w.backlog() >= w.cfg.Capacity {
+		return false
+	}
+	h := newHost(owner, name)
+	w.hosts[name] = h
+	s := w.session(owner)
+	s.hosts[name] = h
+	s.kick(time.Now())
+	return true
+}
+
+// backlog is the number of URLs held.
+func (w *Worker) backlog() int { return w.frontier.Items() + int(w.running.Load()) + w.piped }
+
+// Pause stops fetching and gives all hosts back; offers are declined. Requests under way are finished.
+func (w *Worker) Pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = true
+	for _, h := range w.hosts {
+		w.close(h, 0, "")
+	}
+}
+
+// Resume ends a Pause.
+func (w *Worker) Resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = false
+}
+
+// Capacity is the number of URLs that the worker would hold, Backlog that which it holds.
+func (w *Worker) Capacity() int { return w.cfg.Capacity }
+
+// Backlog is the number of URLs held.
+func (w *Worker) Backlog() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.backlog()
+}
