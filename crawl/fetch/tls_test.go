@@ -89,22 +89,23 @@ func TestHTTP2Limits(t *testing.T) {
 		}
 	})
 	defer close(hold)
-	f := newFetcher(t, func(c *fetch.Config) {
+	f := newFetcher(t, func(c *fetch.Config) { trust(c); c.MaxBody = 100_000 })
+	hurried := newFetcher(t, func(c *fetch.Config) {
 		trust(c)
-		c.MaxBody = 100_000
 		c.HeaderTimeout, c.MinRateGrace = 50*time.Millisecond, 50*time.Millisecond
 	})
 	for _, tt := range []struct {
 		path string
+		by   *fetch.Fetcher
 		want link.Outcome
 	}{
-		{"/big", link.OutcomeTooLarge},
-		{"/head", link.OutcomeConnect},
-		{"/slow-head", link.OutcomeTimeout},
-		{"/slow-body", link.OutcomeTimeout},
+		{"/big", f, link.OutcomeTooLarge},
+		{"/head", f, link.OutcomeConnect},
+		{"/slow-head", hurried, link.OutcomeTimeout},
+		{"/slow-body", hurried, link.OutcomeTimeout},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			_, err := f.Get(t.Context(), &fetch.Request{URL: url + tt.path})
+			_, err := tt.by.Get(t.Context(), &fetch.Request{URL: url + tt.path})
 			wantOutcome(t, err, tt.want)
 		})
 	}
