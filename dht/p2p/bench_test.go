@@ -8,12 +8,16 @@ import (
 	"time"
 )
 
-// BenchmarkCall measures calls between two hosts of one process with 32 in
-// flight; cpu-us/op is user and system time of both sides together.
+// BenchmarkCall measures calls between two hosts of one process; cpu-us/op is user
+// and system time of both sides together.
 func BenchmarkCall(b *testing.B) {
 	for _, transport := range transports {
 		for _, size := range []int{64, 16 << 10} {
-			b.Run(fmt.Sprintf("%s/%d", transport.name, size), func(b *testing.B) { benchmarkCall(b, transport.listen, size, 32) })
+			for _, inFlight := range []int{1, 32} {
+				b.Run(fmt.Sprintf("%s/%d-bytes/%d-in-flight", transport.name, size, inFlight), func(b *testing.B) {
+					benchmarkCall(b, transport.listen, size, inFlight)
+				})
+			}
 		}
 	}
 }

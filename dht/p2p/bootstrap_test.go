@@ -73,7 +73,8 @@ func TestSeedRecords(t *testing.T) {
 		{
 			"records beside other text", "seed.test",
 			map[string][]string{"_dnsaddr.seed.test": {"v=spf1 -all", "dnsaddr=" + peerAt("1"), "dnsaddr=nonsense", "dnsaddr=" + peerAt("2")}},
-			[]string{peerAt("1"), peerAt("2")}, "",
+			[]string{peerAt("1"), peerAt("2")},
+			"",
 		},
 		{
 			"nested", "seed.test",
@@ -82,7 +83,8 @@ func TestSeedRecords(t *testing.T) {
 				"_dnsaddr.eu.seed.test": {"dnsaddr=" + peerAt("3")},
 				"_dnsaddr.us.seed.test": {"dnsaddr=" + peerAt("4")},
 			},
-			[]string{peerAt("3"), peerAt("4")}, "",
+			[]string{peerAt("3"), peerAt("4")},
+			"",
 		},
 		{
 			"one region gone", "seed.test",
@@ -90,7 +92,8 @@ func TestSeedRecords(t *testing.T) {
 				"_dnsaddr.seed.test":    {"dnsaddr=/dnsaddr/eu.seed.test", "dnsaddr=/dnsaddr/us.seed.test"},
 				"_dnsaddr.eu.seed.test": {"dnsaddr=" + peerAt("3")},
 			},
-			[]string{peerAt("3")}, "",
+			[]string{peerAt("3")},
+			"",
 		},
 		{"no such domain", "nowhere.test", nil, nil, "lookup _dnsaddr.nowhere.test: no such host"},
 		{"nothing usable", "seed.test", map[string][]string{"_dnsaddr.seed.test": {"hello"}}, nil, "no usable dnsaddr record"},

@@ -62,7 +62,7 @@ func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStrea
 	if slot == nil {
 		slot = &outSlot{ready: make(chan struct{})}
 		n.out[key] = slot
-		n.wg.Go(func() { n.open(slot, key) })
+		n.wg.Go(func() { n.open(slot, key) }) //nolint:contextcheck // others may wait for it too
 	}
 	n.mu.Unlock()
 	select {

@@ -98,7 +98,7 @@ type Net struct {
 
 	// life ends with Close. It is kept here because streams and handlers belong
 	// to the Net and not to whoever's call happened to open them.
-	life context.Context
+	life context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of this package
 
@@ -335,13 +335,9 @@ func (n *Net) Met(id peer.ID, addrs [][]byte) {
 
 // Addrs returns this peer's own dialable multiaddrs, each ending in /p2p/<peer>.
 func (n *Net) Addrs() []string {
-	full, err := peer.AddrInfoToP2pAddrs(&peer.AddrInfo{ID: n.self, Addrs: n.host.Addrs()})
-	if err != nil {
-		return nil // no address yet
-	}
-	s := make([]string, len(full))
-	for i, a := range full {
-		s[i] = a.String()
+	s := n.AddrsOf(n.self)
+	for i := range s {
+		s[i] += "/p2p/" + n.self.String()
 	}
 	return s
 }

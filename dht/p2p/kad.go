@@ -14,8 +14,6 @@ import (
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -68,9 +66,7 @@ func NewKad(n *Net) (*Kad, error) {
 			kaddht.QueryFilter(kaddht.PublicQueryFilter),
 			kaddht.RoutingTableFilter(kaddht.PublicRoutingTableFilter),
 			kaddht.RoutingTablePeerDiversityFilter(kaddht.NewRTPeerDiversityFilter(n.host, perBucket, perTable)),
-			kaddht.AddressFilter(func(addrs []ma.Multiaddr) []ma.Multiaddr {
-				return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) })
-			}))
+			kaddht.AddressFilter(publicAddrs))
 	}
 	table, err := kaddht.New(n.host, options...)
 	if err != nil {

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -55,7 +56,7 @@ func newHost(cfg Config) (host.Host, error) {
 	if cfg.Profile == Public {
 		options = append(options,
 			libp2p.ConnectionGater(publicOnly{}),
-			libp2p.NonPublicAddrPublishing(false),
+			libp2p.AddrsFactory(publicAddrs),
 			libp2p.EnableAutoNATv2())
 	} else {
 		options = append(options,
@@ -138,6 +139,11 @@ const quicDelay = 250 * time.Millisecond
 // dialable says whether an address told by others may be dialled.
 func (n *Net) dialable(addr ma.Multiaddr) bool {
 	return n.cfg.Profile != Public || manet.IsPublicAddr(addr)
+}
+
+// publicAddrs leaves out what is not a public address.
+func publicAddrs(addrs []ma.Multiaddr) []ma.Multiaddr {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) })
 }
 
 // publicOnly refuses to dial private addresses, whoever told them: a peer's

@@ -186,7 +186,7 @@ func (st *inStream) handle(ctx context.Context, r request) {
 		return
 	}
 	callCtx := newCallContext(ctx, r.wait)
-	answer, err := (*h)(callCtx, st.key.peer, r.payload)
+	answer, err := (*h)(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
 	callCtx.end()
 	switch {
 	case err != nil:
@@ -280,11 +280,11 @@ func (n *Net) release(size int) {
 // made when somebody first asks for Done: most handlers never do, and the timer
 // would be a large part of what a small call costs.
 type callContext struct {
-	context.Context // the stream's
+	context.Context //nolint:containedctx // the stream's: this type is a context itself
 	deadline        time.Time
 
 	mu     sync.Mutex // guards the two below
-	timed  context.Context
+	timed  context.Context //nolint:containedctx // the same with a timer
 	cancel context.CancelFunc
 }
 

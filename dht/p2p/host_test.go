@@ -1,0 +1,225 @@
+package p2p
+
+import (
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	key, err := GenerateIdentity(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []struct {
+		name string
+		cfg  Config
+		says string
+	}{
+		{"no identity", Config{Network: "n"}, "Identity"},
+		{"no network", Config{Identity: key}, "Network"},
+		{"a slash in the network", Config{Identity: key, Network: "a/b"}, "Network"},
+		{"a long network", Config{Identity: key, Network: strings.Repeat("n", maxNetworkName+1)}, "Network"},
+		{"water upside down", Config{Identity: key, Network: "n", LowWater: 9, HighWater: 8}, "HighWater"},
+		{"listen without a slash", Config{Identity: key, Network: "n", Listen: []string{"127.0.0.1:0"}}, "Listen"},
+	}
+	for _, row := range rows {
+		if _, err := New(row.cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v, want it to name %s", row.name, err, row.says)
+		}
+	}
+}
+
+func TestPortTakenIsSaid(t *testing.T) {
+	first := newNet(t, "test", transports[0].listen, nil)
+	key, err := GenerateIdentity(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := first.host.Addrs()[0].String()
+	second, err := New(Config{Network: "test", Identity: key, Listen: []string{taken}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), taken) {
+		t.Errorf("listen on a taken port: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	var seen []peer.ID
+	key, err := GenerateIdentity(8, func(candidates []peer.ID) int {
+		seen = candidates
+		return 5
+	})
+	if err != nil || len(seen) != 8 {
+		t.Fatalf("%d candidates, %v", len(seen), err)
+	}
+	stored, err := MarshalIdentity(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := UnmarshalIdentity(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := IdentityPeer(back); err != nil || id != seen[5] {
+		t.Errorf("came back as %s, %v, want the chosen %s", id, err, seen[5])
+	}
+	if _, err := UnmarshalIdentity(make([]byte, maxIdentity+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("oversized: %v", err)
+	}
+	if _, err := UnmarshalIdentity([]byte("nonsense")); err == nil {
+		t.Error("nonsense was read")
+	}
+}
+
+func TestPublicKeepsToPublicAddresses(t *testing.T) {
+	key, err := GenerateIdentity(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := New(Config{Network: "test", Identity: key, Profile: Public, Listen: []string{"/ip4/127.0.0.1/tcp/0"}},
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := public.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := public.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if addrs := public.Addrs(); len(addrs) != 0 {
+		t.Errorf("announces %v", addrs)
+	}
+	neighbour := newNet(t, "test", "", nil)
+	public.Met(neighbour.Self(), [][]byte{
+		neighbour.host.Addrs()[0].Bytes(),
+		ma.StringCast("/ip4/192.168.1.1/tcp/80").Bytes(),
+		ma.StringCast("/ip4/169.254.169.254/tcp/80").Bytes(),
+		{1, 2, 3},
+		ma.StringCast("/ip4/8.8.8.8/tcp/4001").Bytes(),
+	})
+	if got := public.AddrsOf(neighbour.Self()); len(got) != 1 || got[0] != "/ip4/8.8.8.8/tcp/4001" {
+		t.Errorf("kept %v", got)
+	}
+	public.Forget(neighbour.Self())
+	introduce(public, neighbour)
+	if err := public.Connect(t.Context(), neighbour.Self()); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("dialled loopback: %v", err)
+	}
+}
+
+func TestBothTransportsPreferTCP(t *testing.T) {
+	key, err := GenerateIdentity(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := New(Config{Network: "test", Identity: key}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := both.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	both.Handle("echo", echo)
+	if err := both.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	client := newNet(t, "test", "", nil)
+	introduce(client, both)
+	if _, err := client.Call(t.Context(), both.Self(), "echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range client.host.Network().ConnsToPeer(both.Self()) {
+		if _, err := c.RemoteMultiaddr().ValueForProtocol(ma.P_TCP); err != nil {
+			t.Errorf("connected over %s", c.RemoteMultiaddr())
+		}
+	}
+}
+
+func TestProtectReplacesWhatItProtected(t *testing.T) {
+	n := newNet(t, "test", "", nil)
+	a, b := peer.ID("a"), peer.ID("b")
+	n.Protect([]peer.ID{a})
+	n.Protect([]peer.ID{b})
+	manager := n.host.ConnManager()
+	if manager.IsProtected(a, protectTag) || !manager.IsProtected(b, protectTag) {
+		t.Error("want b protected and a no more")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var b backoffs
+	now := time.Unix(1000, 0)
+	cause := errors.New("refused")
+	p := peer.ID("p")
+	if b.wait(p, now) != nil {
+		t.Error("waits for a peer that never failed")
+	}
+	for _, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second} {
+		b.failed(p, now, cause)
+		if b.wait(p, now.Add(want-1)) == nil || b.wait(p, now.Add(want)) != nil {
+			t.Errorf("want to wait %v", want)
+		}
+	}
+	for range 10 {
+		b.failed(p, now, cause)
+	}
+	if b.wait(p, now.Add(lastBackoff)) != nil {
+		t.Error("waits longer than the bound")
+	}
+	b.sweep(now.Add(3 * lastBackoff))
+	if len(b.peers) != 0 {
+		t.Error("never forgotten")
+	}
+	b.failed(p, now, cause)
+	b.cleared(p)
+	if b.wait(p, now) != nil {
+		t.Error("waits for a peer that was reached")
+	}
+	for i := range maxBackoffs + 10 {
+		b.failed(peer.ID(string(rune(i))), now, cause)
+	}
+	if len(b.peers) > maxBackoffs {
+		t.Errorf("%d remembered", len(b.peers))
+	}
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	server := newNet(t, "test", "", func(n *Net) {
+		n.Handle("echo", echo)
+		if _, err := NewKad(n); err != nil {
+			t.Fatal(err)
+		}
+	})
+	client := newNet(t, "test", "", nil)
+	introduce(client, server)
+	if _, err := client.Call(t.Context(), server.Self(), "echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(client.Close(), server.Close()); err != nil {
+		t.Fatal(err)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, own := range []string{"p2p.(*Net).", "p2p.(*outStream).", "p2p.(*inStream).", "p2p.(*frameWriter)."} {
+		if strings.Contains(string(stacks), own) {
+			t.Errorf("a goroutine in %s is left:\n%s", own, stacks)
+		}
+	}
+}
