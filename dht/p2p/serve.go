@@ -283,7 +283,7 @@ type callContext struct {
 	context.Context //nolint:containedctx // the stream's: this type is a context itself
 	deadline        time.Time
 
-	mu     sync.Mutex // guards the two below
+	mu     sync.Mutex      // guards the two below
 	timed  context.Context //nolint:containedctx // the same with a timer
 	cancel context.CancelFunc
 }
