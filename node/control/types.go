@@ -164,6 +164,8 @@ type JobSpec struct {
 	NoSitemaps      bool     `json:"no_sitemaps,omitempty"`
 	// Retries is the number of tries after the first; nil means the default of three.
 	Retries *uint32 `json:"retries,omitempty"`
+	// Continue takes up an unfinished job with the same words instead of posting another.
+	Continue bool `json:"continue,omitempty"`
 }
 
 // Job is a job of the ring.
@@ -173,6 +175,8 @@ type Job struct {
 	Spec    JobSpec   `json:"spec"`
 	Created time.Time `json:"created"`
 	Owner   string    `json:"owner"`
+	// Continued says that Post took up a job that was there.
+	Continued bool `json:"continued,omitempty"`
 	JobCounts
 }
 

@@ -97,27 +97,48 @@ func writeIndex(path string, lines []byte) error {
 
 // indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
 func indexFile(path, name string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Index(file, name)
+}
+
+// Index reads a WARC stream and returns its index, unsorted, with the lines naming it as name. After an error, such as ErrTruncated of a file
+// that is being written, it returns the lines of the records before.
+func Index(r io.Reader, name string) ([]byte, error) {
 	var lines []byte
-	err := scanFile(path, func(rec *Record) error {
-		if rec.Type != TypeResponse && rec.Type != TypeRevisit {
-			return nil
+	records := NewReader(r, false)
+	for {
+		rec, err := records.Next()
+		if err == io.EOF {
+			return lines, nil
 		}
-		head, err := rec.HTTPHead()
+		if err == nil && (rec.Type == TypeResponse || rec.Type == TypeRevisit) {
+			lines, err = appendRecord(lines, rec, name)
+		}
 		if err != nil {
-			return err
+			return lines, fmt.Errorf("%s: %w", name, err)
 		}
-		mime := mimeRevisit
-		if rec.Type == TypeResponse {
-			mime = mimeOf(head)
-		}
-		if err := rec.Skip(); err != nil {
-			return err
-		}
-		lines = appendEntry(lines, rec.TargetURI, rec.Date, mime, statusOf(head), rec.Get("WARC-Payload-Digest"), int(rec.Length))
-		lines = appendPlace(lines, rec.Offset, name)
-		return nil
-	})
-	return lines, err
+	}
+}
+
+// appendRecord appends the index line of a response or revisit, which it reads to its end.
+func appendRecord(lines []byte, rec *Record, name string) ([]byte, error) {
+	head, err := rec.HTTPHead()
+	if err != nil {
+		return lines, err
+	}
+	mime := mimeRevisit
+	if rec.Type == TypeResponse {
+		mime = mimeOf(head)
+	}
+	if err := rec.Skip(); err != nil {
+		return lines, err
+	}
+	lines = appendEntry(lines, rec.TargetURI, rec.Date, mime, statusOf(head), rec.Get("WARC-Payload-Digest"), int(rec.Length))
+	return appendPlace(lines, rec.Offset, name), nil
 }
 
 // MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream. It holds one line of

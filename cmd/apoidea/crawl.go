@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+type crawlOptions struct {
+	*globals
+	job     jobFlags
+	wait    bool
+	timeout time.Duration
+}
+
+func newCrawl(g *globals) *cobra.Command {
+	o := crawlOptions{globals: g}
+	cmd := &cobra.Command{
+		Use:   "crawl URL...",
+		Short: "Post a job to a running peer",
+		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
+  apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+		},
+	}
+	o.job.add(cmd.Flags())
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "return when the job is done")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: give up waiting after so long; the job goes on (0: never)")
+	return cmd
+}
+
+func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []string) error {
+	spec, err := o.job.spec(urls)
+	if err != nil {
+		return err
+	}
+	c := o.client()
+	defer c.Close()
+	job, err := c.Post(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if o.wait {
+		if !o.quiet && !o.json {
+			fmt.Fprintf(errOut, "job %s posted\n", job.ID)
+		}
+		if job, err = o.await(ctx, c, job, out, errOut); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		return printJSON(out, job)
+	}
+	if o.wait {
+		return printJob(out, job)
+	}
+	_, err = fmt.Fprintln(out, job.ID)
+	return err
+}
+
+func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *control.Job, out, errOut io.Writer) (*control.Job, error) {
+	wait := ctx
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	if err := follow(wait, c, job.ID, errOut, o.quiet || o.json, false, out); err != nil {
+		if wait.Err() != nil && ctx.Err() == nil {
+			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
+		}
+		return nil, err
+	}
+	return c.Job(ctx, job.ID)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// jobFlags are the flags of a job, shared by run, crawl and cluster up.
+type jobFlags struct {
+	scope           []string
+	maxDepth        int
+	maxPages        uint64
+	maxBytes        string
+	maxPagesPerHost uint64
+	requisites      bool
+	noSitemaps      bool
+	retries         int
+}
+
+func (j *jobFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&j.scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
+	f.IntVar(&j.maxDepth, "max-depth", -1, "links away from the seeds, 0 fetches the seeds alone (default: no bound)")
+	f.Uint64Var(&j.maxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
+	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MB or 2GiB; 0 is no bound")
+	f.Uint64Var(&j.maxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host; 0 is no bound")
+	f.BoolVar(&j.requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
+	f.BoolVar(&j.noSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
+	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 10m)")
+}
+
+func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {
+	bytes, err := parseBytes(j.maxBytes)
+	if err != nil {
+		return control.JobSpec{}, fmt.Errorf("%w: max-bytes %q: %w", errUsage, j.maxBytes, err)
+	}
+	if j.retries < 0 || j.retries > 20 {
+		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", errUsage, j.retries)
+	}
+	spec := control.JobSpec{
+		URLs: urls, Scope: j.scope, MaxPages: j.maxPages, MaxBytes: bytes, MaxPagesPerHost: j.maxPagesPerHost,
+		Requisites: j.requisites, NoSitemaps: j.noSitemaps,
+	}
+	if j.maxDepth >= 0 {
+		depth := uint32(j.maxDepth)
+		spec.MaxDepth = &depth
+	}
+	if j.retries != 3 {
+		retries := uint32(j.retries)
+		spec.Retries = &retries
+	}
+	return spec, nil
+}
+
+// parseBytes reads a size with an optional unit: decimal kB, MB, GB or binary KiB, MiB, GiB.
+func parseBytes(s string) (uint64, error) {
+	units := []struct {
+		suffix string
+		factor uint64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
+	factor := uint64(1)
+	for _, u := range units {
+		if len(s) > len(u.suffix) && s[len(s)-len(u.suffix):] == u.suffix {
+			s, factor = s[:len(s)-len(u.suffix)], u.factor
+			break
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("must be a number of bytes, with kB, MB, GB, KiB, MiB or GiB behind it if you like")
+	}
+	if n > ^uint64(0)/factor {
+		return 0, fmt.Errorf("too large")
+	}
+	return n * factor, nil
+}

@@ -1,0 +1,77 @@
+// Command apoidea is a peer of a fully decentralized web crawler, and the tool to look at one and to command it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// The exit codes of every command (design, section 8).
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitNoPeer  = 3
+	exitTimeout = 4
+	exitRefused = 5
+)
+
+func main() {
+	ctx, stop := interruptible()
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	if err != nil && !errors.Is(err, errQuiet) {
+		fmt.Fprintln(os.Stderr, "apoidea:", err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// errQuiet ends a command with exitFailed after it has said why itself.
+var errQuiet = errors.New("failed")
+
+// interruptible returns a context that ends with the first interrupt; the second one ends the process at once, which is safe: what was
+// acknowledged is on disk.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
+		os.Exit(exitFailed)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+// exitCode is the one place where errors become exit codes.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errUsage):
+		return exitUsage
+	}
+	switch control.KindOf(err) {
+	case control.KindUsage:
+		return exitUsage
+	case control.KindNoPeer:
+		return exitNoPeer
+	case control.KindTimeout:
+		return exitTimeout
+	case control.KindRefused:
+		return exitRefused
+	default:
+		return exitFailed
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// errUsage marks errors of flags and arguments.
+var errUsage = errors.New("wrong usage")
+
+// globals are the flags that every command shares.
+type globals struct {
+	dataDir  string
+	config   string
+	api      string
+	json     bool
+	logLevel string
+	quiet    bool
+}
+
+func newRoot() *cobra.Command {
+	g := new(globals)
+	root := &cobra.Command{
+		Use:   "apoidea",
+		Short: "A fully decentralized web crawler: one binary, a ring of peers, no coordinator",
+		Long: `Apoidea is a peer-to-peer web crawler. Peers form a ring; the hash of a URL's host picks the peer that answers for it;
+that peer hands the crawling to whichever neighbour on the ring reaches the site fastest.
+
+Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores) and as a key of the same name in the TOML
+file given by --config. A flag beats the environment, which beats the file.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
+		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web on this machine
+  apoidea run https://example.org/ --contact https://me.example/crawler
+  apoidea status --ring`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFlags(cmd, g.config) },
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
+	f.StringVar(&g.config, "config", "", "TOML file with a key for each flag")
+	f.StringVar(&g.api, "api", "", "control API: a unix socket path or tcp:HOST:PORT (default: apoidea.sock in the data directory)")
+	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
+	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
+	f.BoolVar(&g.quiet, "quiet", false, "print results and errors only")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %w (see `%s --help`)", errUsage, err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
+		newPause(g), newResume(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newVersion(g),
+	)
+	usageErrors(root)
+	return root
+}
+
+// usageErrors makes wrong arguments exit with the usage code, on every command.
+func usageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return fmt.Errorf("%w: %w (see `%s --help`)", errUsage, err, c.CommandPath())
+			}
+			return nil
+		}
+	} else if cmd.HasSubCommands() {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%w: unknown command %q for %q%s", errUsage, args[0], c.CommandPath(), suggestion(c, args[0]))
+			}
+			return nil
+		}
+		if cmd.RunE == nil {
+			cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		usageErrors(sub)
+	}
+}
+
+func suggestion(cmd *cobra.Command, word string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}
+
+// client asks the running peer that the shared flags name.
+func (g *globals) client() *control.Client {
+	addr := g.api
+	if addr == "" {
+		addr = node.SocketPath(g.dataDir)
+	}
+	return control.NewClient(addr)
+}
+
+func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return nil, fmt.Errorf("%w: log-level %q: must be debug, info, warn or error", errUsage, g.logLevel)
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+}
+
+func defaultDataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "apoidea")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "apoidea-data"
+	}
+	return filepath.Join(home, ".local", "share", "apoidea")
+}
+
+// version is set by release builds; otherwise the build's own information is used.
+var version string
+
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return "0.1.0-dev"
+}

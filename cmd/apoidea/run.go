@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+type runOptions struct {
+	*globals
+	peer      runFlags
+	job       jobFlags
+	untilIdle bool
+	wait      bool
+}
+
+func newRun(g *globals) *cobra.Command {
+	o := runOptions{globals: g}
+	cmd := &cobra.Command{
+		Use:   "run [URL...]",
+		Short: "Run a peer: join or found a ring, and crawl the URLs",
+		Long: `Run a peer in the foreground. It joins the ring through --bootstrap, --dns-seed or the peers it remembers from its last run; with none
+of these and nothing on disk it founds a ring. URLs are posted as a job; a job with the same words that is not finished is continued.
+
+Ctrl-C ends in good order: running fetches are reported, files closed. A second Ctrl-C ends at once, which is safe.`,
+		Example: `  apoidea run https://example.org/ --contact https://me.example/crawler --until-idle
+  apoidea run --profile lab --allow-private --delay 0 http://127.0.0.1:8080/ --until-idle --data-dir /tmp/peer
+  apoidea run --dns-seed seeds.example.org --contact https://me.example/crawler`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+		},
+	}
+	o.peer.add(cmd.Flags(), node.ProfileLab)
+	o.job.add(cmd.Flags())
+	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
+	return cmd
+}
+
+func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []string) error {
+	cfg, err := o.peer.configure(o.globals)
+	if err != nil {
+		return err
+	}
+	spec, err := o.job.spec(urls)
+	if err != nil {
+		return err
+	}
+	if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
+		return err
+	}
+	log, err := o.logger(errOut)
+	if err != nil {
+		return err
+	}
+	n, err := node.New(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		err := n.Run(gctx)
+		cancel()
+		return err
+	})
+	var last *control.Status
+	group.Go(func() error {
+		status, err := o.drive(gctx, out, errOut, n, spec)
+		last = status
+		if err != nil || o.untilIdle {
+			cancel()
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil // whoever cancelled says why
+		}
+		return err
+	})
+	err = group.Wait()
+	if errors.Is(err, node.ErrStopped) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if err == nil && last != nil {
+		err = o.summary(out, last, filepath.Join(cfg.DataDir, "archive"))
+	}
+	return err
+}
+
+// drive posts the job of a running peer and follows it; it returns the status to be printed at the end.
+func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*control.Status, error) {
+	if err := n.Ready(ctx); err != nil {
+		return nil, err
+	}
+	if !o.quiet {
+		fmt.Fprintln(errOut, n.Banner())
+	}
+	job := ""
+	if len(spec.URLs) > 0 {
+		posted, continued, err := n.PostOrContinue(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		job = posted.ID
+		if !o.quiet {
+			fmt.Fprintf(errOut, "job %s %s\n", posted.ID, map[bool]string{true: "continued", false: "posted"}[continued])
+		}
+	}
+	if !o.untilIdle && !o.wait {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if o.untilIdle {
+		job = ""
+	}
+	err := follow(ctx, n, job, errOut, o.quiet, o.json, out)
+	if err != nil {
+		return nil, err
+	}
+	return n.Status(ctx, true)
+}
+
+func (o *runOptions) summary(out io.Writer, s *control.Status, archive string) error {
+	if o.json {
+		return printJSON(out, s)
+	}
+	if o.quiet {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt, %s; WARC files in %s\n",
+		s.Pages, s.Duplicates, s.Redirects, s.Errors, s.RobotsDenied, bytesText(s.Bytes), archive)
+	return err
+}

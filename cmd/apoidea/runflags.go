@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/node"
+)
+
+// runFlags are the flags of a peer, shared by run and (passed through) by cluster up.
+type runFlags struct {
+	listen       []string
+	bootstrap    []string
+	dnsSeed      []string
+	dnsServer    string
+	network      string
+	profile      string
+	allowPrivate bool
+	found        bool
+	placement    string
+	fetchers     int
+	fetchFrom    string
+	delay        time.Duration
+	contact      string
+	archive      string
+	duplicates   string
+	seen         string
+	diskReserve  string
+	maxBody      string
+	leaseTTL     time.Duration
+}
+
+func (r *runFlags) add(f *pflag.FlagSet, profile node.Profile) {
+	d := node.DefaultConfig("", profile)
+	f.StringArrayVar(&r.listen, "listen", nil, "multiaddr to listen on, repeatable (default: ports chosen once and kept)")
+	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, repeatable")
+	f.StringArrayVar(&r.dnsSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
+	f.StringVar(&r.dnsServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
+	f.StringVar(&r.network, "network", d.Network, "name of the ring; peers of different networks do not meet")
+	f.StringVar(&r.profile, "profile", string(profile), "public (volunteers) or lab (clusters on one machine)")
+	f.BoolVar(&r.allowPrivate, "allow-private", false, "permit fetches from loopback, private and link-local addresses")
+	f.BoolVar(&r.found, "found", false, "serve alone although the last run knew other peers")
+	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: rtt, owner or random")
+	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
+	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
+	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
+	f.StringVar(&r.contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
+	f.StringVar(&r.archive, "archive", d.Archive, "WARC files: gzip or none (uncompressed)")
+	f.StringVar(&r.duplicates, "duplicates", d.Duplicates, "links of duplicate pages: extract or drop")
+	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
+	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
+	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
+	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
+}
+
+func (r *runFlags) configure(g *globals) (node.Config, error) {
+	c := node.DefaultConfig(g.dataDir, node.Profile(r.profile))
+	c.API, c.Version = g.api, versionString()
+	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
+	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
+	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL
+	if r.fetchFrom != "" {
+		addr, err := netip.ParseAddr(r.fetchFrom)
+		if err != nil {
+			return c, fmt.Errorf("%w: fetch-from %q: must be an IP address", errUsage, r.fetchFrom)
+		}
+		c.FetchFrom = addr
+	}
+	reserve, err := parseBytes(r.diskReserve)
+	if err != nil {
+		return c, fmt.Errorf("%w: disk-reserve %q: %w", errUsage, r.diskReserve, err)
+	}
+	body, err := parseBytes(r.maxBody)
+	if err != nil {
+		return c, fmt.Errorf("%w: max-body %q: %w", errUsage, r.maxBody, err)
+	}
+	c.DiskReserve, c.MaxBody = reserve, int64(body)
+	return c, c.Validate()
+}

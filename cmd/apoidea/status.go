@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+func newStatus(g *globals) *cobra.Command {
+	var ring bool
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Show what this peer, or with --ring the whole ring, is doing",
+		Example: "  apoidea status\n  apoidea status --ring --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := g.client()
+			defer c.Close()
+			s, err := c.Status(cmd.Context(), ring)
+			if err != nil {
+				return err
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), s)
+			}
+			return printStatus(cmd.OutOrStdout(), s, ring)
+		},
+	}
+	cmd.Flags().BoolVar(&ring, "ring", false, "sum the counters over all members of the ring")
+	return cmd
+}
+
+func printStatus(out io.Writer, s *control.Status, ring bool) error {
+	who := "peer"
+	if ring {
+		who = "ring, asked of peer"
+	}
+	rows := [][]string{
+		{who, s.Peer},
+		{"state", s.State},
+		{"up", seconds(s.UptimeS)},
+		{"network", s.Network + ", version " + s.Version},
+		{"ring", fmt.Sprintf("%d members, stable %v, arc (%s, %s]", s.Ring.Members, s.Ring.Stable, keyText(s.Ring.Arc[0]), keyText(s.Ring.Arc[1]))},
+		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, bytesText(s.Bytes))},
+		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched)},
+		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
+		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
+	}
+	if s.URLsWaiting > 0 {
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
+	}
+	if s.Holding != "" {
+		rows = append(rows, []string{"holding", s.Holding})
+	}
+	if s.SeenLoss > 0 {
+		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
+	}
+	if err := table(out, rows); err != nil || len(s.Peers) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	return printPeers(out, s.Peers)
+}
+
+func keyText(hex string) string { return hex[:min(8, len(hex))] }
+
+func printPeers(out io.Writer, peers []control.PeerLine) error {
+	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
+	for _, p := range peers {
+		state := p.State
+		if p.Error != "" {
+			state = p.Error
+		}
+		rows = append(rows, []string{
+			short(p.Peer), p.Role, state, keyText(p.Position), fmt.Sprintf("%.2f ms", p.RTTMs), fmt.Sprintf("%.1f %%", 100*p.ArcShare),
+			number(p.Hosts), number(p.Pages), p.Addr,
+		})
+	}
+	return table(out, rows)
+}
+
+func newPeers(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "peers",
+		Short:   "List this peer's neighbours on the ring",
+		Example: "  apoidea peers --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := g.client()
+			defer c.Close()
+			peers, err := c.Peers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), peers)
+			}
+			return printPeers(cmd.OutOrStdout(), peers)
+		},
+	}
+}

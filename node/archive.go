@@ -1,0 +1,61 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// archive lends the WARC writer to the worker: encoding on the caller's goroutine, one append at a time behind it.
+type archive struct {
+	encoder *warc.Encoder
+	writer  *warc.Writer
+}
+
+var _ worker.Archive = (*archive)(nil)
+
+// openArchive opens the directory; compression is gzip or none.
+func openArchive(dir string, cfg *Config, peerName string) (*archive, error) {
+	c := warc.Gzip
+	if cfg.Archive == "none" {
+		c = warc.None
+	}
+	w, err := warc.Open(dir, warc.Config{Compression: c, Peer: peerName, Software: "apoidea/" + cfg.Version, Operator: cfg.Contact})
+	if err != nil {
+		return nil, err
+	}
+	return &archive{encoder: warc.NewEncoder(c), writer: w}, nil
+}
+
+// Save implements worker.Archive.
+func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
+	e := warc.Exchange{
+		URL: x.URL, Date: x.Date, IP: x.IP, Protocol: x.Protocol, Request: x.RequestHead, ResponseHead: x.ResponseHead, Body: x.Body,
+		PayloadDigest: x.Digest, Outlinks: x.Outlinks,
+		Fields: []warc.Field{
+			{Name: "hopsFromSeed", Value: strconv.FormatUint(uint64(x.Depth), 10)},
+			{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
+		},
+	}
+	if x.RevisitOf != nil {
+		e.RevisitOf = &warc.Original{URL: x.RevisitOf.URL, Date: x.RevisitOf.Date}
+		if id, err := warc.ParseID(x.RevisitOf.RecordID); err == nil {
+			e.RevisitOf.RecordID = id
+		}
+	}
+	members, err := a.encoder.Exchange(&e)
+	if err != nil {
+		return "", fmt.Errorf("archive %s: %w", x.URL, err)
+	}
+	defer a.encoder.Recycle(members)
+	ref, err := a.writer.Append(members)
+	if err != nil {
+		return "", fmt.Errorf("archive %s: %w", x.URL, err)
+	}
+	return ref.RecordID.String(), nil
+}
+
+// Sync implements worker.Archive.
+func (a *archive) Sync() error { return a.writer.Sync() }

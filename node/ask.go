@@ -1,0 +1,225 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// answerJSON encodes an answer of the status service.
+func answerJSON[T any](v T, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// askOwner puts a question to the owner of a key, following `moved`.
+func askOwner[T any](ctx context.Context, n *Node, key ring.Key, question string) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	raw, err := n.router.call(ctx, key, serviceStatus, []byte(question))
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer[T](raw)
+}
+
+func decodeAnswer[T any](raw []byte) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(raw, v); err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	return v, nil
+}
+
+// pageSize is how many hosts or URLs go into one answer: bounded, so that a listing holds up neither the owner's loop nor the network.
+const pageSize = 500
+
+// hostPage is a part of a peer's list of hosts; After is empty at its end.
+type hostPage struct {
+	Hosts []control.HostLine `json:"hosts"`
+	After string             `json:"after,omitempty"`
+}
+
+// hostsHere lists hosts behind a position, given in hex.
+func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
+	var pos owner.Pos
+	if after != "" {
+		raw, err := parseHex(after, len(pos))
+		if err != nil {
+			return nil, refuse("hosts: %v", err)
+		}
+		copy(pos[:], raw)
+	}
+	var list []owner.HostSummary
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, pageSize) }); err != nil {
+		return nil, err
+	}
+	page := &hostPage{}
+	self := n.room.net.Self().String()
+	for _, h := range list {
+		line := control.HostLine{Host: h.Host, Key: hexKey(h.Key), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK}
+		if h.Worker != "" {
+			line.Worker = peer.ID(h.Worker).String()
+		}
+		page.Hosts = append(page.Hosts, line)
+	}
+	if len(list) == pageSize {
+		last := owner.PosOf(list[len(list)-1].Key)
+		page.After = fmt.Sprintf("%x", last[:])
+	}
+	return page, nil
+}
+
+func parseHex(s string, size int) ([]byte, error) {
+	if len(s) != 2*size {
+		return nil, fmt.Errorf("%d hexadecimal digits, want %d", len(s), 2*size)
+	}
+	raw := make([]byte, size)
+	_, err := fmt.Sscanf(s, "%x", &raw)
+	return raw, err
+}
+
+// Hosts implements control.Backend.
+func (n *Node) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) error) error {
+	members, err := n.asked(ctx, whole)
+	if err != nil {
+		return err
+	}
+	var missing []error
+	for _, id := range members {
+		after := ""
+		for {
+			page, err := askPeer[hostPage](ctx, n, id, askHosts+" "+after)
+			if err != nil {
+				missing = append(missing, fmt.Errorf("hosts of %s: %w", id, err))
+				break
+			}
+			for _, h := range page.Hosts {
+				if err := fn(h); err != nil {
+					return err
+				}
+			}
+			if after = page.After; after == "" {
+				break
+			}
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// asked lists the peers that a listing covers: this one, or all members.
+func (n *Node) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
+	if !whole {
+		return []peer.ID{n.room.net.Self()}, nil
+	}
+	r, err := n.walker.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []peer.ID
+	for _, m := range r.Members {
+		id, err := peer.Decode(m.Peer)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// askPeer puts a question to one peer.
+func askPeer[T any](ctx context.Context, n *Node, of peer.ID, question string) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	raw, err := n.room.net.Call(ctx, of, serviceStatus, []byte(question))
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer[T](raw)
+}
+
+// urlPage is a part of a peer's URLs that are done; After is empty at its end.
+type urlPage struct {
+	URLs  []control.URLLine `json:"urls"`
+	After []byte            `json:"after,omitempty"`
+}
+
+// urlsHere lists what became of URLs, behind a cursor given in hex.
+func (n *Node) urlsHere(ctx context.Context, after string) (*urlPage, error) {
+	var cursor owner.Cursor
+	if after != "" {
+		raw, err := parseHex(after, len(after)/2)
+		if err != nil {
+			return nil, refuse("urls: %v", err)
+		}
+		cursor = raw
+	}
+	page := &urlPage{}
+	var err error
+	if lerr := n.owners.loop.look(ctx, func(o *owner.Owner) {
+		var next owner.Cursor
+		next, err = o.URLs(cursor, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+		page.After = next
+	}); lerr != nil {
+		return nil, lerr
+	}
+	return page, err
+}
+
+func urlLine(id job.ID, f *owner.Final) control.URLLine {
+	l := control.URLLine{
+		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: int(f.Status), Depth: f.Depth, Size: f.Size,
+	}
+	if len(f.Digest) > 0 {
+		l.Digest = fmt.Sprintf("sha256:%x", f.Digest)
+	}
+	if f.FetchedMs > 0 {
+		l.Fetched = time.UnixMilli(f.FetchedMs).UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	if u, err := uuid.FromBytes(f.RecordID); err == nil {
+		l.Record = "urn:uuid:" + u.String()
+	}
+	if f.Holder != "" {
+		l.Holder = peer.ID(f.Holder).String()
+	}
+	return l
+}
+
+// exportURLs writes the fate of every URL, a JSON document a line.
+func (n *Node) exportURLs(ctx context.Context, peers []peer.ID, w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	var missing []error
+	for _, id := range peers {
+		var after []byte
+		for {
+			page, err := askPeer[urlPage](ctx, n, id, fmt.Sprintf("%s %x", askURLs, after))
+			if err != nil {
+				missing = append(missing, fmt.Errorf("URLs of %s: %w", id, err))
+				break
+			}
+			for i := range page.URLs {
+				if err := enc.Encode(&page.URLs[i]); err != nil {
+					return err
+				}
+			}
+			if after = page.After; len(after) == 0 {
+				break
+			}
+		}
+	}
+	return errors.Join(missing...)
+}

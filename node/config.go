@@ -1,0 +1,159 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Profile is a named set of manners for a known world (design, section 7).
+type Profile string
+
+// The profiles.
+const (
+	// ProfilePublic is for volunteers: address filters, IP diversity in the routing table, small connection limits, a contact demanded.
+	ProfilePublic Profile = "public"
+	// ProfileLab is for clusters on one machine: none of those.
+	ProfileLab Profile = "lab"
+)
+
+// Config holds every knob of a peer. Zero values are not usable: start from DefaultConfig.
+type Config struct {
+	// DataDir keeps everything that survives a restart.
+	DataDir string
+	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty: apoidea.sock in DataDir.
+	API string
+	// Network separates rings: it is part of every protocol ID.
+	Network string
+	Profile Profile
+
+	// Listen are the multiaddrs to listen on; empty takes the profile's (public: all interfaces, lab: loopback, ports chosen by the system).
+	Listen []string
+	// Bootstrap are multiaddrs of entry peers, with /p2p/ part.
+	Bootstrap []string
+	// DNSSeed names domains whose _dnsaddr TXT records list entry peers.
+	DNSSeed []string
+	// DNSServer is host:port of the resolver for seeds and for the hosts that are crawled; empty takes the system's.
+	DNSServer string
+	// Found lets a peer with state serve alone although it was not alone before.
+	Found bool
+
+	// AllowPrivate permits fetches from private, loopback and link-local addresses.
+	AllowPrivate bool
+	// Placement names the strategy that picks the worker of a host.
+	Placement string
+	// Fetchers bounds the exchanges under way at once.
+	Fetchers int
+	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
+	FetchFrom netip.Addr
+	// Delay is the least gap between requests to a host.
+	Delay time.Duration
+	// Contact is a URL or mail address that webmasters find in the User-Agent.
+	Contact string
+
+	// Archive is gzip or none (plain WARC records).
+	Archive string
+	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
+	Duplicates string
+	// Seen is exact or bloom (the paper's filter alone).
+	Seen string
+	// DiskReserve is the free space in bytes below which the peer stops.
+	DiskReserve uint64
+	// MaxBody bounds a fetched body, decoded, in bytes.
+	MaxBody int64
+
+	// LeaseTTL is how long a lease lives without a heartbeat.
+	LeaseTTL time.Duration
+	// Version is what the peer calls itself.
+	Version string
+}
+
+// DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
+func DefaultConfig(dir string, profile Profile) Config {
+	return Config{
+		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt",
+		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
+		Delay:    time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
+		DiskReserve: 256 << 20, MaxBody: 16 << 20, LeaseTTL: 8 * time.Second, Version: "dev",
+	}
+}
+
+var networkName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// minDelay is the politeness floor that only private targets may go below.
+const minDelay = 100 * time.Millisecond
+
+// Validate names the first field that is wrong, with its value.
+func (c *Config) Validate() error {
+	oneOf := func(name, value string, allowed ...string) error {
+		if !slices.Contains(allowed, value) {
+			return control.Usage(fmt.Sprintf("%s %q: must be one of %v", name, value, allowed))
+		}
+		return nil
+	}
+	contact := error(nil)
+	if c.Contact != "" {
+		if u, err := url.Parse(c.Contact); err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto") {
+			contact = control.Usage(fmt.Sprintf("contact %q: must be an http, https or mailto URL", c.Contact))
+		}
+	}
+	checks := []error{
+		when(c.DataDir == "", "data-dir: must not be empty"),
+		when(!networkName.MatchString(c.Network), fmt.Sprintf("network %q: must be 1 to 64 of a-z, 0-9, dot, dash, underscore", c.Network)),
+		oneOf("profile", string(c.Profile), string(ProfilePublic), string(ProfileLab)),
+		oneOf("archive", c.Archive, "gzip", "none"),
+		oneOf("duplicates", c.Duplicates, "extract", "drop"),
+		oneOf("seen", c.Seen, "exact", "bloom"),
+		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
+		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
+		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		when(c.MaxBody < 1<<10, fmt.Sprintf("max-body %d: must be at least 1024 bytes", c.MaxBody)),
+		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
+		contact,
+	}
+	if c.Profile == ProfilePublic && c.Contact == "" {
+		checks = append(checks, control.Refused("contact: a peer of the public profile must name one (--contact URL), so that webmasters can reach you; for a ring on one machine use --profile lab"))
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func when(bad bool, text string) error {
+	if bad {
+		return control.Usage(text)
+	}
+	return nil
+}
+
+// APIAddr is where the control API of a peer with this configuration listens.
+func (c *Config) APIAddr() string {
+	if c.API != "" {
+		return c.API
+	}
+	return SocketPath(c.DataDir)
+}
+
+// SocketPath is the default address of the control API of a data directory.
+func SocketPath(dataDir string) string { return filepath.Join(dataDir, "apoidea.sock") }
+
+// UserAgent is what the peer calls itself towards sites.
+func (c *Config) UserAgent() string {
+	if c.Contact == "" {
+		return "apoidea/" + c.Version
+	}
+	return "apoidea/" + c.Version + " (+" + c.Contact + ")"
+}
+
+// ErrStopped ends a peer that was asked to leave.
+var ErrStopped = errors.New("peer stopped")

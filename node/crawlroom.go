@@ -1,0 +1,259 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/resolve"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/spill"
+)
+
+// productToken is how robots.txt names this crawler.
+const productToken = "apoidea"
+
+const (
+	// spillMemory and spillDisk bound the pages that wait to be processed beyond the worker's own memory, in bytes.
+	spillMemory = 1 << 20
+	spillDisk   = 1 << 30
+)
+
+// leaseClock turns the worker's lease clock, which counts suspend and never goes back, into times that can be stored: they are near the wall
+// clock's, and differ between two readings by what has really gone by.
+type leaseClock struct {
+	base  time.Time
+	clock *worker.SystemClock
+}
+
+func newLeaseClock() *leaseClock {
+	return &leaseClock{base: time.Now().Round(0), clock: worker.NewSystemClock()}
+}
+
+// Now is the present time of the lease clock.
+func (c *leaseClock) Now() time.Time { return c.base.Add(c.clock.Now()) }
+
+// crawlRoom is the worker with everything it needs: fetcher, resolver, archive, and its ways to owners of hosts and of bodies.
+type crawlRoom struct {
+	node    *Node
+	clock   *leaseClock
+	fetcher *fetch.Fetcher
+	archive *archive
+	spill   *spill.Queue
+	worker  *worker.Worker
+	placer  *placer
+	held    atomic.Bool // paused by a person
+}
+
+func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
+	c = &crawlRoom{node: n, clock: newLeaseClock()}
+	resolver := resolve.Config{}
+	if n.cfg.DNSServer != "" {
+		resolver.Servers = []string{withPort(n.cfg.DNSServer)}
+	}
+	if n.cfg.FetchFrom.Is4() {
+		resolver.NoIPv6 = true
+	}
+	if c.fetcher, err = fetch.New(fetch.Config{
+		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
+		MaxBody: n.cfg.MaxBody,
+	}); err != nil {
+		return nil, err
+	}
+	self := n.room.net.Self()
+	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, shortPeer(self)); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.spill = spill.New(filepath.Join(n.cfg.DataDir, "spill"), spillMemory, spillDisk)
+	if c.placer, err = newPlacer(n); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.worker, err = worker.New(worker.Config{
+		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
+		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop",
+	}, worker.Deps{
+		Owners: sessions{n}, Fetch: c.fetcher, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
+		Log: n.log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func withPort(server string) string {
+	if _, err := netip.ParseAddrPort(server); err == nil {
+		return server
+	}
+	if a, err := netip.ParseAddr(server); err == nil {
+		return netip.AddrPortFrom(a, 53).String()
+	}
+	return server
+}
+
+// run crawls until ctx ends, then reports and gives back what it holds.
+func (c *crawlRoom) run(ctx context.Context) error { return c.worker.Run(ctx) }
+
+func (c *crawlRoom) paused() bool { return c.held.Load() }
+
+func (c *crawlRoom) pause() {
+	c.held.Store(true)
+	c.worker.Pause()
+}
+
+func (c *crawlRoom) resume() {
+	c.held.Store(false)
+	c.worker.Resume()
+}
+
+// busy says whether pages are under way.
+func (c *crawlRoom) busy() bool { return c.worker.Backlog() > 0 }
+
+// flush puts what is archived so far on disk, for an export.
+func (c *crawlRoom) flush() error { return c.archive.Sync() }
+
+func (c *crawlRoom) close() error {
+	var errs []error
+	if c.fetcher != nil {
+		c.fetcher.Close()
+	}
+	if c.spill != nil {
+		errs = append(errs, c.spill.Close())
+	}
+	if c.archive != nil {
+		errs = append(errs, c.archive.writer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *crawlRoom) offerOwn(hosts []string) (declined []int) {
+	return c.worker.Offer(string(c.node.room.net.Self()), hosts)
+}
+
+// handle answers owners: offers of hosts, and probes of sites.
+func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return nil, refuse("empty request")
+	}
+	switch raw[0] {
+	case tagOffer:
+		m := new(wire.Offer)
+		if err := decodeInto(raw[1:], m); err != nil {
+			return nil, err
+		}
+		reply := &wire.OfferReply{}
+		for _, i := range c.worker.Offer(string(from), m.GetHosts()) {
+			reply.Declined = append(reply.Declined, uint32(i)) //nolint:gosec // an index of a bounded list
+		}
+		return proto.Marshal(reply)
+	case tagProbe:
+		m := new(wire.Probe)
+		if err := decodeInto(raw[1:], m); err != nil {
+			return nil, err
+		}
+		return proto.Marshal(c.placer.probeHere(ctx, m.GetHost(), m.GetScheme()))
+	default:
+		return nil, refuse("unknown request %q", raw[0])
+	}
+}
+
+// sessions lets the worker speak to owners; this peer's own takes the same path without the network.
+type sessions struct{ n *Node }
+
+var _ worker.Owners = sessions{}
+
+// Session implements worker.Owners.
+func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
+	to := peer.ID(owner)
+	if to == s.n.room.net.Self() {
+		return s.n.owners.session(ctx, to, m)
+	}
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagSession}, m)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.n.room.net.Call(ctx, to, serviceOwner, raw)
+	if err != nil {
+		return nil, err
+	}
+	reply := new(wire.SessionReply)
+	if err := proto.Unmarshal(answer, reply); err != nil {
+		return nil, fmt.Errorf("session reply: %w", err)
+	}
+	return reply, reply.Validate()
+}
+
+// OwnerOf implements worker.Owners.
+func (s sessions) OwnerOf(host string) string {
+	p, ok := s.n.room.dht.Guess(ring.HostKey(host))
+	if !ok {
+		return ""
+	}
+	return string(p.ID)
+}
+
+// bodies lets the worker ask the owners of bodies.
+type bodies struct{ n *Node }
+
+var _ worker.Content = bodies{}
+
+// Claim implements worker.Content.
+func (b bodies) Claim(ctx context.Context, q []worker.Question) ([]worker.Answer, error) {
+	claims := make([]claim, len(q))
+	for i := range q {
+		claims[i] = claim{digest: q[i].Digest, url: q[i].URL}
+	}
+	answers := make([]worker.Answer, len(q))
+	for i, a := range b.n.contents.ask(ctx, claims, nil) {
+		switch a.Verdict {
+		case dedup.Known:
+			answers[i] = worker.Answer{Verdict: worker.Known, Original: worker.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
+		case dedup.Wait:
+			answers[i].Verdict = worker.Wait
+		case dedup.New:
+		}
+	}
+	return answers, nil
+}
+
+// Confirm implements worker.Content.
+func (b bodies) Confirm(ctx context.Context, c []worker.Confirmation) error {
+	confirms := make([]confirmation, len(c))
+	for i := range c {
+		confirms[i] = confirmation{digest: c[i].Digest, url: c[i].URL, record: c[i].RecordID, date: c[i].Date}
+	}
+	b.n.contents.ask(ctx, nil, confirms)
+	return nil
+}
+
+// specs lets the worker read job specs.
+type specs struct{ n *Node }
+
+var _ worker.Jobs = specs{}
+
+// Spec implements worker.Jobs.
+func (s specs) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+	if spec, _, ok := s.n.book.Job(id); ok {
+		return spec, nil
+	}
+	if _, err := s.n.book.get(ctx, id); err != nil {
+		return nil, err
+	}
+	if spec, _, ok := s.n.book.Job(id); ok {
+		return spec, nil
+	}
+	return nil, errUnknownJob
+}

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// serviceJob is the service of a job's owner: its record, state and budget.
+const serviceJob = "job"
+
+// jobService keeps the jobs whose keys this peer owns. Requests run one after another on its loop; answers leave when the disk has what
+// they acknowledge.
+type jobService struct {
+	registry *job.Registry
+	loop     *serial
+	serves   func(id job.ID) error // a moved error where another peer owns the job
+	log      *slog.Logger
+	// seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
+	seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
+	// kick wakes the seeding after a post.
+	kick chan struct{}
+}
+
+func newJobService(store job.Store, serves func(job.ID) error, seeds func(context.Context, *job.Spec, int) (int, error), log *slog.Logger) *jobService {
+	return &jobService{registry: job.NewRegistry(store), loop: newSerial(), serves: serves, seeds: seeds, log: log, kick: make(chan struct{}, 1)}
+}
+
+// handle answers one request of a peer.
+func (s *jobService) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	req := new(wire.JobRequest)
+	if err := proto.Unmarshal(raw, req); err != nil {
+		return nil, refuse("job request: %v", err)
+	}
+	if err := req.Validate(); err != nil {
+		return nil, refuse("job request: %v", err)
+	}
+	reply, err := s.answer(ctx, from, req)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(reply)
+}
+
+// answer does what is asked on the loop and waits for the disk outside of it.
+func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+	id, ok := job.IDFrom(req.GetId())
+	if !req.GetList() {
+		if !ok {
+			return nil, refuse("job request: ID of %d bytes", len(req.GetId()))
+		}
+		if err := s.serves(id); err != nil {
+			return nil, err
+		}
+	}
+	var reply *wire.JobReply
+	var wait func() error
+	var err error
+	if derr := s.loop.do(ctx, func() { reply, wait, err = s.apply(from, id, req) }); derr != nil {
+		return nil, derr
+	}
+	if err == nil && wait != nil {
+		err = wait()
+	}
+	switch {
+	case errors.Is(err, job.ErrUnknown):
+		return &wire.JobReply{Error: err.Error()}, nil
+	case errors.Is(err, job.ErrConflict), errors.Is(err, job.ErrFinal):
+		return nil, refuse("%v", err)
+	case err != nil:
+		return nil, err
+	}
+	if req.GetPost() != nil {
+		s.wake()
+	}
+	return reply, nil
+}
+
+func (s *jobService) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// apply runs on the loop.
+func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
+	now := time.Now().UnixMilli()
+	var rec *wire.Job
+	switch {
+	case req.GetList():
+		jobs, err := s.registry.List()
+		return &wire.JobReply{Jobs: jobs}, nil, err
+	case req.GetPost() != nil:
+		spec, serr := job.FromWire(req.GetPost())
+		if serr != nil {
+			return nil, nil, refuse("%v", serr)
+		}
+		if spec.ID != id {
+			return nil, nil, refuse("job request: the spec names another job")
+		}
+		rec, wait, err = s.registry.Post(now, spec)
+	case req.GetSetState() != 0:
+		rec, wait, err = s.registry.SetState(now, id, job.State(req.GetSetState()))
+	case req.GetDraw() != nil:
+		return s.registry.Draw(now, id, []byte(from), req.GetDraw())
+	default:
+		rec, err = s.registry.Get(id)
+	}
+	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
+}
+
+// list returns the records kept here.
+func (s *jobService) list(ctx context.Context) (jobs []*wire.Job, err error) {
+	if derr := s.loop.do(ctx, func() { jobs, err = s.registry.List() }); derr != nil {
+		return nil, derr
+	}
+	return jobs, err
+}
+
+// The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all be delivered.
+const seedEvery = 2 * time.Second
+
+// run serves requests and sends the seeds of the jobs kept here until ctx ends.
+func (s *jobService) run(ctx context.Context) error {
+	tick := time.NewTicker(seedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.kick:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := s.sow(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("seeds of a job are not delivered yet", "err", err)
+		}
+	}
+}
+
+// sow delivers what is left of the seeds of the jobs that this peer serves.
+func (s *jobService) sow(ctx context.Context) error {
+	jobs, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, rec := range jobs {
+		spec, err := job.FromWire(rec.GetSpec())
+		if err != nil {
+			return err
+		}
+		from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
+		if from == len(spec.Seeds) || job.State(rec.GetState()) == job.StateCanceled || s.serves(spec.ID) != nil {
+			continue
+		}
+		sent, err := s.seeds(ctx, spec, from)
+		if sent > 0 {
+			if nerr := s.noteSent(ctx, spec.ID, uint64(from+sent)); nerr != nil { //nolint:gosec // positive
+				return nerr
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("job %s: %w", spec.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
+	var wait func() error
+	var err error
+	if derr := s.loop.do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
+		return derr
+	}
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
+func (s *jobService) unsent(ctx context.Context) (map[job.ID]int64, error) {
+	jobs, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[job.ID]int64)
+	for _, rec := range jobs {
+		id, ok := job.IDFrom(rec.GetSpec().GetId())
+		left := int64(len(rec.GetSpec().GetSeeds())) - int64(min(rec.GetSeedsSent(), 1<<40)) //nolint:gosec // bounded
+		if ok && left > 0 && job.State(rec.GetState()) != job.StateCanceled {
+			out[id] = left
+		}
+	}
+	return out, nil
+}

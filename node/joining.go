@@ -1,0 +1,267 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// rememberPeers is how many peers of the routing table are kept for the next start.
+const rememberPeers = 32
+
+// choiceTime is what a first start may spend on finding a good position.
+const choiceTime = 10 * time.Second
+
+// ringRoom is this peer's place in the ring: libp2p beneath, kad-dht as membership, the DHT on top.
+type ringRoom struct {
+	cfg     *Config
+	meta    meta
+	log     *slog.Logger
+	net     *p2p.Net
+	kad     *p2p.Kad
+	dht     *dht.DHT
+	sources p2p.Sources
+	// restarted says that the data directory knows of an earlier run.
+	restarted bool
+	// changed tells that what is to be remembered is another.
+	changed chan struct{}
+}
+
+// leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to it. It does not block.
+func (r *ringRoom) leavesChanged() {
+	preds, succs := r.dht.Leaves()
+	ids := make([]peer.ID, 0, len(preds)+len(succs))
+	for _, p := range append(succs, preds...) {
+		ids = append(ids, p.ID)
+	}
+	r.net.Protect(ids)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// newRingRoom builds host and ring with the services of register, and listens; nothing runs yet.
+func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, register func(*p2p.Net), log *slog.Logger) (room *ringRoom, err error) {
+	memory, err := m.memory()
+	if err != nil {
+		return nil, err
+	}
+	r := &ringRoom{cfg: cfg, meta: m, log: log, restarted: memory != nil, changed: make(chan struct{}, 1)}
+	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
+	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
+		return nil, err
+	}
+	key, _, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
+	if err != nil {
+		return nil, err
+	}
+	if err := r.listen(key, register); err != nil {
+		return nil, err
+	}
+	config := dht.DefaultConfig()
+	config.TakeOver = cfg.LeaseTTL
+	config.Memory = memory
+	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0
+	self := r.net.Peer(r.net.Self())
+	self.Incarnation = incarnation
+	transport := p2p.NewRingTransport(r.net)
+	if r.dht, err = dht.New(config, self, transport, r.kad, log); err != nil {
+		return nil, errors.Join(err, r.net.Close())
+	}
+	transport.Serve(r.dht.Handle)
+	r.net.OnDisconnect(r.dht.Disconnected)
+	return r, nil
+}
+
+// choose finds, of the candidates, the position that splits the largest arc best, by asking the ring from a passing identity.
+func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
+	if r.sources.Empty() {
+		return 0 // the founder's place does not matter
+	}
+	ctx, cancel := context.WithTimeout(ctx, choiceTime)
+	defer cancel()
+	best, err := r.ask(ctx, candidates)
+	if err != nil {
+		r.log.Info("position drawn without knowing the ring", "err", err)
+	}
+	return best
+}
+
+func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
+	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	if err != nil {
+		return 0, err
+	}
+	scout, err := p2p.New(r.netConfig(key), r.log)
+	if err != nil {
+		return 0, err
+	}
+	defer scout.Close()
+	report := scout.Bootstrap(ctx, r.sources)
+	if len(report.Entries) == 0 {
+		return 0, report
+	}
+	entries := make([]dht.Peer, len(report.Entries))
+	for i, id := range report.Entries {
+		entries[i] = scout.Peer(id)
+	}
+	keys := make([]ring.Key, len(candidates))
+	for i, id := range candidates {
+		keys[i] = ring.PeerKey([]byte(id))
+	}
+	return dht.ChoosePosition(ctx, p2p.NewRingTransport(scout), entries, keys)
+}
+
+func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
+	c := p2p.Config{Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version}
+	if r.cfg.Profile == ProfilePublic {
+		c.Profile = p2p.Public
+		c.LowWater, c.HighWater = 32, 64
+	}
+	return c
+}
+
+// listen opens the given addresses; with none given those of the last run, so that others find this peer again, or else any.
+func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
+	var last []string
+	if len(r.cfg.Listen) == 0 {
+		if err := r.meta.getJSON(metaListen, &last); err != nil {
+			return err
+		}
+	}
+	for _, addrs := range [][]string{r.cfg.Listen, last, nil} {
+		if len(addrs) == 0 && (len(r.cfg.Listen) > 0 || addrs != nil) {
+			continue
+		}
+		c := r.netConfig(key)
+		c.Listen = addrs
+		err := r.open(c, register)
+		if err == nil {
+			return r.meta.putJSON(metaListen, r.listenAddrs())
+		}
+		if addrs == nil || len(r.cfg.Listen) > 0 {
+			return err
+		}
+		r.log.Info("addresses of the last run are taken, listening elsewhere", "err", err)
+	}
+	return errors.New("no address to listen on")
+}
+
+func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
+	net, err := p2p.New(c, r.log)
+	if err != nil {
+		return err
+	}
+	kad, err := p2p.NewKad(net)
+	if err != nil {
+		return errors.Join(err, net.Close())
+	}
+	register(net)
+	if err := net.Listen(); err != nil {
+		return errors.Join(err, net.Close())
+	}
+	r.net, r.kad = net, kad
+	return nil
+}
+
+// listenAddrs are the addresses bound, without the peer's name, to be bound again.
+func (r *ringRoom) listenAddrs() []string {
+	var out []string
+	for _, a := range r.net.Host().Network().ListenAddresses() {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// maxRetry is the longest wait between two tries of a restarted peer to find the others.
+const maxRetry = 5 * time.Second
+
+// join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a restarted one that finds nobody tries
+// again until ctx ends; a new one fails with what it tried.
+func (r *ringRoom) join(ctx context.Context) error {
+	wait := 250 * time.Millisecond
+	for first := true; ; first = false {
+		if r.sources.Empty() {
+			return nil // founder, or alone before
+		}
+		report := r.net.Bootstrap(ctx, r.sources)
+		if len(report.Entries) > 0 {
+			entries := make([]dht.Peer, len(report.Entries))
+			for i, id := range report.Entries {
+				entries[i] = r.net.Peer(id)
+			}
+			err := r.dht.Join(ctx, entries)
+			if err == nil {
+				return nil
+			}
+			report.Attempts = append(report.Attempts, p2p.Attempt{Source: "ring", Address: "entry peers", Err: err})
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case r.dht.State() == dht.Serving:
+			return nil // others found us, or we serve alone
+		case !r.restarted:
+			return report
+		case first:
+			r.log.Warn("no entry peer answers yet, trying on", "tried", report.Error())
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(wait*2, maxRetry)
+	}
+}
+
+// remember keeps what the next start needs, each time the neighbourhood changed and once in a while.
+func (r *ringRoom) remember() error {
+	snapshot, err := r.dht.Snapshot()
+	if err != nil {
+		return err
+	}
+	if err := r.meta.put(metaMemory, snapshot); err != nil {
+		return err
+	}
+	if addrs := r.remembered(); len(addrs) > 0 {
+		return r.meta.putJSON(metaRemembered, addrs)
+	}
+	return nil
+}
+
+// remembered are the leaf set and some of the routing table as multiaddrs, each peer once.
+func (r *ringRoom) remembered() []string {
+	var out []string
+	seen := make(map[peer.ID]bool)
+	preds, succs := r.dht.Leaves()
+	for _, p := range append(succs, preds...) {
+		if seen[p.ID] {
+			continue
+		}
+		seen[p.ID] = true
+		for _, raw := range p.Addrs {
+			if a, err := ma.NewMultiaddrBytes(raw); err == nil {
+				out = append(out, fmt.Sprintf("%s/p2p/%s", a, p.ID))
+				break
+			}
+		}
+	}
+	for _, a := range r.kad.Remembered(rememberPeers) {
+		info, err := peer.AddrInfoFromString(a)
+		if err == nil && !seen[info.ID] {
+			seen[info.ID] = true
+			out = append(out, a)
+		}
+	}
+	return out[:min(len(out), rememberPeers)]
+}

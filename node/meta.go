@@ -1,0 +1,123 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// AddrFile is a file in the data directory with the addresses of the running peer, one a line, for people and scripts that want an entry.
+const AddrFile = "addrs"
+
+// Names in storage.KeyspaceMeta.
+const (
+	metaIdentity    = "identity"
+	metaMemory      = "ring-memory"
+	metaRemembered  = "remembered-peers"
+	metaListen      = "listen-addrs"
+	metaIncarnation = "incarnation"
+)
+
+// meta is what a peer keeps of itself between two runs.
+type meta struct {
+	space *storage.Keyspace
+}
+
+// identity returns the peer's key, drawing one at the first start: of eight, the one whose position halves the largest arc best, judged
+// without knowing the ring yet as the one in the middle of nowhere (design, section 3, Balance of arcs).
+func (m meta) identity(choose func(candidates []peer.ID) int) (key crypto.PrivKey, fresh bool, err error) {
+	raw, ok, err := m.space.Get([]byte(metaIdentity))
+	if err != nil {
+		return nil, false, fmt.Errorf("identity: %w", err)
+	}
+	if ok {
+		key, err = p2p.UnmarshalIdentity(raw)
+		return key, false, err
+	}
+	key, err = p2p.GenerateIdentity(ring.PositionChoices, choose)
+	if err != nil {
+		return nil, false, err
+	}
+	if raw, err = p2p.MarshalIdentity(key); err != nil {
+		return nil, false, err
+	}
+	return key, true, m.put(metaIdentity, raw)
+}
+
+// put stores a value and waits until it is on disk.
+func (m meta) put(name string, value []byte) error {
+	wait, err := m.space.Update(func(b *storage.Batch) error {
+		b.Set([]byte(name), value)
+		return nil
+	})
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	return nil
+}
+
+func (m meta) getJSON(name string, v any) error {
+	raw, ok, err := m.space.Get([]byte(name))
+	if err != nil || !ok {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("stored %s: %w", name, err)
+	}
+	return nil
+}
+
+func (m meta) putJSON(name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	return m.put(name, raw)
+}
+
+// nextIncarnation counts the starts of this peer.
+func (m meta) nextIncarnation() (uint64, error) {
+	var n uint64
+	if err := m.getJSON(metaIncarnation, &n); err != nil {
+		return 0, err
+	}
+	n++
+	return n, m.putJSON(metaIncarnation, n)
+}
+
+// memory returns what the last run kept of the ring, nil at a first start.
+func (m meta) memory() (*dht.Memory, error) {
+	raw, ok, err := m.space.Get([]byte(metaMemory))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return dht.ParseMemory(raw)
+}
+
+// writeAddrs replaces the address file as a whole, so that no reader sees half of it.
+func writeAddrs(dir string, addrs []string) error {
+	var text []byte
+	for _, a := range addrs {
+		text = append(text, a+"\n"...)
+	}
+	tmp := filepath.Join(dir, AddrFile+".new")
+	if err := os.WriteFile(tmp, text, 0o644); err != nil {
+		return fmt.Errorf("address file: %w", err)
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, AddrFile)); err != nil {
+		return fmt.Errorf("address file: %w", err)
+	}
+	return nil
+}

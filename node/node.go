@@ -1,0 +1,350 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// The services between peers beside those of the ring. Each is a protocol of its own, /apoidea/<network>/<service>/1.0.0.
+const (
+	serviceStatus = "status"
+	serviceOwner  = "owner"
+	serviceWorker = "worker"
+)
+
+// The states of a peer that status knows.
+const (
+	stateJoining  = "joining"
+	stateCrawling = "crawling"
+	stateIdle     = "idle"
+	statePaused   = "paused"
+	stateLeaving  = "leaving"
+)
+
+// Node is one peer. Its methods are safe for concurrent use once Run has begun.
+type Node struct {
+	cfg         Config
+	log         *slog.Logger
+	incarnation uint64
+	started     time.Time
+
+	store *storage.Store
+	meta  meta
+	room  *ringRoom
+	api   net.Listener
+
+	router   *router
+	contents *contents
+	jobs     *jobService
+	book     *jobBook
+	owners   *owners
+	crawl    *crawlRoom
+	walker   *walker
+	desk     *desk
+	watchers *watchers
+
+	ready   chan struct{} // closed when the peer serves
+	stop    chan struct{} // closed by Leave
+	leaving atomic.Bool
+}
+
+var _ control.Backend = (*Node)(nil)
+
+// New opens the data directory, the network and the API of a peer. It starts nothing; if it fails it leaves nothing open.
+func New(ctx context.Context, cfg Config, log *slog.Logger) (n *Node, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n = &Node{
+		cfg: cfg, log: log, started: time.Now(), watchers: newWatchers(),
+		ready: make(chan struct{}), stop: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	if n.store, err = storage.Open(filepath.Join(cfg.DataDir, "db"), storage.Options{Logger: log}); err != nil {
+		return nil, err
+	}
+	if err := storage.NewGuard(cfg.DataDir, cfg.DiskReserve).Check(); err != nil {
+		return nil, fmt.Errorf("not started: %w", err)
+	}
+	n.meta = meta{n.store.Keyspace(storage.KeyspaceMeta)}
+	if n.incarnation, err = n.meta.nextIncarnation(); err != nil {
+		return nil, err
+	}
+	if n.api, err = control.Listen(ctx, cfg.APIAddr()); err != nil {
+		return nil, err
+	}
+	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.register, log); err != nil {
+		return nil, err
+	}
+	if err := n.furnish(); err != nil {
+		return nil, err
+	}
+	return n, writeAddrs(cfg.DataDir, n.room.net.Addrs())
+}
+
+// register announces the services before the network listens. Their parts are furnished right after; a request that comes in between is
+// answered as busy.
+func (n *Node) register(net *p2p.Net) {
+	serve := func(name string, handler func() p2p.Handler) {
+		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
+			select {
+			case <-n.ready:
+			default:
+				if name != serviceStatus || n.crawl == nil {
+					return nil, busy("the peer is joining the ring")
+				}
+			}
+			return handler()(ctx, from, req)
+		})
+	}
+	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
+	serve(serviceContent, func() p2p.Handler { return n.contents.handle })
+	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
+	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
+	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
+	serve(serviceHandover, func() p2p.Handler { return n.owners.handleRecords })
+	serve(serviceFiles, func() p2p.Handler { return archiveFiles{n.archiveDir()}.handle })
+}
+
+func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archive") }
+
+// furnish builds the rooms and plugs them together.
+func (n *Node) furnish() (err error) {
+	self := n.room.net.Self()
+	n.router = &router{ring: n.room.dht, net: n.room.net}
+	if n.contents, err = newContents(n.store.Keyspace(storage.KeyspaceContent), self, n.router, n.log); err != nil {
+		return err
+	}
+	n.jobs = newJobService(keyspace[job.Batch]{n.store.Keyspace(storage.KeyspaceJobs)}, n.servesJob, n.sendSeeds, n.log)
+	if n.book, err = newJobBook(n.meta.space, n.router.call, n.jobChanged, n.log); err != nil {
+		return err
+	}
+	if n.crawl, err = newCrawlRoom(n); err != nil {
+		return err
+	}
+	if n.owners, err = newOwners(n); err != nil {
+		return err
+	}
+	n.walker = &walker{self: self, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
+	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
+	n.room.dht.Subscribe(n.ringEvent)
+	return nil
+}
+
+func (n *Node) servesJob(id job.ID) error {
+	key := ring.JobKey(id.String())
+	if n.room.dht.Serves(key) {
+		return nil
+	}
+	return n.router.moved(key)
+}
+
+// sendSeeds hands a job's seeds to the owners of their hosts.
+func (n *Node) sendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
+	links := make([]outLink, 0, len(spec.Seeds)-from)
+	for _, u := range spec.Seeds[from:] {
+		links = append(links, outLink{job: spec.ID, url: u, kind: link.KindPage})
+	}
+	for len(links) > 0 {
+		batch := links[:min(len(links), maxBatch)]
+		left := n.owners.deliver(ctx, batch)
+		if len(left) > 0 {
+			return sent, fmt.Errorf("%d seeds are not taken yet", len(left)+len(links)-len(batch))
+		}
+		sent += len(batch)
+		links = links[len(batch):]
+	}
+	return sent, nil
+}
+
+func (n *Node) jobChanged(spec *job.Spec, _ job.State) { n.owners.jobChanged(spec.ID) }
+
+// Run is the peer's life: it joins the ring, works until ctx ends, Leave is called or a part fails, and returns when nothing of it runs.
+func (n *Node) Run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The ring and the services outlive the worker, which reports on its way out.
+	below, stopBelow := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBelow()
+	base, bctx := errgroup.WithContext(below)
+	base.Go(func() error { return n.room.net.Run(bctx) })
+	base.Go(func() error { return unlessCanceled(n.room.dht.Run(bctx)) })
+	base.Go(func() error { return n.contents.loop.run(bctx) })
+	base.Go(func() error { return n.jobs.loop.run(bctx) })
+	base.Go(func() error { return n.owners.run(bctx) })
+	base.Go(func() error { return n.keepMemory(bctx) })
+
+	top, tctx := errgroup.WithContext(ctx)
+	top.Go(func() error { return n.room.join(tctx) })
+	top.Go(func() error { return n.becomeReady(tctx) })
+	top.Go(func() error { return control.NewServer(n, n.log).Serve(tctx, n.api) })
+	top.Go(func() error { return watchDisk(tctx, storage.NewGuard(n.cfg.DataDir, n.cfg.DiskReserve), n.store) })
+	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
+	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
+	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
+	top.Go(func() error { return n.afterReady(tctx, n.owners.runHandover) })
+	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
+	top.Go(func() error {
+		select {
+		case <-bctx.Done(): // a part beneath failed
+			return bctx.Err()
+		case <-n.stop:
+			return ErrStopped
+		case <-tctx.Done():
+			return nil
+		}
+	})
+	err = top.Wait()
+	n.leaving.Store(true)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if bctx.Err() == nil {
+		bye, done := context.WithTimeout(below, leaveTime)
+		err = errors.Join(err, n.room.remember(), unlessCanceled(n.room.dht.Leave(bye)))
+		done()
+	}
+	stopBelow()
+	if berr := unlessCanceled(base.Wait()); berr != nil {
+		err = errors.Join(berr, err)
+	}
+	return errors.Join(err, n.close())
+}
+
+// leaveTime is what the goodbye to the neighbours may take.
+const leaveTime = 2 * time.Second
+
+// unlessCanceled drops the error that says no more than that the end was asked for.
+func unlessCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// afterReady runs a part once the peer serves.
+func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) error {
+	if err := n.Ready(ctx); err != nil {
+		return unlessCanceled(err)
+	}
+	return run(ctx)
+}
+
+// becomeReady opens the services when the ring lets this peer serve.
+func (n *Node) becomeReady(ctx context.Context) error {
+	for n.room.dht.State() != dht.Serving {
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return unlessCanceled(err)
+		}
+	}
+	close(n.ready)
+	return nil
+}
+
+// Ready returns when the peer serves its arc.
+func (n *Node) Ready(ctx context.Context) error {
+	select {
+	case <-n.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// rememberEvery is how often what the next start needs is kept although nothing is known to have changed.
+const rememberEvery = time.Minute
+
+// keepMemory stores what the next start needs of the ring.
+func (n *Node) keepMemory(ctx context.Context) error {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		if err := n.room.remember(); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-n.room.changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ringEvent hears what happens on the ring; it must not block.
+func (n *Node) ringEvent(e dht.Event) {
+	if line, ok := story(e, n.room.dht.Size()); ok {
+		n.watchers.tell(line)
+	}
+	switch e := e.(type) {
+	case dht.PeerDead:
+		n.owners.peerGone(e.Peer.ID)
+	case dht.PeerLeft:
+		n.owners.peerGone(e.Peer.ID)
+	case dht.LeavesChanged, dht.ArcChanged, dht.StateChanged:
+		n.room.leavesChanged()
+		n.owners.arcChanged()
+	}
+}
+
+// close releases what New opened; called when nothing runs any more.
+func (n *Node) close() error {
+	var errs []error
+	if n.crawl != nil {
+		errs = append(errs, n.crawl.close())
+	}
+	if n.room != nil && n.room.net != nil {
+		errs = append(errs, n.room.net.Close())
+	}
+	if n.api != nil {
+		if err := n.api.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	_ = os.Remove(filepath.Join(n.cfg.DataDir, AddrFile))
+	return errors.Join(errs...)
+}
+
+// Banner is what a person wants to know of a peer that just started.
+func (n *Node) Banner() string {
+	addr := ""
+	if addrs := n.room.net.Addrs(); len(addrs) > 0 {
+		addr = addrs[0]
+	}
+	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr)
+}
+
+// PostOrContinue posts a job, or takes up one with the same words that is not finished.
+func (n *Node) PostOrContinue(ctx context.Context, spec control.JobSpec) (j *control.Job, continued bool, err error) {
+	spec.Continue = true
+	j, err = n.desk.post(ctx, spec)
+	if err != nil {
+		return nil, false, err
+	}
+	return j, j.Continued, nil
+}

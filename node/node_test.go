@@ -1,0 +1,390 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// testWeb is a synthetic web on a loopback port.
+type testWeb struct {
+	*webgen.Web
+	port int
+}
+
+func serveWeb(t *testing.T, change func(*webgen.Config)) *testWeb {
+	t.Helper()
+	cfg := webgen.DefaultConfig()
+	cfg.Hosts, cfg.PagesPerHost, cfg.Links, cfg.PageBytes = 6, 40, 20, 4000
+	cfg.SlowLatency = 50 * time.Millisecond
+	if change != nil {
+		change(&cfg)
+	}
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &testWeb{Web: webgen.New(cfg), port: ln.Addr().(*net.TCPAddr).Port}
+	ctx, cancel := context.WithCancel(context.Background())
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := w.Serve(ctx, ln); err != nil {
+			t.Errorf("web: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		served.Wait()
+	})
+	return w
+}
+
+// testPeer is a peer that runs.
+type testPeer struct {
+	*Node
+	stop func() error // ends it and returns what Run returned
+}
+
+// startPeer runs a peer with its data in dir until the test ends or it is stopped.
+func startPeer(t *testing.T, dir string, number int, entries ...string) *testPeer {
+	t.Helper()
+	cfg := DefaultConfig(dir, ProfileLab)
+	cfg.AllowPrivate, cfg.Delay, cfg.Bootstrap, cfg.Network = true, 0, entries, "test"
+	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(number)}) //nolint:gosec // a small number
+	cfg.LeaseTTL = 2 * time.Second
+	return startWith(t, cfg)
+}
+
+func startWith(t *testing.T, cfg Config) *testPeer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	n, err := New(ctx, cfg, slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		cancel()
+		t.Fatalf("peer in %s: %v", cfg.DataDir, err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- n.Run(ctx) }()
+	p := &testPeer{Node: n, stop: sync.OnceValue(func() error {
+		cancel()
+		return <-ran
+	})}
+	t.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			t.Errorf("peer in %s: %v", cfg.DataDir, err)
+		}
+	})
+	return p
+}
+
+// testLog passes log lines on to the test's own log.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// startRing runs n peers and returns when they form one closed ring.
+func startRing(t *testing.T, n int) []*testPeer {
+	t.Helper()
+	dir := t.TempDir()
+	peers := []*testPeer{startPeer(t, filepath.Join(dir, "peer1"), 1)}
+	for i := 2; i <= n; i++ {
+		peers = append(peers, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, peers[0].room.net.Addrs()[0]))
+	}
+	settle(t, peers)
+	return peers
+}
+
+// patience bounds every wait of these tests: far more than is needed, so that only a hang meets it.
+const patience = 2 * time.Minute
+
+func settle(t *testing.T, peers []*testPeer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		r, err := peers[0].Ring(ctx)
+		if err == nil && r.Closed && len(r.Members) == len(peers) {
+			return
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			t.Fatalf("no closed ring of %d: %+v, %v", len(peers), r, err)
+		}
+	}
+}
+
+// crawlAll posts a job at a peer and waits until the ring is idle.
+func crawlAll(t *testing.T, p *testPeer, spec control.JobSpec) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := p.Post(ctx, spec); err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	waitIdle(t, p)
+}
+
+func waitIdle(t *testing.T, p *testPeer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var last control.Progress
+	err := p.Wait(ctx, "", func(pr control.Progress) error {
+		last = pr
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("wait: %v; last progress %+v", err, last)
+	}
+}
+
+// fetchedURLs are the URLs that the ring has as ok or duplicate, sorted.
+func fetchedURLs(t *testing.T, p *testPeer) []string {
+	t.Helper()
+	var urls []string
+	pr, pw := io.Pipe()
+	go func() { pw.CloseWithError(p.Export(t.Context(), "urls", true, pw)) }()
+	dec := json.NewDecoder(pr)
+	for {
+		var l control.URLLine
+		if err := dec.Decode(&l); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("export urls: %v", err)
+		}
+		if (l.Outcome == "ok" || l.Outcome == "duplicate") && !strings.Contains(l.URL, "/sitemap") {
+			urls = append(urls, l.URL)
+		}
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+func diff(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, u := range want {
+		if _, ok := slices.BinarySearch(got, u); !ok {
+			t.Errorf("missing: %s", u)
+		}
+	}
+	for _, u := range got {
+		if _, ok := slices.BinarySearch(want, u); !ok {
+			t.Errorf("too much: %s", u)
+		}
+	}
+}
+
+// checkAudit holds what the web saw against what always holds: one worker at a host at a time, robots obeyed, no URL twice.
+func checkAudit(t *testing.T, w *testWeb) webgen.Audit {
+	t.Helper()
+	a := w.Audit()
+	for _, h := range a.Hosts {
+		if h.Overlaps+h.SelfOverlaps > 0 {
+			t.Errorf("host %s: %d overlaps of workers, %d of one", h.Host, h.Overlaps, h.SelfOverlaps)
+		}
+		if h.RobotsViolations > 0 {
+			t.Errorf("host %s: %d robots violations", h.Host, h.RobotsViolations)
+		}
+		if h.RepeatedURLs > 0 {
+			t.Errorf("host %s: %d URLs asked for again after a final answer", h.Host, h.RepeatedURLs)
+		}
+	}
+	return a
+}
+
+// TestCoverage: one peer and several crawl exactly what a right crawl comes to, with and without a bound on depth, and status agrees with what the
+// web counted.
+func TestCoverage(t *testing.T) {
+	for _, peers := range []int{1, 4} {
+		for _, depth := range []int{-1, 3} {
+			t.Run(fmt.Sprintf("%d peers, depth %d", peers, depth), func(t *testing.T) {
+				t.Parallel()
+				web := serveWeb(t, nil)
+				ring := startRing(t, peers)
+				spec := control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}}
+				if depth >= 0 {
+					d := uint32(depth) //nolint:gosec // small
+					spec.MaxDepth = &d
+				}
+				crawlAll(t, ring[0], spec)
+				truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth})
+				diff(t, fetchedURLs(t, ring[len(ring)-1]), truth.URLs)
+				checkAudit(t, web)
+				s, err := ring[0].Status(t.Context(), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := s.Pages + s.Duplicates; got < int64(len(truth.URLs)) {
+					t.Errorf("status: %d pages and duplicates, want at least %d", got, len(truth.URLs))
+				}
+				if s.URLsPending+s.URLsLeased+s.Outbox != 0 || s.Refetched != 0 {
+					t.Errorf("status of an idle ring: %+v", s.Counters)
+				}
+				checkArchives(t, ring, s)
+			})
+		}
+	}
+}
+
+// checkArchives reads the archives of all peers, verifying digests: every page has its record, every distinct body one response.
+func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
+	t.Helper()
+	var pages, revisits int64
+	bodies := make(map[string]int)
+	for _, p := range ring {
+		if err := p.stop(); err != nil {
+			t.Fatalf("stop: %v", err)
+		}
+		files, err := warc.Files(p.archiveDir(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := eachRecord(f, func(r *warc.Record) {
+				switch {
+				case r.Type == warc.TypeRevisit:
+					revisits++
+				case r.Type == warc.TypeResponse:
+					head, _ := r.HTTPHead()
+					if strings.HasPrefix(string(head), "HTTP/1.1 200 ") {
+						pages++
+						bodies[r.Get("WARC-Payload-Digest")]++
+					}
+				}
+			}); err != nil {
+				t.Errorf("%s: %v", f, err)
+			}
+		}
+	}
+	if pages+revisits < s.Pages+s.Duplicates-int64(len(bodies)) || pages == 0 {
+		t.Errorf("archives hold %d pages and %d revisits, status says %d and %d", pages, revisits, s.Pages, s.Duplicates)
+	}
+	for digest, n := range bodies {
+		if n > 1 {
+			t.Errorf("body %s is stored %d times", digest, n)
+		}
+	}
+}
+
+// TestStopAndGoOn: a peer that is stopped in the middle of a crawl goes on where it was, and posting the same again continues the job.
+func TestStopAndGoOn(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, func(c *webgen.Config) { c.Latency = 5 * time.Millisecond })
+	dir := t.TempDir()
+	spec := control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}, Continue: true}
+	p := startPeer(t, dir, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first, err := p.Post(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		s, err := p.Status(ctx, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Pages > 20 {
+			break
+		}
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	p = startPeer(t, dir, 1)
+	again, err := p.Post(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Continued || again.ID != first.ID {
+		t.Errorf("the same job posted again: %s, continued %v; want %s continued", again.ID, again.Continued, first.ID)
+	}
+	waitIdle(t, p)
+	truth := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
+	diff(t, fetchedURLs(t, p), truth.URLs)
+	checkAudit(t, web)
+}
+
+// TestPeersJoinWhileCrawling: hosts move to the peers that come, and nothing is lost or fetched by two at once.
+func TestPeersJoinWhileCrawling(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, func(c *webgen.Config) { c.Hosts, c.Latency = 10, 20*time.Millisecond })
+	ring := startRing(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := ring[0].Post(ctx, control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i := 2; i <= 4; i++ {
+		ring = append(ring, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, ring[0].room.net.Addrs()[0]))
+	}
+	waitIdle(t, ring[0])
+	settle(t, ring)
+	waitIdle(t, ring[0])
+	truth := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
+	diff(t, fetchedURLs(t, ring[0]), truth.URLs)
+	for _, h := range web.Audit().Hosts {
+		if h.Overlaps+h.SelfOverlaps+h.RobotsViolations > 0 {
+			t.Errorf("host %s: %d overlaps, %d self-overlaps, %d robots violations", h.Host, h.Overlaps, h.SelfOverlaps, h.RobotsViolations)
+		}
+	}
+}
+
+// TestBudget: max-pages is never overshot, and reached, by one peer and by several.
+func TestBudget(t *testing.T) {
+	for _, peers := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d peers", peers), func(t *testing.T) {
+			t.Parallel()
+			web := serveWeb(t, func(c *webgen.Config) { c.SitemapShare, c.ErrorShare = 0, 0 })
+			ring := startRing(t, peers)
+			crawlAll(t, ring[0], control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}, MaxPages: 50})
+			if n := len(fetchedURLs(t, ring[0])); n != 50 {
+				t.Errorf("%d pages fetched, want exactly 50", n)
+			}
+		})
+	}
+}
+
+// eachRecord reads a WARC file, verifying digests.
+func eachRecord(path string, fn func(*warc.Record)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := warc.NewReader(f, true)
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fn(rec)
+		if err := rec.Skip(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// The first byte of a request tells what it is. Service owner: links, session; service worker: offer, probe.
+const (
+	tagLinks   = 'L'
+	tagSession = 'S'
+	tagOffer   = 'O'
+	tagProbe   = 'P'
+)
+
+// seenMemory bounds the filters of the URL sets in bytes: a million URLs take about 2 MB.
+const seenMemory = 24 << 20
+
+// owners is the owner's side of hosts in this peer: the state machine with its loop, and everything that its effects set going.
+type owners struct {
+	loop     *ownerLoop
+	courier  *courier
+	mailbox  *mailbox
+	book     *jobBook
+	sets     *dedup.Sets
+	self     peer.ID
+	router   *router
+	log      *slog.Logger
+	place    func(ctx context.Context, p owner.Place) choice
+	offerOwn func(hosts []string) (declined []int)
+	serves   func(key ring.Key) bool
+
+	life context.Context // of what effects set going; ends with run
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+
+	handover handover
+}
+
+// seenSets lends the filters of dedup to the owner.
+type seenSets struct{ sets *dedup.Sets }
+
+func setID(s owner.SetID) (id dedup.SetID) {
+	copy(id[:16], s.Job[:])
+	copy(id[16:], s.Pos[:])
+	return id
+}
+
+// Test implements owner.Seen.
+func (s seenSets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
+	answer, err := s.sets.Test(setID(set), hash)
+	switch answer {
+	case dedup.No:
+		return owner.No, err
+	case dedup.Yes:
+		return owner.Yes, err
+	default:
+		return owner.Maybe, err
+	}
+}
+
+// Add implements owner.Seen.
+func (s seenSets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
+
+// Drop implements owner.Seen.
+func (s seenSets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
+
+// setLoader lets the filters read the exact sets, which the owner keeps.
+type setLoader struct{ owner *owner.Owner }
+
+// Hashes implements dedup.Loader.
+func (l *setLoader) Hashes(set dedup.SetID, yield func(uint64) bool) error {
+	return l.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
+}
+
+// mine answers the owner's question which hosts are this peer's.
+type mine func(key ring.Key) bool
+
+// Mine implements owner.Ring.
+func (m mine) Mine(key ring.Key) bool { return m(key) }
+
+func newOwners(n *Node) (*owners, error) {
+	w := &owners{
+		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.place, offerOwn: n.crawl.offerOwn,
+		serves: n.room.dht.Serves,
+	}
+	w.life, w.end = context.WithCancel(context.Background())
+	kind := dedup.Exact
+	if n.cfg.Seen == "bloom" {
+		kind = dedup.Paper
+	}
+	loader := &setLoader{}
+	w.sets = dedup.NewSets(kind, loader, seenMemory)
+	cfg := owner.DefaultConfig(string(w.self))
+	cfg.TTL, cfg.Delay, cfg.SeenBloom = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom"
+	store := keyspace[owner.Batch]{n.store.Keyspace(storage.KeyspaceHosts)}
+	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	loader.owner = o
+	w.loop = newOwnerLoop(o, n.crawl.clock.Now, w.effects, n.log)
+	w.courier = &courier{router: n.router, self: w.self, local: w.links, log: n.log}
+	w.mailbox = &mailbox{
+		courier: w.courier, wake: make(chan struct{}, 1), queues: make(map[peer.ID]*outQueue), now: time.Now,
+		take: w.takeOutbox,
+		sent: func(ids []uint64) { w.loop.post(func(o *owner.Owner) { o.Sent(ids) }) },
+	}
+	w.handover.wake = make(chan struct{}, 1)
+	return w, nil
+}
+
+func (w *owners) takeOutbox(ctx context.Context, n int) (links []owner.OutLink, err error) {
+	err = w.loop.look(ctx, func(o *owner.Owner) { links = o.Outbox(n) })
+	return links, err
+}
+
+// deliver hands links to the owners of their hosts; see courier.
+func (w *owners) deliver(ctx context.Context, links []outLink) (left []outLink) {
+	return w.courier.deliver(ctx, links)
+}
+
+// run drives the owner until ctx ends, and waits for what its effects set going.
+func (w *owners) run(ctx context.Context) error {
+	err := w.loop.run(ctx)
+	w.end()
+	w.wg.Wait()
+	return err
+}
+
+func (w *owners) runOutbox(ctx context.Context) error { return w.mailbox.run(ctx) }
+
+// handle answers workers and senders of links.
+func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return nil, refuse("empty request")
+	}
+	switch raw[0] {
+	case tagLinks:
+		m := new(wire.Links)
+		if err := decodeInto(raw[1:], m); err != nil {
+			return nil, err
+		}
+		reply, err := w.links(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(reply)
+	case tagSession:
+		m := new(wire.Session)
+		if err := decodeInto(raw[1:], m); err != nil {
+			return nil, err
+		}
+		reply, err := w.session(ctx, from, m)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(reply)
+	default:
+		return nil, refuse("unknown request %q", raw[0])
+	}
+}
+
+// validated is a message that checks its own bounds.
+type validated interface {
+	proto.Message
+	Validate() error
+}
+
+func decodeInto(raw []byte, m validated) error {
+	if err := proto.Unmarshal(raw, m); err != nil {
+		return refuse("%v", err)
+	}
+	if err := m.Validate(); err != nil {
+		return refuse("%v", err)
+	}
+	return nil
+}
+
+// links takes a batch of links; it returns when they are on disk.
+func (w *owners) links(ctx context.Context, m *wire.Links) (reply *wire.LinksReply, err error) {
+	err = w.loop.do(ctx, func(o *owner.Owner) { reply = o.Links(m) })
+	return reply, err
+}
+
+// session takes what a worker says; it returns when that is on disk.
+func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (reply *wire.SessionReply, err error) {
+	err = w.loop.do(ctx, func(o *owner.Owner) { reply = o.Session(string(from), m) })
+	return reply, err
+}
+
+// effects sets going what a step came to. It is called in order, once the step is on disk, and does not block.
+func (w *owners) effects(r owner.Ready) {
+	for _, p := range r.Places {
+		w.spawn(func(ctx context.Context) {
+			c := w.place(ctx, p)
+			w.loop.post(func(o *owner.Owner) { o.Placed(p.Host, c.worker, c.measured, c.why) })
+		})
+	}
+	for _, offer := range r.Offers {
+		w.spawn(func(ctx context.Context) { w.offer(ctx, offer) })
+	}
+	for _, id := range r.NeedJobs {
+		w.book.want(id)
+	}
+	for _, d := range r.Draws {
+		w.spawn(func(ctx context.Context) {
+			reply, err := w.book.ask(ctx, d.Job, &wire.JobRequest{Draw: d.Draw})
+			if err != nil {
+				w.log.Debug("budget not drawn", "job", d.Job.String(), "err", err)
+			}
+			w.loop.post(func(o *owner.Owner) { o.Drawn(d, reply) })
+		})
+	}
+	if r.Outbox {
+		w.mailbox.nudge()
+	}
+}
+
+// spawn runs fn beside the loop; run waits for it.
+func (w *owners) spawn(fn func(ctx context.Context)) {
+	w.wg.Go(func() { fn(w.life) })
+}
+
+// offerTimeout bounds an offer; the owner gives up on it about then as well.
+const offerTimeout = 2 * time.Second
+
+// offer asks a worker to take hosts, and tells the owner which it did not.
+func (w *owners) offer(ctx context.Context, offer owner.Offer) {
+	to := peer.ID(offer.Worker)
+	var declined []int
+	if to == w.self {
+		declined = w.offerOwn(offer.Hosts)
+	} else {
+		var err error
+		if declined, err = w.offerTo(ctx, to, offer.Hosts); err != nil {
+			w.log.Debug("offer not heard", "peer", to, "hosts", len(offer.Hosts), "err", err)
+			declined = make([]int, len(offer.Hosts))
+			for i := range declined {
+				declined[i] = i
+			}
+		}
+	}
+	if len(declined) == 0 {
+		return
+	}
+	hosts := make([]string, len(declined))
+	for k, i := range declined {
+		hosts[k] = offer.Hosts[i]
+	}
+	w.loop.post(func(o *owner.Owner) { o.Declined(offer.Worker, hosts) })
+}
+
+func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
+	defer cancel()
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagOffer}, &wire.Offer{Hosts: hosts})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := w.router.net.Call(ctx, to, serviceWorker, raw)
+	if err != nil {
+		return nil, err
+	}
+	reply := new(wire.OfferReply)
+	if err := proto.Unmarshal(answer, reply); err != nil {
+		return nil, err
+	}
+	if err := reply.Validate(); err != nil {
+		return nil, err
+	}
+	var declined []int
+	for _, i := range reply.GetDeclined() {
+		if int(i) >= len(hosts) {
+			return nil, fmt.Errorf("offer reply: index %d of %d", i, len(hosts))
+		}
+		declined = append(declined, int(i))
+	}
+	return declined, nil
+}
+
+func (w *owners) jobChanged(id job.ID) {
+	w.spawn(func(context.Context) { w.loop.post(func(o *owner.Owner) { o.JobChanged(id) }) })
+}
+
+// peerGone tells the owner that nothing is to be offered to a peer any more.
+func (w *owners) peerGone(id peer.ID) {
+	w.spawn(func(context.Context) { w.loop.post(func(o *owner.Owner) { o.PeerDead(string(id)) }) })
+}

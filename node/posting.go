@@ -1,0 +1,278 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// maxSeeds bounds the URLs of one job.
+const maxSeeds = 10_000
+
+// desk takes jobs from people: posting, listing, changing their state.
+type desk struct {
+	book   *jobBook
+	net    caller
+	walker *walker
+	self   peer.ID
+}
+
+// specOf checks what a person asks for and gives it an ID.
+func (d *desk) specOf(s control.JobSpec) (*job.Spec, error) {
+	if len(s.URLs) == 0 || len(s.URLs) > maxSeeds {
+		return nil, control.Usage(fmt.Sprintf("job: %d URLs, want 1 to %d", len(s.URLs), maxSeeds))
+	}
+	id := job.NewID()
+	m := &wire.JobSpec{
+		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
+		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(d.self),
+	}
+	for _, u := range s.URLs {
+		m.Seeds = append(m.Seeds, []byte(withScheme(u)))
+	}
+	if s.MaxDepth != nil {
+		m.HasMaxDepth, m.MaxDepth = true, *s.MaxDepth
+	}
+	if s.Retries != nil {
+		m.Retries, m.NoRetries = *s.Retries, *s.Retries == 0
+	}
+	spec, err := job.FromWire(m)
+	if err != nil {
+		return nil, control.Usage(err.Error())
+	}
+	return spec, nil
+}
+
+// withScheme lets people write example.org for http://example.org.
+func withScheme(u string) string {
+	u = strings.TrimSpace(u)
+	if !strings.Contains(u, "://") {
+		return "http://" + u
+	}
+	return u
+}
+
+// post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
+func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
+	spec, err := d.specOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Continue {
+		old, err := d.unfinished(ctx, spec)
+		if err != nil || old != nil {
+			return old, err
+		}
+	}
+	for {
+		rec, err := d.book.post(ctx, spec)
+		if err == nil {
+			return d.seeded(ctx, rec)
+		}
+		if ctx.Err() != nil || errors.Is(err, job.ErrConflict) {
+			return nil, err
+		}
+		if err := sleep(ctx, hopPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// seeded waits until the job's owner has handed on all seeds.
+func (d *desk) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
+	id := job.ID(rec.GetSpec().GetId())
+	pace := 10 * time.Millisecond
+	for rec.GetSeedsSent() < uint64(len(rec.GetSpec().GetSeeds())) {
+		if err := sleep(ctx, pace); err != nil {
+			return nil, fmt.Errorf("job %s is posted, but its seeds are not all delivered: %w", id, err)
+		}
+		pace = min(pace*2, time.Second)
+		next, err := d.book.get(ctx, id)
+		if err == nil {
+			rec = next
+		} else if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return jobOf(rec), nil
+}
+
+// unfinished finds a job of the ring with the same words that has work left; nil if there is none.
+func (d *desk) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
+	jobs, err := d.jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want := words(spec.Wire())
+	for _, j := range jobs {
+		if j.State != job.StateRunning.String() && j.State != job.StatePaused.String() {
+			continue
+		}
+		id, err := job.ParseID(j.ID)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := d.book.get(ctx, id)
+		if err == nil && words(rec.GetSpec()) == want {
+			j.Continued = true
+			return &j, nil
+		}
+	}
+	return nil, nil
+}
+
+// words is what makes two specs ask for the same: all of them but name, date and poster.
+func words(m *wire.JobSpec) string {
+	m = proto.CloneOf(m)
+	m.Id, m.CreatedMs, m.Poster, m.Signature = nil, 0, nil, nil
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
+// is shown as done.
+func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
+	r, err := d.walker.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*control.Job)
+	versions := make(map[string]uint64)
+	note := func(owner string, rec *wire.Job) {
+		j := jobOf(rec)
+		if old := found[j.ID]; old == nil || rec.GetVersion() > versions[j.ID] {
+			j.Owner = owner
+			found[j.ID], versions[j.ID] = j, rec.GetVersion()
+		}
+	}
+	for _, m := range r.Members {
+		id, err := peer.Decode(m.Peer)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range d.listOf(ctx, id) {
+			note(m.Peer, rec)
+		}
+	}
+	for _, k := range d.book.all() { // jobs whose owner is gone
+		rec := &wire.Job{Spec: k.spec.Wire(), State: uint32(k.state), Version: k.version}
+		if found[k.spec.ID.String()] == nil {
+			note("", rec)
+		}
+	}
+	out := make([]control.Job, 0, len(found))
+	for _, j := range found {
+		for i := range r.Members {
+			for k := range r.Members[i].Jobs {
+				if r.Members[i].Jobs[k].Job == j.ID {
+					j.Add(&r.Members[i].Jobs[k])
+				}
+			}
+		}
+		if r.Closed && j.State == job.StateRunning.String() && j.Outstanding() == 0 {
+			j.State = job.StateDone.String()
+		}
+		out = append(out, *j)
+	}
+	slices.SortFunc(out, func(a, b control.Job) int { return a.Created.Compare(b.Created) })
+	return out, nil
+}
+
+func (d *desk) listOf(ctx context.Context, id peer.ID) []*wire.Job {
+	raw, err := proto.Marshal(&wire.JobRequest{List: true})
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	answer, err := d.net.Call(ctx, id, serviceJob, raw)
+	if err != nil {
+		return nil // the member's jobs are known to those who work for them
+	}
+	reply := new(wire.JobReply)
+	if proto.Unmarshal(answer, reply) != nil || reply.Validate() != nil {
+		return nil
+	}
+	return reply.GetJobs()
+}
+
+// find resolves an ID or an unambiguous beginning of one.
+func (d *desk) find(ctx context.Context, prefix string) (*control.Job, error) {
+	jobs, err := d.jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var hit *control.Job
+	for i := range jobs {
+		if !strings.HasPrefix(jobs[i].ID, prefix) {
+			continue
+		}
+		if hit != nil {
+			return nil, control.Usage(fmt.Sprintf("job %q: more than one job begins so; give more of the ID (apoidea jobs)", prefix))
+		}
+		hit = &jobs[i]
+	}
+	if hit == nil || prefix == "" {
+		return nil, control.Usage(fmt.Sprintf("job %q: no such job (apoidea jobs lists them)", prefix))
+	}
+	return hit, nil
+}
+
+// change pauses, resumes or cancels a job.
+func (d *desk) change(ctx context.Context, prefix, action string) (*control.Job, error) {
+	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled}
+	state, ok := states[action]
+	if !ok {
+		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume or cancel", action))
+	}
+	j, err := d.find(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	id, err := job.ParseID(j.ID)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := d.book.setState(ctx, id, state)
+	if err != nil {
+		return nil, err
+	}
+	j.State = job.State(rec.GetState()).String()
+	return j, nil
+}
+
+// jobOf turns a record into what people read.
+func jobOf(rec *wire.Job) *control.Job {
+	s := rec.GetSpec()
+	j := &control.Job{
+		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: time.UnixMilli(s.GetCreatedMs()),
+		Spec: control.JobSpec{
+			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
+			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(),
+		},
+	}
+	for _, u := range s.GetSeeds() {
+		j.Spec.URLs = append(j.Spec.URLs, string(u))
+	}
+	if s.GetHasMaxDepth() {
+		depth := s.GetMaxDepth()
+		j.Spec.MaxDepth = &depth
+	}
+	if retries := s.GetRetries(); s.GetNoRetries() || retries > 0 {
+		j.Spec.Retries = &retries
+	}
+	return j
+}

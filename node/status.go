@@ -1,0 +1,554 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// handleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
+func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
+	switch verb {
+	case askReport:
+		m, err := n.member(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return encodeReport(m)
+	case askHost:
+		return answerJSON(n.hostHere(ctx, arg))
+	case askWhy:
+		return answerJSON(n.whyHere(ctx, arg))
+	case askHosts:
+		return answerJSON(n.hostsHere(ctx, arg))
+	case askURLs:
+		return answerJSON(n.urlsHere(ctx, arg))
+	default:
+		return nil, refuse("status: unknown question %.20q", verb)
+	}
+}
+
+// The questions of the status service: a word, and behind a space what it is about.
+const (
+	askReport = "report"
+	askHost   = "host"
+	askWhy    = "why"
+	askHosts  = "hosts"
+	askURLs   = "urls"
+
+	// maxQuestion bounds a question: a URL and a word.
+	maxQuestion = 10_000
+)
+
+// reportOf asks a member for its report; its own without the network.
+func (n *Node) reportOf(ctx context.Context, of peer.ID) (*control.Member, error) {
+	if of == n.room.net.Self() {
+		return n.member(ctx)
+	}
+	raw, err := n.room.net.Call(ctx, of, serviceStatus, []byte(askReport))
+	if err != nil {
+		return nil, err
+	}
+	return decodeReport(raw, of)
+}
+
+// member is what this peer says of itself in a walk.
+func (n *Node) member(ctx context.Context) (*control.Member, error) {
+	m := &control.Member{}
+	if err := n.fill(ctx, m); err != nil {
+		return nil, err
+	}
+	preds, succs := n.room.dht.Leaves()
+	next := n.room.dht.Self()
+	if len(succs) > 0 {
+		next = succs[0]
+	}
+	m.Successor = next.ID.String()
+	m.SuccessorAddrs = n.room.net.AddrsOf(next.ID)
+	seen := map[peer.ID]bool{}
+	for _, p := range append(succs, preds...) {
+		if !seen[p.ID] {
+			seen[p.ID] = true
+			m.Leaves = append(m.Leaves, p.ID.String())
+		}
+	}
+	return m, nil
+}
+
+// fill puts together status, job counts and delegations as of one moment.
+func (n *Node) fill(ctx context.Context, m *control.Member) error {
+	unsent, err := n.jobs.unsent(ctx)
+	if err != nil {
+		return err
+	}
+	var totals owner.Totals
+	counts := make(map[job.ID]owner.Counts)
+	delegated := make(map[string]int)
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) {
+		totals = o.Totals()
+		for _, id := range o.JobIDs() {
+			counts[id] = o.Counts(id)
+		}
+		delegated = o.Delegated()
+	}); err != nil {
+		return err
+	}
+	m.Status = n.baseStatus()
+	m.Counters = counters(totals)
+	for id, left := range unsent {
+		m.Outbox += left
+		c := counts[id]
+		c.Outbox += left
+		counts[id] = c
+	}
+	now := n.crawl.clock.Now()
+	for id, c := range counts {
+		jc := jobCounts(id, &c, now)
+		m.Jobs = append(m.Jobs, jc)
+		if jc.NextRetryS > 0 && (m.NextRetryS == 0 || jc.NextRetryS < m.NextRetryS) {
+			m.NextRetryS = jc.NextRetryS
+		}
+	}
+	if arc, ok := n.room.dht.Arc(); ok {
+		m.ArcShare = arc.Fraction()
+	}
+	m.Delegated = make(map[string]int)
+	for worker, hosts := range delegated {
+		m.Delegated[peer.ID(worker).String()] = hosts
+	}
+	m.Status.State = n.state(&m.Counters)
+	if n.cfg.Seen == "bloom" {
+		m.SeenLoss = n.owners.sets.Stats().ExpectedLoss
+	}
+	return nil
+}
+
+func counters(t owner.Totals) control.Counters {
+	return control.Counters{
+		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
+		Refetched: t.Refetched, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
+		Outbox: t.Outbox, HostsOwned: t.HostsOwned, HostsLeased: t.HostsLeased,
+	}
+}
+
+func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
+	j := control.JobCounts{
+		Job: id.String(), Accepted: c.Accepted, Done: c.Done, Pending: c.Pending, Leased: c.Leased, Waiting: c.Waiting, Outbox: c.Outbox,
+		Bytes: c.Bytes, Outcomes: make(map[string]int64),
+	}
+	for o, count := range c.Outcomes {
+		if count > 0 {
+			j.Outcomes[link.Outcome(o).String()] = count //nolint:gosec // an index of an array of outcomes
+		}
+	}
+	if !c.NextDue.IsZero() {
+		j.NextRetryS = max(c.NextDue.Sub(now).Seconds(), 0.001)
+	}
+	return j
+}
+
+// baseStatus is all of a status but counters and state.
+func (n *Node) baseStatus() control.Status {
+	d := n.room.dht
+	self := d.Self()
+	s := control.Status{
+		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network,
+		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: rss(),
+		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
+		Peers: []control.PeerLine{},
+	}
+	if n.crawl.paused() {
+		s.Holding = "paused; `apoidea resume` goes on"
+	}
+	preds, succs := d.Leaves()
+	if len(preds) > 0 {
+		s.Ring.Predecessor = preds[0].ID.String()
+	}
+	for _, p := range succs {
+		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
+	}
+	if arc, ok := d.Arc(); ok {
+		s.Ring.Arc = [2]string{hexKey(arc.Start), hexKey(arc.End)}
+	}
+	return s
+}
+
+// state is the word for what the peer is doing.
+func (n *Node) state(c *control.Counters) string {
+	switch {
+	case n.leaving.Load() || n.room.dht.State() == dht.Leaving:
+		return stateLeaving
+	case n.room.dht.State() != dht.Serving:
+		return stateJoining
+	case n.crawl.paused():
+		return statePaused
+	case c.Outstanding() > 0 || n.crawl.busy():
+		return stateCrawling
+	default:
+		return stateIdle
+	}
+}
+
+// rss is the resident memory of the process in bytes, 0 where the system does not tell.
+func rss() int64 {
+	raw, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// Status implements control.Backend.
+func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
+	m := &control.Member{}
+	if err := n.fill(ctx, m); err != nil {
+		return nil, err
+	}
+	if !whole {
+		peers, err := n.Peers(ctx)
+		m.Status.Peers = peers
+		return &m.Status, err
+	}
+	r, err := n.walker.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &m.Status
+	s.Counters = sum(r.Members)
+	s.Ring.Members, s.Ring.Stable = len(r.Members), r.Closed
+	s.State = ringState(r.Members)
+	for i := range r.Members {
+		s.Peers = append(s.Peers, lineOf(&r.Members[i]))
+	}
+	if r.Error != "" {
+		s.Holding = r.Error
+	}
+	return s, nil
+}
+
+// ringState is crawling if any member is, else idle, else what they all are.
+func ringState(members []control.Member) string {
+	state := stateIdle
+	for i := range members {
+		switch members[i].State {
+		case stateCrawling:
+			return stateCrawling
+		case stateIdle:
+		default:
+			state = members[i].State
+		}
+	}
+	return state
+}
+
+func lineOf(m *control.Member) control.PeerLine {
+	p := control.PeerLine{
+		Peer: m.Peer, RTTMs: m.RTTMs, Role: "ring", Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
+		Hosts: m.HostsOwned, Leased: m.HostsLeased,
+	}
+	if len(m.Addrs) > 0 {
+		p.Addr = m.Addrs[0]
+	}
+	return p
+}
+
+// Ring implements control.Backend.
+func (n *Node) Ring(ctx context.Context) (*control.Ring, error) { return n.walker.walk(ctx) }
+
+// Watch implements control.Backend.
+func (n *Node) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+	return n.watchers.watch(ctx, fn)
+}
+
+// Peers implements control.Backend: the leaf set, each peer asked once.
+func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
+	preds, succs := n.room.dht.Leaves()
+	seen := make(map[peer.ID]bool)
+	lines := []control.PeerLine{}
+	for _, p := range append(succs, preds...) {
+		if seen[p.ID] {
+			continue
+		}
+		seen[p.ID] = true
+		m, err := n.walker.ask(ctx, p.ID)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			lines = append(lines, control.PeerLine{Peer: p.ID.String(), Role: "ring", Position: hexKey(p.Key()), Error: "no answer"})
+			continue
+		}
+		lines = append(lines, lineOf(m))
+	}
+	return lines, nil
+}
+
+// hostOf reads a host or URL as people write it.
+func hostOf(query string) (string, error) {
+	canonical, err := link.Canonical(withScheme(query))
+	if err != nil {
+		return "", control.Usage(fmt.Sprintf("%q: %v", query, err))
+	}
+	return link.Host(canonical), nil
+}
+
+// Lookup implements control.Backend.
+func (n *Node) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
+	host, err := hostOf(query)
+	if err != nil {
+		return nil, err
+	}
+	key := ring.HostKey(host)
+	l, err := n.room.dht.Lookup(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	out := &control.Lookup{
+		Query: query, Host: host, Key: hexKey(key), Owner: l.Owner.ID.String(), Calls: l.Calls,
+		Arc: [2]string{hexKey(l.Arc.Start), hexKey(l.Arc.End)}, Trace: []control.LookupHop{},
+	}
+	if addrs := n.room.net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
+		out.Addr = addrs[0]
+	}
+	for _, h := range l.Trace {
+		hop := control.LookupHop{Peer: h.Peer.ID.String(), LatencyMs: float64(h.Latency.Microseconds()) / 1000}
+		switch {
+		case h.Err != nil:
+			hop.Answer = h.Err.Error()
+		case h.Final:
+			hop.Answer = "owner"
+		case len(h.Next) > 0:
+			hop.Answer = "ask " + shortPeer(h.Next[0].ID)
+		default:
+			hop.Answer = "knows nobody nearer"
+		}
+		out.Trace = append(out.Trace, hop)
+	}
+	return out, nil
+}
+
+// Host implements control.Backend.
+func (n *Node) Host(ctx context.Context, query string) (*control.Host, error) {
+	host, err := hostOf(query)
+	if err != nil {
+		return nil, err
+	}
+	return askOwner[control.Host](ctx, n, ring.HostKey(host), askHost+" "+host)
+}
+
+func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error) {
+	key := ring.HostKey(host)
+	if !n.room.dht.Serves(key) {
+		return nil, n.router.moved(key)
+	}
+	h := &control.Host{Host: host, Key: hexKey(key), Owner: n.room.net.Self().String()}
+	var d owner.HostDetail
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
+		return h, err
+	}
+	now := n.crawl.clock.Now()
+	if d.Worker != "" {
+		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), d.LeaseEnds.Sub(now).Seconds()
+		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, shortPeer(peer.ID(d.Epoch.Peer)))
+	}
+	for _, raw := range d.Addrs {
+		if a, ok := netip.AddrFromSlice(raw); ok {
+			h.Addrs = append(h.Addrs, a.String())
+		}
+	}
+	if !d.NotBefore.IsZero() {
+		h.NotBeforeS, h.Backoff = d.NotBefore.Sub(now).Seconds(), d.Backoff
+	}
+	for origin, raw := range d.Robots {
+		var s robots.State
+		if s.UnmarshalBinary(raw) == nil {
+			h.Robots = append(h.Robots, control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), AgeS: time.Since(s.Fetched).Seconds(), Bytes: len(s.Body)})
+		}
+	}
+	for i := range d.Jobs {
+		h.Jobs = append(h.Jobs, jobCounts(d.Jobs[i].Job, &d.Jobs[i].Counts, now))
+	}
+	h.PlacedBy, h.PlacedWhy = n.cfg.Placement, d.PlacedWhy
+	for _, m := range d.Measured {
+		h.Placement = append(h.Placement, control.Measurement{
+			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
+		})
+	}
+	return h, nil
+}
+
+// Why implements control.Backend.
+func (n *Node) Why(ctx context.Context, raw string) (*control.Why, error) {
+	canonical, err := link.Canonical(withScheme(raw))
+	if err != nil {
+		return &control.Why{Input: raw, URL: raw, Text: "never crawled: " + err.Error(), Jobs: []control.WhyLine{}}, nil
+	}
+	w, err := askOwner[control.Why](ctx, n, ring.HostKey(link.Host(canonical)), askWhy+" "+canonical)
+	if err == nil {
+		w.Input, w.Canonical = raw, raw == canonical
+	}
+	return w, err
+}
+
+func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
+	host := link.Host(url)
+	key := ring.HostKey(host)
+	if !n.room.dht.Serves(key) {
+		return nil, n.router.moved(key)
+	}
+	w := &control.Why{URL: url, Host: host, Owner: n.room.net.Self().String(), Jobs: []control.WhyLine{}}
+	for _, k := range n.book.all() { // so that jobs of which this peer met nothing are explained too
+		if err := n.owners.loop.do(ctx, func(o *owner.Owner) { o.JobChanged(k.spec.ID) }); err != nil {
+			return nil, err
+		}
+	}
+	var fates []owner.Fate
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
+		return nil, err
+	}
+	now := n.crawl.clock.Now()
+	for i := range fates {
+		w.Jobs = append(w.Jobs, whyLine(&fates[i], now))
+	}
+	if len(w.Jobs) == 0 {
+		w.Text = "no job has a URL of a host that this owner keeps"
+	}
+	return w, nil
+}
+
+func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
+	l := control.WhyLine{Job: f.Job.String(), State: f.State, Depth: f.Final.Depth, Tries: int(f.Final.Tries)}
+	switch f.State {
+	case "done":
+		l.Outcome, l.Status = f.Final.Outcome.String(), int(f.Final.Status)
+		l.Text = fmt.Sprintf("done at depth %d: %s", l.Depth, l.Outcome)
+		if l.Status != 0 {
+			l.Text += fmt.Sprintf(", status %d", l.Status)
+		}
+		if f.Final.Detail != "" {
+			l.Text += " (" + f.Final.Detail + ")"
+		}
+	case "waiting":
+		l.Text = fmt.Sprintf("waits for try %d, due in %v", l.Tries+1, f.Due.Sub(now).Round(100*time.Millisecond))
+	case "pending", "leased":
+		l.Text = fmt.Sprintf("%s at depth %d", f.State, l.Depth)
+	default:
+		l.Text = "not in this job's URL set: no link to it was met"
+		if f.Refusal != "" {
+			l.State, l.Text = "not_admitted", "not admitted: "+f.Refusal
+		}
+	}
+	return l
+}
+
+// Post implements control.Backend.
+func (n *Node) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {
+	if err := n.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return n.desk.post(ctx, spec)
+}
+
+// Jobs implements control.Backend.
+func (n *Node) Jobs(ctx context.Context) ([]control.Job, error) { return n.desk.jobs(ctx) }
+
+// Job implements control.Backend.
+func (n *Node) Job(ctx context.Context, id string) (*control.Job, error) { return n.desk.find(ctx, id) }
+
+// SetJob implements control.Backend.
+func (n *Node) SetJob(ctx context.Context, id, action string) (*control.Job, error) {
+	return n.desk.change(ctx, id, action)
+}
+
+// Wait implements control.Backend.
+func (n *Node) Wait(ctx context.Context, id string, fn func(control.Progress) error) error {
+	if err := n.Ready(ctx); err != nil {
+		return err
+	}
+	if id != "" {
+		j, err := n.desk.find(ctx, id)
+		if err != nil {
+			return err
+		}
+		id = j.ID
+	}
+	return n.walker.waitIdle(ctx, id, fn)
+}
+
+// Pause implements control.Backend.
+func (n *Node) Pause(context.Context) error {
+	n.crawl.pause()
+	return nil
+}
+
+// Resume implements control.Backend.
+func (n *Node) Resume(context.Context) error {
+	n.crawl.resume()
+	return nil
+}
+
+// Leave implements control.Backend.
+func (n *Node) Leave(context.Context) error {
+	if n.leaving.CompareAndSwap(false, true) {
+		close(n.stop)
+	}
+	return nil
+}
+
+// Export implements control.Backend.
+func (n *Node) Export(ctx context.Context, what string, whole bool, w io.Writer) error {
+	peers := []peer.ID{n.room.net.Self()}
+	if whole {
+		r, err := n.walker.walk(ctx)
+		if err != nil {
+			return err
+		}
+		peers = peers[:0]
+		for _, m := range r.Members {
+			id, err := peer.Decode(m.Peer)
+			if err != nil {
+				return err
+			}
+			peers = append(peers, id)
+		}
+	}
+	if err := n.crawl.flush(); err != nil {
+		return err
+	}
+	switch what {
+	case "warc":
+		return exportWARC(ctx, n.room.net, peers, w)
+	case "links":
+		return exportLinks(ctx, n.room.net, peers, w)
+	case "cdxj":
+		return exportCDXJ(ctx, n.room.net, peers, w)
+	case "urls":
+		return n.exportURLs(ctx, peers, w)
+	default:
+		return control.Usage(fmt.Sprintf("export %q: must be warc, cdxj, links or urls", what))
+	}
+}

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// maxMembers bounds a walk: a ring that seems larger is one that lies or never closes.
+const maxMembers = 100_000
+
+// reportTimeout bounds the question to one member of a walk.
+const reportTimeout = 5 * time.Second
+
+// walker goes round the ring along the successors and collects what every member says of itself.
+type walker struct {
+	self   peer.ID
+	report func(ctx context.Context, of peer.ID) (*control.Member, error)
+	// met tells the network where a peer can be reached.
+	met func(id peer.ID, addrs []string)
+}
+
+// walk goes round once. The ring it returns says whether the arcs of its members tile the whole circle; where they do not, or a member
+// did not answer, Error says why and the members met so far are there.
+func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
+	r := new(control.Ring)
+	next := w.self
+	seen := make(map[peer.ID]bool)
+	for !seen[next] && len(r.Members) < maxMembers {
+		seen[next] = true
+		m, err := w.ask(ctx, next)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			r.Error = fmt.Sprintf("peer %s did not answer: %v", next, err)
+			return r, nil
+		}
+		r.Members = append(r.Members, *m)
+		id, err := peer.Decode(m.Successor)
+		if err != nil {
+			r.Error = fmt.Sprintf("peer %s names no successor", next)
+			return r, nil
+		}
+		w.met(id, m.SuccessorAddrs)
+		next = id
+	}
+	if next != w.self {
+		r.Error = fmt.Sprintf("the walk came back to %s instead of its start", next)
+		return r, nil
+	}
+	r.Error = gap(r.Members)
+	r.Closed = r.Error == ""
+	return r, nil
+}
+
+func (w *walker) ask(ctx context.Context, id peer.ID) (*control.Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	begin := time.Now()
+	m, err := w.report(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if id != w.self {
+		m.RTTMs = float64(time.Since(begin).Microseconds()) / 1000
+	}
+	return m, nil
+}
+
+// gap says why the members' arcs do not tile the circle, empty if they do: each serves from its predecessor's position to its own.
+func gap(members []control.Member) string {
+	for i, m := range members {
+		prev := members[(i+len(members)-1)%len(members)]
+		switch {
+		case m.State == stateJoining || m.State == stateLeaving:
+			return fmt.Sprintf("peer %s is %s", m.Peer, m.State)
+		case m.Ring.Arc[0] != prev.Position || m.Ring.Arc[1] != m.Position:
+			return fmt.Sprintf("the arc of %s begins at %.8s, but its predecessor sits at %.8s", m.Peer, m.Ring.Arc[0], prev.Position)
+		}
+	}
+	return ""
+}
+
+// sum adds up the members' counters.
+func sum(members []control.Member) control.Counters {
+	var c control.Counters
+	for i := range members {
+		c.Add(&members[i].Counters)
+	}
+	return c
+}
+
+// quiet says whether no member has outstanding work of the job, or of any job when it is empty, and returns what must not change
+// between two walks for the ring to be idle: who was met, in which incarnation, with which arc, and how many URLs each has ever accepted.
+func quiet(members []control.Member, job string) (signature []string, idle bool) {
+	idle = true
+	for i := range members {
+		m := &members[i]
+		line := fmt.Sprintf("%s %d %s %s", m.Peer, m.Incarnation, m.Ring.Arc[0], m.Ring.Arc[1])
+		jobs := slices.Clone(m.Jobs)
+		slices.SortFunc(jobs, func(a, b control.JobCounts) int { return compareText(a.Job, b.Job) })
+		for _, j := range jobs {
+			if job != "" && j.Job != job {
+				continue
+			}
+			line += fmt.Sprintf(" %s:%d:%d", j.Job, j.Accepted, j.Done)
+			idle = idle && j.Outstanding() == 0
+		}
+		if job == "" {
+			idle = idle && m.Outstanding() == 0
+		}
+		signature = append(signature, line)
+	}
+	return signature, idle
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// The pace of a wait for idleness: quick at first, so that a small crawl ends at once, then such that walks cost little.
+const (
+	waitFirst = 100 * time.Millisecond
+	waitMost  = 2 * time.Second
+)
+
+// waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and without outstanding work (design,
+// section 4, Idle). Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so that no walk can
+// miss a URL: it is counted at one end or at both.
+func (w *walker) waitIdle(ctx context.Context, job string, fn func(control.Progress) error) error {
+	begin := time.Now()
+	pace := waitFirst
+	var last []string
+	for {
+		r, err := w.walk(ctx)
+		if err != nil {
+			return err
+		}
+		signature, idle := quiet(r.Members, job)
+		idle = idle && r.Closed
+		p := control.Progress{Counters: sum(r.Members), Members: len(r.Members), ElapseS: time.Since(begin).Seconds(), Note: r.Error}
+		if job != "" {
+			p.Counters = ofJob(p.Counters, r.Members, job)
+		}
+		p.Idle = idle && slices.Equal(last, signature)
+		if err := fn(p); err != nil || p.Idle {
+			return err
+		}
+		last = nil
+		if idle {
+			last = signature
+			continue // the second walk follows at once
+		}
+		if err := sleep(ctx, pace); err != nil {
+			return err
+		}
+		pace = min(pace*3/2, waitMost)
+	}
+}
+
+// ofJob replaces the counters that a job has of its own.
+func ofJob(c control.Counters, members []control.Member, job string) control.Counters {
+	var j control.JobCounts
+	for i := range members {
+		for k := range members[i].Jobs {
+			if members[i].Jobs[k].Job == job {
+				j.Add(&members[i].Jobs[k])
+			}
+		}
+	}
+	c.Pages, c.Duplicates, c.Redirects = j.Outcomes["ok"], j.Outcomes["duplicate"], j.Outcomes["redirect"]
+	c.RobotsDenied = j.Outcomes["robots_denied"]
+	c.Errors = 0
+	for name, n := range j.Outcomes {
+		if isError(name) {
+			c.Errors += n
+		}
+	}
+	c.Bytes, c.URLsSeen, c.URLsPending, c.URLsLeased = j.Bytes, j.Accepted, j.Pending, j.Leased
+	c.URLsWaiting, c.NextRetryS, c.Outbox = j.Waiting, j.NextRetryS, j.Outbox
+	return c
+}
+
+// isError says whether an outcome counts as an error in status.
+func isError(outcome string) bool {
+	switch outcome {
+	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "none":
+		return false
+	default:
+		return true
+	}
+}
+
+// encodeReport and decodeReport carry a Member between peers as the JSON that status prints: it is asked rarely, and its contract that
+// fields are only ever added is the one that peers of different versions need.
+func encodeReport(m *control.Member) ([]byte, error) { return json.Marshal(m) }
+
+// maxReport bounds a member's report.
+const maxReport = 1 << 20
+
+func decodeReport(raw []byte, from peer.ID) (*control.Member, error) {
+	if len(raw) > maxReport {
+		return nil, fmt.Errorf("report of %d bytes: at most %d are read", len(raw), maxReport)
+	}
+	m := new(control.Member)
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	if m.Peer != from.String() {
+		return nil, errors.New("report: it names another peer")
+	}
+	return m, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// binaryAddrs turns multiaddrs of text into the bytes that the network keeps; what does not parse is left out.
+func binaryAddrs(texts []string) [][]byte {
+	var out [][]byte
+	for _, t := range texts {
+		if a, err := ma.NewMultiaddr(t); err == nil {
+			out = append(out, a.Bytes())
+		}
+	}
+	return out
+}

@@ -1,0 +1,31 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// diskEvery is how often the free space is looked at: at 100 MB/s the reserve's default lasts longer.
+const diskEvery = time.Second
+
+// watchDisk ends the peer, by its error, when the disk's reserve is reached or the store has failed. What is written so far stays whole.
+func watchDisk(ctx context.Context, guard *storage.Guard, store *storage.Store) error {
+	tick := time.NewTicker(diskEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := guard.Check(); err != nil {
+				return &control.Error{Kind: control.KindFailed, Text: fmt.Sprintf("stopped: %v; free some space or lower --disk-reserve, then start again: the crawl goes on where it was", err)}
+			}
+		case <-store.Failed():
+			return fmt.Errorf("stopped: %w", store.Err())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package wire holds the messages that the node itself exchanges with other peers, and the bounds on what they may contain.
+package wire
+
+import (
+	"errors"
+	"fmt"
+)
+
+//go:generate protoc --go_out=../.. --go_opt=module=github.com/apoidea/apoidea node.proto
+
+// Bounds on what a stranger may put into a message.
+const (
+	// MaxQuestions bounds the claims, and the confirmations, of one Content.
+	MaxQuestions = 1024
+	// MaxURL bounds a URL, as canonical ones are bounded.
+	MaxURL = 8192
+	// MaxPeerID bounds the bytes of a peer ID.
+	MaxPeerID = 128
+	// MaxRecords bounds the keys of one HostRecords.
+	MaxRecords = 16384
+	// MaxKey bounds one key of a host record; values are bounded by the frame.
+	MaxKey = 1024
+	// MaxHost bounds a host name with port.
+	MaxHost = 512
+
+	digestLen = 32
+	recordLen = 16
+)
+
+var errColumns = errors.New("columns of different lengths")
+
+// Validate checks bounds and columns.
+func (m *Content) Validate() error {
+	n, k := len(m.GetClaimDigest()), len(m.GetConfirmDigest())
+	if n > MaxQuestions || k > MaxQuestions {
+		return fmt.Errorf("content: %d claims and %d confirmations, at most %d", n, k, MaxQuestions)
+	}
+	if len(m.GetClaimUrl()) != n || len(m.GetConfirmUrl()) != k || len(m.GetConfirmRecord()) != k || len(m.GetConfirmMs()) != k {
+		return fmt.Errorf("content: %w", errColumns)
+	}
+	return errors.Join(
+		each("content digest", m.GetClaimDigest(), digestLen, digestLen), each("content digest", m.GetConfirmDigest(), digestLen, digestLen),
+		each("content URL", m.GetClaimUrl(), 1, MaxURL), each("content URL", m.GetConfirmUrl(), 1, MaxURL),
+		each("content record", m.GetConfirmRecord(), recordLen, recordLen),
+	)
+}
+
+// Validate checks bounds and columns against the number of claims that were asked.
+func (m *ContentReply) Validate(claims int) error {
+	if len(m.GetVerdict()) != claims || len(m.GetUrl()) != claims || len(m.GetRecord()) != claims || len(m.GetPeer()) != claims || len(m.GetDateMs()) != claims {
+		return fmt.Errorf("content reply: %w", errColumns)
+	}
+	for _, i := range m.GetMoved() {
+		if int(i) >= claims {
+			return fmt.Errorf("content reply: index %d of %d claims", i, claims)
+		}
+	}
+	return errors.Join(
+		each("content URL", m.GetUrl(), 0, MaxURL), each("content record", m.GetRecord(), 0, recordLen), each("content peer", m.GetPeer(), 0, MaxPeerID),
+	)
+}
+
+// Validate checks bounds and columns.
+func (m *HostRecords) Validate() error {
+	if m.GetHost() == "" || len(m.GetHost()) > MaxHost {
+		return fmt.Errorf("host records: host of %d bytes", len(m.GetHost()))
+	}
+	if len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) {
+		return fmt.Errorf("host records: %w", errColumns)
+	}
+	return each("host record key", m.GetKey(), 1, MaxKey)
+}
+
+func each(what string, column [][]byte, least, most int) error {
+	for _, b := range column {
+		if len(b) < least || len(b) > most {
+			return fmt.Errorf("%s of %d bytes, want %d to %d", what, len(b), least, most)
+		}
+	}
+	return nil
+}
