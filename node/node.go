@@ -222,9 +222,10 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		err = nil
 	}
 	if bctx.Err() == nil {
-		bye, done := context.WithTimeout(below, leaveTime)
-		err = errors.Join(err, n.room.remember(), unlessCanceled(n.room.dht.Leave(bye)))
-		done()
+		err = errors.Join(err, n.room.remember())
+		if errors.Is(err, ErrStopped) {
+			err = errors.Join(err, n.goodbye(below))
+		}
 	}
 	stopBelow()
 	if berr := unlessCanceled(base.Wait()); berr != nil {
@@ -233,8 +234,33 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	return errors.Join(err, n.close())
 }
 
-// leaveTime is what the goodbye to the neighbours may take.
-const leaveTime = 2 * time.Second
+// leaveTime is what a peer that leaves for good may take to hand its hosts over.
+const leaveTime = time.Minute
+
+// goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does neither: it keeps its records and goes on with
+// them at its next start.
+func (n *Node) goodbye(ctx context.Context) error {
+	if n.room.dht.Size() <= 1 {
+		return nil // nobody is left to take anything
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := n.room.dht.Leave(ctx); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	for {
+		left, err := n.owners.handOver(ctx)
+		if err == nil && left == 0 {
+			return nil
+		}
+		if err == nil {
+			err = sleep(ctx, hopPause)
+		}
+		if err != nil {
+			return fmt.Errorf("leave: %d hosts are still here and were not handed over; they are kept on disk: %w", left, err)
+		}
+	}
+}
 
 // unlessCanceled drops the error that says no more than that the end was asked for.
 func unlessCanceled(err error) error {

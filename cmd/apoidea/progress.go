@@ -48,22 +48,38 @@ func isTerminal(w io.Writer) bool {
 // lines prints a plain line every two seconds and at the end.
 func lines(w io.Writer) func(control.Progress) error {
 	var last time.Time
+	var pace pace
 	return func(p control.Progress) error {
+		rate := pace.of(&p)
 		if !p.Idle && time.Since(last) < 2*time.Second {
 			return nil
 		}
 		last = time.Now()
-		_, err := fmt.Fprintln(w, progressText(p))
+		_, err := fmt.Fprintln(w, progressText(p, rate))
 		return err
 	}
 }
 
-func progressText(p control.Progress) string {
-	rate := 0.0
-	if p.ElapseS > 0 {
-		rate = float64(p.Pages+p.Duplicates) / p.ElapseS
+// pace is the mean speed since progress was first looked at: what was there before says nothing of it.
+type pace struct {
+	known bool
+	pages int64
+	at    float64
+}
+
+func (s *pace) of(p *control.Progress) string {
+	pages := p.Pages + p.Duplicates
+	if !s.known {
+		s.known, s.pages, s.at = true, pages, p.ElapseS
 	}
-	text := fmt.Sprintf("%s: %d pages (%.0f/s), %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
+	if p.ElapseS-s.at < 0.5 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f/s)", float64(pages-s.pages)/(p.ElapseS-s.at))
+}
+
+func progressText(p control.Progress, rate string) string {
+	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
 		seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
 	if p.URLsWaiting > 0 {
 		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, seconds(p.NextRetryS))
@@ -86,10 +102,10 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 		defer mu.Unlock()
 		return text
 	})))
+	var pace pace
 	show = func(pr control.Progress) error {
 		mu.Lock()
-		rate := float64(pr.Pages+pr.Duplicates) / max(pr.ElapseS, 0.001)
-		text = fmt.Sprintf("%d pages %.0f/s %d dup %d err %d hosts %d peers", pr.Pages, rate, pr.Duplicates, pr.Errors, pr.HostsOwned, pr.Members)
+		text = fmt.Sprintf("%d pages%s %d dup %d err %d hosts %d peers", pr.Pages, pace.of(&pr), pr.Duplicates, pr.Errors, pr.HostsOwned, pr.Members)
 		if pr.URLsWaiting > 0 {
 			text += fmt.Sprintf(", %d retry in %s", pr.URLsWaiting, seconds(pr.NextRetryS))
 		}
