@@ -69,6 +69,9 @@ func (w *Worker) answered(
 	for _, h := range s.hosts {
 		w.settle(h)
 	}
+	if len(s.hosts) > 0 {
+		s.kick(t.at.Add(w.ttl() / renewShare))
+	}
 }
 
 // acknowledge deals with what the message told: it is on disk at the owner, but for hosts that were refused or have moved.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -53,8 +54,11 @@ type Original struct {
 	Date          time.Time
 }
 
+// ErrUnarchivable is what an Archive's error wraps that concerns one exchange and not the disk: the URL is reported without a record.
+var ErrUnarchivable = errors.New("exchange cannot be archived")
+
 // Archive keeps what was fetched. Save may be called by many goroutines at once; the caller's goroutine does the encoding. What was saved is on disk
-// when a later Sync has returned nil. An error of either ends the worker.
+// when a later Sync has returned nil. An error of either ends the worker, unless it is ErrUnarchivable.
 type Archive interface {
 	// Save returns the identity of the record of the response, urn:uuid:...
 	Save(x *Exchange) (recordID string, err error)

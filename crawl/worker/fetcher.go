@@ -76,6 +76,17 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 	return nil, item{}, false
 }
 
+// resting says that no exchange is under way, nor will be while a claim would wait for company.
+func (w *Worker) resting() bool {
+	if w.running.Load() > 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	due := w.frontier.Due()
+	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger
+}
+
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
 func (w *Worker) wakeNext(now time.Time) {
 	if len(w.idle) == 0 {

@@ -113,6 +113,9 @@ func (w *Worker) forget(h *host) {
 	}
 	if s := w.sessions[h.owner]; s != nil && s.hosts[h.name] == h {
 		delete(s.hosts, h.name)
+		if len(s.hosts) == 0 {
+			poke(s.wake) // it may have nothing left to say
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func (l *pipeline) process() {
 			continue
 		}
 		// Where nothing follows there is nobody to wait for.
-		l.claims.add(p, last && l.w.running.Load() == 0)
+		l.claims.add(p, last && l.w.resting())
 	}
 }
 

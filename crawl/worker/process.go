@@ -3,6 +3,7 @@ package worker
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -39,13 +40,16 @@ func good(status int) bool { return status >= 200 && status <= 299 }
 func (w *Worker) finish(f *follower, p *page) {
 	outcome, links := w.outcome(p)
 	var revisit *Original
-	if outcome == link.OutcomeDuplicate {
+	if p.known() {
 		revisit = &p.answer.Original
 	}
 	recordID := ""
 	if !p.found.NoIndex {
 		var err error
-		if recordID, err = w.deps.Archive.Save(p.exchange(revisit)); err != nil {
+		switch recordID, err = w.deps.Archive.Save(p.exchange(revisit)); {
+		case errors.Is(err, ErrUnarchivable):
+			w.log.Warn("page not archived", "url", p.item.url, "err", err)
+		case err != nil:
 			w.broken("archive", err)
 			return // unreported, and so fetched again
 		}
@@ -66,9 +70,11 @@ func (w *Worker) finish(f *follower, p *page) {
 // outcome says what became of a URL that was answered, and which links are followed.
 func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
-	case good(status) && p.asked && p.answer.Verdict == Known && w.cfg.DuplicatesDrop:
+	case good(status) && p.known() && p.answer.Original.URL == p.item.url:
+		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
+	case good(status) && p.known() && w.cfg.DuplicatesDrop:
 		return link.OutcomeDuplicate, nil
-	case good(status) && p.asked && p.answer.Verdict == Known:
+	case good(status) && p.known():
 		return link.OutcomeDuplicate, p.found.Links
 	case good(status):
 		return link.OutcomeOK, p.found.Links
@@ -78,6 +84,9 @@ func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 		return link.OutcomeHTTPError, nil
 	}
 }
+
+// known says that the body was met before.
+func (p *page) known() bool { return p.asked && p.answer.Verdict == Known }
 
 // exchange is the page as the archive takes it.
 func (p *page) exchange(revisit *Original) *Exchange {
@@ -115,7 +124,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 		if p.found.NoIndex {
 			m.Detail = "noindex"
 		}
-		if p.asked && outcome == link.OutcomeOK {
+		if p.asked && !p.known() && recordID != "" {
 			r.confirm = &Confirmation{Digest: p.digest, URL: p.item.url, RecordID: recordID, Date: p.resp.Start}
 		}
 	}

@@ -158,6 +158,7 @@ func (w *Worker) exchange(ctx context.Context, s *session) {
 // turn is one message with what it speaks of.
 type turn struct {
 	m        *wire.Session
+	at       time.Time
 	held     []*host
 	offered  []*host
 	told     map[string]int // outcomes of a host in it
@@ -191,6 +192,7 @@ func (t *turn) full() bool { return len(t.m.GetHosts()) >= wire.MaxHosts-1 || t.
 func (w *Worker) build(s *session, n int, now time.Time) *turn {
 	w.seq++
 	t := &turn{
+		at: now,
 		m: &wire.Session{
 			Incarnation: w.cfg.Incarnation, Seq: w.seq, Ack: s.ack,
 			Capacity: uint32(w.cfg.Capacity), Backlog: uint32(max(w.backlog(), 0)), //nolint:gosec // some thousands
@@ -219,9 +221,6 @@ func (w *Worker) build(s *session, n int, now time.Time) *turn {
 			t.held = append(t.held, h)
 			t.m.Held = append(t.m.Held, &wire.HostLease{Host: h.name, Epoch: h.epoch})
 		}
-	}
-	if len(t.held) > 0 {
-		s.kick(now.Add(w.ttl() / renewShare))
 	}
 	return t
 }

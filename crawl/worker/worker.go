@@ -249,3 +249,10 @@ func (w *Worker) Backlog() int {
 	defer w.mu.Unlock()
 	return w.backlog()
 }
+
+// Paused says whether a Pause holds.
+func (w *Worker) Paused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.paused
+}

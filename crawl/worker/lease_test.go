@@ -1,0 +1,260 @@
+package worker
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// slow is a site whose answers take that long.
+func slow(d time.Duration, next http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/robots.txt" {
+			time.Sleep(d)
+		}
+		next(rw, r)
+	}
+}
+
+// TestLapseStopsRequests: an owner that answers no more renews nothing, so at three quarters of the TTL from the last message sent the worker
+// writes its last request (design, section 4).
+func TestLapseStopsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newWorld(t, site(100_000), []string{"http://a.example/"}, func(x *world) {
+			x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
+		})
+		var silentAt, lastAt time.Time
+		var stats Stats
+		x.handler = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				x.mu.Lock()
+				lastAt = time.Now()
+				x.mu.Unlock()
+				next.ServeHTTP(rw, r)
+			})
+		}(x.handler)
+		start := time.Now()
+		err := x.run(func() bool {
+			stats = x.worker.Stats()
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if silentAt.IsZero() && time.Since(start) > 10*time.Second {
+				silentAt = time.Now()
+				x.owners["owner"].silent = true
+			}
+			return time.Since(start) > time.Minute
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := silentAt.Add(6 * time.Second); lastAt.After(limit) {
+			t.Errorf("last request %v after the owner fell silent, want at most 6s", lastAt.Sub(silentAt))
+		}
+		if lastAt.Before(silentAt.Add(3 * time.Second)) {
+			t.Errorf("last request only %v after the owner fell silent: the lease was not used", lastAt.Sub(silentAt))
+		}
+		if stats.Hosts != 0 || stats.Lapsed != 1 || stats.Unreported == 0 {
+			t.Errorf("hosts %d, lapsed %d, unreported %d; want 0, 1 and some", stats.Hosts, stats.Lapsed, stats.Unreported)
+		}
+	})
+}
+
+// TestPausedProcessWritesNothing: a process that was stopped or suspended finds the lease clock ahead. No request is written then, although no
+// other clock says that time went by, and what it held is dropped.
+func TestPausedProcessWritesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		jump time.Duration
+		gone bool
+	}{
+		{"half a second", 500 * time.Millisecond, false},
+		{"longer than a tick may be late", 1500 * time.Millisecond, true},
+		{"longer than the TTL", time.Hour, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newWorld(t, site(1000), []string{"http://a.example/"}, func(x *world) {
+					x.cfg.Politeness = frontier.Config{Delay: 500 * time.Millisecond, Factor: -1}
+				})
+				start := time.Now()
+				var jumped bool
+				var before int64
+				err := x.run(func() bool {
+					if !jumped && x.worker.Stats().Pages >= 10 {
+						jumped = true
+						x.mu.Lock()
+						x.owners["owner"].silent = true
+						x.mu.Unlock()
+						before = x.requests.Load()
+						x.clock.jump.Store(int64(tt.jump))
+					}
+					return time.Since(start) > 30*time.Second
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				wrote := x.requests.Load() - before
+				if tt.gone && wrote != 0 {
+					t.Errorf("%d requests after the pause, want none", wrote)
+				}
+				if !tt.gone && wrote == 0 {
+					t.Error("no request after a short pause")
+				}
+			})
+		})
+	}
+}
+
+// TestPermitIsAsked: a lease that ends between taking a URL and writing the request stops the request.
+func TestPermitIsAsked(t *testing.T) {
+	h := newHost("owner", "a.example")
+	clock := &testClock{start: time.Now()}
+	h.until.Store(int64(time.Hour))
+	if err := h.permit(clock); err != nil {
+		t.Errorf("permit under a lease: %v", err)
+	}
+	clock.jump.Store(int64(time.Hour))
+	if err := h.permit(clock); err == nil {
+		t.Error("permit after the lease")
+	}
+	clock.jump.Store(0)
+	h.ended.Store(true)
+	if err := h.permit(clock); err == nil {
+		t.Error("permit for a host that was revoked")
+	}
+}
+
+// TestLapseCancelsRunningRequest: a request that is under way when its lease ends is broken off, and renewals prolong it without a new start.
+func TestLapseCancelsRunningRequest(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		silent  bool
+		fetched bool
+	}{
+		{"renewed: it may take longer than a TTL", false, true},
+		{"not renewed: broken off", true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var broken atomic.Bool
+				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path != "/" {
+						http.NotFound(rw, r)
+						return
+					}
+					select {
+					case <-time.After(15 * time.Second):
+					case <-r.Context().Done():
+						broken.Store(true)
+					}
+				}, []string{"http://a.example/"})
+				start := time.Now()
+				if err := x.run(func() bool {
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					if tt.silent && time.Since(start) > time.Second {
+						x.owners["owner"].silent = true
+					}
+					return time.Since(start) > 20*time.Second
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if got := x.worker.Stats().Outcomes[link.OutcomeOK] == 1; got != tt.fetched {
+					t.Errorf("fetched %v, want %v", got, tt.fetched)
+				}
+				if broken.Load() == tt.fetched {
+					t.Errorf("broken off %v, want %v", broken.Load(), !tt.fetched)
+				}
+				if n := x.asked["http://a.example/"]; n != 1 {
+					t.Errorf("asked for %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRevoked: a host that the owner does not know as leased any more is dropped at once; what was fetched is reported all the same, and nothing is
+// fetched twice that was.
+func TestRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newWorld(t, site(300), []string{"http://a.example/"})
+		revoked := false
+		if err := x.run(func() bool {
+			x.mu.Lock()
+			if h := x.owners["owner"].hosts["a.example"]; !revoked && len(h.done) > 20 {
+				revoked = true
+				x.owners["owner"].voided = true
+			}
+			x.mu.Unlock()
+			return revoked && x.idle()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.outcomes(); got[link.OutcomeOK] != 300 {
+			t.Errorf("outcomes %v, want 300 ok", got)
+		}
+		if x.lapped != 0 {
+			t.Errorf("%d requests were begun beside another of the same host", x.lapped)
+		}
+	})
+}
+
+// TestSystemClock is the lease clock against what the clocks of a machine do.
+func TestSystemClock(t *testing.T) {
+	const step = 100 * time.Millisecond
+	for _, tt := range []struct {
+		name       string
+		mono, wall time.Duration // how far each goes beyond step, once
+		want       time.Duration
+	}{
+		{"both run", 0, 0, 2 * step},
+		{"suspend that the monotonic clock counts", time.Hour, time.Hour, 2*step + time.Hour},
+		{"suspend that only the wall clock shows", 0, time.Hour, 2*step + time.Hour},
+		{"wall clock set back", 0, -time.Hour, 2 * step},
+		{"wall clock slews", 0, 3 * time.Millisecond, 2 * step},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			mono, wall := 5*time.Hour, 20*365*24*time.Hour
+			c := newClock(func() time.Duration { return mono }, func() time.Duration { return wall })
+			if now := c.Now(); now != 0 {
+				t.Errorf("begins at %v", now)
+			}
+			mono, wall = mono+step+tt.mono, wall+step+tt.wall
+			c.Now()
+			mono, wall = mono+step, wall+step
+			if now := c.Now(); now != tt.want {
+				t.Errorf("%v went by, want %v", now, tt.want)
+			}
+		})
+	}
+}
+
+// TestSystemClockSetBackThenSuspended: a wall clock that was set back still shows a later sleep.
+func TestSystemClockSetBackThenSuspended(t *testing.T) {
+	mono, wall := time.Hour, 1000*time.Hour
+	c := newClock(func() time.Duration { return mono }, func() time.Duration { return wall })
+	wall -= 10 * time.Hour
+	c.Now()
+	wall += time.Hour
+	if now := c.Now(); now != time.Hour {
+		t.Errorf("%v went by, want 1h", now)
+	}
+}
+
+// TestSystemClockNow: the machine's clock runs and does not go back.
+func TestSystemClockNow(t *testing.T) {
+	c := NewSystemClock()
+	last := c.Now()
+	for range 1000 {
+		now := c.Now()
+		if now < last {
+			t.Fatalf("%v after %v", now, last)
+		}
+		last = now
+	}
+}
