@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the next request on, and also for one that is over.
+// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the end of the next request, or of the one under way.
 func (f *Frontier[T]) CrawlDelay(name string, d time.Duration) {
 	f.open(name).crawl = min(max(d, 0), f.cfg.MaxCrawlDelay)
 }

@@ -30,7 +30,7 @@ type Jobs interface {
 	Spec(ctx context.Context, id job.ID) (*job.Spec, error)
 }
 
-// Exchange is one exchange to be archived. Its slices are lent for the call.
+// Exchange is one exchange to be archived. What it points to is lent for the call.
 type Exchange struct {
 	URL      string
 	Date     time.Time

@@ -149,15 +149,8 @@ func (v *visitor) visit(ctx context.Context, h *host, it item) {
 		v.fetchRobots(ctx, h, it, o)
 		return
 	}
-	if !o.parsed {
-		o.rules, o.parsed = o.state.Rules(w.cfg.Agent), true
-		if d, ok := o.rules.CrawlDelay(); ok {
-			w.mu.Lock()
-			w.frontier.CrawlDelay(h.name, d)
-			w.mu.Unlock()
-		}
-	}
-	sitemaps := w.sitemapsOf(o, it.job)
+	v.parse(h, o)
+	sitemaps := w.sitemapsOf(h, o, it.job)
 	switch {
 	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
 		v.closed(h, it, o, 0)

@@ -39,6 +39,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 	}
 	o.next, o.hops, o.failure = "", 0, link.OutcomeNone
 	v.learn(o, robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}, now)
+	v.parse(h, o)
 	v.again(h, it, took, now, resp)
 }
 
@@ -71,6 +72,19 @@ func (v *visitor) learn(o *origin, a robots.Answer, now time.Time) {
 	defer v.w.mu.Unlock()
 	o.news = encoded
 	o.newsSeq++
+}
+
+// parse makes the rules of an origin's state, once, and has their delay kept from the next request on.
+func (v *visitor) parse(h *host, o *origin) {
+	if o.parsed {
+		return
+	}
+	o.rules, o.parsed = o.state.Rules(v.w.cfg.Agent), true
+	if d, ok := o.rules.CrawlDelay(); ok {
+		v.w.mu.Lock()
+		v.w.frontier.CrawlDelay(h.name, d)
+		v.w.mu.Unlock()
+	}
 }
 
 // again ends a visit that was made for robots.txt, and puts the URL back.
@@ -167,7 +181,7 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 }
 
 // sitemapsOf makes the report that tells a job of the sitemaps in a robots.txt, once a lease.
-func (w *Worker) sitemapsOf(o *origin, ref *jobRef) []*report {
+func (w *Worker) sitemapsOf(h *host, o *origin, ref *jobRef) []*report {
 	if o.rules == nil || slices.Contains(o.told, ref) {
 		return nil
 	}
@@ -187,7 +201,7 @@ func (w *Worker) sitemapsOf(o *origin, ref *jobRef) []*report {
 		return nil
 	}
 	return []*report{{
-		hashes: slices.Clone(links.hashes), size: links.size,
+		host: h, hashes: slices.Clone(links.hashes), size: links.size,
 		fetched: []*wire.Fetched{{
 			Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots), Links: links.urls, LinkKind: links.kinds,
 		}},

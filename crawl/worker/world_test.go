@@ -147,7 +147,7 @@ func (x *world) run(done func() bool) error {
 	ended := make(chan error, 1)
 	go func() { ended <- x.worker.Run(ctx) }()
 	x.offerAll()
-	deadline := time.Now().Add(10 * time.Minute)
+	deadline := time.Now().Add(3 * time.Hour)
 	for !done() {
 		select {
 		case err := <-ended:
@@ -157,7 +157,7 @@ func (x *world) run(done func() bool) error {
 		if time.Now().After(deadline) {
 			cancel()
 			<-ended
-			x.t.Fatalf("not done after ten minutes: %s", x.owners["owner"])
+			x.t.Fatalf("not done after three hours: %s", x.owners["owner"])
 		}
 	}
 	cancel()
@@ -535,6 +535,10 @@ func (a *testArchive) Save(x *Exchange) (string, error) {
 	}
 	kept := *x
 	kept.Body = append([]byte(nil), x.Body...)
+	if x.RevisitOf != nil {
+		of := *x.RevisitOf
+		kept.RevisitOf = &of
+	}
 	kept.Outlinks = slices.Clone(x.Outlinks)
 	kept.RequestHead, kept.ResponseHead = append([]byte(nil), x.RequestHead...), append([]byte(nil), x.ResponseHead...)
 	a.saved = append(a.saved, kept)
