@@ -134,28 +134,23 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 
 // listen opens the given addresses; with none given those of the last run, so that others find this peer again, or else any.
 func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
-	var last []string
-	if len(r.cfg.Listen) == 0 {
-		if err := r.meta.getJSON(metaListen, &last); err != nil {
+	c := r.netConfig(key)
+	c.Listen = r.cfg.Listen
+	if len(c.Listen) == 0 {
+		if err := r.meta.getJSON(metaListen, &c.Listen); err != nil {
 			return err
 		}
 	}
-	for _, addrs := range [][]string{r.cfg.Listen, last, nil} {
-		if len(addrs) == 0 && (len(r.cfg.Listen) > 0 || addrs != nil) {
-			continue
-		}
-		c := r.netConfig(key)
-		c.Listen = addrs
-		err := r.open(c, register)
-		if err == nil {
-			return r.meta.putJSON(metaListen, r.listenAddrs())
-		}
-		if addrs == nil || len(r.cfg.Listen) > 0 {
-			return err
-		}
+	err := r.open(c, register)
+	if err != nil && len(r.cfg.Listen) == 0 && len(c.Listen) > 0 {
 		r.log.Info("addresses of the last run are taken, listening elsewhere", "err", err)
+		c.Listen = nil
+		err = r.open(c, register)
 	}
-	return errors.New("no address to listen on")
+	if err != nil {
+		return err
+	}
+	return r.meta.putJSON(metaListen, r.listenAddrs())
 }
 
 func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
