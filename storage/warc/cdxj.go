@@ -112,7 +112,7 @@ func Index(r io.Reader, name string) ([]byte, error) {
 	records := NewReader(r, false)
 	for {
 		rec, err := records.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return lines, nil
 		}
 		if err == nil && (rec.Type == TypeResponse || rec.Type == TypeRevisit) {
@@ -208,7 +208,7 @@ func (h *indexHeap) run(out *bufio.Writer) error {
 	heap.Init(h)
 	for h.Len() > 0 {
 		first := (*h)[0]
-		out.Write(first.lines.Bytes())
+		_, _ = out.Write(first.lines.Bytes()) // an error stays with out, and comes with the next write
 		if err := out.WriteByte('\n'); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func (r *Reader) Next() (*Record, error) {
 	}
 	offset := r.in.n
 	if err := r.open(); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
 		return nil, fmt.Errorf("record at %d: %w", offset, truncated(err))
@@ -129,7 +129,7 @@ func (r *Reader) open() error {
 	} else {
 		err = r.zip.Reset(r.in)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *Reader) open() error {
 }
 
 func truncated(err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated
 	}
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
@@ -233,7 +233,7 @@ func (r *Reader) line() (string, error) {
 	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
 		return "", fmt.Errorf("%w: line over %d bytes", ErrFormat, maxHeaderLine)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return "", err
@@ -257,10 +257,10 @@ func (r *Record) Read(p []byte) (int, error) {
 	if r.sums != nil {
 		r.sums.write(p[:n])
 	}
-	if err == io.EOF && r.left > 0 {
+	if errors.Is(err, io.EOF) && r.left > 0 {
 		err = ErrTruncated
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return n, truncated(err)
@@ -321,7 +321,7 @@ func (r *Record) HTTPHead() ([]byte, error) {
 		if bytes.HasSuffix(head, []byte("\r\n\r\n")) || bytes.HasSuffix(head, []byte("\n\n")) {
 			return head, nil
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return head, nil
 		}
 		if err != nil {
@@ -424,7 +424,7 @@ func scanFile(path string, fn func(*Record) error) error {
 	r := NewReader(file, false)
 	for {
 		rec, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -87,7 +87,7 @@ func readAll(t testing.TB, path string) []readRecord {
 	var all []readRecord
 	for r := NewReader(f, true); ; {
 		rec, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {

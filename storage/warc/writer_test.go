@@ -154,7 +154,7 @@ func TestCrash(t *testing.T) {
 			r := NewReader(bytes.NewReader(data), true)
 			for {
 				rec, err := r.Next()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil || rec.Skip() != nil {
