@@ -210,7 +210,7 @@ func (r *ringRoom) join(ctx context.Context) error {
 		case !r.restarted:
 			return report
 		case first:
-			r.log.Warn("no entry peer answers yet, trying on", "tried", report.Error())
+			r.log.Warn("no entry peer answers yet, trying on (--found serves without them)", "tried", report.Error())
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return err

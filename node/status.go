@@ -229,9 +229,8 @@ func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) 
 		return nil, err
 	}
 	if !whole {
-		peers, err := n.Peers(ctx)
-		m.Status.Peers = peers
-		return &m.Status, err
+		m.Status.Peers = n.neighbours()
+		return &m.Status, nil
 	}
 	r, err := n.walker.walk(ctx)
 	if err != nil {
@@ -284,8 +283,8 @@ func (n *Node) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 	return n.watchers.watch(ctx, fn)
 }
 
-// Peers implements control.Backend: the leaf set, each peer asked once.
-func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
+// neighbours are the leaf set as this peer knows it, without asking anybody.
+func (n *Node) neighbours() []control.PeerLine {
 	preds, succs := n.room.dht.Leaves()
 	seen := make(map[peer.ID]bool)
 	lines := []control.PeerLine{}
@@ -294,15 +293,35 @@ func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
 			continue
 		}
 		seen[p.ID] = true
-		m, err := n.walker.ask(ctx, p.ID)
+		l := control.PeerLine{
+			Peer: p.ID.String(), Role: "ring", Position: hexKey(p.Key()),
+			RTTMs: float64(n.room.net.RoundTrip(p.ID).Microseconds()) / 1000,
+		}
+		if addrs := n.room.net.AddrsOf(p.ID); len(addrs) > 0 {
+			l.Addr = addrs[0]
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// Peers implements control.Backend: the leaf set, each peer asked.
+func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
+	lines := n.neighbours()
+	for i := range lines {
+		id, err := peer.Decode(lines[i].Peer)
+		if err != nil {
+			return nil, err
+		}
+		m, err := n.walker.ask(ctx, id)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			lines = append(lines, control.PeerLine{Peer: p.ID.String(), Role: "ring", Position: hexKey(p.Key()), Error: "no answer"})
+			lines[i].Error = "no answer"
 			continue
 		}
-		lines = append(lines, lineOf(m))
+		lines[i] = lineOf(m)
 	}
 	return lines, nil
 }
