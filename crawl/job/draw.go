@@ -27,7 +27,9 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	bytes := purse{rec.GetSpec().GetMaxBytes(), &rec.BytesDrawn, &rec.BytesReturned, &account.BytesDrawn, &account.BytesReturned, &account.BytesUsed}
 	pages.settle(d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
 	bytes.settle(d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
-	if grants {
+	// Whoever needs both gets both or none: else two peers might each hold what the other waits for.
+	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
+	if grants && !short {
 		pages.grant(d.GetDrawnPages(), d.GetPages())
 		bytes.grant(d.GetDrawnBytes(), d.GetBytes())
 	}
@@ -42,14 +44,14 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 		return nil, nil, fmt.Errorf("draw of job %s: %w", id, err)
 	}
 	reply = &wire.JobReply{Pages: account.GetPagesDrawn(), Bytes: account.GetBytesDrawn()}
-	if pages.empty() || bytes.empty() {
-		reply.Exhausted, err = r.exhausted(nowMs, id, spec)
+	if pages.emptyFor(1) || bytes.emptyFor(d.GetMinBytes()) {
+		reply.Exhausted, err = r.exhausted(nowMs, id, spec, d.GetMinBytes())
 	}
 	return reply, wait, err
 }
 
-// exhausted says whether nothing is left of a budget and no peer heard of lately holds a part that could come back.
-func (r *Registry) exhausted(nowMs int64, id ID, spec *wire.JobSpec) (bool, error) {
+// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a part that could come back.
+func (r *Registry) exhausted(nowMs int64, id ID, spec *wire.JobSpec, minBytes uint64) (bool, error) {
 	var pages, pagesOut, bytes, bytesOut uint64
 	var bad error
 	lo := key(id, kindPeer)
@@ -70,7 +72,7 @@ func (r *Registry) exhausted(nowMs int64, id ID, spec *wire.JobSpec) (bool, erro
 		return false, fmt.Errorf("accounts of job %s: %w", id, err)
 	}
 	return spec.GetMaxPages() > 0 && pages >= spec.GetMaxPages() && pagesOut == 0 ||
-		spec.GetMaxBytes() > 0 && bytes >= spec.GetMaxBytes() && bytesOut == 0, nil
+		spec.GetMaxBytes() > 0 && bytes+max(minBytes, 1) > spec.GetMaxBytes() && bytesOut == 0, nil
 }
 
 // purse is one of the two budgets: the sums over all peers and the totals of the one that asks.
@@ -110,4 +112,5 @@ func (p purse) grant(known, want uint64) {
 	*p.sumDrawn += n
 }
 
-func (p purse) empty() bool { return p.budget > 0 && p.left() == 0 }
+// emptyFor says whether less than n is left of a budget.
+func (p purse) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -13,106 +14,69 @@ const (
 	drawTimeout  = 10_000
 )
 
-// drawBytes is how many reserves are drawn of a byte budget at a time.
-const drawBytes = 16
-
-// token is the part of a job's budget that is bound to one URL.
-type token struct {
-	page  bool
-	bytes uint64
-	own   bool // the worker is this process's own
-}
+// drawShare parts of a budget are drawn at a time at most, so that one peer does not take all of it; and of bytes so many reserves.
+const drawShare = 16
 
 // affords says whether a URL of the job may be granted now.
-func (js *jobState) affords() bool {
-	return (js.spec.MaxPages == 0 || js.pages.free() > 0) && (js.spec.MaxBytes == 0 || js.bytes.free() > 0)
+func (o *Owner) affords(js *jobState) bool {
+	return (js.spec.MaxPages == 0 || js.pages.free() > 0) && (js.spec.MaxBytes == 0 || js.bytes.free() >= o.minBytes(js))
 }
 
-// bind takes a token for a URL that is granted; one that an earlier lease paid for keeps what it has.
-func (o *Owner) bind(js *jobState, p *pending, own bool) (t token) {
-	if !js.spec.Budgeted() {
-		return t
+// minBytes is the least of a byte budget that a URL is granted with: with less, the last pages of a job would only be found too large.
+func (o *Owner) minBytes(js *jobState) uint64 {
+	return max(min(o.cfg.ByteReserve, js.spec.MaxBytes/4)/16, 1)
+}
+
+// bounded says whether URLs of the job are granted against a promise.
+func bounded(spec *job.Spec) bool { return spec.Budgeted() || spec.MaxPagesPerHost > 0 }
+
+// promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
+func (o *Owner) promise(h *host, hj *hostJob, p *pending) {
+	js := hj.state
+	js.granted = o.now
+	if !bounded(js.spec) || p.promised {
+		return
 	}
-	t.own = own
+	p.promised = true
+	hj.c.promised++
+	js.c.promised++
 	if js.spec.MaxPages > 0 {
-		t.page = true
-		if p.paidPage {
-			js.pages.paid--
-		}
-		*js.pages.bound(own)++
+		js.pages.bound++
 	}
 	if js.spec.MaxBytes > 0 {
-		if t.bytes = p.paidBytes; t.bytes > 0 {
-			js.bytes.paid -= t.bytes
-		} else {
-			t.bytes = min(o.cfg.ByteReserve, js.bytes.free())
-		}
-		*js.bytes.bound(own) += t.bytes
+		p.promisedBytes = min(o.cfg.ByteReserve, js.bytes.free())
+		js.bytes.bound += p.promisedBytes
 	}
-	p.paidPage, p.paidBytes = false, 0
+	o.buf.set(p.key(h.pos, js.id), p.encode())
 	o.changedAccount(js)
-	return t
+	o.changed(h, hj)
 }
 
-func (a *account) bound(own bool) *uint64 {
-	if own {
-		return &a.own
+// settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and the rest is free again. The caller writes the
+// record anew or deletes it.
+func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
+	if !p.promised {
+		return
 	}
-	return &a.out
+	js := hj.state
+	hj.c.promised--
+	js.c.promised--
+	if js.spec == nil || js.spec.MaxPages > 0 {
+		js.pages.bound -= min(1, js.pages.bound)
+		js.pages.used += pages
+	}
+	js.bytes.bound -= p.promisedBytes
+	js.bytes.used += min(size, p.promisedBytes)
+	p.promised, p.promisedBytes = false, 0
+	o.changedAccount(js)
+	o.changed(h, hj)
 }
 
-// settle ends a token: the page is spent if there is one, of the bytes what was read, and the rest is free again.
-func (o *Owner) settle(js *jobState, t token, page bool, size uint64) {
-	if t.page {
-		*js.pages.bound(t.own)--
-		if page {
-			js.pages.used++
-		}
+func pageOf(outcome link.Outcome) uint64 {
+	if outcome.Fetched() {
+		return 1
 	}
-	if t.bytes > 0 {
-		*js.bytes.bound(t.own) -= t.bytes
-		js.bytes.used += min(size, t.bytes)
-	}
-	if t.page || t.bytes > 0 {
-		o.changedAccount(js)
-	}
-}
-
-// keepPaid leaves a token with its URL, as its lease lapsed and its report may still come.
-func (o *Owner) keepPaid(js *jobState, p *pending, t token) {
-	if t.page {
-		*js.pages.bound(t.own)--
-		js.pages.paid++
-		p.paidPage = true
-	}
-	if t.bytes > 0 {
-		*js.bytes.bound(t.own) -= t.bytes
-		js.bytes.paid += t.bytes
-		p.paidBytes = t.bytes
-	}
-	if t.page || t.bytes > 0 {
-		o.changedAccount(js)
-	}
-}
-
-// settlePaid ends what a lapsed lease paid for. dropped: the URL gets an outcome without a report, which may still come; so it is all spent.
-func (o *Owner) settlePaid(js *jobState, p *pending, page bool, size uint64, dropped bool) {
-	if p.paidPage {
-		js.pages.paid--
-		if page || dropped {
-			js.pages.used++
-		}
-		o.changedAccount(js)
-	}
-	if p.paidBytes > 0 {
-		js.bytes.paid -= p.paidBytes
-		if dropped {
-			size = p.paidBytes
-		}
-		js.bytes.used += min(size, p.paidBytes)
-		o.changedAccount(js)
-	}
-	p.paidPage, p.paidBytes = false, 0
+	return 0
 }
 
 func (js *jobState) account() [6]uint64 {
@@ -127,14 +91,21 @@ func (o *Owner) draws() {
 		}
 		d := &wire.Draw{}
 		if need := o.unleasedOf(js); js.starved && !js.c.exhausted {
+			if js.out == 0 {
+				// Nothing comes back here; what is held of the one budget must not keep another peer from using the other.
+				o.giveBack(js)
+			}
 			if js.spec.MaxPages > 0 && js.pages.free() == 0 {
-				d.Pages = min(uint64(max(need, 1)), o.cfg.DrawPages)
+				d.Pages = min(uint64(max(need, 1)), o.cfg.DrawPages, max(js.spec.MaxPages/drawShare, 1))
 			}
-			if js.spec.MaxBytes > 0 && js.bytes.free() == 0 {
-				d.Bytes = drawBytes * o.cfg.ByteReserve
+			if js.spec.MaxBytes > 0 && js.bytes.free() < o.minBytes(js) {
+				d.Bytes = min(drawShare*o.cfg.ByteReserve, max(js.spec.MaxBytes/drawShare, o.cfg.ByteReserve))
 			}
-		} else if need == 0 {
+		} else if need == 0 || js.out == 0 && o.now >= js.granted+reportEvery {
 			o.giveBack(js)
+		}
+		if js.spec.MaxBytes > 0 {
+			d.MinBytes = o.minBytes(js)
 		}
 		d.ReturnPages, d.DrawnPages, d.UsedPages = js.pages.returned, js.pages.drawn, js.pages.used
 		d.ReturnBytes, d.DrawnBytes, d.UsedBytes = js.bytes.returned, js.bytes.drawn, js.bytes.used
@@ -167,9 +138,11 @@ func (o *Owner) drawAt(js *jobState) int64 {
 		return js.drawn + askEvery
 	case o.unleasedOf(js) == 0 && js.out == 0 && (js.account() != js.reported || js.pages.free()+js.bytes.free() > 0):
 		return js.drawn + askEvery
+	case js.out == 0 && js.pages.free()+js.bytes.free() > 0:
+		return max(js.drawn+askEvery, js.granted+reportEvery)
 	case js.account() != js.reported:
 		return js.drawn + reportEvery
-	case js.pages.free()+js.pages.own+js.pages.out+js.pages.paid+js.bytes.free()+js.bytes.own+js.bytes.out+js.bytes.paid > 0:
+	case js.pages.free()+js.pages.bound+js.bytes.free()+js.bytes.bound > 0:
 		return js.drawn + refreshEvery
 	default:
 		return never
@@ -201,10 +174,11 @@ func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 		js.pages.drawn = max(js.pages.drawn, reply.GetPages())
 		js.bytes.drawn = max(js.bytes.drawn, reply.GetBytes())
 		js.reported[0], js.reported[3] = js.pages.drawn, js.bytes.drawn
+		js.granted = o.now
 		js.drawn = o.now - askEvery // more is asked for at once if this is not enough
 		o.changedAccount(js)
 	}
-	if reply.GetExhausted() && !js.affords() && !js.c.exhausted {
+	if reply.GetExhausted() && !o.affords(js) && !js.c.exhausted {
 		js.c.exhausted = true
 		o.changedJob(js)
 	}

@@ -15,7 +15,7 @@ func (o *Owner) Check() error {
 	if len(o.buf.writes) > 0 {
 		return fmt.Errorf("check: %d writes outside a step", len(o.buf.writes))
 	}
-	c := checker{o: o, jobs: make(map[job.ID]*counters)}
+	c := checker{o: o, jobs: make(map[job.ID]*counters), boundBytes: make(map[job.ID]uint64)}
 	o.buf.scan([]byte{spaceHost}, []byte{spaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
@@ -45,7 +45,8 @@ type checker struct {
 	outLinks map[job.ID]int64
 	outN     map[job.ID]int64
 	// over all
-	jobs map[job.ID]*counters
+	jobs       map[job.ID]*counters
+	boundBytes map[job.ID]uint64
 }
 
 func (c *checker) fail(text string, args ...any) {
@@ -106,8 +107,9 @@ func (c *checker) record(key, value []byte) {
 			c.fail("%s is pending twice", p.url)
 		}
 		c.records[p.hash] = p
-		if p.lapses > 0 {
-			c.of(c.counted, id).lapsed++
+		c.boundBytes[id] += p.promisedBytes
+		if p.promised {
+			c.of(c.counted, id).promised++
 		}
 	case kindEntry:
 		n, err := decodeEntry(value)
@@ -158,7 +160,7 @@ func (c *checker) endHost() {
 			c.fail("job %s has no counters", id)
 			return
 		}
-		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.lapsed != k.lapsed || s.bytes != k.bytes {
+		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.promised != k.promised || s.bytes != k.bytes {
 			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
 		}
 	}
@@ -169,6 +171,7 @@ func (c *checker) endHost() {
 			sum.outcomes[i] += n
 		}
 		sum.delayed += s.delayed
+		sum.promised += s.promised
 		sum.bytes += s.bytes
 		sum.refetched += s.refetched
 	}
@@ -195,7 +198,7 @@ func (c *checker) memory(h *host) {
 		if s := c.stored[hj.state.id]; s != nil && *s != hj.c {
 			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c, *s)
 		}
-		var out, outD, outL int64
+		var out, outD, outP int64
 		if h.lease != nil {
 			for hash, it := range h.lease.out {
 				if it.job != hj {
@@ -205,16 +208,16 @@ func (c *checker) memory(h *host) {
 				if it.due > 0 {
 					outD++
 				}
-				if it.lapses > 0 {
-					outL++
+				if it.promised {
+					outP++
 				}
 				if at, ok := c.open[hash]; !ok || at != it.place {
 					c.fail("leased URL %x is at %v, want %v (%v)", hash, at, it.place, ok)
 				}
 			}
 		}
-		if out != hj.out || outD != hj.outD || outL != hj.outL {
-			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outL, hj.out, hj.outD, hj.outL)
+		if out != hj.out || outD != hj.outD || outP != hj.outP {
+			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.out, hj.outD, hj.outP)
 		}
 	}
 	for _, p := range c.records {
@@ -244,18 +247,16 @@ func (c *checker) sums() {
 	for _, js := range c.o.jobOrder {
 		want := *c.of(c.jobs, js.id)
 		got := js.c
-		got.exhausted, got.lapsed, got.minDepth = false, 0, 0
+		got.exhausted, got.minDepth = false, 0
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
 		}
 	}
 }
 
-// leases compares leases, sessions and bound tokens.
+// leases compares leases, sessions and accounts.
 func (c *checker) leases() {
 	leased := 0
-	type sum struct{ own, out, ownBytes, outBytes uint64 }
-	bound := make(map[*jobState]*sum)
 	out := make(map[*jobState]int64)
 	for _, h := range c.o.hosts {
 		if h.lease == nil {
@@ -266,35 +267,28 @@ func (c *checker) leases() {
 			c.fail("lease of %s is unknown to its session", h.rec.name)
 		}
 		for _, it := range h.lease.out {
-			js := it.job.state
-			out[js]++
-			if bound[js] == nil {
-				bound[js] = &sum{}
-			}
-			b := bound[js]
-			pages, bytes := &b.out, &b.outBytes
-			if it.token.own {
-				pages, bytes = &b.own, &b.ownBytes
-			}
-			*bytes += it.token.bytes
-			if it.token.page {
-				*pages++
-			}
+			out[it.job.state]++
 		}
 	}
 	if leased != c.o.leased {
 		c.fail("%d hosts leased, counted %d", leased, c.o.leased)
 	}
 	for _, js := range c.o.jobOrder {
-		b := bound[js]
-		if b == nil {
-			b = &sum{}
+		if js.out != out[js] {
+			c.fail("job %s: %d out, counted %d", js.id, out[js], js.out)
 		}
-		if js.out != out[js] || b.own != js.pages.own || b.out != js.pages.out || b.ownBytes != js.bytes.own || b.outBytes != js.bytes.out {
-			c.fail("job %s: %d out, bound %+v; counted %d, %+v, %+v", js.id, out[js], *b, js.out, js.pages, js.bytes)
+		if !js.known {
+			continue
+		}
+		pages := uint64(js.c.promised)
+		if js.spec.MaxPages == 0 {
+			pages = 0
+		}
+		if js.pages.bound != pages || js.bytes.bound != c.boundBytes[js.id] {
+			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.pages.bound, js.bytes.bound)
 		}
 		for _, a := range []account{js.pages, js.bytes} {
-			if a.returned+a.used+a.own+a.out+a.paid > a.drawn {
+			if a.returned+a.used+a.bound > a.drawn {
 				c.fail("job %s: account %+v is overdrawn", js.id, a)
 			}
 		}

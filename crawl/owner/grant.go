@@ -144,7 +144,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 		}
 		if !f.mayGrant(hj, &p) {
 			note(at)
-			return !f.alone && hj.lapsedHere() > 0
+			return !f.alone && hj.promisedHere() > 0
 		}
 		f.add(hj, &p)
 		granted++
@@ -169,17 +169,21 @@ func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
 	}
 }
 
-// mayGrant holds back what the job's budget does not reach for, beyond a host's limit of pages everything but what was granted before, and what
-// must be alone.
+// mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and what must be alone.
 func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 	js := hj.state
-	if !js.affords() && !p.paidPage && p.paidBytes == 0 {
+	if p.promised {
+		return f.mayBeside(p)
+	}
+	if !f.o.affords(js) {
 		js.starved = true
 		return false
 	}
-	if p.lapses == 0 && hj.pagesLeft() <= 0 {
-		return false
-	}
+	return hj.pagesLeft() > 0 && f.mayBeside(p)
+}
+
+// mayBeside holds back what must be alone.
+func (f *filler) mayBeside(p *pending) bool {
 	if p.lapses < aloneAfter {
 		return true
 	}
@@ -190,11 +194,7 @@ func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 // add puts one URL into the grant and the lease.
 func (f *filler) add(hj *hostJob, p *pending) {
 	o, g := f.o, f.g
-	paid := p.paidPage || p.paidBytes > 0
-	t := o.bind(hj.state, p, f.h.lease.session.peer == o.cfg.Self)
-	if paid {
-		o.buf.set(p.key(f.h.pos, hj.state.id), p.encode())
-	}
+	o.promise(f.h, hj, p)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
 		g.JobIds = append(g.JobIds, hj.state.id[:])
@@ -205,8 +205,8 @@ func (f *filler) add(hj *hostJob, p *pending) {
 	g.Hops = append(g.Hops, p.hops)
 	g.Kind = append(g.Kind, byte(p.kind))
 	g.Tries = append(g.Tries, p.tries)
-	g.MaxBytes = append(g.MaxBytes, t.bytes)
-	it := &item{pending: *p, job: hj, token: t, seq: f.h.lease.session.seq}
+	g.MaxBytes = append(g.MaxBytes, p.promisedBytes)
+	it := &item{pending: *p, job: hj, seq: f.h.lease.session.seq}
 	it.url = ""
 	f.h.lease.out[p.hash] = it
 	hj.out++
@@ -214,20 +214,20 @@ func (f *filler) add(hj *hostJob, p *pending) {
 	if p.due > 0 {
 		hj.outD++
 	}
-	if p.lapses > 0 {
-		hj.outL++
+	if p.promised {
+		hj.outP++
 	}
 	f.room--
 }
 
-// pagesLeft is how many more URLs the job's limit for a host admits: pages there are, URLs that are out and those whose lease lapsed count.
+// pagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs that may have been fetched count.
 func (hj *hostJob) pagesLeft() int64 {
 	spec := hj.state.spec
 	if spec.MaxPagesPerHost == 0 {
 		return 1 << 62
 	}
-	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.out - hj.lapsedHere()
+	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.promised
 }
 
-// lapsedHere counts pending URLs, not out, whose lease lapsed.
-func (hj *hostJob) lapsedHere() (n int64) { return hj.c.lapsed - hj.outL }
+// promisedHere counts pending URLs, not out, that are paid for.
+func (hj *hostJob) promisedHere() int64 { return hj.c.promised - hj.outP }

@@ -52,7 +52,7 @@ type hostJob struct {
 	dirty bool
 	out   int64 // leased URLs
 	outD  int64 // of them, those with a delayed record
-	outL  int64 // of them, those with a lapse
+	outP  int64 // of them, those with a promise
 	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
 	from    place
 	nextDue int64

@@ -26,6 +26,7 @@ type jobState struct {
 	reported     [6]uint64 // drawn, returned and used of both accounts as last told to the job's owner
 	drawing      bool
 	drawn        int64 // when the last draw was answered or sent
+	granted      int64 // when a URL was granted last, or budget came to grant some
 	starved      bool  // some host waits for tokens
 	accountMod   bool
 }
@@ -71,9 +72,6 @@ func (o *Owner) loadJobs() {
 			o.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 			return
 		}
-		js.pages.crash()
-		js.bytes.crash()
-		o.changedAccount(js)
 	}
 }
 

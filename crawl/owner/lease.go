@@ -26,9 +26,8 @@ type lease struct {
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
 type item struct {
 	pending
-	job   *hostJob
-	token token
-	seq   uint64 // of the Session whose answer granted it
+	job *hostJob
+	seq uint64 // of the Session whose answer granted it
 }
 
 func (l *lease) item(hash uint64) *item {
@@ -72,8 +71,10 @@ func (o *Owner) newLease(h *host, s *session) {
 type ending uint8
 
 const (
-	// released by its worker, or taken away before it did anything: what is out goes back as it was.
-	released ending = iota
+	// untouched: the worker never got the URLs, or handed them back. What was promised to them is free again.
+	untouched ending = iota
+	// released: what is out goes back, but a report may still come.
+	released
 	// lapsed: nobody said what became of what is out.
 	lapsed
 )
@@ -100,26 +101,25 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 func (o *Owner) takeBack(h *host, it *item, how ending) {
 	hj := it.job
 	o.notOut(hj, it)
-	if how == released {
-		o.settle(hj.state, it.token, false, 0)
-		hj.lower(it.place)
+	hj.lower(it.place)
+	if how == released || how == untouched && !it.promised {
 		return
 	}
 	p, ok := o.pendingAt(h, hj.state, it.place)
 	if !ok {
 		return
 	}
-	o.keepPaid(hj.state, &p, it.token)
-	if p.lapses++; p.lapses == 1 {
-		hj.c.lapsed++
-		o.changed(h, hj)
+	if how == untouched {
+		o.settle(h, hj, &p, 0, 0)
+		o.buf.set(p.key(h.pos, hj.state.id), p.encode())
+		return
 	}
-	if p.lapses >= quarantineAfter {
+	if p.lapses++; p.lapses >= quarantineAfter {
+		o.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
 		o.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "three leases on it ended without a report"})
 		return
 	}
 	o.buf.set(p.key(h.pos, hj.state.id), p.encode())
-	hj.lower(p.place)
 }
 
 // notOut uncounts an item that left its lease's list.
@@ -129,8 +129,8 @@ func (o *Owner) notOut(hj *hostJob, it *item) {
 	if it.due > 0 {
 		hj.outD--
 	}
-	if it.lapses > 0 {
-		hj.outL--
+	if it.promised {
+		hj.outP--
 	}
 }
 
@@ -203,7 +203,7 @@ func (o *Owner) takeBackLost(h *host, s *session) {
 	for hash, it := range l.out {
 		if it.seq > s.ack && it.seq < s.seq {
 			delete(l.out, hash)
-			o.takeBack(h, it, released)
+			o.takeBack(h, it, untouched)
 		}
 	}
 	l.last = s.ack

@@ -151,7 +151,7 @@ func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []by
 	hj := o.hostJob(h, js, true)
 	o.count(h, hj, p.depth)
 	o.addSeen(h, js, p.hash)
-	p.paidPage, p.paidBytes, p.seq = false, 0, 0 // the token is another peer's
+	p.promised, p.promisedBytes, p.seq = false, 0, 0 // the promise is another peer's
 	due := p.due
 	p.due = 0
 	o.wait(h, hj, &p, due)
@@ -195,10 +195,8 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 	if it := h.lease.item(hash); it != nil {
 		delete(h.lease.out, hash)
 		o.notOut(hj, it)
-		o.settle(js, it.token, f.Outcome.Fetched(), f.Size)
-	} else {
-		o.settlePaid(js, &p, f.Outcome.Fetched(), f.Size, false)
 	}
+	o.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
 	smaller := p.depth < f.Depth
 	p.hops, p.kind, p.tries = f.Hops, f.Kind, f.Tries
 	o.dropPending(h, hj, &p)
@@ -285,6 +283,7 @@ func (o *Owner) remove(h *host) {
 			c.outcomes[i] -= n
 		}
 		c.delayed -= hj.c.delayed
+		c.promised -= hj.c.promised
 		c.bytes -= hj.c.bytes
 		c.refetched -= hj.c.refetched
 		o.changedJob(hj.state)

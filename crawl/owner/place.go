@@ -37,7 +37,7 @@ func (o *Owner) evaluate(h *host) {
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
-	o.checkPurge(h)
+	purge := o.checkPurge(h)
 	at := never
 	switch {
 	case h.lease != nil:
@@ -50,7 +50,7 @@ func (o *Owner) schedule(h *host) {
 		}
 	}
 	if o.byPos[h.pos] == h {
-		o.wakes.set(h, at)
+		o.wakes.set(h, min(at, purge))
 	}
 }
 
@@ -64,10 +64,10 @@ func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 	if at == never || !o.knows(js) || !js.state.Grants() {
 		return never
 	}
-	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.lapsedHere() == 0 {
+	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
 		return never
 	}
-	if !js.affords() && (hj.lapsedHere() == 0 || js.pages.paid+js.bytes.paid == 0) {
+	if hj.promisedHere() == 0 && !o.affords(js) {
 		js.starved = js.starved || at <= o.now
 		return never
 	}

@@ -20,28 +20,34 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return hj.c.down, true
 	case js.c.exhausted:
 		return link.OutcomeOutOfBudget, true
-	case js.spec.MaxPagesPerHost > 0 && hj.out == 0 && hj.c.lapsed == 0 && hj.pagesLeft() <= 0:
+	case js.spec.MaxPagesPerHost > 0 && hj.c.promised == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
 	default:
 		return 0, false
 	}
 }
 
-// checkPurge puts a host on the list of those with URLs to purge.
-func (o *Owner) checkPurge(h *host) {
-	if h.purging {
-		return
-	}
+// checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
+func (o *Owner) checkPurge(h *host) (again int64) {
+	again = never
 	for _, hj := range h.jobs {
+		if h.purging {
+			return never
+		}
 		if hj.ready()+hj.waiting() <= 0 {
 			continue
 		}
-		if _, dead := o.fate(h, hj); dead {
-			h.purging = true
-			o.purges = append(o.purges, h)
-			return
+		if _, dead := o.fate(h, hj); !dead {
+			continue
 		}
+		if h.bar > o.now && hj.promisedHere() > 0 {
+			again = h.bar // a report may be on its way, for which there must be budget
+			continue
+		}
+		h.purging = true
+		o.purges = append(o.purges, h)
 	}
+	return again
 }
 
 func (o *Owner) purgeSome() {
@@ -69,7 +75,7 @@ func (o *Owner) purgeSome() {
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	fate, dead := o.fate(h, hj)
-	if !dead || limit <= 0 || hj.ready()+hj.waiting() <= 0 {
+	if !dead || limit <= 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
 		return 0
 	}
 	var doomed []pending
@@ -106,7 +112,7 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	}
 	for i := range doomed {
 		p := &doomed[i]
-		o.settlePaid(hj.state, p, false, 0, true)
+		o.settle(h, hj, p, 0, 0)
 		if p.due == 0 {
 			hj.from = p.place
 		}

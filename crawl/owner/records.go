@@ -136,7 +136,7 @@ type counters struct {
 	accepted  int64
 	outcomes  [link.Outcomes]int64 // none: dropped by a cancel
 	delayed   int64                // pending records that wait for another try
-	lapsed    int64                // pending records with a lapse
+	promised  int64                // pending records with a part of the budget
 	bytes     int64
 	refetched int64
 	minDepth  uint32
@@ -165,7 +165,7 @@ func (c *counters) encode() []byte {
 		e.int(k)
 	}
 	e.int(c.delayed)
-	e.int(c.lapsed)
+	e.int(c.promised)
 	e.int(c.bytes)
 	e.int(c.refetched)
 	e.u64(uint64(c.minDepth))
@@ -183,7 +183,7 @@ func decodeCounters(b []byte) (counters, error) {
 	for i := range d.size(link.Outcomes) { // an earlier version knew fewer
 		c.outcomes[i] = d.count()
 	}
-	c.delayed, c.lapsed, c.bytes, c.refetched, c.minDepth = d.count(), d.count(), d.count(), d.count(), d.u32()
+	c.delayed, c.promised, c.bytes, c.refetched, c.minDepth = d.count(), d.count(), d.count(), d.count(), d.u32()
 	c.down, c.downUntil = link.Outcome(d.uint(uint64(link.Outcomes-1))), d.time()
 	c.outbox, c.entries, c.exhausted = d.count(), d.count(), d.bool()
 	return c, d.end()
@@ -197,10 +197,11 @@ type pending struct {
 	kind   link.Kind
 	tries  uint8
 	lapses uint8
-	// paidPage and paidBytes are parts of the job's budget that an earlier lease, now lapsed, bound to the URL: its report may still come.
-	paidPage  bool
-	paidBytes uint64
-	url       string
+	// promised: a page of the job's budget, and so many bytes, are bound to the URL from its first grant until its outcome, or until a worker
+	// hands it back untouched. So whoever fetched it, and whatever crashed since, it is paid for once.
+	promised      bool
+	promisedBytes uint64
+	url           string
 }
 
 func (p *pending) encode() []byte {
@@ -211,8 +212,8 @@ func (p *pending) encode() []byte {
 	e.byte(byte(p.kind))
 	e.byte(p.tries)
 	e.byte(p.lapses)
-	e.bool(p.paidPage)
-	e.u64(p.paidBytes)
+	e.bool(p.promised)
+	e.u64(p.promisedBytes)
 	e.str(p.url)
 	return e
 }
@@ -222,7 +223,7 @@ func decodePending(at place, b []byte) (pending, error) {
 	p := pending{place: at, hash: d.hash()}
 	p.depth = d.u32()
 	p.hops, p.kind = uint8(d.uint(wire.MaxRedirects+1)), link.Kind(d.uint(uint64(link.KindRobots)))
-	p.tries, p.lapses, p.paidPage, p.paidBytes, p.url = d.byte(), d.byte(), d.bool(), d.u64(), d.str(link.MaxURL)
+	p.tries, p.lapses, p.promised, p.promisedBytes, p.url = d.byte(), d.byte(), d.bool(), d.uint(1<<62), d.str(link.MaxURL)
 	if at.due == 0 && p.depth != at.depth {
 		d.fail()
 	}
@@ -304,34 +305,26 @@ func decodeEntry(b []byte) (entry, error) {
 	return entry{done: true, final: f}, d.end()
 }
 
-// account is what this peer drew of a job's budget, in pages and in bytes. Totals, but for the bound ones.
+// account is what this peer drew of a job's budget, in pages or in bytes. Totals, but for what is bound.
 type account struct {
 	drawn, returned, used uint64
-	// Bound to URLs that are out with this process's own worker, with others, and to pending URLs whose lease lapsed. After a crash the
-	// first come back, the second count as used (their reports may still come), the third stay with their URLs.
-	own, out, paid uint64
+	bound                 uint64 // to URLs without an outcome
 }
 
 // free is what may be spent.
 func (a *account) free() uint64 {
-	spent := a.returned + a.used + a.own + a.out + a.paid
+	spent := a.returned + a.used + a.bound
 	return a.drawn - min(spent, a.drawn)
 }
 
-// crash settles the account after a restart.
-func (a *account) crash() {
-	a.used += a.out
-	a.own, a.out = 0, 0
-}
-
 func (a *account) encode(e *enc) {
-	for _, n := range []uint64{a.drawn, a.returned, a.used, a.own, a.out, a.paid} {
+	for _, n := range []uint64{a.drawn, a.returned, a.used, a.bound} {
 		e.u64(n)
 	}
 }
 
 func (a *account) decode(d *dec) {
-	for _, n := range []*uint64{&a.drawn, &a.returned, &a.used, &a.own, &a.out, &a.paid} {
+	for _, n := range []*uint64{&a.drawn, &a.returned, &a.used, &a.bound} {
 		*n = d.uint(1 << 62)
 	}
 }

@@ -37,7 +37,7 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 		o.notOut(hj, it)
 		p = it.pending
 		p.url = url
-		o.settle(js, it.token, got.Outcome.Fetched(), got.Size)
+		o.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
 	} else if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
 		n, err := decodeEntry(raw)
 		if err != nil {
@@ -51,7 +51,7 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 		if p, ok = o.pendingAt(h, js, n.at); !ok {
 			return
 		}
-		o.settlePaid(js, &p, got.Outcome.Fetched(), got.Size, false)
+		o.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
 	} else {
 		// Leased by an owner whose records did not reach this one. What was fetched is not fetched again.
 		if canonical, err := link.Canonical(url); err != nil || canonical != url || Refusal(js.spec, url, got.Depth, got.Kind) != "" {
@@ -101,9 +101,6 @@ func (o *Owner) wait(h *host, hj *hostJob, p *pending, due int64) {
 		hj.c.delayed++
 		hj.state.c.delayed++
 	}
-	if p.lapses > 0 {
-		hj.c.lapsed++
-	}
 	o.putPending(h, hj.state, p)
 	hj.lower(p.place)
 	o.changed(h, hj)
@@ -119,9 +116,6 @@ func (o *Owner) dropPending(h *host, hj *hostJob, p *pending) {
 	if p.due > 0 {
 		hj.c.delayed--
 		hj.state.c.delayed--
-	}
-	if p.lapses > 0 {
-		hj.c.lapsed--
 	}
 	o.changed(h, hj)
 }

@@ -106,6 +106,7 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 	switch {
 	case held && w.GetRelease():
 		o.owe(h, w)
+		o.returned(h, w.GetReturned())
 		o.endLease(h, released, 0)
 	case held:
 		o.returned(h, w.GetReturned())
@@ -172,7 +173,7 @@ func (o *Owner) returned(h *host, list []*wire.Unfetched) {
 			continue
 		}
 		delete(h.lease.out, u.GetHash())
-		o.takeBack(h, it, released)
+		o.takeBack(h, it, untouched)
 	}
 }
 

@@ -1637,6 +1637,7 @@ type Draw struct {
 	DrawnBytes    uint64                 `protobuf:"varint,6,opt,name=drawn_bytes,json=drawnBytes,proto3" json:"drawn_bytes,omitempty"`
 	UsedPages     uint64                 `protobuf:"varint,7,opt,name=used_pages,json=usedPages,proto3" json:"used_pages,omitempty"` // spent for good
 	UsedBytes     uint64                 `protobuf:"varint,8,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	MinBytes      uint64                 `protobuf:"varint,9,opt,name=min_bytes,json=minBytes,proto3" json:"min_bytes,omitempty"` // less than this is of no use to the sender
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1723,6 +1724,13 @@ func (x *Draw) GetUsedPages() uint64 {
 func (x *Draw) GetUsedBytes() uint64 {
 	if x != nil {
 		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *Draw) GetMinBytes() uint64 {
+	if x != nil {
+		return x.MinBytes
 	}
 	return 0
 }
@@ -2064,7 +2072,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03get\x18\x03 \x01(\bR\x03get\x12\x1b\n" +
 	"\tset_state\x18\x04 \x01(\rR\bsetState\x12'\n" +
 	"\x04draw\x18\x05 \x01(\v2\x13.apoidea.crawl.DrawR\x04draw\x12\x12\n" +
-	"\x04list\x18\x06 \x01(\bR\x04list\"\xf8\x01\n" +
+	"\x04list\x18\x06 \x01(\bR\x04list\"\x95\x02\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +
@@ -2077,7 +2085,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"used_pages\x18\a \x01(\x04R\tusedPages\x12\x1d\n" +
 	"\n" +
-	"used_bytes\x18\b \x01(\x04R\tusedBytes\"\x86\x02\n" +
+	"used_bytes\x18\b \x01(\x04R\tusedBytes\x12\x1b\n" +
+	"\tmin_bytes\x18\t \x01(\x04R\bminBytes\"\x86\x02\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x1f\n" +
 	"\vpages_drawn\x18\x02 \x01(\x04R\n" +
