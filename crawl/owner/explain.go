@@ -43,8 +43,9 @@ type HostCounts struct {
 	Down link.Outcome
 }
 
-// Host returns what is known of a host; false if nothing is. To be called between steps.
+// Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
 func (o *Owner) Host(name string) (HostDetail, bool) {
+	o.flush()
 	h := o.find(name)
 	if h == nil {
 		return HostDetail{}, false
@@ -97,8 +98,10 @@ type HostSummary struct {
 	Accepted, Pending, Leased, OK int64
 }
 
-// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. To be called between steps.
+// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
+// the inputs of a step, or between steps.
 func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
+	o.flush()
 	var list []HostSummary
 	next := hostKey(after)
 	next = append(next, 0)
@@ -173,7 +176,7 @@ type Fate struct {
 	Refusal string
 }
 
-// Why returns what became of a canonical URL in each job known here. To be called between steps.
+// Why returns what became of a canonical URL in each job known here. Between the inputs of a step, or between steps.
 func (o *Owner) Why(url string) []Fate {
 	h := o.find(link.Host(url))
 	var list []Fate
@@ -221,9 +224,10 @@ func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
 // Cursor is a place in the walk over all URLs; nil before the first.
 type Cursor []byte
 
-// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. To be called
-// between steps.
+// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. Between
+// the inputs of a step, or between steps.
 func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
+	o.flush()
 	next := []byte{spaceHost}
 	if after != nil {
 		next = append(append([]byte(nil), after...), 0)

@@ -22,8 +22,9 @@ func rangeOf(lo, hi Pos) (from, to []byte) {
 }
 
 // Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is
-// the end of the circle. To be called between steps.
+// the end of the circle. Between the inputs of a step, or between steps.
 func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
+	o.flush()
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, fn)
 	return o.buf.err

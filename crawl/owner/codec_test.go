@@ -1,0 +1,155 @@
+package owner
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// samples are values of every kind with every field set.
+func samples() map[string][]byte {
+	host := hostRecord{
+		name: "a.example", epoch: Epoch{3, "peer"}, version: 7, serving: ServingFrozen, worker: "w", notBefore: 5, backoffUntil: 6, backoffReason: "429",
+		fails: 2, failOutcome: link.OutcomeDNS, addrs: [][]byte{{1, 2, 3, 4}}, placed: "w", placedAt: 8, placedWhy: "near",
+		measured: []Measurement{{"w", 100, ""}, {"v", 0, "refused"}}, fetchBase: 9, slowRuns: 1, seq: 10, outbox: 11, secure: true,
+	}
+	count := counters{
+		accepted: 9, delayed: 1, promised: 2, bytes: 100, refetched: 1, minDepth: 3, down: link.OutcomeTLS, downUntil: 44, outbox: 5, entries: 2,
+		exhausted: true,
+	}
+	count.outcomes[link.OutcomeOK] = 4
+	wait := pending{place: place{depth: 2, seq: 3}, hash: 77, hops: 1, kind: link.KindSitemap, tries: 2, lapses: 1, promised: true, promisedBytes: 9, url: "http://a.example/"}
+	open := entry{at: place{depth: 2, due: 99, seq: 3}}
+	done := entry{done: true, final: Final{
+		URL: "http://a.example/", Outcome: link.OutcomeOK, Status: 200, Depth: 1, Hops: 2, Kind: link.KindPage, Tries: 1, FetchedMs: 5, DurationMs: 6, Size: 7,
+		Digest: make([]byte, 32), RecordID: make([]byte, 16), Holder: "w", ETag: "e", LastModified: "l", MIME: "text/html", Detail: "d",
+	}}
+	short := linkList{links: []outlink{{"http://a.example/", 1, 2, link.KindPage}}}
+	var long linkList
+	for range 100 {
+		long.links = append(long.links, short.links[0])
+	}
+	return map[string][]byte{
+		"host": host.encode(), "counters": count.encode(), "pending": wait.encode(), "open": open.encode(), "done": done.encode(),
+		"links": short.encode(), "packed links": long.encode(), "again": (&linkList{again: true}).encode(),
+		"accounts": encodeAccounts(&account{9, 1, 2, 3}, &account{8, 1, 1, 1}),
+	}
+}
+
+// recode decodes a value as a kind and encodes it again.
+func recode(kind string, b []byte) ([]byte, error) {
+	switch kind {
+	case "host":
+		v, err := decodeHost(b)
+		return v.encode(), err
+	case "counters":
+		v, err := decodeCounters(b)
+		return v.encode(), err
+	case "pending":
+		v, err := decodePending(place{depth: 2, seq: 3}, b)
+		return v.encode(), err
+	case "open", "done":
+		v, err := decodeEntry(b)
+		return v.encode(), err
+	case "accounts":
+		p, q, err := decodeAccounts(b)
+		return encodeAccounts(&p, &q), err
+	default:
+		v, err := decodeLinks(b)
+		return v.encode(), err
+	}
+}
+
+func TestValuesComeBack(t *testing.T) {
+	for kind, value := range samples() {
+		t.Run(kind, func(t *testing.T) {
+			got, err := recode(kind, value)
+			if err != nil || !reflect.DeepEqual(got, value) {
+				t.Errorf("%v\n%x\n%x", err, got, value)
+			}
+			for cut := range value {
+				if _, err := recode(kind, value[:cut]); err == nil {
+					t.Errorf("cut at %d: taken", cut)
+				}
+			}
+			other := append([]byte{format + 1}, value[1:]...)
+			if _, err := recode(kind, other); err == nil {
+				t.Error("another format is taken")
+			}
+			if _, err := recode(kind, append(append([]byte(nil), value...), 0)); err == nil {
+				t.Error("a byte too many is taken")
+			}
+		})
+	}
+}
+
+func TestKeysOrder(t *testing.T) {
+	var pos Pos
+	var id job.ID
+	places := []place{{depth: 0, seq: 1}, {depth: 0, seq: 300}, {depth: 1, seq: 2}, {depth: 300, seq: 0}}
+	for i := 1; i < len(places); i++ {
+		a, b := places[i-1].key(pos, id), places[i].key(pos, id)
+		if string(a) >= string(b) || !places[i-1].before(places[i]) {
+			t.Errorf("%v is not before %v", places[i-1], places[i])
+		}
+		if got, ok := readyPlace(b[jobPrefixLen:]); !ok || got != places[i] {
+			t.Errorf("%v comes back as %v", places[i], got)
+		}
+	}
+	due := place{due: 77, seq: 4}
+	if got, ok := delayedPlace(due.key(pos, id)[jobPrefixLen:]); !ok || got != due {
+		t.Errorf("%v comes back as %v", due, got)
+	}
+	if got := prefixEnd([]byte{1, 0xff, 0xff}); string(got) != "\x02" {
+		t.Errorf("prefixEnd: %x", got)
+	}
+	if got := prefixEnd([]byte{0xff}); got != nil {
+		t.Errorf("prefixEnd: %x", got)
+	}
+}
+
+// FuzzDecode: what decodes encodes to something that decodes to the same.
+func FuzzDecode(f *testing.F) {
+	kinds := []string{"host", "counters", "pending", "open", "accounts", "links"}
+	all := samples()
+	for i, kind := range kinds {
+		f.Add(uint8(i), all[kind])
+	}
+	f.Add(uint8(3), all["done"])
+	f.Add(uint8(5), all["packed links"])
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		kind := kinds[int(which)%len(kinds)]
+		once, err := recode(kind, b)
+		if err != nil {
+			return
+		}
+		twice, err := recode(kind, once)
+		if err != nil || !reflect.DeepEqual(once, twice) {
+			t.Errorf("%s: %v\n%x\n%x", kind, err, once, twice)
+		}
+	})
+}
+
+func TestDepths(t *testing.T) {
+	d := newDepths(8)
+	d.put(1, 5)
+	if d.covers(1, 4) || !d.covers(1, 5) || !d.covers(1, 6) || d.covers(2, 9) {
+		t.Error("wrong at first")
+	}
+	d.put(1, 3)
+	d.put(1, 9)
+	if !d.covers(1, 3) {
+		t.Error("the smaller depth is forgotten")
+	}
+	for i := range uint64(1000) {
+		d.put(i+10, 0)
+		if i%2 == 0 && !d.covers(1, 3) {
+			t.Fatal("what is asked for is forgotten")
+		}
+		if len(d.young)+len(d.old) > 9 {
+			t.Fatalf("%d are remembered", len(d.young)+len(d.old))
+		}
+	}
+}
