@@ -46,12 +46,13 @@ func newOwnerLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready
 	return &ownerLoop{owner: o, now: now, requests: make(chan ownerRequest, stepMax), effects: effects, done: make(chan struct{}), log: log}
 }
 
-// do runs apply in a step and returns when the step is on disk.
+// do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
+// only when do has returned nil.
 func (l *ownerLoop) do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, ownerRequest{apply: apply, ended: make(chan error, 1)})
 }
 
-// look runs fn, which changes nothing, between other inputs.
+// look runs fn, which changes nothing, between other inputs. What it sees need not be on disk yet. For an error see do.
 func (l *ownerLoop) look(ctx context.Context, fn func(*owner.Owner)) error {
 	return l.request(ctx, ownerRequest{apply: fn, ended: make(chan error, 1), read: true})
 }
@@ -70,6 +71,11 @@ func (l *ownerLoop) request(ctx context.Context, r ownerRequest) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.done:
+	}
+	select {
+	case err := <-r.ended: // the loop ended with it, not before it
+		return err
+	default:
 		return errStopping
 	}
 }

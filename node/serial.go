@@ -32,7 +32,8 @@ func (s *serial) run(ctx context.Context) error {
 	}
 }
 
-// do runs fn on the goroutine of run and returns when it has returned, or with an error if it may never run.
+// do runs fn on the goroutine of run and returns when it has returned. After an error fn may never run, or run later: what it writes may be
+// read only when do has returned nil.
 func (s *serial) do(ctx context.Context, fn func()) error {
 	ran := make(chan struct{})
 	select {
@@ -48,6 +49,19 @@ func (s *serial) do(ctx context.Context, fn func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.done:
+	}
+	select {
+	case <-ran: // the last that ran
+		return nil
+	default:
 		return errStopping
 	}
+}
+
+// unlessStopping drops the error of a part that found a loop ended: the loop's own error, if it has one, says why.
+func unlessStopping(err error) error {
+	if errors.Is(err, errStopping) {
+		return nil
+	}
+	return unlessCanceled(err)
 }
