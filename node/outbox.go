@@ -31,7 +31,7 @@ const (
 	sendersMost = 16
 	// sendAgain is the wait before links that were not taken are sent again.
 	sendAgain = 500 * time.Millisecond
-	// linksTimeout bounds one batch: the receiver answers when its disk has it.
+	// linksTimeout bounds one batch: the receiver answers when its disk has it. It also bounds the search for the owners of a batch.
 	linksTimeout = 10 * time.Second
 )
 
@@ -66,8 +66,10 @@ type courier struct {
 func (c *courier) deliver(ctx context.Context, links []outLink) (left []outLink) {
 	groups := make(map[peer.ID][]outLink)
 	var order []peer.ID
+	search, cancel := context.WithTimeout(ctx, linksTimeout)
+	defer cancel()
 	for _, l := range links {
-		to, err := c.router.owner(ctx, l.key(), false)
+		to, err := c.router.owner(search, l.key(), false)
 		if err != nil {
 			left = append(left, l)
 			continue
@@ -100,10 +102,18 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []outLink) (left [
 	for n, i := range reply.GetMoved() {
 		left = append(left, links[i])
 		if n == 0 {
-			_, _ = c.router.owner(ctx, links[i].key(), true) // learnt for the next try; if it fails that one will tell
+			c.learn(ctx, links[i].key())
 		}
 	}
 	return left
+}
+
+// learn asks around for the owner of a key that somebody turned out not to serve, so that the next try goes elsewhere; if nobody knows, that
+// one will tell.
+func (c *courier) learn(ctx context.Context, key ring.Key) {
+	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
+	defer cancel()
+	_, _ = c.router.owner(ctx, key, true)
 }
 
 func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.LinksReply, error) {
@@ -116,7 +126,7 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.router.net.Call(ctx, to, serviceOwner, raw)
+	answer, err := c.router.send(ctx, to, serviceOwner, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +184,16 @@ type mailbox struct {
 	wake    chan struct{}
 
 	queues map[peer.ID]*outQueue
-	held   int
+	// parked are links that were not taken, the oldest first: however many there are, none is sent again before sendAgain is over.
+	parked []parkedLinks
+	held   int // in queues, parked and on their way
 	now    func() time.Time
+}
+
+// parkedLinks rest until due.
+type parkedLinks struct {
+	links []outLink
+	due   time.Time
 }
 
 // outQueue is what waits for one destination.
@@ -205,12 +223,13 @@ func (b *mailbox) run(ctx context.Context) error {
 		if b.held < outboxHeld {
 			more, err := b.collect(ctx)
 			if err != nil {
-				return unlessCanceled(err)
+				return unlessStopping(err)
 			}
 			if more {
 				b.nudge()
 			}
 		}
+		b.unpark()
 		senders += b.flush(ctx, done, sendersMost-senders)
 		timer.Reset(b.next(senders))
 		select {
@@ -256,8 +275,8 @@ func (b *mailbox) enqueue(l outLink, wait time.Duration) {
 		q = &outQueue{}
 		b.queues[to] = q
 	}
-	if len(q.links) == 0 {
-		q.due = b.now().Add(wait)
+	if due := b.now().Add(wait); len(q.links) == 0 || due.Before(q.due) {
+		q.due = due
 	}
 	q.links = append(q.links, l)
 }
@@ -308,8 +327,22 @@ func (b *mailbox) settle(d batchDone) {
 	if len(d.taken) > 0 {
 		b.sent(d.taken)
 	}
-	for _, l := range d.left {
-		b.enqueue(l, sendAgain)
+	if len(d.left) > 0 {
+		b.parked = append(b.parked, parkedLinks{d.left, b.now().Add(sendAgain)})
+	}
+}
+
+// unpark puts links that have rested enough to those of their owner, who may be another by now. They leave at once.
+func (b *mailbox) unpark() {
+	now := b.now()
+	for len(b.parked) > 0 && !now.Before(b.parked[0].due) {
+		for _, l := range b.parked[0].links {
+			b.enqueue(l, 0)
+		}
+		b.parked = b.parked[1:]
+	}
+	if len(b.parked) == 0 {
+		b.parked = nil
 	}
 }
 
@@ -320,6 +353,9 @@ func (b *mailbox) next(senders int) time.Duration {
 		return wait // one of them will come back
 	}
 	now := b.now()
+	if len(b.parked) > 0 {
+		wait = b.parked[0].due.Sub(now)
+	}
 	for _, q := range b.queues {
 		if len(q.links) > 0 {
 			wait = min(wait, q.due.Sub(now))

@@ -38,6 +38,8 @@ type ringView interface {
 	Learn(hints ...*dhtwire.Hint)
 	// Lookup asks around for the owner.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
+	// Unreachable tells that a peer could not be asked, so that it is not guessed for a while.
+	Unreachable(id peer.ID)
 }
 
 // router finds the owners of keys. The believed owner is asked directly; what it does not serve it answers with `moved` and a hint, so
@@ -69,7 +71,7 @@ func (r *router) call(ctx context.Context, key ring.Key, service string, req []b
 		to, err := r.owner(ctx, key, fresh)
 		if err == nil {
 			var answer []byte
-			if answer, err = r.net.Call(ctx, to.ID, service, req); err == nil {
+			if answer, err = r.send(ctx, to.ID, service, req); err == nil {
 				return answer, nil
 			}
 		}
@@ -80,12 +82,10 @@ func (r *router) call(ctx context.Context, key ring.Key, service string, req []b
 		fresh = true
 		switch p2p.CodeOf(err) {
 		case p2p.CodeMoved:
-			r.learn(err)
-			fresh = false
 			if p, ok := r.ring.Guess(key); ok && p.ID != to.ID {
+				fresh = false
 				continue
 			}
-			fresh = true
 		case p2p.CodeRefused, p2p.CodeVersion, p2p.CodeInternal:
 			return nil, err
 		}
@@ -94,6 +94,20 @@ func (r *router) call(ctx context.Context, key ring.Key, service string, req []b
 		}
 	}
 	return nil, last
+}
+
+// send asks one peer, and tells the ring what it learns by that: that the peer cannot be reached, or who serves the key instead.
+func (r *router) send(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	answer, err := r.net.Call(ctx, to, service, req)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, p2p.ErrUnreachable):
+		r.ring.Unreachable(to)
+	case p2p.CodeOf(err) == p2p.CodeMoved:
+		r.learn(err)
+	}
+	return nil, err
 }
 
 // learn takes in the hint of a moved answer.
