@@ -109,7 +109,7 @@ func appendAnswer(reply *wire.ContentReply, a dedup.Reply) {
 }
 
 // apply puts confirmations and claims of a peer to the state.
-func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, confirms []confirmation) (answers []dedup.Reply, err error) {
+func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, confirms []confirmation) ([]dedup.Reply, error) {
 	by := string(from)
 	questions := make([]dedup.Question, len(claims))
 	for i, q := range claims {
@@ -122,6 +122,8 @@ func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, conf
 			Record: dedup.Record{URL: k.url, Peer: by, RecordID: k.record, Date: k.date},
 		}
 	}
+	var answers []dedup.Reply
+	var err error
 	derr := c.loop.do(ctx, func() {
 		if err = c.state.ConfirmAll(batch); err == nil {
 			answers, err = c.state.ClaimAll(time.Now(), questions)
@@ -184,7 +186,10 @@ func (c *contents) ask(ctx context.Context, claims []claim, confirms []confirmat
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
 	answers := make([]dedup.Reply, len(claims)) // the zero verdict is New
-	shares := c.split(claims, confirms)
+	var shares []*share
+	for _, s := range c.split(claims, confirms) {
+		shares = append(shares, s.parts()...)
+	}
 	var wg sync.WaitGroup
 	for i, s := range shares {
 		if i == len(shares)-1 {
@@ -195,6 +200,17 @@ func (c *contents) ask(ctx context.Context, claims []claim, confirms []confirmat
 	}
 	wg.Wait()
 	return answers
+}
+
+// parts cuts a share into what one message may hold.
+func (s *share) parts() (list []*share) {
+	claims, confirms := s.claims, s.confirms
+	for len(claims)+len(confirms) > 0 {
+		n, k := min(len(claims), wire.MaxQuestions), min(len(confirms), wire.MaxQuestions)
+		list = append(list, &share{to: s.to, claims: claims[:n], confirms: confirms[:k]})
+		claims, confirms = claims[n:], confirms[k:]
+	}
+	return list
 }
 
 // askOne puts a share to its owner and fills in the answers at its places.
@@ -243,7 +259,7 @@ func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confi
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.router.net.Call(ctx, to, serviceContent, raw)
+	answer, err := c.router.send(ctx, to, serviceContent, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -253,6 +269,10 @@ func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confi
 	}
 	if err := reply.Validate(len(claims)); err != nil {
 		return nil, err
+	}
+	if moved := reply.GetMoved(); len(moved) > 0 {
+		// Its word stands, since it may hold the record all the same; the next question about such keys goes to their owner.
+		_, _ = c.router.owner(ctx, ring.ContentKey(claims[moved[0]].digest[:]), true)
 	}
 	return replies(reply), nil
 }
