@@ -119,7 +119,9 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 }
 
 // list returns the records kept here.
-func (s *jobService) list(ctx context.Context) (jobs []*wire.Job, err error) {
+func (s *jobService) list(ctx context.Context) ([]*wire.Job, error) {
+	var jobs []*wire.Job
+	var err error
 	if derr := s.loop.do(ctx, func() { jobs, err = s.registry.List() }); derr != nil {
 		return nil, derr
 	}
@@ -140,25 +142,28 @@ func (s *jobService) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := s.sow(ctx); err != nil && ctx.Err() == nil {
+		if err := unlessStopping(s.sow(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Warn("seeds of a job are not delivered yet", "err", err)
 		}
 	}
 }
 
-// sow delivers what is left of the seeds of the jobs that this peer serves.
+// sow delivers what is left of the seeds of the jobs kept here; those that cannot be delivered hold up no other job. A job whose key another
+// peer serves by now is no exception: its seeds count as outstanding here until they are on disk at the owners of their hosts.
 func (s *jobService) sow(ctx context.Context) error {
 	jobs, err := s.list(ctx)
 	if err != nil {
 		return err
 	}
+	var late []error
 	for _, rec := range jobs {
 		spec, err := job.FromWire(rec.GetSpec())
 		if err != nil {
-			return err
+			late = append(late, err)
+			continue
 		}
 		from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
-		if from == len(spec.Seeds) || job.State(rec.GetState()) == job.StateCanceled || s.serves(spec.ID) != nil {
+		if from == len(spec.Seeds) || job.State(rec.GetState()) == job.StateCanceled {
 			continue
 		}
 		sent, err := s.seeds(ctx, spec, from)
@@ -168,10 +173,10 @@ func (s *jobService) sow(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("job %s: %w", spec.ID, err)
+			late = append(late, fmt.Errorf("job %s: %w", spec.ID, err))
 		}
 	}
-	return nil
+	return errors.Join(late...)
 }
 
 func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
