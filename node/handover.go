@@ -1,7 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -10,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
 )
 
 // serviceHandover takes the records of hosts that came into this peer's arc.
@@ -22,11 +27,16 @@ const (
 	handoverAgain = 2 * time.Second
 	// handoverTimeout bounds one part: the receiver answers when its disk has it.
 	handoverTimeout = 20 * time.Second
+
+	// hostRecords begins the keys of all records of hosts, before the host's position; see crawl/owner, keys.go.
+	hostRecords = 'h'
 )
 
-// handover is what is known of hosts that this peer keeps and no longer answers for.
+// handover is what it takes to move hosts that this peer keeps and no longer answers for.
 type handover struct {
 	wake chan struct{}
+	// space is where the owner keeps hosts; their records are read from there without holding up the owner.
+	space *storage.Keyspace
 }
 
 // arcChanged has the hosts looked through. It does not block.
@@ -55,7 +65,7 @@ func (w *owners) runHandover(ctx context.Context) error {
 		}
 		left, err := w.handOver(ctx)
 		if err != nil {
-			return unlessCanceled(err)
+			return unlessStopping(err)
 		}
 		wait := time.Hour
 		if left > 0 {
@@ -99,39 +109,66 @@ func (w *owners) handOver(ctx context.Context) (left int, err error) {
 
 // handHost sends all records of a host and removes them here once the other side has them on disk.
 func (w *owners) handHost(ctx context.Context, to peer.ID, h owner.HostSummary) error {
-	lo := owner.PosOf(h.Key)
-	hi := nextPos(lo)
-	part := &wire.HostRecords{Host: h.Host}
-	var parts []*wire.HostRecords
-	size := 0
-	var err error
-	if lerr := w.loop.look(ctx, func(o *owner.Owner) {
-		err = o.Export(lo, hi, func(key, value []byte) bool {
-			if size > 0 && size+len(key)+len(value) > handoverPart || len(part.GetKey()) == wire.MaxRecords {
-				parts = append(parts, part)
-				part, size = &wire.HostRecords{Host: h.Host}, 0
-			}
-			part.Key = append(part.Key, append([]byte(nil), key...))
-			part.Value = append(part.Value, append([]byte(nil), value...))
-			size += len(key) + len(value)
-			return true
-		})
-	}); lerr != nil {
-		return lerr
-	}
-	if err != nil {
+	var before, after owner.HostDetail
+	if err := w.loop.do(ctx, func(o *owner.Owner) { before, _ = o.Host(h.Host) }); err != nil {
 		return err
 	}
-	part.Last = true
-	for _, p := range append(parts, part) {
-		if err := w.sendRecords(ctx, to, p); err != nil {
-			return err
+	if err := w.sendHost(ctx, to, h); err != nil {
+		return err
+	}
+	pos := owner.PosOf(h.Key)
+	kept := false
+	if err := w.loop.do(ctx, func(o *owner.Owner) {
+		after, _ = o.Host(h.Host)
+		if kept = w.serves(h.Key) || !sameBooks(before.Jobs, after.Jobs); kept {
+			return
 		}
+		o.Remove(pos, nextPos(pos))
+		w.taken.hosts()
+	}); err != nil {
+		return err
 	}
-	if w.serves(h.Key) {
-		return nil // it came back meanwhile; two copies merge
+	if kept {
+		return errors.New("it changed, or came back, while it was handed over; two copies merge")
 	}
-	return w.loop.do(ctx, func(o *owner.Owner) { o.Remove(lo, hi) })
+	return nil
+}
+
+// sameBooks says whether no URL came to a host and none was done between two looks.
+func sameBooks(a, b []owner.HostCounts) bool {
+	return slices.EqualFunc(a, b, func(x, y owner.HostCounts) bool {
+		return x.Job == y.Job && x.Accepted == y.Accepted && x.Done == y.Done
+	})
+}
+
+// sendHost sends the records of a host as they stand at its beginning, part by part. They are read from the store beside the owner's loop, as
+// one moment's view, however long the other side takes for a large host.
+func (w *owners) sendHost(ctx context.Context, to peer.ID, h owner.HostSummary) error {
+	pos := owner.PosOf(h.Key)
+	prefix := append([]byte{hostRecords}, pos[:]...)
+	part := &wire.HostRecords{Host: h.Host}
+	size := 0
+	var sent error
+	err := w.handover.space.Scan(prefix, storage.PrefixEnd(prefix), func(key, value []byte) bool {
+		if size > 0 && size+len(key)+len(value) > handoverPart || len(part.GetKey()) == wire.MaxRecords {
+			if sent = w.sendRecords(ctx, to, part); sent != nil {
+				return false
+			}
+			part, size = &wire.HostRecords{Host: h.Host}, 0
+		}
+		part.Key = append(part.Key, bytes.Clone(key))
+		part.Value = append(part.Value, append([]byte{}, value...))
+		size += len(key) + len(value)
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("records of host %s: %w", h.Host, err)
+	}
+	if sent != nil {
+		return sent
+	}
+	part.Last = true
+	return w.sendRecords(ctx, to, part)
 }
 
 func (w *owners) sendRecords(ctx context.Context, to peer.ID, m *wire.HostRecords) error {
@@ -141,7 +178,7 @@ func (w *owners) sendRecords(ctx context.Context, to peer.ID, m *wire.HostRecord
 	}
 	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
-	_, err = w.router.net.Call(ctx, to, serviceHandover, raw)
+	_, err = w.router.send(ctx, to, serviceHandover, raw)
 	return err
 }
 
@@ -177,7 +214,10 @@ func (w *owners) handleRecords(ctx context.Context, _ peer.ID, raw []byte) ([]by
 		}
 	}
 	var err error
-	if lerr := w.loop.do(ctx, func(o *owner.Owner) { err = o.Import(kvs) }); lerr != nil {
+	if lerr := w.loop.do(ctx, func(o *owner.Owner) {
+		err = o.Import(kvs)
+		w.taken.hosts()
+	}); lerr != nil {
 		return nil, lerr
 	}
 	if err != nil {

@@ -43,9 +43,13 @@ type owners struct {
 	offerOwn func(hosts []string) (declined []int)
 	serves   func(key ring.Key) bool
 
-	life context.Context // of what effects set going; ends with run
-	end  context.CancelFunc
-	wg   sync.WaitGroup
+	life  context.Context // of what effects set going; ends with run
+	end   context.CancelFunc
+	mu    sync.Mutex // guards ended, and that nothing is spawned after it
+	ended bool
+	wg    sync.WaitGroup
+
+	taken taken // touched on the loop only
 
 	handover handover
 }
@@ -119,13 +123,17 @@ func newOwners(n *Node) (*owners, error) {
 		take: w.takeOutbox,
 		sent: func(ids []uint64) { w.loop.post(func(o *owner.Owner) { o.Sent(ids) }) },
 	}
-	w.handover.wake = make(chan struct{}, 1)
+	w.handover.wake, w.handover.space = make(chan struct{}, 1), store.Keyspace
+	w.taken = make(taken)
 	return w, nil
 }
 
-func (w *owners) takeOutbox(ctx context.Context, n int) (links []owner.OutLink, err error) {
-	err = w.loop.look(ctx, func(o *owner.Owner) { links = o.Outbox(n) })
-	return links, err
+func (w *owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error) {
+	var links []owner.OutLink
+	if err := w.loop.look(ctx, func(o *owner.Owner) { links = o.Outbox(n) }); err != nil {
+		return nil, err
+	}
+	return links, nil
 }
 
 // deliver hands links to the owners of their hosts; see courier.
@@ -136,6 +144,9 @@ func (w *owners) deliver(ctx context.Context, links []outLink) (left []outLink) 
 // run drives the owner until ctx ends, and waits for what its effects set going.
 func (w *owners) run(ctx context.Context) error {
 	err := w.loop.run(ctx)
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
 	w.end()
 	w.wg.Wait()
 	return err
@@ -191,15 +202,27 @@ func decodeInto(raw []byte, m validated) error {
 }
 
 // links takes a batch of links; it returns when they are on disk.
-func (w *owners) links(ctx context.Context, m *wire.Links) (reply *wire.LinksReply, err error) {
-	err = w.loop.do(ctx, func(o *owner.Owner) { reply = o.Links(m) })
-	return reply, err
+func (w *owners) links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
+	var reply *wire.LinksReply
+	if err := w.loop.do(ctx, func(o *owner.Owner) {
+		reply = o.Links(m)
+		w.taken.links(m, reply)
+	}); err != nil {
+		return nil, err
+	}
+	return reply, nil
 }
 
 // session takes what a worker says; it returns when that is on disk.
-func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (reply *wire.SessionReply, err error) {
-	err = w.loop.do(ctx, func(o *owner.Owner) { reply = o.Session(string(from), m) })
-	return reply, err
+func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	var reply *wire.SessionReply
+	if err := w.loop.do(ctx, func(o *owner.Owner) {
+		reply = o.Session(string(from), m)
+		w.taken.reports(m)
+	}); err != nil {
+		return nil, err
+	}
+	return reply, nil
 }
 
 // effects sets going what a step came to. It is called in order, once the step is on disk, and does not block.
@@ -230,9 +253,13 @@ func (w *owners) effects(r owner.Ready) {
 	}
 }
 
-// spawn runs fn beside the loop; run waits for it.
+// spawn runs fn beside the loop; run waits for it. Once the loop has ended there is nothing left that fn could tell, and it does not run.
 func (w *owners) spawn(fn func(ctx context.Context)) {
-	w.wg.Go(func() { fn(w.life) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.wg.Go(func() { fn(w.life) })
+	}
 }
 
 // offerTimeout bounds an offer; the owner gives up on it about then as well.
@@ -271,7 +298,7 @@ func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int
 	if err != nil {
 		return nil, err
 	}
-	answer, err := w.router.net.Call(ctx, to, serviceWorker, raw)
+	answer, err := w.router.send(ctx, to, serviceWorker, raw)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ const (
 )
 
 // reportOf asks a member for its report; its own without the network.
-func (n *Node) reportOf(ctx context.Context, of peer.ID) (*control.Member, error) {
+func (n *Node) reportOf(ctx context.Context, of peer.ID) (*report, error) {
 	if of == n.room.net.Self() {
 		return n.member(ctx)
 	}
@@ -69,9 +69,10 @@ func (n *Node) reportOf(ctx context.Context, of peer.ID) (*control.Member, error
 }
 
 // member is what this peer says of itself in a walk.
-func (n *Node) member(ctx context.Context) (*control.Member, error) {
-	m := &control.Member{}
-	if err := n.fill(ctx, m); err != nil {
+func (n *Node) member(ctx context.Context) (*report, error) {
+	m := &report{}
+	var err error
+	if m.Taken, err = n.fill(ctx, &m.Member); err != nil {
 		return nil, err
 	}
 	preds, succs := n.room.dht.Leaves()
@@ -91,23 +92,26 @@ func (n *Node) member(ctx context.Context) (*control.Member, error) {
 	return m, nil
 }
 
-// fill puts together status, job counts and delegations as of one moment.
-func (n *Node) fill(ctx context.Context, m *control.Member) error {
-	unsent, err := n.jobs.unsent(ctx)
+// fill puts together status, job counts and delegations as of one moment, all of it on disk, so that no crash takes back what was said; taken
+// is what the walker wants to know beside it.
+func (n *Node) fill(ctx context.Context, m *control.Member) (taken map[string]uint64, err error) {
+	unsent, err := n.jobs.unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var came map[string]uint64
 	var totals owner.Totals
 	counts := make(map[job.ID]owner.Counts)
 	delegated := make(map[string]int)
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) {
+	if err := n.owners.loop.do(ctx, func(o *owner.Owner) {
+		came = n.owners.taken.report()
 		totals = o.Totals()
 		for _, id := range o.JobIDs() {
 			counts[id] = o.Counts(id)
 		}
 		delegated = o.Delegated()
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	m.Status = n.baseStatus()
 	m.Counters = counters(totals)
@@ -136,7 +140,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member) error {
 	if n.cfg.Seen == "bloom" {
 		m.SeenLoss = n.owners.sets.Stats().ExpectedLoss
 	}
-	return nil
+	return came, nil
 }
 
 func counters(t owner.Totals) control.Counters {
@@ -225,7 +229,7 @@ func rss() int64 {
 // Status implements control.Backend.
 func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if err := n.fill(ctx, m); err != nil {
+	if _, err := n.fill(ctx, m); err != nil {
 		return nil, err
 	}
 	if !whole {
@@ -321,7 +325,7 @@ func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
 			lines[i].Error = "no answer"
 			continue
 		}
-		lines[i] = lineOf(m)
+		lines[i] = lineOf(&m.Member)
 	}
 	return lines, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -23,15 +24,29 @@ const reportTimeout = 5 * time.Second
 // walker goes round the ring along the successors and collects what every member says of itself.
 type walker struct {
 	self   peer.ID
-	report func(ctx context.Context, of peer.ID) (*control.Member, error)
+	report func(ctx context.Context, of peer.ID) (*report, error)
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
+}
+
+// report is what a member says of itself in a walk.
+type report struct {
+	control.Member
+	// Taken is what the member's process took in, see taken.
+	Taken map[string]uint64 `json:"taken,omitempty"`
 }
 
 // walk goes round once. The ring it returns says whether the arcs of its members tile the whole circle; where they do not, or a member
 // did not answer, Error says why and the members met so far are there.
 func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
+	r, _, err := w.round(ctx)
+	return r, err
+}
+
+// round is a walk that also returns what each member took in.
+func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64, error) {
 	r := new(control.Ring)
+	var taken []map[string]uint64
 	next := w.self
 	seen := make(map[peer.ID]bool)
 	for !seen[next] && len(r.Members) < maxMembers {
@@ -39,30 +54,31 @@ func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 		m, err := w.ask(ctx, next)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return nil, nil, ctx.Err()
 			}
 			r.Error = fmt.Sprintf("peer %s did not answer: %v", next, err)
-			return r, nil
+			return r, taken, nil
 		}
-		r.Members = append(r.Members, *m)
+		r.Members = append(r.Members, m.Member)
+		taken = append(taken, m.Taken)
 		id, err := peer.Decode(m.Successor)
 		if err != nil {
 			r.Error = fmt.Sprintf("peer %s names no successor", next)
-			return r, nil
+			return r, taken, nil
 		}
 		w.met(id, m.SuccessorAddrs)
 		next = id
 	}
 	if next != w.self {
 		r.Error = fmt.Sprintf("the walk came back to %s instead of its start", next)
-		return r, nil
+		return r, taken, nil
 	}
 	r.Error = gap(r.Members)
 	r.Closed = r.Error == ""
-	return r, nil
+	return r, taken, nil
 }
 
-func (w *walker) ask(ctx context.Context, id peer.ID) (*control.Member, error) {
+func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	begin := time.Now()
@@ -99,28 +115,40 @@ func sum(members []control.Member) control.Counters {
 	return c
 }
 
-// quiet says whether no member has outstanding work of the job, or of any job when it is empty, and returns what must not change
-// between two walks for the ring to be idle: who was met, in which incarnation, with which arc, and how many URLs each has ever accepted.
-func quiet(members []control.Member, job string) (signature []string, idle bool) {
+// quiet says whether no member has outstanding work of the given job, or of any when it is empty, and returns what must not change
+// between two walks for the ring to be idle: who was met, in which incarnation, with which arc, how many URLs each has ever accepted, and what
+// each took in.
+func quiet(members []control.Member, taken []map[string]uint64, of string) (signature []string, idle bool) {
 	idle = true
 	for i := range members {
 		m := &members[i]
-		line := fmt.Sprintf("%s %d %s %s", m.Peer, m.Incarnation, m.Ring.Arc[0], m.Ring.Arc[1])
+		line := fmt.Sprintf("%s %d %s %s %d", m.Peer, m.Incarnation, m.Ring.Arc[0], m.Ring.Arc[1], takenFor(taken[i], of))
 		jobs := slices.Clone(m.Jobs)
 		slices.SortFunc(jobs, func(a, b control.JobCounts) int { return compareText(a.Job, b.Job) })
 		for _, j := range jobs {
-			if job != "" && j.Job != job {
+			if of != "" && j.Job != of {
 				continue
 			}
 			line += fmt.Sprintf(" %s:%d:%d", j.Job, j.Accepted, j.Done)
 			idle = idle && j.Outstanding() == 0
 		}
-		if job == "" {
+		if of == "" {
 			idle = idle && m.Outstanding() == 0
 		}
 		signature = append(signature, line)
 	}
 	return signature, idle
+}
+
+// takenFor adds up what a member took in for a job, or for all of them, and the hosts that came or went.
+func takenFor(counts map[string]uint64, of string) (n uint64) {
+	moves := job.ID{}.String()
+	for id, k := range counts {
+		if of == "" || id == of || id == moves {
+			n += k
+		}
+	}
+	return n
 }
 
 func compareText(a, b string) int {
@@ -141,22 +169,22 @@ const (
 )
 
 // waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and without outstanding work (design,
-// section 4, Idle). Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so that no walk can
-// miss a URL: it is counted at one end or at both.
-func (w *walker) waitIdle(ctx context.Context, job string, fn func(control.Progress) error) error {
+// section 4, Idle). Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so a URL is counted at one
+// end or at both; one that moves from where the walk is still to come to where it has been is told by what the receiver took in.
+func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progress) error) error {
 	begin := time.Now()
 	pace := waitFirst
 	var last []string
 	for {
-		r, err := w.walk(ctx)
+		r, taken, err := w.round(ctx)
 		if err != nil {
 			return err
 		}
-		signature, idle := quiet(r.Members, job)
+		signature, idle := quiet(r.Members, taken, of)
 		idle = idle && r.Closed
 		p := control.Progress{Counters: sum(r.Members), Members: len(r.Members), ElapseS: time.Since(begin).Seconds(), Note: r.Error}
-		if job != "" {
-			p.Counters = ofJob(p.Counters, r.Members, job)
+		if of != "" {
+			p.Counters = ofJob(p.Counters, r.Members, of)
 		}
 		p.Idle = idle && slices.Equal(last, signature)
 		if err := fn(p); err != nil || p.Idle {
@@ -175,11 +203,11 @@ func (w *walker) waitIdle(ctx context.Context, job string, fn func(control.Progr
 }
 
 // ofJob replaces the counters that a job has of its own.
-func ofJob(c control.Counters, members []control.Member, job string) control.Counters {
+func ofJob(c control.Counters, members []control.Member, of string) control.Counters {
 	var j control.JobCounts
 	for i := range members {
 		for k := range members[i].Jobs {
-			if members[i].Jobs[k].Job == job {
+			if members[i].Jobs[k].Job == of {
 				j.Add(&members[i].Jobs[k])
 			}
 		}
@@ -207,18 +235,18 @@ func isError(outcome string) bool {
 	}
 }
 
-// encodeReport and decodeReport carry a Member between peers as the JSON that status prints: it is asked rarely, and its contract that
+// encodeReport and decodeReport carry a report between peers as the JSON that status prints: it is asked rarely, and its contract that
 // fields are only ever added is the one that peers of different versions need.
-func encodeReport(m *control.Member) ([]byte, error) { return json.Marshal(m) }
+func encodeReport(m *report) ([]byte, error) { return json.Marshal(m) }
 
 // maxReport bounds a member's report.
 const maxReport = 1 << 20
 
-func decodeReport(raw []byte, from peer.ID) (*control.Member, error) {
+func decodeReport(raw []byte, from peer.ID) (*report, error) {
 	if len(raw) > maxReport {
 		return nil, fmt.Errorf("report of %d bytes: at most %d are read", len(raw), maxReport)
 	}
-	m := new(control.Member)
+	m := new(report)
 	if err := json.Unmarshal(raw, m); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// taken counts, per job, what this process took in from others: batches of links, outcomes, and, under the zero ID, hosts that came or went.
+// Two walks that find these counts unchanged know that nothing came in between them, not even what leaves the number of accepted URLs as it
+// is: a link to a known page at a smaller depth has that page's links emitted anew.
+type taken map[job.ID]uint64
+
+// links counts a batch of links for the jobs of those that were taken.
+func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
+	refused := make(map[uint32]struct{}, len(reply.GetBusy())+len(reply.GetMoved()))
+	for _, list := range [][]uint32{reply.GetBusy(), reply.GetMoved()} {
+		for _, i := range list {
+			refused[i] = struct{}{}
+		}
+	}
+	last := -1
+	for i := range m.GetUrl() {
+		n := 0
+		if len(m.GetJob()) > 0 {
+			n = int(m.GetJob()[i])
+		}
+		if _, no := refused[uint32(i)]; no || n == last { //nolint:gosec // an index of a bounded list
+			continue
+		}
+		last = n
+		t[job.ID(m.GetJobIds()[n])]++
+	}
+}
+
+// reports counts outcomes.
+func (t taken) reports(m *wire.Session) {
+	for _, w := range m.GetHosts() {
+		for _, f := range w.GetFetched() {
+			t[job.ID(f.GetJob())]++
+		}
+	}
+}
+
+// hosts counts hosts that came from their earlier owner, or went to their next one.
+func (t taken) hosts() { t[job.ID{}]++ }
+
+// report is the form in which the counts travel.
+func (t taken) report() map[string]uint64 {
+	out := make(map[string]uint64, len(t))
+	for id, n := range t {
+		out[id.String()] = n
+	}
+	return out
+}
