@@ -1,10 +1,12 @@
 package node
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -144,8 +146,27 @@ func (c *Config) APIAddr() string {
 	return SocketPath(c.DataDir)
 }
 
-// SocketPath is the default address of the control API of a data directory.
-func SocketPath(dataDir string) string { return filepath.Join(dataDir, "apoidea.sock") }
+// maxSocketPath is how long a unix socket's path may be everywhere: systems differ between 104 (macOS, the BSDs) and 108 bytes (Linux), with a
+// zero byte at the end.
+const maxSocketPath = 100
+
+// SocketPath is the default address of the control API of a data directory: apoidea.sock in it or, where that path is longer than systems
+// take, a name made from the directory's hash among the temporary files. It is absolute, so that a peer and those who ask it find the same one
+// from wherever they were started.
+func SocketPath(dataDir string) string {
+	if abs, err := filepath.Abs(dataDir); err == nil {
+		dataDir = abs
+	}
+	path := filepath.Join(dataDir, "apoidea.sock")
+	if len(path) <= maxSocketPath {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(dataDir); err == nil {
+		dataDir = real
+	}
+	sum := sha256.Sum256([]byte(dataDir))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("apoidea-%x.sock", sum[:12]))
+}
 
 // UserAgent is what the peer calls itself towards sites.
 func (c *Config) UserAgent() string {

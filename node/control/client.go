@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,7 +48,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		rd = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path+"?"+query.Encode(), rd)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+clientHost+path+"?"+query.Encode(), rd)
 	if err != nil {
 		return nil, fmt.Errorf("api request: %w", err)
 	}
@@ -56,10 +57,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if _, ok := errors.AsType[*net.OpError](err); ok {
-			return nil, &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or name its --data-dir)", c.addr)}
-		}
-		return nil, fmt.Errorf("api: %w", err)
+		return nil, c.unreachable(err)
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
@@ -72,6 +70,25 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return res, nil
 }
 
+// unreachable tells a peer that is not there from one that went away while it was asked.
+func (c *Client) unreachable(err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case ok && op.Op == "dial" && errors.Is(err, fs.ErrPermission):
+		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("the peer at %s belongs to another user: %v", c.addr, fs.ErrPermission)}
+	case ok && op.Op == "dial":
+		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or name its --data-dir)", c.addr)}
+	case ok, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return wentAway()
+	default:
+		return fmt.Errorf("api: %w", err)
+	}
+}
+
+func wentAway() error {
+	return &Error{Kind: KindNoPeer, Text: "the peer went away in the middle of its answer"}
+}
+
 // call asks for one document.
 func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
 	var v T
@@ -80,10 +97,17 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 		return v, err
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v); err != nil {
+	err = json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v)
+	switch {
+	case err == nil:
+		return v, nil
+	case ctx.Err() != nil:
+		return v, ctx.Err()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return v, wentAway()
+	default:
 		return v, fmt.Errorf("api answer: %w", err)
 	}
-	return v, nil
 }
 
 // follow reads a stream of documents until its end.
@@ -114,7 +138,10 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Error{Kind: KindNoPeer, Text: "the peer went away in the middle of its answer"}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("api stream: a document of more than %d bytes", maxLine)
+	}
+	return wentAway()
 }
 
 func values(kv ...string) url.Values {
@@ -223,6 +250,12 @@ func (c *Client) Export(ctx context.Context, what string, ring bool, w io.Writer
 	}
 	defer res.Body.Close()
 	if _, err := io.Copy(w, res.Body); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return wentAway()
+		}
 		return fmt.Errorf("export: %w", err)
 	}
 	if text := res.Trailer.Get("X-Apoidea-Error"); text != "" {

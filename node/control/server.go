@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -27,17 +29,27 @@ type Server struct {
 // NewServer makes a server; Serve runs it.
 func NewServer(b Backend, log *slog.Logger) *Server { return &Server{backend: b, log: log} }
 
+// Answers reports whether somebody listens at the API's address at present.
+func Answers(ctx context.Context, addr string) bool {
+	network, target := splitAddr(addr)
+	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, target)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
 // Listen opens the API's address: a unix socket path, or tcp:HOST:PORT. A socket file left behind by a dead process is replaced; one
-// that answers is an error, since two peers must not share a data directory.
+// that answers is an error, since two peers must not share a data directory, and so is a file that is no socket.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	network, target := splitAddr(addr)
 	if network == "unix" {
-		if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, target); err == nil {
-			_ = c.Close()
+		if Answers(ctx, addr) {
 			return nil, fmt.Errorf("api %s: another peer is answering there", target)
 		}
-		if err := os.Remove(target); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("api: remove stale socket: %w", err)
+		if err := removeStale(target); err != nil {
+			return nil, fmt.Errorf("api: %w", err)
 		}
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, network, target)
@@ -53,6 +65,21 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
+// removeStale removes the socket of a process that is gone, and nothing else that --api may name by mistake.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 && runtime.GOOS != "windows" { // where sockets are files like any other
+		return fmt.Errorf("%s is a file and no socket", path)
+	}
+	return os.Remove(path)
+}
+
 // splitAddr turns an --api value into a network and an address.
 func splitAddr(addr string) (network, target string) {
 	if rest, ok := strings.CutPrefix(addr, "tcp:"); ok {
@@ -64,7 +91,7 @@ func splitAddr(addr string) (network, target string) {
 // Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
-		Handler:           s.routes(),
+		Handler:           local(http.NewCrossOriginProtection().Handler(s.routes())),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -84,6 +111,25 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	wg.Wait()
 	return nil
+}
+
+// clientHost is what the client of this package calls the peer in its requests.
+const clientHost = "peer"
+
+// local turns away what a browser was led to send to an API on TCP: requests under a name that somebody pointed at this machine. Those that
+// other sites send in their own name are turned away by the protection behind it.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != clientHost && host != "localhost" {
+			http.Error(w, "ask by address, not by name", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) routes() http.Handler {
@@ -107,6 +153,9 @@ func (s *Server) routes() http.Handler {
 		dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, MaxRequest))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&spec); err != nil {
+			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				return nil, Usage(fmt.Sprintf("job: more than %d MiB; post its seeds as several jobs", MaxRequest>>20))
+			}
 			return nil, Usage("job: " + err.Error())
 		}
 		return b.Post(r.Context(), spec)
