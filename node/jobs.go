@@ -22,6 +22,10 @@ const jobRefresh = time.Second
 // maxKnownJobs bounds the specs in memory. A job beyond it is asked for again when one of its URLs comes along.
 const maxKnownJobs = 1024
 
+// wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or whose owner does not answer, must not hold up
+// the refresh of the others for long.
+const wantedAtOnce = 16
+
 // errUnknownJob answers for jobs that neither this peer nor the job's owner knows.
 var errUnknownJob = errors.New("no such job")
 
@@ -133,9 +137,11 @@ func (b *jobBook) run(ctx context.Context) error {
 
 func (b *jobBook) fetchWanted(ctx context.Context) {
 	b.mu.RLock()
-	ids := make([]job.ID, 0, len(b.wanted))
-	for id := range b.wanted {
-		ids = append(ids, id)
+	ids := make([]job.ID, 0, wantedAtOnce)
+	for id := range b.wanted { // in no order, so each has its turn
+		if ids = append(ids, id); len(ids) == wantedAtOnce {
+			break
+		}
 	}
 	b.mu.RUnlock()
 	for _, id := range ids {
@@ -153,12 +159,38 @@ func (b *jobBook) refresh(ctx context.Context) {
 		}
 		_, err := b.get(ctx, k.spec.ID)
 		if errors.Is(err, errUnknownJob) {
-			_, err = b.post(ctx, k.spec)
+			err = b.restore(ctx, &k)
 		}
 		if err != nil && ctx.Err() == nil {
 			b.log.Debug("job not refreshed", "job", k.spec.ID.String(), "err", err)
 		}
 	}
+}
+
+// maxRestore bounds the steps of restore.
+const maxRestore = 64
+
+// restore posts a job anew to an owner that does not know it, as the earlier one is gone, and brings the record to the state and version known
+// here. A record that is posted anew counts its versions from one; left there, peers that know a higher version would not hear of the next change.
+func (b *jobBook) restore(ctx context.Context, k *knownJob) error {
+	rec, err := b.post(ctx, k.spec)
+	for range maxRestore {
+		if err != nil || rec.GetVersion() >= k.version {
+			break
+		}
+		next := k.state
+		if job.State(rec.GetState()) == k.state { // the version grows with a change of state only
+			next = job.StatePaused
+			if k.state == job.StatePaused {
+				next = job.StateRunning
+			}
+		}
+		rec, err = b.setState(ctx, k.spec.ID, next)
+	}
+	if err == nil && job.State(rec.GetState()) != k.state {
+		_, err = b.setState(ctx, k.spec.ID, k.state)
+	}
+	return err
 }
 
 // ask sends a request to the owner of a job.

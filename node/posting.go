@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -79,8 +79,8 @@ func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error
 		if err == nil {
 			return d.seeded(ctx, rec)
 		}
-		if ctx.Err() != nil || errors.Is(err, job.ErrConflict) {
-			return nil, err
+		if ctx.Err() != nil || p2p.CodeOf(err) == p2p.CodeRefused {
+			return nil, err // another try would be refused as well
 		}
 		if err := sleep(ctx, hopPause); err != nil {
 			return nil, err
