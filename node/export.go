@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,11 @@ func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, 
 	if req.Name != filepath.Base(req.Name) || !isArchive(req.Name) || req.Offset < 0 {
 		return nil, refuse("files: no such file")
 	}
-	f, err := os.Open(filepath.Join(a.dir, req.Name))
+	path := filepath.Join(a.dir, req.Name)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = os.Open(strings.TrimSuffix(path, ".open")) // it was finished since it was listed, and begins with the same bytes
+	}
 	if err != nil {
 		return nil, refuse("files: no such file")
 	}
@@ -84,7 +89,7 @@ func (a archiveFiles) names() ([]string, error) {
 
 // remoteFile reads a file of another peer part by part.
 type remoteFile struct {
-	ctx    context.Context // of the one export that reads it
+	ctx    context.Context //nolint:containedctx // of the one export that reads it; a Reader gets none
 	net    caller
 	from   peer.ID
 	name   string
@@ -166,7 +171,8 @@ func copyWhole(w io.Writer, r io.Reader) error {
 		_ = tmp.Close()
 		_ = os.Remove(tmp.Name())
 	}()
-	records := warc.NewReader(io.TeeReader(r, tmp), false)
+	source := &watched{r: r}
+	records := warc.NewReader(io.TeeReader(source, tmp), false)
 	var end int64
 	for {
 		rec, err := records.Next()
@@ -181,8 +187,25 @@ func copyWhole(w io.Writer, r io.Reader) error {
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = io.CopyN(w, tmp, end)
+	if _, err = io.CopyN(w, tmp, end); err == nil {
+		err = source.err // the file did not end there, its holder did
+	}
 	return err
+}
+
+// watched keeps the error with which a reader broke off, so that it is told from the end of what was read.
+type watched struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
 }
 
 // exportLinks writes page and outlink of every metadata record, a pair a line with a tab between.
