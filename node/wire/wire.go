@@ -4,6 +4,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 //go:generate protoc --go_out=../.. --go_opt=module=github.com/apoidea/apoidea node.proto
@@ -18,7 +19,7 @@ const (
 	MaxPeerID = 128
 	// MaxRecords bounds the keys of one HostRecords.
 	MaxRecords = 16384
-	// MaxKey bounds one key of a host record; values are bounded by the frame.
+	// MaxKey bounds one key of a host record; values are bounded by the frame, and none is empty, as each begins with its format.
 	MaxKey = 1024
 	// MaxHost bounds a host name with port.
 	MaxHost = 512
@@ -51,7 +52,7 @@ func (m *ContentReply) Validate(claims int) error {
 		return fmt.Errorf("content reply: %w", errColumns)
 	}
 	for _, i := range m.GetMoved() {
-		if int(i) >= claims {
+		if int64(i) >= int64(claims) {
 			return fmt.Errorf("content reply: index %d of %d claims", i, claims)
 		}
 	}
@@ -68,7 +69,7 @@ func (m *HostRecords) Validate() error {
 	if len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) {
 		return fmt.Errorf("host records: %w", errColumns)
 	}
-	return each("host record key", m.GetKey(), 1, MaxKey)
+	return errors.Join(each("host record key", m.GetKey(), 1, MaxKey), each("host record value", m.GetValue(), 1, math.MaxInt))
 }
 
 func each(what string, column [][]byte, least, most int) error {
