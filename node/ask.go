@@ -181,7 +181,7 @@ func (n *Node) urlsHere(ctx context.Context, after string) (*urlPage, error) {
 
 func urlLine(id job.ID, f *owner.Final) control.URLLine {
 	l := control.URLLine{
-		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: int(f.Status), Depth: f.Depth, Size: f.Size,
+		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: f.Status, Depth: f.Depth, Size: f.Size,
 	}
 	if len(f.Digest) > 0 {
 		l.Digest = fmt.Sprintf("sha256:%x", f.Digest)

@@ -79,7 +79,7 @@ func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, r
 	if r.dht, err = dht.New(config, self, transport, r.kad, log); err != nil {
 		return nil, errors.Join(err, r.net.Close())
 	}
-	transport.Serve(r.dht.Handle)
+	transport.Serve(r.dht.Handle) //nolint:contextcheck // a request has the context of its connection
 	r.net.OnDisconnect(r.dht.Disconnected)
 	return r, nil
 }
@@ -107,7 +107,7 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer scout.Close()
+	defer func() { _ = scout.Close() }()
 	report := scout.Bootstrap(ctx, r.sources)
 	if len(report.Entries) == 0 {
 		return 0, report

@@ -43,7 +43,7 @@ type owners struct {
 	offerOwn func(hosts []string) (declined []int)
 	serves   func(key ring.Key) bool
 
-	life  context.Context // of what effects set going; ends with run
+	life  context.Context //nolint:containedctx // of what effects set going; ends with run
 	end   context.CancelFunc
 	mu    sync.Mutex // guards ended, and that nothing is spawned after it
 	ended bool

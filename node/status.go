@@ -467,7 +467,7 @@ func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
 	l := control.WhyLine{Job: f.Job.String(), State: f.State, Depth: f.Final.Depth, Tries: int(f.Final.Tries)}
 	switch f.State {
 	case "done":
-		l.Outcome, l.Status = f.Final.Outcome.String(), int(f.Final.Status)
+		l.Outcome, l.Status = f.Final.Outcome.String(), f.Final.Status
 		l.Text = fmt.Sprintf("done at depth %d: %s", l.Depth, l.Outcome)
 		if l.Status != 0 {
 			l.Text += fmt.Sprintf(", status %d", l.Status)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -122,20 +123,21 @@ func quiet(members []control.Member, taken []map[string]uint64, of string) (sign
 	idle = true
 	for i := range members {
 		m := &members[i]
-		line := fmt.Sprintf("%s %d %s %s %d", m.Peer, m.Incarnation, m.Ring.Arc[0], m.Ring.Arc[1], takenFor(taken[i], of))
+		var line strings.Builder
+		fmt.Fprintf(&line, "%s %d %s %s %d", m.Peer, m.Incarnation, m.Ring.Arc[0], m.Ring.Arc[1], takenFor(taken[i], of))
 		jobs := slices.Clone(m.Jobs)
 		slices.SortFunc(jobs, func(a, b control.JobCounts) int { return compareText(a.Job, b.Job) })
 		for _, j := range jobs {
 			if of != "" && j.Job != of {
 				continue
 			}
-			line += fmt.Sprintf(" %s:%d:%d", j.Job, j.Accepted, j.Done)
+			fmt.Fprintf(&line, " %s:%d:%d", j.Job, j.Accepted, j.Done)
 			idle = idle && j.Outstanding() == 0
 		}
 		if of == "" {
 			idle = idle && m.Outstanding() == 0
 		}
-		signature = append(signature, line)
+		signature = append(signature, line.String())
 	}
 	return signature, idle
 }
