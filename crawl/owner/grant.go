@@ -98,7 +98,7 @@ func (f *filler) full() bool {
 // job grants up to limit URLs of one job.
 func (f *filler) job(hj *hostJob, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.o.jobAt(f.h, hj) > f.o.now {
+	if limit <= 0 || f.full() || f.o.jobAt(hj) > f.o.now {
 		return
 	}
 	limit -= f.scan(hj, limit, true)

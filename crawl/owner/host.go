@@ -239,6 +239,9 @@ func (o *Owner) saveHost(h *host) {
 	}
 }
 
+// maxSessions is the number of workers beyond which those without anything to do are forgotten.
+const maxSessions = 256
+
 // evict drops hosts from memory, the longest untouched first. Called when everything is flushed.
 func (o *Owner) evict() {
 	for h := o.lru.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
@@ -247,6 +250,13 @@ func (o *Owner) evict() {
 			o.forget(h)
 		}
 		h = next
+	}
+	if len(o.sessions) > maxSessions {
+		for peer, s := range o.sessions {
+			if len(s.leases) == 0 && s.offers == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
+				delete(o.sessions, peer)
+			}
+		}
 	}
 }
 

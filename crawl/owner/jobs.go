@@ -11,6 +11,9 @@ import (
 // askEvery is how long after one request for a job's spec, or for a part of its budget that brought nothing, the next one goes out.
 const askEvery = 1000
 
+// maxAsked bounds the jobs of which is remembered when they were asked for.
+const maxAsked = 1024
+
 // jobState is a job on this peer.
 type jobState struct {
 	id    job.ID
@@ -20,7 +23,6 @@ type jobState struct {
 	c     counters // sums over hosts
 	out   int64
 	dirty bool
-	asked int64 // when its spec was asked for
 
 	pages, bytes account
 	reported     [6]uint64 // drawn, returned and used of both accounts as last told to the job's owner
@@ -41,7 +43,7 @@ type Draw struct {
 func (o *Owner) job(id job.ID) *jobState {
 	js := o.jobs[id]
 	if js == nil {
-		js = &jobState{id: id, asked: math.MinInt64 / 2, drawn: math.MinInt64 / 2}
+		js = &jobState{id: id, drawn: math.MinInt64 / 2}
 		o.jobs[id] = js
 		o.jobOrder = append(o.jobOrder, js)
 		js.spec, js.state, js.known = o.specs.Job(id)
@@ -96,15 +98,42 @@ func (o *Owner) saveJob(js *jobState) {
 	}
 }
 
-// known says whether a job's spec is at hand, and asks for it if not.
+// knows says whether a job's spec is at hand, and asks for it if not.
 func (o *Owner) knows(js *jobState) bool {
-	if !js.known && o.now-js.asked >= askEvery {
+	if !js.known {
 		if js.spec, js.state, js.known = o.specs.Job(js.id); !js.known {
-			js.asked = o.now
-			o.ready.NeedJobs = append(o.ready.NeedJobs, js.id)
+			o.need(js.id)
 		}
 	}
 	return js.known
+}
+
+// knownJob returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is kept of a job that only a stranger named.
+func (o *Owner) knownJob(id job.ID) *jobState {
+	js := o.jobs[id]
+	if js == nil {
+		if _, _, ok := o.specs.Job(id); !ok {
+			o.need(id)
+			return nil
+		}
+		js = o.job(id)
+	}
+	if !o.knows(js) {
+		return nil
+	}
+	return js
+}
+
+// need asks for a job's spec, now and then.
+func (o *Owner) need(id job.ID) {
+	if at, ok := o.asked[id]; ok && o.now-at < askEvery {
+		return
+	}
+	if len(o.asked) >= maxAsked {
+		clear(o.asked)
+	}
+	o.asked[id] = o.now
+	o.ready.NeedJobs = append(o.ready.NeedJobs, id)
 }
 
 // JobChanged says that a job became known, or has another state. Paused: nothing new is granted, what is out is finished. Canceled: pending

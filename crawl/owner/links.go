@@ -35,8 +35,7 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 	reply := &wire.LinksReply{}
 	jobs := make([]*jobState, len(m.GetJobIds()))
 	for i, id := range m.GetJobIds() {
-		jobs[i] = o.job(job.ID(id))
-		o.knows(jobs[i])
+		jobs[i] = o.knownJob(job.ID(id))
 	}
 	var list []arrival
 	var lastHost string
@@ -44,7 +43,7 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 	for i, raw := range m.GetUrl() {
 		a := arrival{js: jobs[column32(m.GetJob(), i)]}
 		a.depth, a.hops, a.kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
-		if !a.js.known {
+		if a.js == nil {
 			reply.Busy = append(reply.Busy, uint32(i))
 			continue
 		}

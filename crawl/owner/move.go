@@ -262,7 +262,7 @@ func (o *Owner) remove(h *host) {
 			o.outbox.drop(id)
 		}
 	}
-	var entries, links map[*jobState]int64 = make(map[*jobState]int64), make(map[*jobState]int64)
+	entries, links := make(map[*jobState]int64), make(map[*jobState]int64)
 	prefix := hostPrefix(h.pos, kindOutbox)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {

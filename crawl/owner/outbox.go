@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -33,6 +32,7 @@ type outbox struct {
 	entries map[uint64]*outEntry
 	byKey   map[string]uint64
 	again   []uint64 // entries whose links are to be emitted anew
+	againAt int64    // not before, as their jobs are not known yet
 	links   int      // of the entries in memory
 	lastID  uint64
 	spilled bool   // entries may lie on disk alone
@@ -55,8 +55,7 @@ func newOutbox() outbox {
 	return outbox{entries: make(map[uint64]*outEntry), byKey: make(map[string]uint64)}
 }
 
-func (b *outbox) queued() int    { return len(b.queue) - b.head }
-func (b *outbox) hasAgain() bool { return len(b.again) > 0 }
+func (b *outbox) queued() int { return len(b.queue) - b.head }
 
 // linkIDBits is room for wire.MaxPageLinks links in an entry.
 const linkIDBits = 16
@@ -206,6 +205,9 @@ func (o *Owner) at(pos Pos) *host {
 // runAgain emits the links of some pages that were met at a smaller depth.
 func (o *Owner) runAgain() {
 	b := &o.outbox
+	if o.now < b.againAt {
+		return
+	}
 	for range min(againPerStep, len(b.again)) {
 		id := b.again[0]
 		b.again = b.again[1:]
@@ -214,7 +216,7 @@ func (o *Owner) runAgain() {
 			continue
 		}
 		if !o.knows(e.job) {
-			b.again = append(b.again, id)
+			b.again, b.againAt = append(b.again, id), o.now+askEvery
 			continue
 		}
 		h := o.at(e.pos)
@@ -284,16 +286,4 @@ func (o *Owner) refillFrom(pos Pos) {
 		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
 		return o.hold(pos, o.job(id), key, hash, depth, &list)
 	})
-}
-
-// unsent counts links in memory not acknowledged yet, for tests of the books.
-func (b *outbox) unsent() (n int) {
-	for _, e := range b.entries {
-		acked := 0
-		for _, w := range e.sent {
-			acked += bits.OnesCount64(w)
-		}
-		n += e.n - acked
-	}
-	return n
 }

@@ -24,6 +24,7 @@ type Owner struct {
 	jobs       map[job.ID]*jobState
 	jobOrder   []*jobState
 	dirtyJobs  []*jobState
+	asked      map[job.ID]int64 // when the spec of a job was asked for
 	sessions   map[string]*session
 	known      depths // links dealt with here, and links put into the outbox, at which depth
 	sent       depths
@@ -92,7 +93,7 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	}
 	o := &Owner{
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
-		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), sessions: make(map[string]*session),
+		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
 		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(),
 	}
 	o.loadJobs()
@@ -165,7 +166,10 @@ func (o *Owner) flush() {
 // next is when the owner has something to do by itself.
 func (o *Owner) next() time.Time {
 	at := o.wakes.first()
-	if len(o.purges) > 0 || o.outbox.hasAgain() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+	if len(o.outbox.again) > 0 {
+		at = min(at, o.outbox.againAt)
+	}
+	if len(o.purges) > 0 || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
 		at = o.now
 	} else if o.sweep.wanted {
 		at = min(at, o.sweep.nextAt)

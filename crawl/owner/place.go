@@ -38,7 +38,7 @@ func (o *Owner) evaluate(h *host) {
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
 	purge := o.checkPurge(h)
-	at := never
+	var at int64
 	switch {
 	case h.lease != nil:
 		at = h.lease.expires
@@ -55,7 +55,7 @@ func (o *Owner) schedule(h *host) {
 }
 
 // jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
-func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
+func (o *Owner) jobAt(hj *hostJob) int64 {
 	at := hj.nextDue
 	if hj.ready() > 0 {
 		at = 0
@@ -64,7 +64,7 @@ func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 	if at == never || !o.knows(js) || !js.state.Grants() {
 		return never
 	}
-	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
+	if _, dead := o.fate(hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
 		return never
 	}
 	if hj.promisedHere() == 0 && !o.affords(js) {
@@ -78,7 +78,7 @@ func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 func (o *Owner) urlsAt(h *host) int64 {
 	at := never
 	for _, hj := range h.jobs {
-		at = min(at, o.jobAt(h, hj))
+		at = min(at, o.jobAt(hj))
 	}
 	return at
 }
@@ -131,11 +131,11 @@ func (o *Owner) Placed(name, worker string, measured []Measurement, why string) 
 	if worker == "" {
 		worker = o.cfg.Self
 	}
-	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = worker, o.now, clip(why, maxReason)
+	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = worker, o.now, clip(why)
 	if len(measured) > 0 {
 		h.rec.measured = h.rec.measured[:0]
 		for _, m := range measured[:min(len(measured), maxMeasurements)] {
-			m.Error = clip(m.Error, maxReason)
+			m.Error = clip(m.Error)
 			h.rec.measured = append(h.rec.measured, m)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 const purgePerStep = 512
 
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
-func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
+func (o *Owner) fate(hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
 	switch {
 	case !js.known:
@@ -37,7 +37,7 @@ func (o *Owner) checkPurge(h *host) (again int64) {
 		if hj.ready()+hj.waiting() <= 0 {
 			continue
 		}
-		if _, dead := o.fate(h, hj); !dead {
+		if _, dead := o.fate(hj); !dead {
 			continue
 		}
 		if h.bar > o.now && hj.promisedHere() > 0 {
@@ -74,7 +74,7 @@ func (o *Owner) purgeSome() {
 
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
-	fate, dead := o.fate(h, hj)
+	fate, dead := o.fate(hj)
 	if !dead || limit <= 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
 		return 0
 	}

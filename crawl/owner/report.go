@@ -191,7 +191,7 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 	if retryable {
 		wait := max(o.cfg.backoff(r.fails), min(retryAfter, o.cfg.MaxRetryAfter.Milliseconds()))
 		r.backoffUntil = max(r.backoffUntil, o.now+wait)
-		r.backoffReason = clip(got.Outcome.String()+": "+got.Detail, maxReason)
+		r.backoffReason = clip(got.Outcome.String() + ": " + got.Detail)
 	}
 	for _, hj := range h.jobs {
 		if !hj.state.known {

@@ -127,7 +127,7 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 func (o *Owner) knowsAll(w *wire.HostWork) bool {
 	all := true
 	for _, f := range w.GetFetched() {
-		if js := o.job(job.ID(f.GetJob())); !o.knows(js) {
+		if o.knownJob(job.ID(f.GetJob())) == nil {
 			all = false
 		}
 	}
@@ -152,12 +152,13 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 	if held && w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), o.cfg.MaxRetryAfter.Milliseconds())
 		h.rec.backoffUntil = max(h.rec.backoffUntil, o.now+wait)
-		h.rec.backoffReason = clip(w.GetBackoffReason(), maxReason)
+		h.rec.backoffReason = clip(w.GetBackoffReason())
 		o.touched(h)
 	}
 }
 
-func clip(s string, n int) string { return s[:min(len(s), n)] }
+// clip keeps a reason within its bound.
+func clip(s string) string { return s[:min(len(s), maxReason)] }
 
 // owe notes the politeness that whoever comes next owes to the host.
 func (o *Owner) owe(h *host, w *wire.HostWork) {

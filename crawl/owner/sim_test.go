@@ -26,9 +26,7 @@ type simulation struct {
 	// registries stand for the owners of the jobs.
 	draw func(from string, d owner.Draw) *wire.JobReply
 
-	faults bool
-	// delayed answers, and effects of steps whose wait has not been called.
-	late    []func()
+	faults  bool
 	fetches map[string]int
 	tries   map[string]uint32
 	mail    map[*peer][]owner.OutLink

@@ -179,8 +179,6 @@ func pick(text string, n int) int {
 
 func (s site) url(host, page int) string { return fmt.Sprintf("http://h%d.example/p%d", host, page) }
 
-func (s site) host(url string) string { return link.Host(url) }
-
 // answer is what fetching a URL for the n-th time gives.
 func (s site) answer(id job.ID, url string, try uint32) *wire.Fetched {
 	f := &wire.Fetched{Job: id[:], Url: []byte(url), Outcome: uint32(link.OutcomeOK), Status: 200, Size: uint64(100 + pick(url+"size", 900)), DurationMs: 10}
