@@ -14,6 +14,9 @@ import (
 // firstWindow is the most URLs asked for of a host that nothing is known of yet.
 const firstWindow = 64
 
+// hungry is how long an owner that has URLs and grants none, as while a budget is drawn, is not asked only for that.
+const hungry = 200 * time.Millisecond
+
 // jobsOf learns the jobs of granted URLs.
 func (w *Worker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*jobRef {
 	refs := make(map[job.ID]*jobRef)
@@ -40,7 +43,10 @@ func (w *Worker) routes(moved []string) map[string]string {
 func (w *Worker) answered(
 	s *session, t *turn, reply *wire.SessionReply, sent time.Duration, refs map[job.ID]*jobRef, routes map[string]string,
 ) {
-	s.ack, s.failures, s.sending = t.m.GetSeq(), 0, nil
+	s.ack, s.sending = t.m.GetSeq(), nil
+	if len(reply.GetRefused()) == 0 {
+		s.failures = 0
+	}
 	if ms := reply.GetTtlMs(); ms > 0 {
 		w.leaseTTL = time.Duration(ms) * time.Millisecond
 	}
@@ -93,6 +99,7 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 		w.known.add(r.hashes)
 	}
 	s.reports = append(again, s.reports...)
+	w.wakeOne() // there may be room in flight
 	for _, n := range t.news {
 		if !kept[n.host] && n.origin.newsSeq == n.seq {
 			n.origin.news = nil
@@ -218,10 +225,13 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 		w.close(h, 0, "")
 		return
 	}
-	if len(items) > 0 {
-		w.frontier.Push(h.name, items...)
-		w.wakeOne()
+	if len(items) == 0 {
+		h.askAgain = now.Add(hungry)
+		return
 	}
+	h.askAgain = time.Time{}
+	w.frontier.Push(h.name, items...)
+	w.wakeOne()
 }
 
 // decline gives back what was granted under a lease that is not held any more.

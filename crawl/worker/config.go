@@ -20,6 +20,10 @@ type Config struct {
 	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
 	// round trip of 200 ms at 80 pages a second.
 	Fetchers int
+	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their way, and outcomes that their owners have not
+	// acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes batches rather than
+	// breaks them.
+	MaxInFlight int
 	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
 	Processors int
 	// MaxHosts bounds the leases held at once. Offers beyond it are declined.
@@ -70,6 +74,7 @@ func fill[T comparable](field *T, value T) {
 
 func (c *Config) fill() {
 	fill(&c.Fetchers, 16)
+	fill(&c.MaxInFlight, max(64, 2*c.Fetchers))
 	fill(&c.Processors, runtime.GOMAXPROCS(0))
 	fill(&c.MaxHosts, 1024)
 	fill(&c.Capacity, c.Fetchers*256)
@@ -102,7 +107,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("worker config: Politeness: %w", err)
 	}
 	for name, n := range map[string]int{
-		"Fetchers": c.Fetchers, "Processors": c.Processors, "MaxHosts": c.MaxHosts, "Capacity": c.Capacity, "Window": c.Window,
+		"Fetchers": c.Fetchers, "MaxInFlight": c.MaxInFlight, "Processors": c.Processors, "MaxHosts": c.MaxHosts, "Capacity": c.Capacity, "Window": c.Window,
 		"ReportBatch": c.ReportBatch, "MaxReports": c.MaxReports, "ClaimBatch": c.ClaimBatch, "KnownLinks": c.KnownLinks,
 	} {
 		if n < 0 {

@@ -52,6 +52,16 @@ func (c *claims) add(p *page, urgent bool) {
 	}
 }
 
+// urge has what is gathered asked at once.
+func (c *claims) urge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.batch) > 0 && !c.urgent {
+		c.urgent = true
+		poke(c.wake)
+	}
+}
+
 // hurry has everything asked at once, and nobody waited for.
 func (c *claims) hurry() {
 	c.mu.Lock()

@@ -51,8 +51,11 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 	defer w.mu.Unlock()
 	for !w.stopping && ctx.Err() == nil {
 		now := time.Now()
-		name, due := w.frontier.Next(now)
-		if name != "" {
+		var name string
+		var due time.Time
+		if w.inFlight() >= w.cfg.MaxInFlight {
+			w.hurry(now) // what is acknowledged then wakes us
+		} else if name, due = w.frontier.Next(now); name != "" {
 			h := w.hosts[name]
 			it, ok := w.frontier.Take(name)
 			if h == nil || !ok {
@@ -74,6 +77,28 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 		w.mu.Lock()
 	}
 	return nil, item{}, false
+}
+
+// inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that do not answer are left out: they must not keep
+// the hosts of the others waiting, and have a bound of their own. Under the worker's mutex.
+func (w *Worker) inFlight() int {
+	n := int(w.running.Load()) + w.piped
+	for _, s := range w.sessions {
+		if s.failures == 0 {
+			n += len(s.reports) + len(s.sending)
+		}
+	}
+	return n
+}
+
+// hurry has what waits for company go on its way. Under the worker's mutex.
+func (w *Worker) hurry(now time.Time) {
+	w.pipe.claims.urge()
+	for _, s := range w.sessions {
+		if len(s.reports) > 0 {
+			s.kick(now)
+		}
+	}
 }
 
 // resting says that no exchange is under way, nor will be while a claim would wait for company.

@@ -28,9 +28,10 @@ type host struct {
 	ended  atomic.Bool  // the lease is gone: dropped, or given back
 	cancel context.CancelCauseFunc
 
-	more     bool // the owner has further URLs
-	asked    bool // a message that asks for URLs is under way
-	giveBack bool // to be released when its window is done
+	more     bool      // the owner has further URLs
+	asked    bool      // a message that asks for URLs is under way
+	askAgain time.Time // the owner has further URLs and grants none at present: not asked for before
+	giveBack bool      // to be released when its window is done
 	running  bool
 	piped    int // pages between the exchange and the report
 	untold   int // outcomes that the owner has not acknowledged
@@ -175,10 +176,17 @@ func (w *Worker) settle(h *host) {
 			s.kick(h.dryAt.Add(w.cfg.ReleaseLinger))
 		}
 		return
-	case h.more && !h.asked && left <= w.target(h)/2:
-		s.kick(now)
+	case h.more && !h.giveBack && !h.asked && left <= w.target(h)/2:
+		s.kick(latest(now, h.askAgain))
 	}
 	h.dryAt = time.Time{}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // target is the size of the window: what is fetched in Config.Horizon, at least a few.

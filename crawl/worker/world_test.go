@@ -295,12 +295,14 @@ type testHost struct {
 	done      map[string]*wire.Fetched
 	again     int
 	epoch     uint64
+	by        string // the owner that made it
 	robots    map[string][]byte
 	addrs     [][]byte
-	owed      uint32
+	owed      time.Time
 	backoff   uint32
 	reason    string
 	returned  int
+	left      int // out when it was given back
 	notBefore time.Time
 	moved     bool
 	give      bool
@@ -360,7 +362,9 @@ func (o *testOwner) session(m *wire.Session) *wire.SessionReply {
 		}
 	}
 	for _, l := range m.GetHeld() {
-		if h := o.host(l.GetHost()); h.epoch != l.GetEpoch().GetCounter() {
+		if h := o.host(l.GetHost()); h.moved {
+			reply.Moved = append(reply.Moved, l.GetHost())
+		} else if h.epoch != l.GetEpoch().GetCounter() {
 			reply.Revoked = append(reply.Revoked, l.GetHost())
 		}
 	}
@@ -401,11 +405,12 @@ func (o *testOwner) work(w *wire.HostWork, reply *wire.SessionReply) {
 	held := h.epoch != 0 && h.epoch == w.GetEpoch().GetCounter()
 	switch {
 	case held && w.GetRelease():
-		h.owed, h.backoff, h.reason, h.returned = w.GetOwedMs(), w.GetBackoffMs(), w.GetBackoffReason(), len(w.GetReturned())
+		h.owed, h.backoff, h.reason, h.returned = time.Now().Add(time.Duration(w.GetOwedMs())*time.Millisecond), w.GetBackoffMs(), w.GetBackoffReason(), len(w.GetReturned())
 		if h.backoff > 0 {
 			h.notBefore = time.Now().Add(time.Duration(h.backoff) * time.Millisecond)
 			time.AfterFunc(time.Duration(h.backoff)*time.Millisecond, o.x.offerAll)
 		}
+		h.give, h.left = false, len(h.out)
 		o.end(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
 		if h.epoch != 0 {
@@ -413,7 +418,7 @@ func (o *testOwner) work(w *wire.HostWork, reply *wire.SessionReply) {
 		}
 		if len(h.pending) > 0 {
 			o.epoch++
-			h.epoch = o.epoch
+			h.epoch, h.by = o.epoch, o.name
 			o.grant(w.GetHost(), h, int(w.GetWant()), true, reply)
 		}
 	case held && w.GetWant() > 0:
@@ -425,9 +430,9 @@ func (o *testOwner) work(w *wire.HostWork, reply *wire.SessionReply) {
 
 func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wire.SessionReply) {
 	id := o.x.spec.ID
-	g := &wire.Grant{Host: name, Epoch: &wire.Epoch{Counter: h.epoch, Peer: []byte(o.name)}, JobIds: [][]byte{id[:]}, GiveBack: h.give}
+	g := &wire.Grant{Host: name, Epoch: &wire.Epoch{Counter: h.epoch, Peer: []byte(h.by)}, JobIds: [][]byte{id[:]}, GiveBack: h.give}
 	if first {
-		g.NotBeforeMs = h.owed
+		g.NotBeforeMs = milliseconds(max(time.Until(h.owed), 0))
 		g.Addrs = h.addrs
 		for _, origin := range slices.Sorted(maps.Keys(h.robots)) {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: origin, State: h.robots[origin]})
