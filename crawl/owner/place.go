@@ -16,6 +16,8 @@ const (
 	// Calibration (design, section 5): slowFactor above what it was, slowRuns reports in a row, is slower; the first report of a
 	// worker makes the measure.
 	slowFactor = 2
+	// slowFloor in ms: growth below it is noise, as of a loaded machine, and not worth a move.
+	slowFloor = 50
 	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
 	grownFactor = 4
 	slowRuns    = 3
@@ -222,7 +224,7 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 	switch {
 	case h.rec.fetchBase == 0:
 		h.rec.fetchBase = max(mean, 1)
-	case mean > slowFactor*h.rec.fetchBase:
+	case mean > slowFactor*h.rec.fetchBase && mean-h.rec.fetchBase > slowFloor:
 		if h.rec.slowRuns++; h.rec.slowRuns >= slowRuns {
 			h.replace, h.rec.slowRuns = true, 0
 		}

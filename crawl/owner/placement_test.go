@@ -85,7 +85,7 @@ func TestCalibration(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 100)...)
 	g := s.lease("w", "a.example", 2)
-	for i, ms := range []uint32{10, 15, 30, 12, 21, 50, 40} {
+	for i, ms := range []uint32{100, 150, 300, 120, 210, 500, 400} {
 		url := granted(g)[0]
 		f := s.got(url, link.OutcomeOK)
 		f.DurationMs = ms
