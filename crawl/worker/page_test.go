@@ -1,0 +1,156 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// TestSpilledPage comes back as it went.
+func TestSpilledPage(t *testing.T) {
+	p := newPage(newHost("owner", "a.example"), item{url: "http://a.example/"}, &fetch.Response{
+		Status: 200, RequestHead: []byte("GET"), ResponseHead: nil, Body: []byte("body"), Header: http.Header{"X": {"y"}},
+	})
+	raw := p.encode(7)
+	p.strip()
+	if p.resp.Body != nil || p.resp.Status != 200 || p.resp.Header.Get("X") != "y" {
+		t.Errorf("stripped to %+v", p.resp)
+	}
+	number, parts, err := decodeSpilled(raw)
+	if err != nil || number != 7 {
+		t.Fatalf("number %d, %v", number, err)
+	}
+	p.restore(parts)
+	if string(p.resp.RequestHead) != "GET" || len(p.resp.ResponseHead) != 0 || string(p.resp.Body) != "body" {
+		t.Errorf("restored to %+v", p.resp)
+	}
+}
+
+func FuzzDecodeSpilled(f *testing.F) {
+	p := newPage(newHost("owner", "a.example"), item{}, &fetch.Response{RequestHead: []byte("GET"), Body: []byte("body")})
+	raw := p.encode(7)
+	f.Add(raw)
+	f.Add(raw[:len(raw)-1])
+	f.Add(append(bytes.Clone(raw), 0))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		number, parts, err := decodeSpilled(raw)
+		if err != nil {
+			if !errors.Is(err, errSpilled) {
+				t.Errorf("error %v", err)
+			}
+			return
+		}
+		again := newPage(newHost("", ""), item{}, &fetch.Response{RequestHead: parts[0], ResponseHead: parts[1], Body: parts[2]})
+		if !bytes.Equal(again.encode(number), raw) {
+			t.Errorf("%x is not what was read of it", raw)
+		}
+	})
+}
+
+// TestAttachSplits: a page with more links than one outcome holds tells the first of them ahead, without an outcome, and loses none.
+func TestAttachSplits(t *testing.T) {
+	h := newHost("owner", "a.example")
+	it := item{job: &jobRef{}, url: "http://a.example/map.xml", kind: link.KindSitemap, depth: 3}
+	r := newReport(h, &it, link.OutcomeOK)
+	n := 2*wire.MaxPageLinks + 5
+	links := told{urls: make([][]byte, n), kinds: make([]byte, n)}
+	for i := range n {
+		links.urls[i] = fmt.Appendf(nil, "http://a.example/%d", i)
+		links.kinds[i] = byte(i % 2)
+	}
+	attach(r, links)
+	if len(r.fetched) != 3 {
+		t.Fatalf("%d parts", len(r.fetched))
+	}
+	seen := make(map[string]byte)
+	for i, f := range r.fetched {
+		want := link.OutcomeNone
+		if i == 2 {
+			want = link.OutcomeOK
+		}
+		if err := f.Validate(); err != nil || link.Outcome(f.GetOutcome()) != want || f.GetDepth() != 3 {
+			t.Errorf("part %d: %v, outcome %d, depth %d", i, err, f.GetOutcome(), f.GetDepth())
+		}
+		for k, url := range f.GetLinks() {
+			seen[string(url)] = f.GetLinkKind()[k]
+		}
+	}
+	for i := range n {
+		if kind, ok := seen[fmt.Sprintf("http://a.example/%d", i)]; !ok || kind != byte(i%2) {
+			t.Fatalf("link %d: %v, kind %d", i, ok, kind)
+		}
+	}
+}
+
+// TestRecordUUID reads what an archive calls a record.
+func TestRecordUUID(t *testing.T) {
+	for _, tt := range []struct {
+		urn  string
+		want string
+	}{
+		{"urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f"},
+		{"urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0", ""},
+		{"urn:uuid:0001020g-0405-0607-0809-0a0b0c0d0e0f", ""},
+		{"00010203-0405-0607-0809-0a0b0c0d0e0f", ""},
+		{"", ""},
+	} {
+		if got := recordUUID(tt.urn); string(got) != tt.want {
+			t.Errorf("%q: %x", tt.urn, got)
+		}
+	}
+}
+
+// nothing is an archive and an owner of bodies that keep nothing.
+type nothing struct{}
+
+func (nothing) Save(*Exchange) (string, error) {
+	return "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f", nil
+}
+func (nothing) Sync() error { return nil }
+func (nothing) Claim(_ context.Context, q []Question) ([]Answer, error) {
+	return make([]Answer, len(q)), nil
+}
+func (nothing) Confirm(context.Context, []Confirmation) error { return nil }
+
+// BenchmarkPage is what a page of 38 kB with 150 links, most of them met before, costs between exchange and report, the archive aside.
+func BenchmarkPage(b *testing.B) {
+	x := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) {
+		x.deps.Archive, x.deps.Content, x.deps.Events = nothing{}, nothing{}, nil
+	})
+	w := x.worker
+	ref := w.specs.get(b.Context(), x.spec.ID)
+	var text strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&text, `<p>%s <a class="reference internal" href="library/page%d.html#part">page %d</a></p>`+"\n", strings.Repeat("words of the page ", 10), i, i)
+	}
+	body := []byte(text.String())
+	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
+	var e extract.Extractor
+	f := follower{w: w}
+	h := newHost("owner", "a.example")
+	one := func() {
+		p := newPage(h, item{job: ref, url: "http://a.example/index.html"}, &fetch.Response{
+			Status: 200, Proto: "HTTP/1.1", Header: header, Body: body, RequestHead: []byte("GET"), ResponseHead: []byte("HTTP/1.1 200 OK"),
+		})
+		w.read(&e, p)
+		w.finish(&f, p)
+	}
+	one()
+	w.known.add(w.sessions["owner"].reports[0].hashes)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		one()
+		w.sessions["owner"].reports = w.sessions["owner"].reports[:0]
+	}
+}
