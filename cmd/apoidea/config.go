@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,9 +13,9 @@ import (
 )
 
 // fillFlags sets the flags that were not given from the environment and from the TOML file, in that order of precedence.
-func fillFlags(cmd *cobra.Command, file string) error {
+func fillFlags(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
 	if file == "" {
-		file = os.Getenv(envName("config"))
+		file, _ = env(envName("config"))
 	}
 	table, err := readConfig(cmd, file)
 	if err != nil {
@@ -25,12 +26,22 @@ func fillFlags(cmd *cobra.Command, file string) error {
 		if f.Changed || failed != nil || f.Name == "config" || f.Name == "help" {
 			return
 		}
-		if v, ok := os.LookupEnv(envName(f.Name)); ok {
-			failed = setFlag(cmd, f.Name, "environment "+envName(f.Name), []string{v})
+		_, list := f.Value.(pflag.SliceValue)
+		if v, ok := env(envName(f.Name)); ok {
+			values := []string{v}
+			if list {
+				values = strings.Fields(v)
+			}
+			failed = setFlag(cmd, f.Name, "environment "+envName(f.Name), values)
 			return
 		}
-		if v, ok := table[f.Name]; ok {
-			failed = setFlag(cmd, f.Name, file, v)
+		v, ok := table[f.Name]
+		switch {
+		case !ok:
+		case len(v) != 1 && !list:
+			failed = fmt.Errorf("%w: config %s: %s takes one value, not a list", errUsage, file, f.Name)
+		default:
+			failed = setFlag(cmd, f.Name, "config "+file, v)
 		}
 	})
 	return failed
@@ -39,7 +50,7 @@ func fillFlags(cmd *cobra.Command, file string) error {
 func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 	for _, v := range values {
 		if err := cmd.Flags().Set(name, v); err != nil {
-			return fmt.Errorf("%w: %s: %s %q: %w", errUsage, source, name, v, err)
+			return fmt.Errorf("%w: %s: %w", errUsage, source, err)
 		}
 	}
 	return nil
@@ -64,9 +75,13 @@ func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	}
 	known := flagNames(cmd.Root())
 	table := make(map[string][]string)
-	for key, value := range doc {
+	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
+		value := doc[key]
 		if !slices.Contains(known, key) {
 			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", errUsage, file, key, nearest(key, known))
+		}
+		if _, ok := value.(map[string]any); ok {
+			return nil, fmt.Errorf("%w: config %s: %s is a table; keys are flags, without sections", errUsage, file, key)
 		}
 		table[key] = words(value)
 	}
@@ -88,7 +103,6 @@ func words(value any) []string {
 func flagNames(cmd *cobra.Command) []string {
 	var names []string
 	add := func(f *pflag.Flag) { names = append(names, f.Name) }
-	cmd.PersistentFlags().VisitAll(add)
 	cmd.LocalFlags().VisitAll(add)
 	for _, sub := range cmd.Commands() {
 		names = append(names, flagNames(sub)...)

@@ -23,9 +23,11 @@ func newCrawl(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "crawl URL...",
 		Short: "Post a job to a running peer",
+		Long: `Post a job to the running peer that --data-dir (or --api) names, and print the job's ID. With --wait return when the job is done.
+Without --scope the job keeps to the hosts of its seeds.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeast(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
@@ -75,6 +77,9 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 	if err := follow(wait, c, job.ID, errOut, o.quiet || o.json, false, out); err != nil {
 		if wait.Err() != nil && ctx.Err() == nil {
 			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w; job %s goes on (apoidea job show %s)", errInterrupted, job.ID, job.ID)
 		}
 		return nil, err
 	}

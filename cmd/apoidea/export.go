@@ -18,7 +18,7 @@ func newExport(g *globals) *cobra.Command {
 line, tab between) or urls (one JSON document a URL). --ring adds what the other members of the ring answer; what could not be had is
 said on standard error and the exit code is 1.`,
 		Example:   "  apoidea export urls --ring > urls.ndjson\n  apoidea export warc -o crawl.warc.gz",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:      exactly("one of warc, cdxj, links and urls"),
 		ValidArgs: []string{"warc", "cdxj", "links", "urls"},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			c := g.client()

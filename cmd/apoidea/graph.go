@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -12,60 +13,95 @@ import (
 
 // The picture's measures in SVG units.
 const (
-	graphSize   = 960.0
-	graphCentre = graphSize / 2
+	graphWidth  = 1340.0
+	graphHeight = 960.0
+	graphX      = graphWidth / 2 // centre of the circle
+	graphY      = 500.0
 	graphRadius = 300.0
-	labelRadius = graphRadius + 46
 	arcWidth    = 26.0
+	// labelX is how far from the centre the columns of labels stand, labelTop and labelEnd between what heights.
+	labelX   = graphRadius + 96
+	labelTop = 130.0
+	labelEnd = 868.0
+	// labelGap is the least distance of two labels with two lines, labelLine that of labels with one.
+	labelGap  = 40.0
+	labelLine = 15.0
 )
 
-// ringSVG draws the ring as a circle of arcs, one colour a peer, with a dot where each peer sits, and inside a curve from each owner to
-// each worker that holds hosts of it, as thick as there are hosts.
-func ringSVG(r *control.Ring) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="ui-sans-serif, system-ui, sans-serif">`, graphSize, graphSize)
-	b.WriteString(`<style>
-:root{--ink:#1d2430;--soft:#6b7686;--paper:#fdfcf8}
-@media (prefers-color-scheme:dark){:root{--ink:#e8ebf0;--soft:#98a2b3;--paper:#14181f}}
-text{fill:var(--ink)}.soft{fill:var(--soft)}</style>`)
-	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="var(--paper)"/>`, graphSize, graphSize)
-	n := len(r.Members)
-	angle := make(map[string]float64, n)
-	for _, m := range r.Members {
-		angle[m.Peer] = turn(m.Position)
+// maxGraphHosts bounds the marks of hosts in a picture; more would be a grey band.
+const maxGraphHosts = 2000
+
+// graphStyle has plain colours first, for viewers without variables and media queries, and then those of a dark page.
+const graphStyle = `<style>
+.paper{fill:#fdfcf8}.ink{fill:#1d2430}.soft{fill:#667085}.lead{stroke:#b9c0cc}.rim{stroke:#fdfcf8}.track{stroke:#eceae2}
+@media (prefers-color-scheme:dark){.paper{fill:#14181f}.ink{fill:#e8ebf0}.soft{fill:#98a2b3}.lead{stroke:#465061}.rim{stroke:#14181f}.track{stroke:#222935}}
+</style>
+`
+
+// graph is a picture being drawn.
+type graph struct {
+	bytes.Buffer
+	ring *control.Ring
+	// place of each member in ring.Members, by name.
+	place map[string]int
+}
+
+// ringSVG draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its inner side a mark for each host where
+// its key lies, in the colour of who crawls it; and across the circle a band from each peer to those that crawl hosts for it.
+func ringSVG(r *control.Ring, hosts []control.HostLine) []byte {
+	g := &graph{ring: r, place: make(map[string]int, len(r.Members))}
+	for i := range r.Members {
+		g.place[r.Members[i].Peer] = i
 	}
-	drawDelegations(&b, r, angle)
-	for i, m := range r.Members {
-		drawMember(&b, m, i, n)
+	fmt.Fprintf(g, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`+"\n",
+		graphWidth, graphHeight)
+	g.WriteString(graphStyle)
+	fmt.Fprintf(g, `<rect class="paper" width="%g" height="%g"/>`+"\n", graphWidth, graphHeight)
+	g.title()
+	fmt.Fprintf(g, `<circle class="track" cx="%g" cy="%g" r="%g" fill="none" stroke-width="%g"/>`+"\n", graphX, graphY, graphRadius, arcWidth)
+	g.bands()
+	for i := range r.Members {
+		g.arc(i)
 	}
-	drawCentre(&b, r)
-	b.WriteString("</svg>\n")
-	return b.Bytes()
+	for i := range hosts {
+		g.host(&hosts[i])
+	}
+	for i := range r.Members {
+		x, y := point(turn(r.Members[i].Position), graphRadius)
+		fmt.Fprintf(g, `<circle class="rim" cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke-width="3"/>`+"\n", x, y, dotRadius(len(r.Members)), g.colour(i))
+	}
+	g.labels()
+	g.legend()
+	g.WriteString("</svg>\n")
+	return g.Bytes()
 }
 
 // turn is where a position lies on the circle, in radians clockwise from the top.
 func turn(position string) float64 {
-	v, err := strconv.ParseUint(position[:min(13, len(position))], 16, 64)
+	digits := position[:min(13, len(position))] // 52 bits: what a float holds
+	v, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
 		return 0
 	}
-	return 2 * math.Pi * float64(v) / math.Pow(16, float64(min(13, len(position))))
+	return 2 * math.Pi * float64(v) / math.Pow(16, float64(len(digits)))
 }
 
 func point(a, radius float64) (x, y float64) {
-	return graphCentre + radius*math.Sin(a), graphCentre - radius*math.Cos(a)
+	return graphX + radius*math.Sin(a), graphY - radius*math.Cos(a)
 }
 
-// hue spreads the members' colours evenly, so that neighbours differ.
-func hue(i, n int) string {
-	step := 360 / float64(max(n, 1))
-	h := math.Mod(float64(i)*step*float64(coprimeStep(n)), 360)
-	return fmt.Sprintf("hsl(%.0f 62%% 52%%)", h)
+func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
+
+// colour is that of member i: evenly spread hues, taken in strides so that neighbours on the ring differ.
+func (g *graph) colour(i int) string {
+	n := max(len(g.ring.Members), 1)
+	hue := math.Mod(215+360*float64(i*coprimeStep(n)%n)/float64(n), 360)
+	return hsl(hue, 0.60, 0.52)
 }
 
 // coprimeStep is a stride through n colours that puts neighbours far apart and still visits each.
 func coprimeStep(n int) int {
-	for s := n/2 + 1; s > 1; s-- {
+	for s := n*2/5 + 1; s > 1; s-- {
 		if gcd(s, n) == 1 {
 			return s
 		}
@@ -80,78 +116,128 @@ func gcd(a, b int) int {
 	return a
 }
 
-func drawMember(b *bytes.Buffer, m control.Member, i, n int) {
-	end := turn(m.Position)
-	colour := hue(i, n)
-	if n == 1 {
-		fmt.Fprintf(b, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g"/>`, graphCentre, graphCentre, graphRadius, colour, arcWidth)
-	} else {
-		span := m.ArcShare * 2 * math.Pi
-		gap := math.Min(0.006, span/4)
-		x0, y0 := point(end-span+gap, graphRadius)
-		x1, y1 := point(end-gap, graphRadius)
-		large := 0
-		if span > math.Pi {
-			large = 1
-		}
-		fmt.Fprintf(b, `<path d="M%.1f %.1f A%g %g 0 %d 1 %.1f %.1f" fill="none" stroke="%s" stroke-width="%g"><title>%s owns %.1f %% of the ring, %d hosts</title></path>`,
-			x0, y0, graphRadius, graphRadius, large, x1, y1, colour, arcWidth, m.Peer, 100*m.ArcShare, m.HostsOwned)
+// hsl is a colour in the notation that every viewer knows.
+func hsl(hue, saturation, lightness float64) string {
+	channel := func(n float64) int {
+		k := math.Mod(n+hue/30, 12)
+		a := saturation * min(lightness, 1-lightness)
+		return int(math.Round(255 * (lightness - a*max(-1, min(k-3, 9-k, 1)))))
 	}
-	x, y := point(end, graphRadius)
-	fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke="var(--paper)" stroke-width="3"/>`, x, y, 9.0, colour)
-	if n > 64 {
-		return // labels would lie over one another
-	}
-	lx, ly := point(end, labelRadius)
-	anchor := "middle"
-	if s := math.Sin(end); s > 0.25 {
-		anchor = "start"
-	} else if s < -0.25 {
-		anchor = "end"
-	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="15" text-anchor="%s"><tspan font-weight="600">%s</tspan><tspan class="soft" x="%.1f" dy="17" font-size="12.5">%d hosts, %d pages</tspan></text>`,
-		lx, ly-4, anchor, html.EscapeString(short(m.Peer)), lx, m.HostsOwned, m.Pages)
+	return fmt.Sprintf("#%02x%02x%02x", channel(0), channel(8), channel(4))
 }
 
-func drawDelegations(b *bytes.Buffer, r *control.Ring, angle map[string]float64) {
-	for i, m := range r.Members {
-		for worker, hosts := range m.Delegated {
-			to, ok := angle[worker]
-			if !ok || worker == m.Peer || hosts == 0 {
+func (g *graph) text(x, y float64, class, rest, text string) {
+	fmt.Fprintf(g, `<text class="%s" x="%.1f" y="%.1f" %s>%s</text>`+"\n", class, x, y, rest, html.EscapeString(text))
+}
+
+// title says on top what the ring is and does.
+func (g *graph) title() {
+	var sum control.Counters
+	for i := range g.ring.Members {
+		sum.Add(&g.ring.Members[i].Counters)
+	}
+	name := ""
+	if len(g.ring.Members) > 0 {
+		name = ", network " + g.ring.Members[0].Network
+	}
+	state := "closed"
+	if !g.ring.Closed {
+		state = "not closed at present"
+	}
+	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", counted(int64(len(g.ring.Members)), "peer")))
+	g.text(48, 88, "soft", `font-size="16"`, state+name)
+	right := `font-size="16" text-anchor="end"`
+	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %d being crawled now; %s seen, %d to do",
+		counted(sum.HostsOwned, "host"), sum.HostsLeased, counted(sum.URLsSeen, "URL"), sum.URLsPending+sum.URLsLeased))
+	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
+		counted(sum.Pages, "page"), counted(sum.Duplicates, "duplicate"), counted(sum.Errors, "error")))
+}
+
+func counted(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// arc draws what a member answers for: from its predecessor's position to its own.
+func (g *graph) arc(i int) {
+	m := &g.ring.Members[i]
+	title := fmt.Sprintf("<title>%s answers for %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, counted(m.HostsOwned, "host"))
+	end, span := turn(m.Position), m.ArcShare*2*math.Pi
+	if m.ArcShare > 0.999 {
+		fmt.Fprintf(g, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g">%s</circle>`+"\n",
+			graphX, graphY, graphRadius, g.colour(i), arcWidth, title)
+		return
+	}
+	gap := min(0.006, span/4)
+	x0, y0 := point(end-span+gap, graphRadius)
+	x1, y1 := point(end-gap, graphRadius)
+	large := 0
+	if span-2*gap > math.Pi {
+		large = 1
+	}
+	fmt.Fprintf(g, `<path d="M%.1f %.1f A%g %g 0 %d 1 %.1f %.1f" fill="none" stroke="%s" stroke-width="%g">%s</path>`+"\n",
+		x0, y0, graphRadius, graphRadius, large, x1, y1, g.colour(i), arcWidth, title)
+}
+
+// host marks where a host's key lies, in the colour of the peer that crawls it at present.
+func (g *graph) host(h *control.HostLine) {
+	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
+	style := `class="soft" fill-opacity="0.45"`
+	who := "at rest"
+	if i, ok := g.place[h.Worker]; ok {
+		style, who = fmt.Sprintf(`fill="%s"`, g.colour(i)), "crawled by "+short(h.Worker)
+	}
+	fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="3.5"><title>%s, %s, %s pending</title></circle>`+"\n",
+		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), number(h.Pending))
+}
+
+// bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at the worker.
+func (g *graph) bands() {
+	for i := range g.ring.Members {
+		m := &g.ring.Members[i]
+		for worker, hosts := range sorted(m.Delegated) {
+			j, ok := g.place[worker]
+			if !ok || j == i || hosts <= 0 {
 				continue
 			}
-			x0, y0 := point(angle[m.Peer], graphRadius-arcWidth/2-4)
-			x1, y1 := point(to, graphRadius-arcWidth/2-4)
-			fmt.Fprintf(b, `<path d="M%.1f %.1f Q%g %g %.1f %.1f" fill="none" stroke="%s" stroke-opacity="0.55" stroke-width="%.1f"><title>%d hosts of %s are crawled by %s</title></path>`,
-				x0, y0, graphCentre, graphCentre, x1, y1, hue(i, len(r.Members)), math.Min(1+math.Log2(float64(hosts)+1), 8), hosts, m.Peer, worker)
+			to := turn(g.ring.Members[j].Position)
+			x0, y0 := point(turn(m.Position)-m.ArcShare*math.Pi, graphRadius-arcWidth/2-20)
+			x1, y1 := point(to, graphRadius-arcWidth/2-26)
+			width := min(1.5+1.2*math.Log2(float64(hosts)+1), 9)
+			cx, cy := (x0+x1)/2*0.3+graphX*0.7, (y0+y1)/2*0.3+graphY*0.7 // bent towards the centre, as all of them
+			fmt.Fprintf(g, `<g><title>%s crawls %s for %s</title><path d="M%.1f %.1f Q%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-opacity="0.6" stroke-width="%.1f" stroke-linecap="round"/>`,
+				html.EscapeString(worker), counted(int64(hosts), "host"), html.EscapeString(m.Peer), x0, y0, cx, cy, x1, y1, g.colour(i), width)
+			g.arrow(x1, y1, math.Atan2(y1-cy, x1-cx), 5+width, g.colour(i))
+			g.WriteString("</g>\n")
 		}
 	}
 }
 
-func drawCentre(b *bytes.Buffer, r *control.Ring) {
-	var sum control.Counters
-	for _, m := range r.Members {
-		sum.Add(&m.Counters)
+// arrow is a head at x, y that points along the direction.
+func (g *graph) arrow(x, y, direction, size float64, colour string) {
+	corner := func(turned, far float64) (float64, float64) {
+		return x + far*math.Cos(direction+turned), y + far*math.Sin(direction+turned)
 	}
-	state := "ring closed"
-	if !r.Closed {
-		state = "ring not closed"
-	}
-	lines := []struct {
-		size   int
-		weight int
-		text   string
-	}{
-		{30, 700, fmt.Sprintf("%d peers", len(r.Members))},
-		{17, 400, state},
-		{17, 400, fmt.Sprintf("%d hosts, %d at work", sum.HostsOwned, sum.HostsLeased)},
-		{17, 400, fmt.Sprintf("%d pages, %d duplicates", sum.Pages, sum.Duplicates)},
-		{17, 400, fmt.Sprintf("%d URLs seen, %d pending", sum.URLsSeen, sum.URLsPending)},
-	}
-	y := graphCentre - 46.0
-	for _, l := range lines {
-		fmt.Fprintf(b, `<text x="%g" y="%.1f" text-anchor="middle" font-size="%d" font-weight="%d" paint-order="stroke" stroke="var(--paper)" stroke-width="4">%s</text>`,
-			graphCentre, y, l.size, l.weight, html.EscapeString(l.text))
-		y += 27
+	ax, ay := corner(0, size)
+	bx, by := corner(2.3, size*0.8)
+	cx, cy := corner(-2.3, size*0.8)
+	fmt.Fprintf(g, `<path d="M%.1f %.1f L%.1f %.1f L%.1f %.1f Z" fill="%s"/>`, ax, ay, bx, by, cx, cy, colour)
+}
+
+// sorted goes through counts by name, so that the same ring gives the same picture.
+func sorted(counts map[string]int) func(yield func(string, int) bool) {
+	return func(yield func(string, int) bool) {
+		names := make([]string, 0, len(counts))
+		for name := range counts {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !yield(name, counts[name]) {
+				return
+			}
+		}
 	}
 }

@@ -15,7 +15,7 @@ func newHost(g *globals) *cobra.Command {
 		Use:     "host HOST",
 		Short:   "Show all that is known of a host: owner, worker, robots, delays, who measured what",
 		Example: "  apoidea host example.org\n  apoidea host docs.localhost:8080 --json",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := g.client()
 			defer c.Close()
@@ -72,7 +72,7 @@ func newWhy(g *globals) *cobra.Command {
 		Use:     "why URL",
 		Short:   "Tell why a URL is or is not crawled",
 		Example: "  apoidea why https://example.org/private/",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := g.client()
 			defer c.Close()

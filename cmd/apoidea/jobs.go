@@ -18,7 +18,7 @@ func newJobs(g *globals) *cobra.Command {
 		Use:     "jobs",
 		Short:   "List the jobs of the ring",
 		Example: "  apoidea jobs\n  apoidea jobs --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
@@ -55,7 +55,7 @@ func newJob(g *globals) *cobra.Command {
 		Long:  "A job is named by its ID or an unambiguous beginning of it.",
 	}
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show a job and what became of its URLs", Example: "  apoidea job show 3f2a", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a job and what became of its URLs", Example: "  apoidea job show 3f2a", Args: exactly("the ID of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := g.client()
 			defer c.Close()
@@ -70,7 +70,7 @@ func newJob(g *globals) *cobra.Command {
 		"cancel": "End a job for good: its pending URLs are dropped",
 	} {
 		cmd.AddCommand(&cobra.Command{
-			Use: action + " ID", Short: text, Example: "  apoidea job " + action + " 3f2a", Args: cobra.ExactArgs(1),
+			Use: action + " ID", Short: text, Example: "  apoidea job " + action + " 3f2a", Args: exactly("the ID of a job"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				c := g.client()
 				defer c.Close()

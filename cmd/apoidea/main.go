@@ -25,15 +25,18 @@ const (
 func main() {
 	ctx, stop := interruptible()
 	err := newRoot().ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
+		err = errInterrupted
+	}
 	stop()
-	if err != nil && !errors.Is(err, errQuiet) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "apoidea:", err)
 	}
 	os.Exit(exitCode(err))
 }
 
-// errQuiet ends a command with exitFailed after it has said why itself.
-var errQuiet = errors.New("failed")
+// errInterrupted ends a command that was interrupted before it was done.
+var errInterrupted = errors.New("interrupted")
 
 // interruptible returns a context that ends with the first interrupt; the second one ends the process at once, which is safe: what was
 // acknowledged is on disk.
@@ -44,7 +47,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 	go func() {
 		<-signals
 		cancel()
-		<-signals
+		<-signals // the second one
 		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
 		os.Exit(exitFailed)
 	}()

@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 // printJSON writes one indented document.
@@ -23,10 +25,30 @@ func printLine(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// table prints rows of cells in columns; the first row is the heading.
+// say prints what a command has done: a document, a line, or nothing with --quiet.
+func (g *globals) say(out io.Writer, document any, line string) error {
+	if g.json {
+		return printJSON(out, document)
+	}
+	if g.quiet {
+		return nil
+	}
+	_, err := fmt.Fprintln(out, line)
+	return err
+}
+
+// outcomeText sums a crawl up.
+func outcomeText(c *control.Counters) string {
+	return fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied)
+}
+
+// table prints rows of cells in columns.
 func table(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
+		for len(row) > 0 && row[len(row)-1] == "" {
+			row = row[:len(row)-1] // no blanks at the end of a line
+		}
 		for i, cell := range row {
 			if i > 0 {
 				fmt.Fprint(tw, "\t")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -45,37 +46,48 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// lines prints a plain line every two seconds and at the end.
+// lineEvery is how often a plain line is printed.
+const lineEvery = 2 * time.Second
+
+// lines prints a plain line now and then and at the end.
 func lines(w io.Writer) func(control.Progress) error {
-	var last time.Time
 	var pace pace
+	last := math.Inf(-1)
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
-		if !p.Idle && time.Since(last) < 2*time.Second {
+		if !p.Idle && p.ElapseS-last < lineEvery.Seconds() {
 			return nil
 		}
-		last = time.Now()
+		last = p.ElapseS
 		_, err := fmt.Fprintln(w, progressText(p, rate))
 		return err
 	}
 }
 
-// pace is the mean speed since progress was first looked at: what was there before says nothing of it.
+// paceWindow is the time over which speed is measured.
+const paceWindow = 10 * time.Second
+
+// pace is the speed of late: over the last ten seconds, or since progress was first looked at.
 type pace struct {
-	known bool
-	pages int64
+	marks []paceMark // oldest first, the first at most a window old
+}
+
+type paceMark struct {
 	at    float64
+	pages int64
 }
 
 func (s *pace) of(p *control.Progress) string {
-	pages := p.Pages + p.Duplicates
-	if !s.known {
-		s.known, s.pages, s.at = true, pages, p.ElapseS
+	now := paceMark{p.ElapseS, p.Pages + p.Duplicates}
+	s.marks = append(s.marks, now)
+	for len(s.marks) > 2 && now.at-s.marks[1].at >= paceWindow.Seconds() {
+		s.marks = s.marks[1:]
 	}
-	if p.ElapseS-s.at < 0.5 {
+	first := s.marks[0]
+	if now.at-first.at < 0.5 {
 		return ""
 	}
-	return fmt.Sprintf(" (%.0f/s)", float64(pages-s.pages)/(p.ElapseS-s.at))
+	return fmt.Sprintf(" (%.0f/s)", float64(now.pages-first.pages)/(now.at-first.at))
 }
 
 func progressText(p control.Progress, rate string) string {
@@ -96,26 +108,44 @@ func progressText(p control.Progress, rate string) string {
 func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 	var mu sync.Mutex // guards text between the peer's reports and the painter
 	text := "starting"
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
-	b := p.AddBar(1, mpb.PrependDecorators(decor.CountersNoUnit("%d / %d URLs ")), mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-		mu.Lock()
-		defer mu.Unlock()
-		return text
-	})))
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(200*time.Millisecond))
+	b := p.New(0, mpb.BarStyle().Lbound("").Filler("█").Tip("").Padding("░").Rbound(""),
+		mpb.BarWidth(24),
+		mpb.PrependDecorators(decor.CountersNoUnit("%d/%d URLs ")),
+		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+			mu.Lock()
+			defer mu.Unlock()
+			return " " + text
+		})))
 	var pace pace
 	show = func(pr control.Progress) error {
 		mu.Lock()
-		text = fmt.Sprintf("%d pages%s %d dup %d err %d hosts %d peers", pr.Pages, pace.of(&pr), pr.Duplicates, pr.Errors, pr.HostsOwned, pr.Members)
-		if pr.URLsWaiting > 0 {
-			text += fmt.Sprintf(", %d retry in %s", pr.URLsWaiting, seconds(pr.NextRetryS))
-		}
+		text = barText(pr, pace.of(&pr))
 		mu.Unlock()
-		b.SetTotal(max(pr.URLsSeen, 1), pr.Idle)
-		b.SetCurrent(pr.URLsSeen - pr.URLsPending - pr.URLsLeased)
+		b.SetTotal(max(pr.URLsSeen, 1), false)
+		b.SetCurrent(max(0, pr.URLsSeen-pr.URLsPending-pr.URLsLeased))
+		if pr.Idle {
+			b.SetTotal(-1, true)
+		}
 		return nil
 	}
 	return show, func() {
 		b.Abort(false)
 		p.Wait()
 	}
+}
+
+// barText is what stands behind the bar: short, since the line must not be wider than the terminal.
+func barText(p control.Progress, rate string) string {
+	text := fmt.Sprintf("%d pages%s", p.Pages+p.Duplicates, rate)
+	if p.Errors > 0 {
+		text += fmt.Sprintf(", %d errors", p.Errors)
+	}
+	switch {
+	case p.Idle:
+		text += ", done"
+	case p.URLsWaiting > 0 && p.URLsWaiting == p.URLsPending && p.URLsLeased == 0:
+		text += fmt.Sprintf(", %d retry in %s", p.URLsWaiting, seconds(p.NextRetryS))
+	}
+	return text
 }

@@ -18,7 +18,7 @@ func newRing(g *globals) *cobra.Command {
 		Use:     "ring",
 		Short:   "Walk the ring: its members, their arcs, states and work",
 		Example: "  apoidea ring\n  apoidea ring --watch\n  apoidea ring lookup https://example.org/ --trace\n  apoidea ring graph -o ring.svg",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
@@ -83,7 +83,7 @@ func newRingLookup(g *globals) *cobra.Command {
 		Use:     "lookup URL|HOST",
 		Short:   "Find the peer that answers for a host",
 		Example: "  apoidea ring lookup example.org --trace",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly("a URL or a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := g.client()
 			defer c.Close()
@@ -94,22 +94,46 @@ func newRingLookup(g *globals) *cobra.Command {
 			if !trace {
 				l.Trace = nil
 			}
-			out := cmd.OutOrStdout()
 			if g.json {
-				return printJSON(out, l)
+				return printJSON(cmd.OutOrStdout(), l)
 			}
-			rows := [][]string{
-				{"host", l.Host}, {"key", l.Key}, {"owner", l.Owner}, {"address", l.Addr},
-				{"arc", fmt.Sprintf("(%s, %s]", keyText(l.Arc[0]), keyText(l.Arc[1]))}, {"calls", fmt.Sprint(l.Calls)},
+			self := ""
+			if trace {
+				s, err := c.Status(cmd.Context(), false)
+				if err != nil {
+					return err
+				}
+				self = s.Peer
 			}
-			for i, hop := range l.Trace {
-				rows = append(rows, []string{fmt.Sprintf("hop %d", i+1), fmt.Sprintf("%s  %.2f ms  %s", hop.Peer, hop.LatencyMs, hop.Answer)})
-			}
-			return table(out, rows)
+			return table(cmd.OutOrStdout(), lookupRows(l, self))
 		},
 	}
 	cmd.Flags().BoolVar(&trace, "trace", false, "name each peer that was asked, how long it took and what it answered")
 	return cmd
+}
+
+// lookupRows tells of a lookup; with self, the peer that was asked, hop by hop.
+func lookupRows(l *control.Lookup, self string) [][]string {
+	rows := [][]string{
+		{"host", l.Host},
+		{"key", l.Key},
+		{"owner", l.Owner},
+		{"address", l.Addr},
+		{"arc", fmt.Sprintf("(%s, %s]", keyText(l.Arc[0]), keyText(l.Arc[1]))},
+		{"calls", fmt.Sprint(l.Calls)},
+	}
+	if self == "" {
+		return rows
+	}
+	start := self + "  this peer"
+	if l.Owner == self && l.Calls == 0 {
+		start += ", the owner itself: its arc holds the key, nobody was asked"
+	}
+	rows = append(rows, []string{"hop 0", start})
+	for i, hop := range l.Trace {
+		rows = append(rows, []string{fmt.Sprintf("hop %d", i+1), fmt.Sprintf("%s  %.2f ms  %s", hop.Peer, hop.LatencyMs, hop.Answer)})
+	}
+	return rows
 }
 
 func newRingHosts(g *globals) *cobra.Command {
@@ -117,7 +141,7 @@ func newRingHosts(g *globals) *cobra.Command {
 		Use:     "hosts",
 		Short:   "List the hosts known to the ring with owner and worker",
 		Example: "  apoidea ring hosts --json | jq -r .host",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
@@ -143,8 +167,9 @@ func newRingGraph(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "graph",
 		Short:   "Draw the ring: members, arcs, hosts and who works for whom",
-		Example: "  apoidea ring graph -o ring.svg",
-		Args:    cobra.NoArgs,
+		Long:    "Draw the ring as an SVG picture. Who works for whom is drawn as of now, so draw while a crawl runs.",
+		Example: "  apoidea ring graph -o ring.svg\n  apoidea ring graph -o - | rsvg-convert -o ring.png",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
@@ -152,7 +177,16 @@ func newRingGraph(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			picture := ringSVG(r)
+			var hosts []control.HostLine
+			if err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
+				if len(hosts) < maxGraphHosts {
+					hosts = append(hosts, h)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			picture := ringSVG(r, hosts)
 			if output == "-" {
 				_, err := cmd.OutOrStdout().Write(picture)
 				return err
@@ -160,10 +194,8 @@ func newRingGraph(g *globals) *cobra.Command {
 			if err := os.WriteFile(output, picture, 0o644); err != nil {
 				return fmt.Errorf("ring graph: %w", err)
 			}
-			if !g.quiet {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d members drawn\n", output, len(r.Members))
-			}
-			return nil
+			return g.say(cmd.OutOrStdout(), map[string]any{"file": output, "members": len(r.Members), "closed": r.Closed},
+				fmt.Sprintf("%s: %d members drawn", output, len(r.Members)))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "ring.svg", "file to write, - for standard output")

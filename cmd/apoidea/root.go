@@ -37,8 +37,8 @@ func newRoot() *cobra.Command {
 		Long: `Apoidea is a peer-to-peer web crawler. Peers form a ring; the hash of a URL's host picks the peer that answers for it;
 that peer hands the crawling to whichever neighbour on the ring reaches the site fastest.
 
-Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores) and as a key of the same name in the TOML
-file given by --config. A flag beats the environment, which beats the file.
+Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores, spaces part the values of a flag that is
+repeatable) and as a key of the same name in the TOML file given by --config. A flag beats the environment, which beats the file.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web on this machine
@@ -46,7 +46,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
   apoidea status --ring`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFlags(cmd, g.config) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFlags(cmd, g.config, os.LookupEnv) },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
@@ -55,48 +55,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.BoolVar(&g.quiet, "quiet", false, "print results and errors only")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %w (see `%s --help`)", errUsage, err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
 		newPause(g), newResume(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newVersion(g),
 	)
-	usageErrors(root)
+	groups(root)
 	return root
-}
-
-// usageErrors makes wrong arguments exit with the usage code, on every command.
-func usageErrors(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return fmt.Errorf("%w: %w (see `%s --help`)", errUsage, err, c.CommandPath())
-			}
-			return nil
-		}
-	} else if cmd.HasSubCommands() {
-		cmd.Args = func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%w: unknown command %q for %q%s", errUsage, args[0], c.CommandPath(), suggestion(c, args[0]))
-			}
-			return nil
-		}
-		if cmd.RunE == nil {
-			cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		usageErrors(sub)
-	}
-}
-
-func suggestion(cmd *cobra.Command, word string) string {
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		return ", did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return ""
 }
 
 // client asks the running peer that the shared flags name.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -63,10 +62,14 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if err != nil {
 		return err
 	}
+	if control.Answers(ctx, cfg.APIAddr()) {
+		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
+	}
 	n, err := node.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
+	interrupted := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
@@ -87,12 +90,32 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		}
 		return err
 	})
-	err = group.Wait()
-	if errors.Is(err, node.ErrStopped) || errors.Is(err, context.Canceled) {
-		err = nil
+	err = failures(group.Wait())
+	if err == nil && last == nil && o.untilIdle {
+		if interrupted.Err() != nil {
+			return fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
+		}
+		return errors.New("the peer left the ring before the crawl was done")
 	}
 	if err == nil && last != nil {
 		err = o.summary(out, last, filepath.Join(cfg.DataDir, "archive"))
+	}
+	return err
+}
+
+// failures drops, of the errors that a peer ended with, those that merely say that its end was asked for.
+func failures(err error) error {
+	if list, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this very list, none that is wrapped
+		var rest []error
+		for _, e := range list.Unwrap() {
+			if e = failures(e); e != nil {
+				rest = append(rest, e)
+			}
+		}
+		return errors.Join(rest...)
+	}
+	if errors.Is(err, node.ErrStopped) || errors.Is(err, context.Canceled) {
+		return nil
 	}
 	return err
 }
@@ -132,12 +155,11 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 
 func (o *runOptions) summary(out io.Writer, s *control.Status, archive string) error {
 	if o.json {
-		return printJSON(out, s)
+		return printLine(out, s) // the last line of the stream of progress
 	}
 	if o.quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt, %s; WARC files in %s\n",
-		s.Pages, s.Duplicates, s.Redirects, s.Errors, s.RobotsDenied, bytesText(s.Bytes), archive)
+	_, err := fmt.Fprintf(out, "%s, %s; WARC files in %s\n", outcomeText(&s.Counters), bytesText(s.Bytes), archive)
 	return err
 }

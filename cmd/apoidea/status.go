@@ -15,7 +15,7 @@ func newStatus(g *globals) *cobra.Command {
 		Use:     "status",
 		Short:   "Show what this peer, or with --ring the whole ring, is doing",
 		Example: "  apoidea status\n  apoidea status --ring --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
@@ -87,7 +87,7 @@ func newPeers(g *globals) *cobra.Command {
 		Use:     "peers",
 		Short:   "List this peer's neighbours on the ring",
 		Example: "  apoidea peers --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()

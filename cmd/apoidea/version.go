@@ -9,7 +9,7 @@ import (
 
 func newVersion(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  apoidea version --json", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Example: "  apoidea version --json", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), map[string]string{

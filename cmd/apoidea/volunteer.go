@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,21 +11,14 @@ import (
 // newCommandOf makes a command that tells the running peer one thing and prints one line.
 func newCommandOf(g *globals, use, short, done string, tell func(*control.Client, context.Context) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Example: "  apoidea " + use, Args: cobra.NoArgs,
+		Use: use, Short: short, Example: "  apoidea " + use, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
 			if err := tell(c, cmd.Context()); err != nil {
 				return err
 			}
-			if g.json {
-				return printJSON(cmd.OutOrStdout(), map[string]string{"state": done})
-			}
-			if g.quiet {
-				return nil
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), done)
-			return err
+			return g.say(cmd.OutOrStdout(), map[string]string{"state": done}, done)
 		},
 	}
 }

@@ -34,7 +34,7 @@ resolve to loopback), duplicates, redirects, robots rules, sitemaps, faults. /_a
 		Example: `  apoidea web serve --listen 127.0.0.1:8080 --hosts 16 --pages 1000
   apoidea run --allow-private --delay 0 http://h0.web.localhost:8080/ --scope '*.web.localhost:8080' --until-idle
   curl -s http://127.0.0.1:8080/_audit`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},

@@ -10,14 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,13 +40,6 @@ type Cluster struct {
 
 	mu       sync.Mutex // guards children
 	children map[int]*child
-}
-
-// child is a peer process that this process started and has to reap.
-type child struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process was reaped
-	err  error         // how it ended; valid once done is closed
 }
 
 // Open reads the cluster of dir, or prepares a new one where none is. binary is the program that peers run.
@@ -98,45 +88,88 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them serve in one closed ring. The first
-// start of a directory lets peer 1 found the ring; later all start at once and find each other by what they remember.
+// Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them serve in one closed ring; n of 0 is as many
+// as the directory knows, and no args are those of the last time. Peers with data start all at once and find each other by what they remember.
+// One that is new is given the address of a peer that serves, since it would found a ring of its own otherwise; where none has data, peer 1
+// founds the ring.
 func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(string)) error {
+	if n == 0 {
+		n = c.spec.Peers
+	}
 	if n < 1 || n > MaxPeers {
 		return control.Usage(fmt.Sprintf("n %d: must be between 1 and %d", n, MaxPeers))
 	}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	known := c.spec.Peers
-	c.spec = file{Peers: max(n, known), Args: args}
+	if len(args) == 0 {
+		args = c.spec.Args
+	}
+	c.spec = file{Peers: max(n, c.spec.Peers), Args: args}
 	if err := c.save(); err != nil {
 		return err
 	}
-	if known == 0 {
-		if err := c.start(1); err != nil {
-			return err
-		}
-		if _, err := c.ready(ctx, 1); err != nil {
+	known, fresh := c.byAge(n)
+	if err := c.startAll(known, ""); err != nil {
+		return err
+	}
+	if len(fresh) > 0 {
+		if err := c.startFresh(ctx, fresh); err != nil {
 			return err
 		}
 	}
+	return c.Settle(ctx, n+len(slices.DeleteFunc(c.Running(), func(i int) bool { return i <= n })), progress)
+}
+
+// byAge parts peers 1 to n into those that run or have data and those that are new.
+func (c *Cluster) byAge(n int) (known, fresh []int) {
 	for i := 1; i <= n; i++ {
-		if err := c.start(i); err != nil {
+		if _, err := os.Stat(filepath.Join(c.PeerDir(i), "db")); err == nil || c.runs(i) {
+			known = append(known, i)
+		} else {
+			fresh = append(fresh, i)
+		}
+	}
+	return known, fresh
+}
+
+func (c *Cluster) startAll(peers []int, entry string) error {
+	for _, i := range peers {
+		if err := c.start(i, entry); err != nil {
 			return err
 		}
 	}
-	return c.Settle(ctx, n, progress)
+	return nil
+}
+
+// startFresh starts peers without data once there is one that serves, which is the first of them if no other runs.
+func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
+	if len(c.Running()) == 0 {
+		if err := c.start(fresh[0], ""); err != nil {
+			return err
+		}
+		fresh = fresh[1:]
+	}
+	entry := c.Running()[0]
+	s, err := c.ready(ctx, entry)
+	if err != nil {
+		return err
+	}
+	if len(s.Addrs) == 0 {
+		return fmt.Errorf("cluster: peer %d has no address for others to join by", entry)
+	}
+	return c.startAll(fresh, s.Addrs[0])
 }
 
 // Add starts k more peers like the others and returns their numbers when the ring has taken them in.
 func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int, error) {
-	if c.spec.Peers == 0 {
-		return nil, control.Usage("no cluster in " + c.dir + ": begin with `apoidea cluster up`")
+	running := len(c.Running())
+	if running == 0 {
+		return nil, control.Usage("no cluster runs in " + c.dir + ": begin with `apoidea cluster up`")
 	}
-	running := len(c.Running(ctx))
 	first := c.spec.Peers + 1
 	if k < 1 || first+k-1 > MaxPeers {
-		return nil, control.Usage(fmt.Sprintf("add %d: a cluster has at most %d peers", k, MaxPeers))
+		return nil, control.Usage(fmt.Sprintf("add %d: must be at least 1, and a cluster has at most %d peers", k, MaxPeers))
 	}
 	c.spec.Peers += k
 	if err := c.save(); err != nil {
@@ -144,96 +177,12 @@ func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int,
 	}
 	var added []int
 	for i := first; i < first+k; i++ {
-		if err := c.start(i); err != nil {
-			return added, err
-		}
 		added = append(added, i)
 	}
+	if err := c.startFresh(ctx, added); err != nil {
+		return nil, err
+	}
 	return added, c.Settle(ctx, running+k, progress)
-}
-
-// start starts peer i unless it runs.
-func (c *Cluster) start(i int) error {
-	if c.runs(i) {
-		return nil
-	}
-	dir := c.PeerDir(i)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	log, err := os.OpenFile(filepath.Join(dir, "peer.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	defer log.Close() // the process has its own descriptor
-	args := []string{"run", "--data-dir", dir, "--fetch-from", "127.0.1." + strconv.Itoa(i)}
-	if entry := c.entry(i); entry != "" {
-		args = append(args, "--bootstrap", entry)
-	}
-	cmd := exec.Command(c.binary, append(args, c.spec.Args...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	detach(cmd)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cluster: peer %d: %w", i, err)
-	}
-	if err := os.WriteFile(c.pidFile(i), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644); err != nil {
-		return errors.Join(fmt.Errorf("cluster: peer %d: %w", i, err), cmd.Process.Kill(), cmd.Wait())
-	}
-	ch := &child{cmd: cmd, done: make(chan struct{})}
-	c.mu.Lock()
-	c.children[i] = ch
-	c.mu.Unlock()
-	go func() { // ends with the process it waits for
-		ch.err = cmd.Wait()
-		close(ch.done)
-	}()
-	return nil
-}
-
-// entry is an address of a running peer other than i, as its data directory tells.
-func (c *Cluster) entry(i int) string {
-	for j := 1; j <= c.spec.Peers; j++ {
-		if j == i {
-			continue
-		}
-		if raw, err := os.ReadFile(filepath.Join(c.PeerDir(j), node.AddrFile)); err == nil {
-			if addr, _, _ := strings.Cut(string(raw), "\n"); addr != "" {
-				return addr
-			}
-		}
-	}
-	return ""
-}
-
-func (c *Cluster) pidFile(i int) string { return filepath.Join(c.PeerDir(i), "peer.pid") }
-
-// pid is the process of peer i, 0 if none is known to run.
-func (c *Cluster) pid(i int) int {
-	raw, err := os.ReadFile(c.pidFile(i))
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil || pid <= 1 {
-		return 0
-	}
-	return pid
-}
-
-func (c *Cluster) runs(i int) bool {
-	c.mu.Lock()
-	ch := c.children[i]
-	c.mu.Unlock()
-	if ch != nil {
-		select {
-		case <-ch.done:
-			return false
-		default:
-			return true
-		}
-	}
-	pid := c.pid(i)
-	return pid != 0 && alive(pid, c.PeerDir(i))
 }
 
 // ready waits until peer i answers and serves.
@@ -254,26 +203,10 @@ func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 	}
 }
 
-// lastWords is the end of a peer's log.
-func (c *Cluster) lastWords(i int) string {
-	f, err := os.Open(filepath.Join(c.PeerDir(i), "peer.log"))
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	const tail = 2000
-	if end, err := f.Seek(0, io.SeekEnd); err == nil && end > tail {
-		_, _ = f.Seek(end-tail, io.SeekStart)
-	}
-	raw, _ := io.ReadAll(io.LimitReader(f, tail))
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	return strings.Join(lines[max(0, len(lines)-3):], " | ")
-}
-
 // Settle waits until every running peer serves and the ring is closed with n members.
 func (c *Cluster) Settle(ctx context.Context, n int, progress func(string)) error {
 	group, gctx := errgroup.WithContext(ctx)
-	for _, i := range c.Running(ctx) {
+	for _, i := range c.Running() {
 		group.Go(func() error {
 			_, err := c.ready(gctx, i)
 			return err
@@ -292,7 +225,7 @@ func (c *Cluster) Settle(ctx context.Context, n int, progress func(string)) erro
 			text = now
 			progress(text)
 		}
-		if running := len(c.Running(ctx)); running < n {
+		if running := len(c.Running()); running < n {
 			return fmt.Errorf("cluster: only %d of %d peers run; see the peer.log files in %s", running, n, c.dir)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -303,7 +236,7 @@ func (c *Cluster) Settle(ctx context.Context, n int, progress func(string)) erro
 
 // members walks the ring from the first peer that answers.
 func (c *Cluster) members(ctx context.Context) (n int, closed bool) {
-	for _, i := range c.Running(ctx) {
+	for _, i := range c.Running() {
 		cl := c.Client(i)
 		r, err := cl.Ring(ctx)
 		cl.Close()
@@ -314,41 +247,10 @@ func (c *Cluster) members(ctx context.Context) (n int, closed bool) {
 	return 0, false
 }
 
-// Running lists the peers whose processes are alive.
-func (c *Cluster) Running(context.Context) []int {
-	var list []int
-	for i := 1; i <= c.spec.Peers; i++ {
-		if c.runs(i) {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-// Kill ends peer i without warning, as a crash would.
-func (c *Cluster) Kill(i int) error { return c.signal(i, syscall.SIGKILL) }
-
-func (c *Cluster) signal(i int, sig syscall.Signal) error {
-	if i < 1 || i > c.spec.Peers {
-		return control.Usage(fmt.Sprintf("peer %d: the cluster has peers 1 to %d", i, c.spec.Peers))
-	}
-	if !c.runs(i) {
-		return control.Usage(fmt.Sprintf("peer %d does not run", i))
-	}
-	p, err := os.FindProcess(c.pid(i))
-	if err != nil {
-		return fmt.Errorf("cluster: peer %d: %w", i, err)
-	}
-	if err := p.Signal(sig); err != nil {
-		return fmt.Errorf("cluster: peer %d: %w", i, err)
-	}
-	return nil
-}
-
 // Leave asks peer i to leave in good order and waits until its process has ended.
 func (c *Cluster) Leave(ctx context.Context, i int) error {
-	if i < 1 || i > c.spec.Peers || !c.runs(i) {
-		return control.Usage(fmt.Sprintf("peer %d does not run", i))
+	if err := c.must(i); err != nil {
+		return err
 	}
 	cl := c.Client(i)
 	defer cl.Close()
@@ -358,33 +260,11 @@ func (c *Cluster) Leave(ctx context.Context, i int) error {
 	return c.gone(ctx, i)
 }
 
-// gone waits until peer i has ended.
-func (c *Cluster) gone(ctx context.Context, i int) error {
-	for c.runs(i) {
-		if err := pause(ctx, 30*time.Millisecond); err != nil {
-			return fmt.Errorf("cluster: peer %d has not ended: %w", i, err)
-		}
-	}
-	_ = os.Remove(c.pidFile(i))
-	return nil
-}
-
 // Down ends all peers in good order, all at once, keeping their data; those that have not ended when ctx does are killed.
 func (c *Cluster) Down(ctx context.Context) error {
 	var group errgroup.Group
-	for _, i := range c.Running(ctx) {
-		group.Go(func() error {
-			if err := c.signal(i, syscall.SIGTERM); err != nil && c.runs(i) {
-				return err
-			}
-			if c.gone(ctx, i) == nil {
-				return nil
-			}
-			if err := c.Kill(i); err != nil && c.runs(i) {
-				return err
-			}
-			return fmt.Errorf("cluster: peer %d did not stop in time and was killed: %s", i, c.lastWords(i))
-		})
+	for _, i := range c.Running() {
+		group.Go(func() error { return c.stop(ctx, i) })
 	}
 	return group.Wait()
 }

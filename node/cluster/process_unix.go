@@ -30,5 +30,8 @@ func alive(pid int, dir string) bool {
 	if err != nil {
 		return true // no /proc here: believe the process ID
 	}
-	return bytes.Contains(cmdline, []byte(dir))
+	return bytes.Contains(cmdline, []byte("\x00"+dir+"\x00")) // a whole word: peer1 is not peer10
 }
+
+// terminate asks a process to end in good order.
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// noArgs, exactly, atLeast and atMost check the number of arguments and say in words what a command wants.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		return wrongUsage(cmd, fmt.Sprintf("unknown command %q%s", args[0], suggestion(cmd, args[0])))
+	}
+	return wrongUsage(cmd, fmt.Sprintf("%q: %s takes no arguments", args[0], cmd.CommandPath()))
+}
+
+func exactly(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%s wants %s, not %d arguments", cmd.CommandPath(), what, len(args)))
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= n {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%s wants %s at least", cmd.CommandPath(), what))
+	}
+}
+
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes %d argument at most", args[n], cmd.CommandPath(), n))
+	}
+}
+
+// wrongUsage is an error of the command line that says where to read more.
+func wrongUsage(cmd *cobra.Command, text string) error {
+	return fmt.Errorf("%w: %s (see `%s --help`)", errUsage, text, cmd.CommandPath())
+}
+
+// wrongFlag makes an error of a flag one of usage, with a suggestion if it is not known.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if word, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		text += nearest(word, known)
+	}
+	return wrongUsage(cmd, text)
+}
+
+// groups gives a command that only holds others its manners: alone it prints its help, and a word that it does not know is wrong usage.
+func groups(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		groups(sub)
+	}
+	if !cmd.HasSubCommands() || cmd.RunE != nil {
+		return
+	}
+	cmd.Args = noArgs
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+func suggestion(cmd *cobra.Command, word string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/cluster"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+type clusterUp struct {
+	*globals
+	dir       *string
+	n         int
+	peer      runFlags
+	job       jobFlags
+	untilIdle bool
+	web       bool
+	webConfig webgen.Config
+	settle    time.Duration
+}
+
+func newClusterUp(g *globals, dir *string) *cobra.Command {
+	o := clusterUp{globals: g, dir: dir, webConfig: webgen.DefaultConfig()}
+	o.webConfig.Hosts, o.webConfig.PagesPerHost = 24, 100
+	cmd := &cobra.Command{
+		Use:   "up [URL...]",
+		Short: "Start a cluster; with URLs post them as a job; with --until-idle end when the work is done",
+		Long: `Start peers 1 to N that do not run yet and wait until they form one ring. With URLs they are posted as a job (one with the same words
+that is not finished is continued). Without --until-idle the peers go on in the background: see cluster status and cluster down.
+
+Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, so that a server's log
+shows who came, and is asked with --data-dir DIR/peer<i>.
+--web serves a synthetic web from this process, crawls it, and prints its audit.`,
+		Example: `  apoidea cluster up -n 8 --web --until-idle
+  apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
+  apoidea cluster up -n 8 --dir /tmp/ring http://127.0.0.1:8080/ --until-idle --json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	o.peer.add(f, node.ProfileLab)
+	o.job.add(f)
+	f.IntVarP(&o.n, "peers", "n", 0, "number of peers (default: as many as DIR has, 4 in a new one)")
+	f.BoolVar(&o.untilIdle, "until-idle", false, "stop the cluster and exit when the whole ring has no work left")
+	f.BoolVar(&o.web, "web", false, "crawl a synthetic web served by this command; needs --until-idle")
+	f.DurationVar(&o.settle, "settle", settleTime, "how long the peers may take to form a ring")
+	f.IntVar(&o.webConfig.Hosts, "web-hosts", o.webConfig.Hosts, "with --web: hosts")
+	f.IntVar(&o.webConfig.PagesPerHost, "web-pages", o.webConfig.PagesPerHost, "with --web: pages a host")
+	f.Uint64Var(&o.webConfig.Seed, "web-seed", o.webConfig.Seed, "with --web: seed")
+	return cmd
+}
+
+func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) error {
+	if o.web && !o.untilIdle {
+		return fmt.Errorf("%w: --web needs --until-idle, since the web ends with this command", errUsage)
+	}
+	if o.web {
+		if !cmd.Flags().Changed("allow-private") {
+			o.peer.allowPrivate = true
+			_ = cmd.Flags().Set("allow-private", "true")
+		}
+		if !cmd.Flags().Changed("delay") {
+			_ = cmd.Flags().Set("delay", "5ms")
+		}
+	}
+	if _, err := o.peer.configure(&globals{dataDir: *o.dir}); err != nil {
+		return err
+	}
+	spec, err := o.job.spec(urls)
+	if err != nil {
+		return err
+	}
+	c, err := openCluster(*o.dir)
+	if err != nil {
+		return err
+	}
+	if o.n == 0 && c.Size() == 0 {
+		o.n = 4
+	}
+	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if !o.web {
+		r, err := o.crawl(ctx, c, passThrough(cmd), spec, out, errOut)
+		if err != nil {
+			return err
+		}
+		return o.print(out, r)
+	}
+	return o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
+		spec.URLs = append(spec.URLs, seeds...)
+		return o.crawl(ctx, c, passThrough(cmd), spec, out, errOut)
+	})
+}
+
+// passThrough lists the peers' flags that were set, for their command lines.
+func passThrough(cmd *cobra.Command) []string {
+	names := make(map[string]bool)
+	peer := pflag.NewFlagSet("peer", pflag.ContinueOnError)
+	new(runFlags).add(peer, node.ProfileLab)
+	peer.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
+	names["log-level"] = true
+	var args []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !names[f.Name] || f.Name == "fetch-from" {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			for _, v := range list.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+			return
+		}
+		args = append(args, "--"+f.Name+"="+f.Value.String())
+	})
+	return args
+}
+
+// upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
+type upResult struct {
+	*control.Status
+	Dir   string            `json:"dir"`
+	Count int               `json:"peers_running"`
+	Job   string            `json:"job,omitempty"`
+	Web   *webgen.AuditHost `json:"web,omitempty"`
+}
+
+// crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and takes the cluster down.
+func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string, spec control.JobSpec, out, errOut io.Writer) (*upResult, error) {
+	say := func(text string) {
+		if !o.quiet && !o.json {
+			fmt.Fprintln(errOut, text)
+		}
+	}
+	settle, cancel := context.WithTimeout(ctx, o.settle)
+	err := c.Up(settle, o.n, args, say)
+	cancel()
+	if err != nil {
+		if o.untilIdle || ctx.Err() != nil {
+			return nil, errors.Join(err, takeDown(ctx, c))
+		}
+		if running := c.Running(); len(running) > 0 {
+			err = fmt.Errorf("%w; peers %v go on: `apoidea cluster down --dir %s` stops them", err, running, *o.dir)
+		}
+		return nil, err
+	}
+	r := &upResult{Dir: *o.dir, Count: len(c.Running())}
+	say(fmt.Sprintf("%d peers form one ring in %s", r.Count, *o.dir))
+	err = o.work(ctx, c, spec, r, out, errOut, say)
+	if o.untilIdle {
+		err = errors.Join(err, takeDown(ctx, c))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// print tells how it ended; cluster that goes on in the background has been told of already.
+func (o *clusterUp) print(out io.Writer, r *upResult) error {
+	if o.json {
+		return printJSON(out, r)
+	}
+	if o.quiet || r.Status == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%s, %d fetched again, %s; WARC files in %s\n",
+		outcomeText(&r.Counters), r.Refetched, bytesText(r.Bytes), filepath.Join(*o.dir, "peer*", "archive"))
+	return err
+}
+
+// takeDown ends the peers even though ctx may have ended: an interrupt asks for just that.
+func takeDown(ctx context.Context, c *cluster.Cluster) error {
+	down, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTime)
+	defer cancel()
+	return c.Down(down)
+}
+
+func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.JobSpec, r *upResult, out, errOut io.Writer, say func(string)) error {
+	cl := c.Client(c.Running()[0])
+	defer cl.Close()
+	if len(spec.URLs) > 0 {
+		spec.Continue = true
+		job, err := cl.Post(ctx, spec)
+		if err != nil {
+			return err
+		}
+		r.Job = job.ID
+		say("job " + job.ID + map[bool]string{true: " continued", false: " posted"}[job.Continued])
+	}
+	if !o.untilIdle {
+		return nil
+	}
+	err := follow(ctx, cl, "", errOut, o.quiet || o.json, false, out)
+	if err == nil {
+		r.Status, err = cl.Status(ctx, true)
+	}
+	return err
+}
+
+// withWeb serves the synthetic web while fn runs, and prints what its audit found.
+func (o *clusterUp) withWeb(ctx context.Context, out io.Writer, fn func(ctx context.Context, seeds []string) (*upResult, error)) error {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("web: %w", err)
+	}
+	web := webgen.New(o.webConfig)
+	serve, stop := context.WithCancel(ctx)
+	defer stop()
+	var group errgroup.Group
+	group.Go(func() error { return web.Serve(serve, ln) })
+	r, err := fn(ctx, web.Seeds(portOf(ln.Addr())))
+	stop()
+	if werr := group.Wait(); werr != nil && err == nil {
+		err = werr
+	}
+	if err != nil {
+		return err
+	}
+	a := web.Audit().Totals
+	r.Web = &a
+	if err := o.print(out, r); err != nil || o.json || o.quiet {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations\n",
+		a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations)
+	return err
+}
