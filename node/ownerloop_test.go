@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
+
+// startLoop runs the loop of a fresh owner of everything on a given disk until the test ends.
+func startLoop(t *testing.T, disk func() error, effects func(owner.Ready)) (l *ownerLoop, spec *job.Spec, ran <-chan error) {
+	t.Helper()
+	spec = newSpec(t, nil, "http://a.example/")
+	o := newOwner(t, "self", newGatedStore(disk), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
+	l = newOwnerLoop(o, time.Now, effects, quietLog)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-l.done
+	})
+	return l, spec, ended
+}
+
+// oneLink is a batch with one link.
+func oneLink(spec *job.Spec, host string) func(*owner.Owner) {
+	return func(o *owner.Owner) { o.Links(batchOf([]outLink{{job: spec.ID, url: "http://" + host + "/"}})) }
+}
+
+// TestReleaseInOrder: answers and effects leave in the order of their steps, and none before its step is on disk.
+func TestReleaseInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var placed []string
+		l, spec, _ := startLoop(t, func() error { <-gate; return nil }, func(r owner.Ready) {
+			for _, p := range r.Places {
+				placed = append(placed, p.Host)
+			}
+		})
+		var want []string
+		var mu sync.Mutex
+		answered := 0
+		for i := range 5 {
+			host := fmt.Sprintf("h%d.example", i)
+			want = append(want, host)
+			go func() {
+				if err := l.do(context.Background(), oneLink(spec, host)); err != nil {
+					t.Errorf("%s: %v", host, err)
+				}
+				mu.Lock()
+				answered++
+				mu.Unlock()
+			}()
+			synctest.Wait()
+		}
+		if answered > 0 || len(placed) > 0 {
+			t.Fatalf("%d answers and effects of %v before anything was on disk", answered, placed)
+		}
+		seen := int64(0)
+		if err := l.look(t.Context(), func(o *owner.Owner) { seen = o.Counts(spec.ID).Accepted }); err != nil || seen != 5 {
+			t.Errorf("a look while the disk is slow: %d URLs, %v; want 5", seen, err)
+		}
+		close(gate)
+		synctest.Wait()
+		if answered != 5 || !slices.Equal(placed, want) {
+			t.Errorf("%d answers, effects of %v; want 5, of %v", answered, placed, want)
+		}
+	})
+}
+
+// TestFailedDisk: a store that fails ends the loop, and nothing is acknowledged from then on, nor does an effect leave.
+func TestFailedDisk(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	for _, row := range []struct {
+		name string
+		good int // waits that succeed
+	}{{"at once", 0}, {"at the third step", 2}} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waits, effects := 0, 0
+				l, spec, ran := startLoop(t, func() error {
+					if waits++; waits > row.good {
+						return broken
+					}
+					return nil
+				}, func(r owner.Ready) { effects += len(r.Places) })
+				for i := range row.good + 3 {
+					err := l.do(t.Context(), oneLink(spec, fmt.Sprintf("h%d.example", i)))
+					if got := err == nil; got != (i < row.good) {
+						t.Errorf("request %d: %v", i, err)
+					}
+					synctest.Wait()
+				}
+				if err := <-ran; !errors.Is(err, broken) {
+					t.Errorf("the loop ended with %v", err)
+				}
+				if effects != row.good {
+					t.Errorf("%d effects left, want %d", effects, row.good)
+				}
+				if err := l.do(t.Context(), oneLink(spec, "late.example")); !errors.Is(err, errStopping) {
+					t.Errorf("a request after the end: %v", err)
+				}
+				l.post(oneLink(spec, "late.example")) // does not block
+			})
+		})
+	}
+}
+
+// TestEffectsPostBack: effects that answer the owner while its queue is full and the disk slow come through.
+func TestEffectsPostBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &owners{log: quietLog}
+		w.life, w.end = context.WithCancel(context.Background())
+		answers := 0
+		var spec *job.Spec
+		w.loop, spec, _ = startLoop(t, func() error { time.Sleep(time.Millisecond); return nil }, func(r owner.Ready) {
+			for range r.Places {
+				for range 10 {
+					w.spawn(func(context.Context) { w.loop.post(func(*owner.Owner) { answers++ }) })
+				}
+			}
+		})
+		const hosts = 500
+		var askers sync.WaitGroup
+		for i := range hosts {
+			askers.Go(func() {
+				if err := w.loop.do(context.Background(), oneLink(spec, fmt.Sprintf("h%d.example", i))); err != nil {
+					t.Errorf("host %d: %v", i, err)
+				}
+			})
+		}
+		askers.Wait()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		var got int
+		if err := w.loop.do(t.Context(), func(o *owner.Owner) { got = int(o.Counts(spec.ID).Accepted) }); err != nil || got != hosts {
+			t.Errorf("%d hosts, %v; want %d", got, err, hosts)
+		}
+		if answers < hosts/8 || answers%10 != 0 {
+			t.Errorf("%d answers of effects", answers)
+		}
+	})
+}
+
+// TestSpawnAfterTheEnd: nothing is set going once the loop has ended.
+func TestSpawnAfterTheEnd(t *testing.T) {
+	w := &owners{log: quietLog}
+	w.life, w.end = context.WithCancel(t.Context())
+	spec := newSpec(t, nil, "http://a.example/")
+	o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return 0 })
+	w.loop = newOwnerLoop(o, time.Now, w.effects, quietLog)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.spawn(func(context.Context) { t.Error("set going after the end") })
+	w.wg.Wait()
+	w.peerGone("x")
+	w.jobChanged(spec.ID)
+}
