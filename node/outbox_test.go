@@ -334,7 +334,8 @@ func TestDeliverBoundsTheSearch(t *testing.T) {
 func TestBatchColumns(t *testing.T) {
 	other := job.NewID()
 	m := batchOf([]outLink{
-		{job: testJob, url: "http://a.example/"}, {job: other, url: "http://b.example/", depth: 3, hops: 1, kind: link.KindSitemap},
+		{job: testJob, url: "http://a.example/"},
+		{job: other, url: "http://b.example/", depth: 3, hops: 1, kind: link.KindSitemap},
 		{job: testJob, url: "http://c.example/", depth: 1},
 	})
 	if err := m.Validate(); err != nil {
