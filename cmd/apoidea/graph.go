@@ -147,8 +147,8 @@ func (g *graph) title() {
 	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", counted(int64(len(g.ring.Members)), "peer")))
 	g.text(48, 88, "soft", `font-size="16"`, state+name)
 	right := `font-size="16" text-anchor="end"`
-	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %d being crawled now; %s seen, %d to do",
-		counted(sum.HostsOwned, "host"), sum.HostsLeased, counted(sum.URLsSeen, "URL"), sum.URLsPending+sum.URLsLeased))
+	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled now; %s seen, %s to do",
+		counted(sum.HostsOwned, "host"), thousands(sum.HostsLeased), counted(sum.URLsSeen, "URL"), thousands(sum.URLsPending+sum.URLsLeased)))
 	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
 		counted(sum.Pages, "page"), counted(sum.Duplicates, "duplicate"), counted(sum.Errors, "error")))
 }
@@ -157,7 +157,16 @@ func counted(n int64, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}
-	return fmt.Sprintf("%d %ss", n, word)
+	return thousands(n) + " " + word + "s"
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // arc draws what a member answers for: from its predecessor's position to its own.
@@ -206,7 +215,8 @@ func (g *graph) bands() {
 			x0, y0 := point(turn(m.Position)-m.ArcShare*math.Pi, graphRadius-arcWidth/2-20)
 			x1, y1 := point(to, graphRadius-arcWidth/2-26)
 			width := min(1.5+1.2*math.Log2(float64(hosts)+1), 9)
-			cx, cy := (x0+x1)/2*0.3+graphX*0.7, (y0+y1)/2*0.3+graphY*0.7 // bent towards the centre, as all of them
+			bend := 0.3 + 0.5*math.Hypot(x1-x0, y1-y0)/(2*graphRadius) // towards the centre, and the more so the farther it goes
+			cx, cy := (x0+x1)/2*(1-bend)+graphX*bend, (y0+y1)/2*(1-bend)+graphY*bend
 			fmt.Fprintf(g, `<g><title>%s crawls %s for %s</title><path d="M%.1f %.1f Q%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-opacity="0.6" stroke-width="%.1f" stroke-linecap="round"/>`,
 				html.EscapeString(worker), counted(int64(hosts), "host"), html.EscapeString(m.Peer), x0, y0, cx, cy, x1, y1, g.colour(i), width)
 			g.arrow(x1, y1, math.Atan2(y1-cy, x1-cx), 5+width, g.colour(i))

@@ -15,7 +15,7 @@ type label struct {
 }
 
 // labels writes beside the ring who sits where: in a column on either side, in the order of the ring, spread so that none lies over another, each
-// with a line to its dot. A side that is too full for two lines a label has one; one that is too full for that has none.
+// with a line to its dot. Where a side is too full for two lines a label they have one, and where it is too full for that there are none.
 func (g *graph) labels() {
 	var sides [2][]label
 	for i := range g.ring.Members {
@@ -29,14 +29,15 @@ func (g *graph) labels() {
 		sides[side] = append(sides[side], l)
 	}
 	worked := g.worked()
+	fuller := float64(max(len(sides[0]), len(sides[1])) - 1)
+	gap := labelGap
+	if fuller*gap > labelEnd-labelTop {
+		gap = labelLine
+	}
+	if fuller*gap > labelEnd-labelTop {
+		return
+	}
 	for _, side := range sides {
-		gap := labelGap
-		if float64(len(side))*gap > labelEnd-labelTop {
-			gap = labelLine
-		}
-		if float64(len(side))*gap > labelEnd-labelTop {
-			continue
-		}
 		spread(side, gap)
 		for _, l := range side {
 			g.label(l, gap == labelGap, worked)
@@ -110,16 +111,17 @@ func (g *graph) label(l label, two bool, worked map[string]int) {
 	fmt.Fprintf(g, `<path class="lead" d="M%.1f %.1f L%.1f %.1f L%.1f %.1f L%.1f %.1f" fill="none"/>`+"\n",
 		x0, y0, x1, y1, x2-side*14, l.y, x2, l.y)
 	x := graphX + side*labelX
-	facts := fmt.Sprintf("owns %s, crawls %d, %s", counted(m.HostsOwned, "host"), worked[m.Peer], counted(m.Pages, "page"))
+	state := ""
 	if m.State != "crawling" && m.State != "idle" {
-		facts = m.State + ": " + facts
+		state = m.State + ", "
 	}
 	if two {
+		facts := fmt.Sprintf("%sowns %s (%s), crawls %d", state, counted(m.HostsOwned, "host"), counted(m.Pages, "page"), worked[m.Peer])
 		g.text(x, l.y+1, "ink", fmt.Sprintf(`font-size="15" font-weight="600" text-anchor="%s"`, anchor), short(m.Peer))
 		g.text(x, l.y+18, "soft", fmt.Sprintf(`font-size="12.5" text-anchor="%s"`, anchor), facts)
 		return
 	}
-	g.text(x, l.y+4, "soft", fmt.Sprintf(`font-size="11" text-anchor="%s"`, anchor), short(m.Peer)+" "+facts)
+	g.text(x, l.y+4, "soft", fmt.Sprintf(`font-size="11" text-anchor="%s"`, anchor), fmt.Sprintf("%s: %s%s, %s", short(m.Peer), state, counted(m.HostsOwned, "host"), counted(m.Pages, "page")))
 }
 
 // legend explains the signs along the bottom.
@@ -138,8 +140,8 @@ func (g *graph) legend() {
 	item(fmt.Sprintf(`<path d="M%.1f %g h28" stroke="%s" stroke-width="14"/>`, x, y, colour), "arc: the keys a peer answers for", 285)
 	item(fmt.Sprintf(`<circle class="rim" cx="%.1f" cy="%g" r="9" fill="%s" stroke-width="3"/>`, x+14, y, colour), "its place, the end of its arc", 255)
 	item(fmt.Sprintf(`<circle cx="%.1f" cy="%g" r="3.5" fill="%s"/><circle class="soft" fill-opacity="0.45" cx="%.1f" cy="%g" r="3.5"/>`, x+7, y, colour, x+22, y),
-		"a host, in the colour of who crawls it (grey: at rest)", 375)
-	g.WriteString(fmt.Sprintf(`<path d="M%.1f %g h16" stroke="%s" stroke-opacity="0.6" stroke-width="4"/>`, x, y, colour))
+		"a host, in the colour of who crawls it (grey: at rest)", 405)
+	fmt.Fprintf(g, `<path d="M%.1f %g h16" stroke="%s" stroke-opacity="0.6" stroke-width="4"/>`, x, y, colour)
 	g.arrow(x+18, y, 0, 8, colour)
 	item("", "hosts crawled for the owner", 0)
 }

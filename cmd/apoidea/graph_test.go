@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// drawnRing makes a closed ring of n members at random places, some of them close together, with hosts and who crawls them.
+func drawnRing(n int, seed uint64) (*control.Ring, []control.HostLine) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	positions := make([]uint64, n)
+	for i := range positions {
+		positions[i] = rnd.Uint64()
+		if i%4 == 3 {
+			positions[i] = positions[i-1] + rnd.Uint64N(1<<55) // a close neighbour
+		}
+	}
+	slices.Sort(positions)
+	r := &control.Ring{Closed: true}
+	for i, p := range positions {
+		m := control.Member{Delegated: map[string]int{}}
+		m.Peer, m.Network, m.State = fmt.Sprintf("12D3Koo%08d", i), "main", "crawling"
+		m.Position = fmt.Sprintf("%016x%048x", p, 0)
+		m.ArcShare = float64(p-positions[(i+n-1)%n]) / (1 << 63) / 2
+		if n == 1 {
+			m.ArcShare = 1
+		}
+		m.Pages, m.HostsOwned = rnd.Int64N(5000), rnd.Int64N(40)
+		for range 2 {
+			m.Delegated[fmt.Sprintf("12D3Koo%08d", (i+rnd.IntN(8))%n)] = 1 + rnd.IntN(20)
+		}
+		r.Members = append(r.Members, m)
+	}
+	var hosts []control.HostLine
+	for i := range 3 * n {
+		h := control.HostLine{Host: fmt.Sprintf("h%d.example", i), Key: fmt.Sprintf("%016x", rnd.Uint64())}
+		if i%3 > 0 {
+			h.Worker = r.Members[rnd.IntN(n)].Peer
+		}
+		hosts = append(hosts, h)
+	}
+	return r, hosts
+}
+
+// elements counts the elements of a document and fails if it is not well formed.
+func elements(t *testing.T, doc []byte) map[string]int {
+	t.Helper()
+	count := make(map[string]int)
+	dec := xml.NewDecoder(bytes.NewReader(doc))
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return count
+		}
+		if err != nil {
+			t.Fatalf("the picture is not well formed: %v", err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			count[e.Name.Local]++
+		}
+	}
+}
+
+func TestRingSVG(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 8, 16, 40, 100, 300} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			ring, hosts := drawnRing(n, uint64(n))
+			picture := ringSVG(ring, hosts)
+			count := elements(t, picture)
+			if dots := strings.Count(string(picture), `<circle class="rim"`); dots != n+1 {
+				t.Errorf("%d dots, want one a member and one in the legend: %d", dots, n+1)
+			}
+			if marks := strings.Count(string(picture), ".example,"); marks != len(hosts) {
+				t.Errorf("%d marks of hosts, want %d", marks, len(hosts))
+			}
+			if n <= 16 && count["text"] != 4+2*n+4 {
+				t.Errorf("%d texts, want title, two a member, and the legend: %d", count["text"], 4+2*n+4)
+			}
+			if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
+				t.Error("the picture has a coordinate that is no number")
+			}
+			if !bytes.Equal(picture, ringSVG(ring, hosts)) {
+				t.Error("the same ring gives another picture")
+			}
+		})
+	}
+}
+
+func TestRingSVGOfHostileWords(t *testing.T) {
+	r := &control.Ring{Members: []control.Member{{Status: control.Status{Peer: `<script>"&'`, Position: "zz", Network: "<b>"}, ArcShare: 0.5}}}
+	count := elements(t, ringSVG(r, []control.HostLine{{Host: "<img>", Key: ""}}))
+	if count["script"]+count["b"]+count["img"] > 0 {
+		t.Errorf("words of strangers became elements: %v", count)
+	}
+	elements(t, ringSVG(&control.Ring{}, nil))
+}
+
+func TestSpreadLabels(t *testing.T) {
+	for name, ys := range map[string][]float64{
+		"alone":            {500},
+		"far apart":        {200, 400, 600},
+		"all at one place": {500, 500, 500, 500},
+		"at the top":       {0, 1, 2},
+		"at the end":       {900, 910, 920, 930},
+		"two crowds":       {300, 301, 302, 700, 701, 702},
+		"a full side":      make([]float64, 18),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var side []label
+			for i, y := range ys {
+				side = append(side, label{member: i, y: y})
+			}
+			spread(side, labelGap)
+			for i, l := range side {
+				if l.member != i {
+					t.Fatalf("the order changed: %v", side)
+				}
+				if l.y < labelTop-1e-6 || l.y > labelEnd+1e-6 {
+					t.Errorf("label %d at %.1f, outside %g to %g", i, l.y, labelTop, labelEnd)
+				}
+				if i > 0 && l.y-side[i-1].y < labelGap-1e-6 {
+					t.Errorf("labels %d and %d are %.1f apart, want %g", i-1, i, l.y-side[i-1].y, labelGap)
+				}
+			}
+		})
+	}
+	apart := []label{{y: 200}, {y: 400}}
+	if spread(apart, labelGap); apart[0].y != 200 || apart[1].y != 400 {
+		t.Errorf("labels with room moved: %v", apart)
+	}
+}
+
+func TestColoursOfNeighboursDiffer(t *testing.T) {
+	for n := 2; n <= 64; n++ {
+		ring, _ := drawnRing(n, 7)
+		g := &graph{ring: ring}
+		seen := make(map[string]bool)
+		for i := range n {
+			seen[g.colour(i)] = true
+		}
+		if len(seen) != n {
+			t.Errorf("%d members have %d colours", n, len(seen))
+		}
+	}
+	if red := hsl(0, 1, 0.5); red != "#ff0000" {
+		t.Errorf("red is %s", red)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := thousands(n); got != want {
+			t.Errorf("thousands(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
