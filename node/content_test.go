@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+// byFirstByte gives each content key to one of the peers.
+func byFirstByte(ids ...peer.ID) func(ring.Key) peer.ID {
+	return func(key ring.Key) peer.ID { return ids[int(key[0])%len(ids)] }
+}
+
+// contentPeers are peers that ask each other about bodies.
+func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (map[peer.ID]*contents, *fakeNet) {
+	t.Helper()
+	net := newFakeNet()
+	list := make(map[peer.ID]*contents)
+	for _, id := range ids {
+		r := &router{ring: &fakeRing{self: id, believed: owns, real: owns}, net: net}
+		c, err := newContents(storagetest.New(t).Keyspace(storage.KeyspaceContent), id, r, quietLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[id] = c
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { _ = c.loop.run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			<-c.loop.done
+		})
+	}
+	for _, id := range ids {
+		net.at(id, func(ctx context.Context, service string, req []byte) ([]byte, error) {
+			if service != serviceContent {
+				return nil, refuse("another service")
+			}
+			return list[id].handle(ctx, "asker", req)
+		})
+	}
+	return list, net
+}
+
+func digestOf(i int) (d [32]byte) { return [32]byte(ring.KeyOf(fmt.Append(nil, "body", i))) }
+
+const recordA = "urn:uuid:00000000-0000-4000-8000-000000000001"
+
+// TestContentVerdicts: a body is new, then claimed, then known to all, whoever its owner is.
+func TestContentVerdicts(t *testing.T) {
+	ids := newPeers(t, 3)
+	peers, net := contentPeers(t, byFirstByte(ids...), ids...)
+	const bodies = 40
+	claims := make([]claim, bodies)
+	var confirms []confirmation
+	date := time.UnixMilli(1_700_000_000_000)
+	for i := range claims {
+		claims[i] = claim{digest: digestOf(i), url: fmt.Sprintf("http://a.example/%d", i)}
+		confirms = append(confirms, confirmation{digest: digestOf(i), url: claims[i].url, record: recordA, date: date})
+	}
+	ask := func(who peer.ID, claims []claim, confirms []confirmation) []dedup.Reply {
+		return peers[who].ask(t.Context(), claims, confirms)
+	}
+	for i, a := range ask(ids[0], claims, nil) {
+		if a.Verdict != dedup.New {
+			t.Errorf("body %d, never met: %v", i, a.Verdict)
+		}
+	}
+	if n := len(net.called()); n != 2 {
+		t.Errorf("%d calls for a batch over three owners of which one is the asker, want 2", n)
+	}
+	other := slices.Clone(claims)
+	for i := range other {
+		other[i].url += "?mirror"
+	}
+	for i, a := range ask(ids[0], other, nil) {
+		if a.Verdict != dedup.Wait {
+			t.Errorf("body %d, claimed at another URL: %v", i, a.Verdict)
+		}
+	}
+	ask(ids[0], nil, confirms)
+	for i, a := range ask(ids[0], other, nil) {
+		if a.Verdict != dedup.Known || a.Record.URL != claims[i].url || a.Record.RecordID != recordA || !a.Record.Date.Equal(date) {
+			t.Errorf("body %d, confirmed: %v, %+v", i, a.Verdict, a.Record)
+		}
+	}
+}
+
+// TestContentWithoutAnswer: whatever goes wrong with an owner, its bodies count as new, and the answers of the others stand.
+func TestContentWithoutAnswer(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		serve func(ctx context.Context) ([]byte, error)
+		gone  bool
+	}{
+		{name: "hangs", serve: func(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }},
+		{name: "unreachable", serve: func(context.Context) ([]byte, error) { return nil, p2p.ErrUnreachable }, gone: true},
+		{name: "fails", serve: func(context.Context) ([]byte, error) { return nil, errors.New("disk") }},
+		{name: "answers nonsense", serve: func(context.Context) ([]byte, error) { return []byte{0xff}, nil }},
+		{name: "answers nothing", serve: func(context.Context) ([]byte, error) { return nil, nil }},
+		{name: "answers too much", serve: func(context.Context) ([]byte, error) {
+			return proto.Marshal(&wire.ContentReply{Verdict: make([]byte, 99), Url: make([][]byte, 99), Record: make([][]byte, 99), Peer: make([][]byte, 99), DateMs: make([]int64, 99)})
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newFakeNet()
+				net.at("bad", func(ctx context.Context, _ string, _ []byte) ([]byte, error) { return row.serve(ctx) })
+				net.at("good", func(_ context.Context, _ string, raw []byte) ([]byte, error) {
+					req := new(wire.Content)
+					if err := proto.Unmarshal(raw, req); err != nil || req.Validate() != nil {
+						return nil, refuse("no question")
+					}
+					reply := &wire.ContentReply{}
+					for range req.GetClaimDigest() {
+						appendAnswer(reply, dedup.Reply{Verdict: dedup.Known, Record: dedup.Record{URL: "http://first.example/", RecordID: recordA}})
+					}
+					return proto.Marshal(reply)
+				})
+				owns := byFirstByte("bad", "good")
+				view := &fakeRing{self: "me", believed: owns, real: owns}
+				c := &contents{loop: newSerial(), router: &router{ring: view, net: net}, self: "me", log: quietLog}
+				var claims []claim
+				for i := range 20 {
+					claims = append(claims, claim{digest: digestOf(i), url: "http://a.example/"})
+				}
+				begin := time.Now()
+				for i, a := range c.ask(t.Context(), claims, nil) {
+					d := digestOf(i)
+					want := dedup.New
+					if owns(ring.ContentKey(d[:])) == "good" {
+						want = dedup.Known
+					}
+					if a.Verdict != want {
+						t.Errorf("body %d: %v, want %v", i, a.Verdict, want)
+					}
+				}
+				if took := time.Since(begin); took > contentTimeout {
+					t.Errorf("took %v", took)
+				}
+				if (len(view.unreachable) > 0) != row.gone {
+					t.Errorf("told unreachable: %v", view.unreachable)
+				}
+			})
+		})
+	}
+}
+
+// TestContentWithoutOwner: what nobody is believed to own is new.
+func TestContentWithoutOwner(t *testing.T) {
+	for _, believed := range []peer.ID{"", "me"} {
+		c := &contents{router: &router{ring: &fakeRing{self: "me", believed: ownedBy(believed), real: ownedBy("")}, net: newFakeNet()}, self: "me", log: quietLog}
+		if a := c.ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil); a[0].Verdict != dedup.New {
+			t.Errorf("believed owner %q: %v", believed, a[0].Verdict)
+		}
+	}
+}
+
+// TestContentMoved: the asker learns who serves keys that it asked the wrong peer about.
+func TestContentMoved(t *testing.T) {
+	ids := newPeers(t, 3)
+	peers, net := contentPeers(t, ownedBy(ids[1]), ids...)
+	view := peers[ids[0]].router.ring.(*fakeRing)
+	view.set(func() { view.believed = ownedBy(ids[2]) })
+	for _, want := range []peer.ID{ids[2], ids[1]} {
+		peers[ids[0]].ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil)
+		if got := net.called(); got[len(got)-1] != want {
+			t.Errorf("asked %v last, want %v", got, want)
+		}
+	}
+}
+
+// TestContentParts: a share is cut into messages that the other side accepts.
+func TestContentParts(t *testing.T) {
+	for _, row := range []struct{ claims, confirms, want int }{
+		{1, 0, 1}, {0, 1, 1}, {wire.MaxQuestions, wire.MaxQuestions, 1}, {wire.MaxQuestions + 1, 0, 2}, {3, 2*wire.MaxQuestions + 1, 3},
+	} {
+		s := &share{claims: make([]int, row.claims), confirms: make([]int, row.confirms)}
+		claims, confirms := 0, 0
+		parts := s.parts()
+		for _, p := range parts {
+			claims, confirms = claims+len(p.claims), confirms+len(p.confirms)
+			if len(p.claims) > wire.MaxQuestions || len(p.confirms) > wire.MaxQuestions {
+				t.Errorf("%+v: a part of %d and %d", row, len(p.claims), len(p.confirms))
+			}
+		}
+		if len(parts) != row.want || claims != row.claims || confirms != row.confirms {
+			t.Errorf("%+v: %d parts of %d and %d", row, len(parts), claims, confirms)
+		}
+	}
+}
+
+// TestContentRefuses: what strangers send out of bounds is refused.
+func TestContentRefuses(t *testing.T) {
+	ids := newPeers(t, 1)
+	peers, _ := contentPeers(t, ownedBy(ids[0]), ids[0])
+	for _, row := range []struct {
+		name string
+		m    *wire.Content
+	}{
+		{"a short digest", &wire.Content{ClaimDigest: [][]byte{{1}}, ClaimUrl: [][]byte{[]byte("u")}}},
+		{"columns of two lengths", &wire.Content{ClaimDigest: [][]byte{make([]byte, 32)}}},
+		{"a short record", &wire.Content{ConfirmDigest: [][]byte{make([]byte, 32)}, ConfirmUrl: [][]byte{[]byte("u")}, ConfirmRecord: [][]byte{{1}}, ConfirmMs: []int64{1}}},
+	} {
+		raw, err := proto.Marshal(row.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := peers[ids[0]].handle(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
+
+func bytesOf(n int) []byte { return make([]byte, n) }
+
+func many(n, size int) [][]byte {
+	list := make([][]byte, n)
+	for i := range list {
+		list[i] = bytesOf(size)
+	}
+	return list
+}
+
+func TestValidate(t *testing.T) {
+	reply := func(n int, change func(*ContentReply)) *ContentReply {
+		m := &ContentReply{Verdict: bytesOf(n), Url: many(n, 5), Record: many(n, 16), Peer: many(n, 38), DateMs: make([]int64, n)}
+		if change != nil {
+			change(m)
+		}
+		return m
+	}
+	for _, row := range []struct {
+		name string
+		err  error
+		says string // empty: valid
+	}{
+		{"no question", (&Content{}).Validate(), ""},
+		{"a claim", (&Content{ClaimDigest: many(1, 32), ClaimUrl: many(1, 9)}).Validate(), ""},
+		{"as many claims as may be", (&Content{ClaimDigest: many(MaxQuestions, 32), ClaimUrl: many(MaxQuestions, 1)}).Validate(), ""},
+		{"too many claims", (&Content{ClaimDigest: many(MaxQuestions+1, 32), ClaimUrl: many(MaxQuestions+1, 1)}).Validate(), "at most"},
+		{"too many confirmations", (&Content{ConfirmDigest: many(MaxQuestions+1, 32)}).Validate(), "at most"},
+		{"a claim without URL", (&Content{ClaimDigest: many(1, 32)}).Validate(), "lengths"},
+		{"an empty URL", (&Content{ClaimDigest: many(1, 32), ClaimUrl: many(1, 0)}).Validate(), "URL of 0 bytes"},
+		{"a URL too long", (&Content{ClaimDigest: many(1, 32), ClaimUrl: many(1, MaxURL+1)}).Validate(), "URL"},
+		{"a digest too short", (&Content{ClaimDigest: many(1, 31), ClaimUrl: many(1, 9)}).Validate(), "digest"},
+		{"a confirmation", (&Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 16), ConfirmMs: []int64{1}}).Validate(), ""},
+		{"a confirmation without date", (&Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 16)}).Validate(), "lengths"},
+		{"a record of another size", (&Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 17), ConfirmMs: []int64{1}}).Validate(), "record"},
+
+		{"answers", reply(3, nil).Validate(3), ""},
+		{"answers of unknown bodies", reply(2, func(m *ContentReply) { m.Url, m.Record, m.Peer = many(2, 0), many(2, 0), many(2, 0) }).Validate(2), ""},
+		{"fewer answers", reply(2, nil).Validate(3), "lengths"},
+		{"more answers", reply(4, nil).Validate(3), "lengths"},
+		{"a column too short", reply(3, func(m *ContentReply) { m.DateMs = m.DateMs[1:] }).Validate(3), "lengths"},
+		{"moved", reply(3, func(m *ContentReply) { m.Moved = []uint32{0, 2} }).Validate(3), ""},
+		{"moved out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{3} }).Validate(3), "index 3"},
+		{"moved far out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{1<<32 - 1} }).Validate(3), "index"},
+		{"a peer too long", reply(1, func(m *ContentReply) { m.Peer = many(1, MaxPeerID+1) }).Validate(1), "peer"},
+
+		{"a host without records", (&HostRecords{Host: "a.example"}).Validate(), ""},
+		{"records", (&HostRecords{Host: "a.example", Key: many(3, 40), Value: many(3, 1)}).Validate(), ""},
+		{"no host", (&HostRecords{}).Validate(), "host of 0 bytes"},
+		{"a host too long", (&HostRecords{Host: strings.Repeat("a", MaxHost+1)}).Validate(), "host of"},
+		{"a key without value", (&HostRecords{Host: "a", Key: many(1, 40)}).Validate(), "lengths"},
+		{"an empty value", (&HostRecords{Host: "a", Key: many(1, 40), Value: many(1, 0)}).Validate(), "value of 0 bytes"},
+		{"an empty key", (&HostRecords{Host: "a", Key: many(1, 0), Value: many(1, 1)}).Validate(), "key of 0 bytes"},
+		{"a key too long", (&HostRecords{Host: "a", Key: many(1, MaxKey+1), Value: many(1, 1)}).Validate(), "key of"},
+		{"too many records", (&HostRecords{Host: "a", Key: many(MaxRecords+1, 1), Value: many(MaxRecords+1, 1)}).Validate(), "lengths"},
+	} {
+		if valid := row.err == nil; valid != (row.says == "") || !valid && !strings.Contains(row.err.Error(), row.says) {
+			t.Errorf("%s: %v, want %q", row.name, row.err, row.says)
+		}
+	}
+}
+
+func seed(f *testing.F, messages ...proto.Message) {
+	f.Add([]byte{})
+	for _, m := range messages {
+		raw, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+}
+
+// FuzzContent: what passes can be read as its handler does.
+func FuzzContent(f *testing.F) {
+	seed(f, &Content{ClaimDigest: many(2, 32), ClaimUrl: many(2, 9)}, &Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 16), ConfirmMs: []int64{1}})
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		m := new(Content)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		for i := range m.GetClaimDigest() {
+			_, _ = [32]byte(m.GetClaimDigest()[i]), m.GetClaimUrl()[i]
+		}
+		for i := range m.GetConfirmDigest() {
+			_, _, _, _ = [32]byte(m.GetConfirmDigest()[i]), m.GetConfirmUrl()[i], [16]byte(m.GetConfirmRecord()[i]), m.GetConfirmMs()[i]
+		}
+	})
+}
+
+// FuzzContentReply: what passes has an answer for each claim.
+func FuzzContentReply(f *testing.F) {
+	seed(f, &ContentReply{Verdict: bytesOf(2), Url: many(2, 5), Record: many(2, 16), Peer: many(2, 38), DateMs: make([]int64, 2), Moved: []uint32{1}})
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		m := new(ContentReply)
+		if proto.Unmarshal(raw, m) != nil || m.Validate(2) != nil {
+			return
+		}
+		for i := range 2 {
+			_, _, _, _, _ = m.GetVerdict()[i], m.GetUrl()[i], m.GetRecord()[i], m.GetPeer()[i], m.GetDateMs()[i]
+		}
+		for _, i := range m.GetMoved() {
+			_ = m.GetVerdict()[i]
+		}
+	})
+}
+
+// FuzzHostRecords: what passes has a value of some bytes for each key.
+func FuzzHostRecords(f *testing.F) {
+	seed(f, &HostRecords{Host: "a.example", Key: many(2, 40), Value: many(2, 3), Last: true})
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		m := new(HostRecords)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		for i := range m.GetKey() {
+			_, _ = m.GetKey()[i][0], m.GetValue()[i][0]
+		}
+	})
+}
