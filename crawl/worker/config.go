@@ -86,7 +86,7 @@ func (c *Config) fill() {
 	fill(&c.ReportBatch, 128)
 	fill(&c.MaxReports, 4096)
 	fill(&c.ReleaseLinger, 250*time.Millisecond)
-	fill(&c.ClaimLinger, 25*time.Millisecond)
+	fill(&c.ClaimLinger, 60*time.Millisecond)
 	fill(&c.ClaimBatch, 64)
 	fill(&c.WaitFor, 2*time.Second)
 	fill(&c.MaxParked, 8<<20)

@@ -109,7 +109,7 @@ func (w *Worker) resting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	due := w.frontier.Due()
-	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger
+	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.inFlight() >= w.cfg.MaxInFlight
 }
 
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.

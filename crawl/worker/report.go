@@ -24,11 +24,15 @@ func (w *Worker) queue(r *report) {
 	s := w.session(r.host.owner)
 	r.host.untold++
 	s.reports = append(s.reports, r)
-	at := time.Now()
-	if len(s.reports) < w.cfg.ReportBatch {
-		at = at.Add(w.cfg.ReportLinger)
+	now := time.Now()
+	switch {
+	case len(s.reports) >= w.cfg.ReportBatch:
+		s.kick(now)
+	case w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.cfg.MaxInFlight:
+		w.hurry(now) // nothing more will come before this is told
+	default:
+		s.kick(now.Add(w.cfg.ReportLinger))
 	}
-	s.kick(at)
 }
 
 // event counts an outcome and tells who wants to know.
