@@ -1,0 +1,199 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+// jobWorld is the owners of a job, one after another, and those who ask them.
+type jobWorld struct {
+	mu      sync.Mutex
+	present *jobService // nil: nobody answers
+	posts   int
+}
+
+func (w *jobWorld) call(ctx context.Context, _ ring.Key, _ string, raw []byte) ([]byte, error) {
+	w.mu.Lock()
+	s := w.present
+	req := new(wire.JobRequest)
+	if proto.Unmarshal(raw, req) == nil && req.GetPost() != nil {
+		w.posts++
+	}
+	w.mu.Unlock()
+	if s == nil {
+		return nil, p2p.ErrUnreachable
+	}
+	return s.handle(ctx, "asker", raw)
+}
+
+// newJobs starts a job's owner without any job.
+func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, error)) *jobService {
+	t.Helper()
+	s := newJobService(keyspace[job.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceJobs)}, func(job.ID) error { return nil }, seeds, quietLog)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { _ = s.loop.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-s.loop.done
+	})
+	return s
+}
+
+// newBook returns a book that asks w, and what it was told of changes.
+func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*jobBook, *[]job.State) {
+	t.Helper()
+	var told []job.State
+	b, err := newJobBook(space, w.call, func(_ *job.Spec, s job.State) { told = append(told, s) }, quietLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, &told
+}
+
+func metaSpace(t *testing.T) *storage.Keyspace {
+	t.Helper()
+	return storagetest.New(t).Keyspace(storage.KeyspaceMeta)
+}
+
+// TestJobRequests: what the owner of a job answers, in order.
+func TestJobRequests(t *testing.T) {
+	s := newJobs(t, nil)
+	spec, other := newSpec(t, nil, "http://a.example/"), newSpec(t, nil, "http://b.example/")
+	changed := proto.CloneOf(spec.Wire())
+	changed.MaxPages = 7
+	for _, row := range []struct {
+		name    string
+		req     *wire.JobRequest
+		code    p2p.Code
+		unknown bool
+		state   job.State
+		version uint64
+	}{
+		{name: "an unknown job", req: &wire.JobRequest{Id: spec.ID[:], Get: true}, unknown: true},
+		{name: "pause an unknown job", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, unknown: true},
+		{name: "post", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}, state: job.StateRunning, version: 1},
+		{name: "post the same again", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}, state: job.StateRunning, version: 1},
+		{name: "post another under its name", req: &wire.JobRequest{Id: spec.ID[:], Post: changed}, code: p2p.CodeRefused},
+		{name: "post under another name", req: &wire.JobRequest{Id: spec.ID[:], Post: other.Wire()}, code: p2p.CodeRefused},
+		{name: "pause", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
+		{name: "pause again", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
+		{name: "resume", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, state: job.StateRunning, version: 3},
+		{name: "cancel", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateCanceled)}, state: job.StateCanceled, version: 4},
+		{name: "resume what is canceled", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, code: p2p.CodeRefused},
+		{name: "no name", req: &wire.JobRequest{Get: true}, code: p2p.CodeRefused},
+	} {
+		raw, err := proto.Marshal(row.req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.handle(t.Context(), "asker", raw)
+		if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+			t.Errorf("%s: error %v", row.name, err)
+		}
+		if err != nil {
+			continue
+		}
+		reply := new(wire.JobReply)
+		if err := proto.Unmarshal(answer, reply); err != nil || reply.Validate() != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		if row.unknown {
+			if reply.GetError() == "" {
+				t.Errorf("%s: %v", row.name, reply)
+			}
+		} else if rec := reply.GetJobs()[0]; job.State(rec.GetState()) != row.state || rec.GetVersion() != row.version {
+			t.Errorf("%s: state %v, version %d", row.name, job.State(rec.GetState()), rec.GetVersion())
+		}
+	}
+}
+
+// TestSeeds: seeds that are taken in part are noted, counted as outstanding, and the rest is sent later; one job's trouble is not another's.
+func TestSeeds(t *testing.T) {
+	sent := make(map[job.ID][]string)
+	room := make(map[job.ID]int)
+	full := errors.New("busy")
+	s := newJobs(t, func(_ context.Context, spec *job.Spec, from int) (int, error) {
+		n := min(room[spec.ID], len(spec.Seeds)-from)
+		sent[spec.ID] = append(sent[spec.ID], spec.Seeds[from:from+n]...)
+		if from+n < len(spec.Seeds) {
+			return n, full
+		}
+		return n, nil
+	})
+	seeds := []string{"http://a.example/", "http://b.example/", "http://c.example/"}
+	var specs []*job.Spec
+	for range 3 {
+		spec := newSpec(t, nil, seeds...)
+		specs = append(specs, spec)
+		if _, err := s.answer(t.Context(), "poster", &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.serves = func(job.ID) error { return errors.New("another serves it by now") } // the seeds are still this peer's to send
+	stuck, half, free := specs[0].ID, specs[1].ID, specs[2].ID
+	room[half], room[free] = 2, 9
+	for i, want := range []struct {
+		fails bool
+		left  map[job.ID]int64
+	}{
+		{true, map[job.ID]int64{stuck: 3, half: 1}},
+		{true, map[job.ID]int64{stuck: 3}},
+		{false, map[job.ID]int64{}},
+		{false, map[job.ID]int64{}},
+	} {
+		if i == 2 {
+			room[stuck] = 9
+		}
+		if err := s.sow(t.Context()); (err != nil) != want.fails || err != nil && !errors.Is(err, full) {
+			t.Errorf("round %d: %v", i, err)
+		}
+		left, err := s.unsent(t.Context())
+		if err != nil || len(left) != len(want.left) {
+			t.Errorf("round %d: left %v, %v; want %v", i, left, err, want.left)
+		}
+		for id, n := range want.left {
+			if left[id] != n {
+				t.Errorf("round %d: %d left of %s, want %d", i, left[id], id, n)
+			}
+		}
+	}
+	for _, spec := range specs {
+		if !slices.Equal(sent[spec.ID], seeds) {
+			t.Errorf("sent of %s: %v", spec.ID, sent[spec.ID])
+		}
+	}
+}
+
+// TestSeedsOfCanceledJobs are not sent, and not outstanding.
+func TestSeedsOfCanceledJobs(t *testing.T) {
+	s := newJobs(t, func(context.Context, *job.Spec, int) (int, error) {
+		t.Error("sent")
+		return 0, nil
+	})
+	spec := newSpec(t, nil, "http://a.example/")
+	for _, req := range []*wire.JobRequest{{Post: spec.Wire()}, {SetState: uint32(job.StateCanceled)}} {
+		req.Id = spec.ID[:]
+		if _, err := s.answer(t.Context(), peer.ID("p"), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.sow(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, err := s.unsent(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
