@@ -65,6 +65,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if control.Answers(ctx, cfg.APIAddr()) {
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
+	limitMemory()
 	n, err := node.New(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -150,7 +151,11 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if err != nil {
 		return nil, err
 	}
-	return n.Status(ctx, true)
+	s, err := n.Status(ctx, true)
+	if err == nil && !o.quiet {
+		explainNothing(ctx, n, s, spec.URLs, errOut)
+	}
+	return s, err
 }
 
 func (o *runOptions) summary(out io.Writer, s *control.Status, archive string) error {
