@@ -223,6 +223,9 @@ func exportLinks(ctx context.Context, net caller, peers []peer.ID, w io.Writer) 
 				continue
 			}
 			block, err := io.ReadAll(io.LimitReader(rec, 64<<20))
+			if errors.Is(err, warc.ErrTruncated) && strings.HasSuffix(name, ".open") {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/multiformats/go-multiaddr"
+)
+
+// TestListensWhereItDid: a peer that starts again is found where it was; if its port is taken meanwhile it listens elsewhere, and remembers that.
+func TestListensWhereItDid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startPeer(t, dir, 1)
+	first := slices.Sorted(slices.Values(p.room.listenAddrs()))
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p = startPeer(t, dir, 1)
+	if again := slices.Sorted(slices.Values(p.room.listenAddrs())); !slices.Equal(first, again) || len(first) == 0 {
+		t.Errorf("listens on %v, before on %v", again, first)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range first {
+		m, err := multiaddr.NewMultiaddr(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ip, _ := m.ValueForProtocol(multiaddr.P_IP4)
+		port, err := m.ValueForProtocol(multiaddr.P_TCP)
+		if err != nil || ip == "" {
+			continue // QUIC
+		}
+		taken, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(ip, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+	}
+	p = startPeer(t, dir, 1)
+	elsewhere := slices.Sorted(slices.Values(p.room.listenAddrs()))
+	for _, a := range elsewhere {
+		if slices.Contains(first, a) {
+			t.Errorf("listens on %s, which is taken", a)
+		}
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p = startPeer(t, dir, 1)
+	if again := slices.Sorted(slices.Values(p.room.listenAddrs())); !slices.Equal(elsewhere, again) {
+		t.Errorf("listens on %v, before on %v", again, elsewhere)
+	}
+}
+
+// TestLeaseClock: the clock of leases is near the wall's, and does not go back.
+func TestLeaseClock(t *testing.T) {
+	c := newLeaseClock()
+	last := c.Now()
+	for range 1000 {
+		now := c.Now()
+		if now.Before(last) {
+			t.Fatalf("%v after %v", now, last)
+		}
+		last = now
+	}
+	if _, err := netip.ParseAddrPort(withPort("127.0.0.1")); err != nil {
+		t.Error(err)
+	}
+}
