@@ -204,8 +204,11 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 		return nil
 	}
 	err := follow(ctx, cl, "", errOut, o.quiet || o.json, false, out)
-	if err == nil {
-		r.Status, err = cl.Status(ctx, true)
+	if err != nil {
+		return err
+	}
+	if r.Status, err = cl.Status(ctx, true); err == nil && !o.quiet {
+		explainNothing(ctx, cl, r.Status, spec.URLs, errOut)
 	}
 	return err
 }

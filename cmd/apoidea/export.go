@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -21,6 +23,9 @@ said on standard error and the exit code is 1.`,
 		Args:      exactly("one of warc, cdxj, links and urls"),
 		ValidArgs: []string{"warc", "cdxj", "links", "urls"},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if !slices.Contains(cmd.ValidArgs, args[0]) {
+				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), nearest(args[0], cmd.ValidArgs)))
+			}
 			c := g.client()
 			defer c.Close()
 			w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)

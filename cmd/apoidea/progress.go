@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -19,6 +20,31 @@ import (
 // waiter is the one method of a peer that progress needs.
 type waiter interface {
 	Wait(ctx context.Context, job string, fn func(control.Progress) error) error
+}
+
+// explainer is what is asked when a crawl fetched nothing.
+type explainer interface {
+	Why(ctx context.Context, url string) (*control.Why, error)
+}
+
+// explainNothing says of a crawl that fetched no page what became of its first seed: most often a flag is missing.
+func explainNothing(ctx context.Context, e explainer, s *control.Status, seeds []string, w io.Writer) {
+	if s.Pages+s.Duplicates > 0 || len(seeds) == 0 {
+		return
+	}
+	why, err := e.Why(ctx, seeds[0])
+	if err != nil {
+		return // a hint that is not to be had
+	}
+	text := why.Text
+	if len(why.Jobs) > 0 {
+		last := why.Jobs[len(why.Jobs)-1]
+		text = last.Text
+		if last.Outcome == "blocked_address" {
+			text += "; --allow-private permits addresses of this machine and its networks"
+		}
+	}
+	fmt.Fprintf(w, "no page was fetched. %s: %s\n", why.URL, text)
 }
 
 // follow shows progress until the ring (or one job) is idle: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
@@ -41,9 +67,14 @@ func follow(ctx context.Context, w waiter, job string, errOut io.Writer, quiet, 
 	return err
 }
 
+// isTerminal reports whether a bar can be drawn on w: a terminal that knows how wide it is.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	if !ok || !isatty.IsTerminal(f.Fd()) {
+		return false
+	}
+	width, _, err := cwriter.New(f).GetTermSize()
+	return err == nil && width > 0
 }
 
 // lineEvery is how often a plain line is printed.
@@ -139,7 +170,7 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 func barText(p control.Progress, rate string) string {
 	text := fmt.Sprintf("%d pages%s", p.Pages+p.Duplicates, rate)
 	if p.Errors > 0 {
-		text += fmt.Sprintf(", %d errors", p.Errors)
+		text += ", " + counted(p.Errors, "error")
 	}
 	switch {
 	case p.Idle:

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// execute runs a command line as main would, without the process.
+func execute(t *testing.T, args ...string) (out string, code int, err error) {
+	t.Helper()
+	var buf bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&buf)
+	root.SetErr(&buf)
+	err = root.ExecuteContext(t.Context())
+	return buf.String(), exitCode(err), err
+}
+
+func TestExitCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"done":                 {nil, 0},
+		"failed":               {errors.New("x"), 1},
+		"interrupted":          {fmt.Errorf("%w; goes on", errInterrupted), 1},
+		"flags":                {fmt.Errorf("%w: x", errUsage), 2},
+		"usage of the peer":    {fmt.Errorf("post: %w", control.Usage("x")), 2},
+		"no peer":              {&control.Error{Kind: control.KindNoPeer, Text: "x"}, 3},
+		"deadline":             {fmt.Errorf("wait: %w", context.DeadlineExceeded), 4},
+		"timeout of the peer":  {&control.Error{Kind: control.KindTimeout, Text: "x"}, 4},
+		"refused":              {control.Refused("x"), 5},
+		"joined with a failed": {errors.Join(errors.New("x"), control.Refused("y")), 5},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestCommandLines(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.toml")
+	if err := os.WriteFile(file, []byte("max-deptth = 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args string
+		code int
+		says string
+	}{
+		"version":                  {"version", 0, "apoidea "},
+		"version as JSON":          {"version --json", 0, `"version"`},
+		"alone":                    {"", 0, "Available Commands"},
+		"a group alone":            {"cluster", 0, "Available Commands"},
+		"completion":               {"completion bash", 0, "bash completion"},
+		"unknown command":          {"stauts", 2, "did you mean status?"},
+		"unknown command of group": {"ring lookpu", 2, "did you mean lookup?"},
+		"unknown flag":             {"run --plcement x", 2, "did you mean placement?"},
+		"bad value":                {"run --fetchers many", 2, "invalid argument"},
+		"no URL":                   {"crawl", 2, "wants a URL"},
+		"too many":                 {"host a b", 2, "not 2 arguments"},
+		"arguments unasked for":    {"status x", 2, "takes no arguments"},
+		"no such export":           {"export crdj", 2, "did you mean cdxj?"},
+		"no peer":                  {"status --data-dir " + dir, 3, "no peer is running at " + dir},
+		"no peer on TCP":           {"status --api tcp:127.0.0.1:1", 3, "no peer is running at 127.0.0.1:1"},
+		"public without contact":   {"run --profile public --data-dir " + dir, 5, "--contact"},
+		"impolite":                 {"run --delay 1ms --data-dir " + dir, 2, "--allow-private"},
+		"bad size":                 {"run --max-body huge --data-dir " + dir, 2, "max-body"},
+		"bad source":               {"run --fetch-from here --data-dir " + dir, 2, "fetch-from"},
+		"bad level":                {"run --log-level loud --data-dir " + dir, 2, "log-level"},
+		"no cluster":               {"cluster status --dir " + dir, 2, "no cluster in"},
+		"no cluster to kill in":    {"cluster kill 1 --dir " + dir, 2, "no cluster in"},
+		"peer without number":      {"cluster kill one --dir " + dir, 2, "must be a number"},
+		"nothing to stop":          {"cluster down --dir " + dir, 0, "no peer runs"},
+		"web without an end":       {"cluster up --web --dir " + dir, 2, "--until-idle"},
+		"unknown key":              {"status --config " + file, 2, `unknown key "max-deptth", did you mean max-depth?`},
+		"no such file":             {"status --config " + filepath.Join(dir, "none"), 2, "config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, code, err := execute(t, strings.Fields(c.args)...)
+			text := out
+			if err != nil {
+				text = err.Error()
+			}
+			if code != c.code || !strings.Contains(text, c.says) {
+				t.Errorf("exit code %d, want %d, and %q, want %q in it", code, c.code, text, c.says)
+			}
+		})
+	}
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Short == "" {
+			t.Errorf("%s has no short help", c.CommandPath())
+		}
+		if !c.HasSubCommands() && c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+}
+
+func TestStatusNames(t *testing.T) {
+	// The names that the design promises; a change here breaks what others wrote.
+	promised := `peer addrs version network state uptime_s pages bytes duplicates errors robots_denied refetched urls_seen urls_pending urls_leased
+		hosts_owned hosts_leased ring peers`
+	have := names(reflect.TypeFor[control.Status]())
+	for name := range strings.FieldsSeq(promised) {
+		if !have[name] {
+			t.Errorf("status has no %q", name)
+		}
+	}
+	for name := range strings.FieldsSeq("members predecessor successors arc stable") {
+		if !names(reflect.TypeFor[control.RingSummary]())[name] {
+			t.Errorf("ring of status has no %q", name)
+		}
+	}
+	for name := range strings.FieldsSeq("peer addr rtt_ms role pages") {
+		if !names(reflect.TypeFor[control.PeerLine]())[name] {
+			t.Errorf("peers of status has no %q", name)
+		}
+	}
+}
+
+// names are the JSON names of a struct's fields that are never left out.
+func names(t reflect.Type) map[string]bool {
+	set := make(map[string]bool)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			for name := range names(f.Type) {
+				set[name] = true
+			}
+			continue
+		}
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !strings.Contains(rest, "omitempty") {
+			set[name] = true
+		}
+	}
+	return set
+}
+
+func TestFailures(t *testing.T) {
+	other := errors.New("disk on fire")
+	for name, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"none":               {nil, nil},
+		"asked to leave":     {errors.Join(node.ErrStopped, nil), nil},
+		"interrupted":        {fmt.Errorf("join: %w", context.Canceled), nil},
+		"leave that failed":  {errors.Join(errors.Join(node.ErrStopped, other)), other},
+		"failure by itself":  {other, other},
+		"failure that wraps": {fmt.Errorf("run: %w", other), other},
+	} {
+		if got := failures(c.err); !errors.Is(got, c.want) || (c.want == nil) != (got == nil) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

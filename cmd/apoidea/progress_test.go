@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+func progressAt(at float64, pages int64, idle bool) control.Progress {
+	p := control.Progress{Members: 3, Idle: idle, ElapseS: at}
+	p.Pages, p.URLsSeen, p.HostsOwned = pages, 2*pages, 4
+	return p
+}
+
+func TestProgressText(t *testing.T) {
+	busy := progressAt(2, 10, false)
+	busy.Note = "peer x did not answer"
+	waits := progressAt(3, 10, false)
+	waits.URLsWaiting, waits.NextRetryS = 2, 4.5
+	for name, c := range map[string]struct {
+		p    control.Progress
+		rate string
+		want string
+	}{
+		"at work":   {progressAt(1, 5, false), " (5/s)", "1s: 5 pages (5/s), 0 duplicates, 0 errors; 10 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers"},
+		"held up":   {busy, "", "2s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; peer x did not answer"},
+		"waits":     {waits, "", "3s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; 2 wait for another try, the next in 4.5s"},
+		"idle ends": {progressAt(4, 10, true), "", "4s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; idle"},
+	} {
+		if got := progressText(c.p, c.rate); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPaceIsThatOfLate(t *testing.T) {
+	var s pace
+	for i, c := range []struct {
+		at    float64
+		pages int64
+		want  string
+	}{
+		{0, 1000, ""}, // what was there before is not counted
+		{0.2, 1010, ""},
+		{1, 1100, " (100/s)"},
+		{5, 1500, " (100/s)"},
+		{9, 1900, " (100/s)"},
+		{15, 1900, " (40/s)"}, // since second 5
+		{25, 1900, " (0/s)"},
+	} {
+		p := progressAt(c.at, c.pages, false)
+		if got := s.of(&p); got != c.want {
+			t.Errorf("step %d: %q, want %q", i, got, c.want)
+		}
+	}
+	if len(s.marks) > 3 {
+		t.Errorf("%d marks are kept", len(s.marks))
+	}
+}
+
+// told is a peer that tells of a crawl.
+type told []control.Progress
+
+func (t told) Wait(_ context.Context, _ string, fn func(control.Progress) error) error {
+	for _, p := range t {
+		if err := fn(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestFollow(t *testing.T) {
+	crawl := told{progressAt(0, 0, false), progressAt(0.5, 5, false), progressAt(1.9, 9, false), progressAt(2.1, 12, false), progressAt(2.2, 12, true)}
+	for name, c := range map[string]struct {
+		quiet, json    bool
+		out, err, want int
+	}{
+		"plain lines":    {false, false, 0, 3, 0}, // the first, the one after two seconds, the last
+		"quiet":          {true, false, 0, 0, 0},
+		"JSON":           {false, true, 5, 0, 0},
+		"JSON and quiet": {true, true, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			if err := follow(t.Context(), crawl, "", &errOut, c.quiet, c.json, &out); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(out.String(), "\n"); n != c.out {
+				t.Errorf("%d lines of output, want %d: %s", n, c.out, out.String())
+			}
+			if n := strings.Count(errOut.String(), "\n"); n != c.err {
+				t.Errorf("%d lines of progress, want %d: %s", n, c.err, errOut.String())
+			}
+			for line := range strings.Lines(out.String()) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("no JSON: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestBarText(t *testing.T) {
+	waits := progressAt(3, 10, false)
+	waits.URLsWaiting, waits.URLsPending, waits.NextRetryS, waits.Errors = 2, 2, 4.5, 1
+	for want, p := range map[string]control.Progress{
+		"5 pages (9/s)":                            progressAt(1, 5, false),
+		"5 pages (9/s), done":                      progressAt(1, 5, true),
+		"10 pages (9/s), 1 error, 2 retry in 4.5s": waits,
+	} {
+		if got := barText(p, " (9/s)"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// because tells one reason of every URL.
+type because control.WhyLine
+
+func (b because) Why(_ context.Context, url string) (*control.Why, error) {
+	return &control.Why{URL: url, Jobs: []control.WhyLine{control.WhyLine(b)}}, nil
+}
+
+func TestExplainNothing(t *testing.T) {
+	blocked := because{Outcome: "blocked_address", Text: "done: blocked_address"}
+	for name, c := range map[string]struct {
+		pages int64
+		seeds []string
+		why   because
+		want  string
+	}{
+		"pages":      {1, []string{"http://a/"}, blocked, ""},
+		"no seeds":   {0, nil, blocked, ""},
+		"blocked":    {0, []string{"http://a/"}, blocked, "no page was fetched. http://a/: done: blocked_address; --allow-private permits addresses of this machine and its networks\n"},
+		"robots.txt": {0, []string{"http://a/"}, because{Text: "done: robots_denied"}, "no page was fetched. http://a/: done: robots_denied\n"},
+	} {
+		var out bytes.Buffer
+		explainNothing(t.Context(), c.why, &control.Status{Counters: control.Counters{Pages: c.pages}}, c.seeds, &out)
+		if out.String() != c.want {
+			t.Errorf("%s: %q, want %q", name, out.String(), c.want)
+		}
+	}
+}
+
+func TestLookupRows(t *testing.T) {
+	own := &control.Lookup{Owner: "me", Calls: 0}
+	if rows := lookupRows(own, "me"); !strings.Contains(rows[len(rows)-1][1], "the owner itself") {
+		t.Errorf("a lookup without a call does not say so: %q", rows)
+	}
+	far := &control.Lookup{Owner: "c", Calls: 2, Trace: []control.LookupHop{{Peer: "b", LatencyMs: 1.5, Answer: "ask c"}, {Peer: "c", Answer: "owner"}}}
+	rows := lookupRows(far, "me")
+	if got := rows[len(rows)-3:]; got[0][1] != "me  this peer" || got[1][0] != "hop 1" || got[1][1] != "b  1.50 ms  ask c" || got[2][1] != "c  0.00 ms  owner" {
+		t.Errorf("hops %q", got)
+	}
+	if rows := lookupRows(far, ""); rows[len(rows)-1][0] != "calls" {
+		t.Errorf("hops without --trace: %q", rows)
+	}
+}
