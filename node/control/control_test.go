@@ -1,0 +1,473 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// fake is a backend that notes what it was asked and answers with documents of its own, or with fail.
+type fake struct {
+	fail  error
+	asked string
+	// hold keeps Watch going until its context ends.
+	hold bool
+}
+
+func (f *fake) note(format string, args ...any) error {
+	f.asked = fmt.Sprintf(format, args...)
+	return f.fail
+}
+
+var (
+	status = &control.Status{
+		Peer: "p", Addrs: []string{"/a"}, State: "idle", Counters: control.Counters{Pages: 3, URLsSeen: 9},
+		Ring: control.RingSummary{Members: 2, Successors: []string{"s"}, Arc: [2]string{"0", "f"}}, Peers: []control.PeerLine{{Peer: "q", RTTMs: 1.5}},
+	}
+	circle = &control.Ring{Closed: true, Members: []control.Member{{Successor: "q", ArcShare: 0.5, Delegated: map[string]int{"q": 2}}}}
+	posted = &control.Job{ID: "3f2a", State: "running", Spec: control.JobSpec{URLs: []string{"http://a/"}}, JobCounts: control.JobCounts{Done: 4}}
+	lookup = &control.Lookup{Query: "a", Owner: "q", Calls: 1, Trace: []control.LookupHop{{Peer: "q", Answer: "owner"}}}
+	host   = &control.Host{Host: "a", Known: true, Addrs: []string{"127.0.0.1"}}
+	why    = &control.Why{URL: "http://a/", Jobs: []control.WhyLine{{Job: "3f2a", State: "done"}}}
+)
+
+func (f *fake) Status(_ context.Context, ring bool) (*control.Status, error) {
+	return status, f.note("status %v", ring)
+}
+func (f *fake) Ring(context.Context) (*control.Ring, error) { return circle, f.note("ring") }
+func (f *fake) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+	err := stream(f.note("watch"), fn, control.RingEvent{Event: "join", Text: "1"}, control.RingEvent{Event: "leave", Text: "2"})
+	if f.hold {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (f *fake) Lookup(_ context.Context, query string) (*control.Lookup, error) {
+	return lookup, f.note("lookup %s", query)
+}
+
+func (f *fake) Hosts(_ context.Context, ring bool, fn func(control.HostLine) error) error {
+	return stream(f.note("hosts %v", ring), fn, control.HostLine{Host: "a"}, control.HostLine{Host: "b"})
+}
+
+func (f *fake) Peers(context.Context) ([]control.PeerLine, error) {
+	return status.Peers, f.note("peers")
+}
+
+func (f *fake) Host(_ context.Context, h string) (*control.Host, error) {
+	return host, f.note("host %s", h)
+}
+
+func (f *fake) Why(_ context.Context, u string) (*control.Why, error) {
+	return why, f.note("why %s", u)
+}
+
+func (f *fake) Post(_ context.Context, spec control.JobSpec) (*control.Job, error) {
+	return posted, f.note("post %v %d", spec.URLs, spec.MaxPages)
+}
+
+func (f *fake) Jobs(context.Context) ([]control.Job, error) {
+	return []control.Job{*posted}, f.note("jobs")
+}
+
+func (f *fake) Job(_ context.Context, id string) (*control.Job, error) {
+	return posted, f.note("job %s", id)
+}
+
+func (f *fake) SetJob(_ context.Context, id, action string) (*control.Job, error) {
+	return posted, f.note("%s %s", action, id)
+}
+
+func (f *fake) Wait(_ context.Context, job string, fn func(control.Progress) error) error {
+	return stream(f.note("wait %s", job), fn, control.Progress{Members: 1}, control.Progress{Members: 1, Idle: true})
+}
+func (f *fake) Pause(context.Context) error  { return f.note("pause") }
+func (f *fake) Resume(context.Context) error { return f.note("resume") }
+func (f *fake) Leave(context.Context) error  { return f.note("leave") }
+func (f *fake) Export(_ context.Context, what string, ring bool, w io.Writer) error {
+	err := f.note("export %s %v", what, ring)
+	if err == nil || what == "half" {
+		if _, werr := io.WriteString(w, "some bytes"); werr != nil {
+			return werr
+		}
+	}
+	return err
+}
+
+// stream emits documents, and fails behind them if it is to fail.
+func stream[T any](fail error, fn func(T) error, documents ...T) error {
+	for _, d := range documents {
+		if err := fn(d); err != nil {
+			return err
+		}
+	}
+	return fail
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// serve runs a server on addr until the test ends, or until stop.
+func serve(t *testing.T, b control.Backend, addr string) (at net.Addr, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ln, err := control.Listen(ctx, addr)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- control.NewServer(b, quiet()).Serve(ctx, ln) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return ln.Addr(), stop
+}
+
+// client makes a client for addr that is closed with the test.
+func client(t *testing.T, addr string) *control.Client {
+	t.Helper()
+	c := control.NewClient(addr)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestRoundTrip(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	f := new(fake)
+	serve(t, f, addr)
+	c := client(t, addr)
+	ctx := t.Context()
+	collect := func(into *[]string, text string) error { *into = append(*into, text); return nil }
+	for _, call := range []struct {
+		asked string
+		do    func() (any, error)
+		want  any
+	}{
+		{"status false", func() (any, error) { return c.Status(ctx, false) }, status},
+		{"status true", func() (any, error) { return c.Status(ctx, true) }, status},
+		{"ring", func() (any, error) { return c.Ring(ctx) }, circle},
+		{"lookup http://a/?q=1&r=2", func() (any, error) { return c.Lookup(ctx, "http://a/?q=1&r=2") }, lookup},
+		{"peers", func() (any, error) { return c.Peers(ctx) }, status.Peers},
+		{"host a:80", func() (any, error) { return c.Host(ctx, "a:80") }, host},
+		{"why http://a/%20ü", func() (any, error) { return c.Why(ctx, "http://a/%20ü") }, why},
+		{"post [http://a/] 7", func() (any, error) { return c.Post(ctx, control.JobSpec{URLs: []string{"http://a/"}, MaxPages: 7}) }, posted},
+		{"jobs", func() (any, error) { return c.Jobs(ctx) }, []control.Job{*posted}},
+		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},
+		{"pause 3f2a", func() (any, error) { return c.SetJob(ctx, "3f2a", "pause") }, posted},
+		{"pause", func() (any, error) { return nil, c.Pause(ctx) }, nil},
+		{"resume", func() (any, error) { return nil, c.Resume(ctx) }, nil},
+		{"leave", func() (any, error) { return nil, c.Leave(ctx) }, nil},
+		{"export urls true", func() (any, error) {
+			var b bytes.Buffer
+			err := c.Export(ctx, "urls", true, &b)
+			return b.String(), err
+		}, "some bytes"},
+		{"watch", func() (any, error) {
+			var got []string
+			err := c.Watch(ctx, func(e control.RingEvent) error { return collect(&got, e.Event) })
+			return got, err
+		}, []string{"join", "leave"}},
+		{"hosts true", func() (any, error) {
+			var got []string
+			err := c.Hosts(ctx, true, func(h control.HostLine) error { return collect(&got, h.Host) })
+			return got, err
+		}, []string{"a", "b"}},
+		{"wait 3f2a", func() (any, error) {
+			var got []string
+			err := c.Wait(ctx, "3f2a", func(p control.Progress) error { return collect(&got, fmt.Sprint(p.Idle)) })
+			return got, err
+		}, []string{"false", "true"}},
+	} {
+		t.Run(call.asked, func(t *testing.T) {
+			f.fail = nil
+			got, err := call.do()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.asked != call.asked {
+				t.Errorf("the peer was asked %q, want %q", f.asked, call.asked)
+			}
+			if !reflect.DeepEqual(got, call.want) {
+				t.Errorf("answer %+v, want %+v", got, call.want)
+			}
+			f.fail = control.Refused("not today")
+			if _, err := call.do(); control.KindOf(err) != control.KindRefused || err.Error() != "not today" {
+				t.Errorf("error %v of kind %s, want the peer's refusal", err, control.KindOf(err))
+			}
+		})
+	}
+}
+
+func TestErrorKindsTravel(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	f := new(fake)
+	serve(t, f, addr)
+	c := client(t, addr)
+	for name, w := range map[string]struct {
+		err  error
+		kind control.Kind
+		text string
+	}{
+		"plain":    {errors.New("broken"), control.KindFailed, "broken"},
+		"usage":    {control.Usage("wrong"), control.KindUsage, "wrong"},
+		"wrapped":  {fmt.Errorf("post: %w", control.Refused("no")), control.KindRefused, "post: no"},
+		"deadline": {fmt.Errorf("ask: %w", context.DeadlineExceeded), control.KindTimeout, "ask: context deadline exceeded"},
+		"no peer":  {&control.Error{Kind: control.KindNoPeer, Text: "gone"}, control.KindNoPeer, "gone"},
+	} {
+		f.fail = w.err
+		_, err := c.Ring(t.Context())
+		if control.KindOf(err) != w.kind || err.Error() != w.text {
+			t.Errorf("%s: %v of kind %s, want %q of kind %s", name, err, control.KindOf(err), w.text, w.kind)
+		}
+	}
+}
+
+func TestExportThatFailsHalfWay(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	serve(t, &fake{fail: errors.New("peer q did not\nanswer")}, addr)
+	var b bytes.Buffer
+	err := client(t, addr).Export(t.Context(), "half", false, &b)
+	if err == nil || err.Error() != "peer q did not answer" || b.String() != "some bytes" {
+		t.Errorf("%q with error %v, want what there was and the failure", b.String(), err)
+	}
+}
+
+func TestStreamStopsWhereTheReaderDoes(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	serve(t, new(fake), addr)
+	enough := errors.New("enough")
+	n := 0
+	err := client(t, addr).Hosts(t.Context(), false, func(control.HostLine) error {
+		n++
+		return enough
+	})
+	if !errors.Is(err, enough) || n != 1 {
+		t.Errorf("%d documents and error %v, want one and the reader's own", n, err)
+	}
+}
+
+func TestPeerThatEndsInAStream(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	_, stop := serve(t, &fake{hold: true}, addr)
+	err := client(t, addr).Watch(t.Context(), func(e control.RingEvent) error {
+		if e.Event == "leave" {
+			go stop()
+		}
+		return nil
+	})
+	if err == nil {
+		t.Error("a stream that was cut off looks complete")
+	}
+}
+
+func TestInterruptedCall(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	serve(t, &fake{hold: true}, addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := client(t, addr).Watch(ctx, func(e control.RingEvent) error {
+		if e.Event == "leave" {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	for name, addr := range map[string]string{"socket": filepath.Join(t.TempDir(), "none"), "TCP": "tcp:127.0.0.1:1"} {
+		_, err := client(t, addr).Status(t.Context(), false)
+		if control.KindOf(err) != control.KindNoPeer {
+			t.Errorf("%s: %v of kind %s, want that no peer runs", name, err, control.KindOf(err))
+		}
+		if control.Answers(t.Context(), addr) {
+			t.Errorf("%s: somebody answers", name)
+		}
+	}
+}
+
+func TestPeerThatHangsUp(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	ln, err := control.Listen(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	if _, err := client(t, addr).Status(t.Context(), false); control.KindOf(err) != control.KindNoPeer {
+		t.Errorf("%v of kind %s, want that the peer went away", err, control.KindOf(err))
+	}
+}
+
+func TestListen(t *testing.T) {
+	dir := t.TempDir()
+	addr := filepath.Join(dir, "s")
+
+	stale, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that was killed
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(addr); err != nil {
+		t.Fatalf("the stale socket is not there: %v", err)
+	}
+	serve(t, new(fake), addr)
+	if _, err := client(t, addr).Status(t.Context(), false); err != nil {
+		t.Errorf("a stale socket was not replaced: %v", err)
+	}
+	if info, err := os.Stat(addr); runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != 0o600) {
+		t.Errorf("the socket has mode %v, %v: want 0600", info.Mode(), err)
+	}
+
+	if _, err := control.Listen(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "another peer") {
+		t.Errorf("a live socket was taken: %v", err)
+	}
+	if _, err := client(t, addr).Status(t.Context(), false); err != nil {
+		t.Errorf("the peer lost its socket: %v", err)
+	}
+
+	file := filepath.Join(dir, "precious")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Listen(t.Context(), file); runtime.GOOS != "windows" && err == nil {
+		t.Error("a file that is no socket was replaced")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("a file that is no socket was removed: %v", err)
+	}
+}
+
+func TestRequestBounds(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	serve(t, new(fake), addr)
+	c := client(t, addr)
+	_, err := c.Post(t.Context(), control.JobSpec{URLs: []string{strings.Repeat("x", control.MaxRequest)}})
+	if k := control.KindOf(err); k != control.KindUsage && k != control.KindNoPeer { // the answer may be lost with the connection
+		t.Errorf("%v of kind %s for a job beyond the bound", err, k)
+	}
+	if _, err := c.Status(t.Context(), false); err != nil {
+		t.Errorf("the peer is gone after an oversized request: %v", err)
+	}
+}
+
+func TestRawRequests(t *testing.T) {
+	at, _ := serve(t, new(fake), "tcp:127.0.0.1:0")
+	base := "http://" + at.String()
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             [2]string
+		want               int
+	}{
+		"by address":            {"GET", "/v1/status", "", [2]string{}, 200},
+		"by localhost":          {"GET", "/v1/status", "", [2]string{"Host", "localhost:1"}, 200},
+		"by a name":             {"GET", "/v1/status", "", [2]string{"Host", "evil.example"}, 403},
+		"from another site":     {"POST", "/v1/leave", "", [2]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"with another's origin": {"POST", "/v1/leave", "", [2]string{"Origin", "http://evil.example"}, 403},
+		"post":                  {"POST", "/v1/leave", "", [2]string{}, 200},
+		"wrong method":          {"GET", "/v1/leave", "", [2]string{}, 405},
+		"no such thing":         {"GET", "/v1/nothing", "", [2]string{}, 404},
+		"no JSON":               {"POST", "/v1/jobs", "{", [2]string{}, 400},
+		"unknown field":         {"POST", "/v1/jobs", `{"url":["http://a/"]}`, [2]string{}, 400},
+		"a job":                 {"POST", "/v1/jobs", `{"urls":["http://a/"]}`, [2]string{}, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.header[0] == "Host" {
+				req.Host = c.header[1]
+			} else if c.header[0] != "" {
+				req.Header.Set(c.header[0], c.header[1])
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if res.StatusCode != c.want {
+				t.Errorf("status %d, want %d", res.StatusCode, c.want)
+			}
+		})
+	}
+}
+
+func TestAddCounters(t *testing.T) {
+	a := control.Counters{Pages: 1, URLsPending: 2, URLsLeased: 3, Outbox: 4, NextRetryS: 5}
+	a.Add(&control.Counters{Pages: 10, URLsPending: 20, NextRetryS: 2})
+	a.Add(&control.Counters{})
+	if want := (control.Counters{Pages: 11, URLsPending: 22, URLsLeased: 3, Outbox: 4, NextRetryS: 2}); a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	if a.Outstanding() != 29 {
+		t.Errorf("%d outstanding, want 29", a.Outstanding())
+	}
+	var j control.JobCounts
+	j.Add(&control.JobCounts{Done: 1, Outcomes: map[string]int64{"ok": 1}, NextRetryS: 3})
+	j.Add(&control.JobCounts{Done: 2, Outcomes: map[string]int64{"ok": 2, "redirect": 1}, NextRetryS: 4, Outbox: 1})
+	if j.Done != 3 || j.Outcomes["ok"] != 3 || j.Outcomes["redirect"] != 1 || j.NextRetryS != 3 || j.Outstanding() != 1 {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "s")
+	_, stop := serve(t, &fake{hold: true}, addr)
+	begun := make(chan struct{}, 2)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- control.NewClient(addr).Watch(context.Background(), func(control.RingEvent) error {
+			begun <- struct{}{}
+			return nil
+		})
+	}()
+	<-begun
+	<-begun
+	stop()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the stream ended without a word")
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a stream goes on after its server has ended")
+	}
+}
