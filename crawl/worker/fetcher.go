@@ -364,7 +364,7 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 
 // lent says whether the addresses dialled were those that came with the grant, and has the resolver asked from now on.
 func (v *visitor) lent(h *host) bool {
-	if h.lentUntil.IsZero() || h.closing {
+	if h.lentUntil.IsZero() || h.closing || h.ended.Load() {
 		return false
 	}
 	h.addrs, h.lentUntil = nil, time.Time{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,9 +30,9 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := site(300)
-				hang := false
+				var hang atomic.Bool
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-					if r.URL.Path != "/robots.txt" && hang {
+					if r.URL.Path != "/robots.txt" && hang.Load() {
 						select {
 						case <-time.After(tt.slow):
 						case <-r.Context().Done():
@@ -45,7 +46,7 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 					if x.worker.Stats().Pages < 100 {
 						return false
 					}
-					hang = true
+					hang.Store(true)
 					time.Sleep(50 * time.Millisecond)
 					stopped = time.Now()
 					return true
@@ -60,7 +61,7 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 						t.Errorf("%s: lease %d not given back, %d URLs out", name, h.epoch, len(h.out))
 					}
 				}
-				hang = false
+				hang.Store(false)
 				first := x.requests.Load()
 				x.rerun()
 				if got := x.outcomes(); got[link.OutcomeOK] != 900 {
@@ -183,7 +184,7 @@ func TestMoved(t *testing.T) {
 func TestReportToWhoServesNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})
-		x.handler = http.HandlerFunc(slow(time.Second, site(1)))
+		x.handler = slow(time.Second, site(1))
 		start := time.Now()
 		if err := x.run(func() bool {
 			x.mu.Lock()
@@ -323,10 +324,11 @@ func TestRetryAfter(t *testing.T) {
 // to ask again.
 func TestRobotsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		inner := site(3)
 		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/robots.txt" && down {
+			if r.URL.Path == "/robots.txt" && down.Load() {
 				http.Error(rw, "down", http.StatusInternalServerError)
 				return
 			}
@@ -337,10 +339,11 @@ func TestRobotsUnreachable(t *testing.T) {
 		if err := x.run(func() bool {
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			if down && time.Since(start) > 30*time.Second {
-				down, fetched = false, x.asked["http://a.example/"]
+			if down.Load() && time.Since(start) > 30*time.Second {
+				down.Store(false)
+				fetched = x.asked["http://a.example/"]
 			}
-			return !down && x.owners["owner"].outstanding() == 0
+			return !down.Load() && x.owners["owner"].outstanding() == 0
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -477,4 +480,30 @@ func TestArchiveFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestArchiveFailsWhileMemoryIsFull: fetchers that wait for room do not keep a broken worker from ending.
+func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := site(200)
+		big := strings.Repeat("x", 20<<10)
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			inner(rw, r)
+			if r.URL.Path != "/robots.txt" {
+				fmt.Fprint(rw, big)
+			}
+		}, []string{"http://a.example/", "http://b.example/", "http://c.example/", "http://d.example/"}, func(x *world) {
+			x.cfg.MaxMemory = 50 << 10
+		})
+		if err := x.run(func() bool {
+			if x.worker.Stats().Pages > 20 {
+				x.archive.mu.Lock()
+				x.archive.saveErr = errors.New("disk full")
+				x.archive.mu.Unlock()
+			}
+			return false
+		}); err == nil || !strings.Contains(err.Error(), "disk full") {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }

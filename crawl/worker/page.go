@@ -34,7 +34,7 @@ var pages = sync.Pool{New: func() any { return new(page) }}
 const pageSize = 4 << 10
 
 func newPage(h *host, it item, resp *fetch.Response) *page {
-	p := pages.Get().(*page) //nolint:errcheck // the pool holds nothing else
+	p := pages.Get().(*page)
 	*p = page{host: h, item: it, resp: resp, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0]}
 	p.size = int64(pageSize + len(resp.Body) + len(resp.RequestHead) + len(resp.ResponseHead))
 	return p

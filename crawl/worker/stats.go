@@ -8,8 +8,8 @@ import (
 
 // stats are the running counters.
 type stats struct {
-	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled, unarchived atomic.Int64
-	outcomes                                                                                            [link.Outcomes]atomic.Int64
+	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled atomic.Int64
+	outcomes                                                                                [link.Outcomes]atomic.Int64
 }
 
 // Stats says what a worker did since it was made, and what it has in hand.

@@ -105,8 +105,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.stop(inner, &fetchers)
 	cancel(nil)
+	w.pipe.close() // frees fetchers that wait for room as well
 	fetchers.Wait()
-	w.pipe.close()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
