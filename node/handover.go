@@ -41,9 +41,12 @@ type handover struct {
 
 // arcChanged has the hosts looked through. It does not block.
 func (w *owners) arcChanged() {
-	select {
-	case w.handover.wake <- struct{}{}:
-	default:
+	w.settling.arcs.Add(1)
+	for _, wake := range []chan struct{}{w.handover.wake, w.settling.wake} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -63,9 +66,13 @@ func (w *owners) runHandover(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		arcs := w.settling.arcs.Load()
 		left, err := w.handOver(ctx)
 		if err != nil {
 			return unlessStopping(err)
+		}
+		if left == 0 {
+			w.settling.handed.Store(arcs)
 		}
 		wait := time.Hour
 		if left > 0 {
@@ -193,7 +200,10 @@ func nextPos(p owner.Pos) owner.Pos {
 }
 
 // handleRecords takes a part of a host's records from its earlier owner.
-func (w *owners) handleRecords(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+func (w *owners) handleRecords(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return nil, w.handleSettled(from)
+	}
 	m := new(wire.HostRecords)
 	if err := proto.Unmarshal(raw, m); err != nil {
 		return nil, refuse("host records: %v", err)

@@ -37,6 +37,15 @@ type ringRoom struct {
 	changed chan struct{}
 }
 
+// successor is the next peer on the ring; false where there is none.
+func (r *ringRoom) successor() (peer.ID, bool) {
+	_, succs := r.dht.Leaves()
+	if len(succs) == 0 {
+		return "", false
+	}
+	return succs[0].ID, true
+}
+
 // leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to it. It does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()

@@ -61,9 +61,11 @@ type Node struct {
 	desk     *desk
 	watchers *watchers
 
-	ready   chan struct{} // closed when the peer serves
-	stop    chan struct{} // closed by Leave
-	leaving atomic.Bool
+	ready chan struct{} // closed when the peer serves
+	// furnished is closed when all rooms above are there.
+	furnished chan struct{}
+	stop      chan struct{} // closed by Leave
+	leaving   atomic.Bool
 }
 
 var _ control.Backend = (*Node)(nil)
@@ -75,7 +77,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (n *Node, err error)
 	}
 	n = &Node{
 		cfg: cfg, log: log, started: time.Now(), watchers: newWatchers(),
-		ready: make(chan struct{}), stop: make(chan struct{}),
+		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
 	defer func() {
 		if err != nil {
@@ -109,14 +111,16 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (n *Node, err error)
 func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, handler func() p2p.Handler) {
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
-			select {
-			case <-n.ready:
-			default:
-				if name != serviceStatus || n.crawl == nil {
-					return nil, busy("the peer is joining the ring")
-				}
+			open := n.ready
+			if name == serviceStatus {
+				open = n.furnished // a walk may meet a peer that joins
 			}
-			return handler()(ctx, from, req)
+			select {
+			case <-open:
+				return handler()(ctx, from, req)
+			default:
+				return nil, busy("the peer is joining the ring")
+			}
 		})
 	}
 	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
@@ -150,6 +154,7 @@ func (n *Node) furnish() (err error) {
 	n.walker = &walker{self: self, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
 	n.room.dht.Subscribe(n.ringEvent)
+	close(n.furnished)
 	return nil
 }
 
@@ -167,14 +172,17 @@ func (n *Node) sendSeeds(ctx context.Context, spec *job.Spec, from int) (sent in
 	for _, u := range spec.Seeds[from:] {
 		links = append(links, outLink{job: spec.ID, url: u, kind: link.KindPage})
 	}
+	left := 0
 	for len(links) > 0 {
 		batch := links[:min(len(links), maxBatch)]
-		left := n.owners.deliver(ctx, batch)
-		if len(left) > 0 {
-			return sent, fmt.Errorf("%d seeds are not taken yet", len(left)+len(links)-len(batch))
-		}
-		sent += len(batch)
 		links = links[len(batch):]
+		left += len(n.owners.deliver(ctx, batch))
+		if left == 0 {
+			sent += len(batch) // seeds are counted in their order: what comes behind one that is stuck is sent again, which does no harm
+		}
+	}
+	if left > 0 {
+		return sent, fmt.Errorf("%d seeds are not taken yet", left)
 	}
 	return sent, nil
 }
@@ -205,6 +213,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runHandover) })
+	top.Go(func() error { return n.afterReady(tctx, n.owners.runSettling) })
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
 		select {
@@ -329,9 +338,11 @@ func (n *Node) ringEvent(e dht.Event) {
 		n.owners.peerGone(e.Peer.ID)
 	case dht.PeerLeft:
 		n.owners.peerGone(e.Peer.ID)
-	case dht.LeavesChanged, dht.ArcChanged, dht.StateChanged:
+	case dht.ArcChanged:
 		n.room.leavesChanged()
 		n.owners.arcChanged()
+	case dht.LeavesChanged, dht.StateChanged:
+		n.room.leavesChanged()
 	}
 }
 

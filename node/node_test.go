@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -164,7 +165,7 @@ func fetchedURLs(t *testing.T, p *testPeer) []string {
 	dec := json.NewDecoder(pr)
 	for {
 		var l control.URLLine
-		if err := dec.Decode(&l); err == io.EOF {
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatalf("export urls: %v", err)
@@ -376,7 +377,7 @@ func eachRecord(path string, fn func(*warc.Record)) error {
 	r := warc.NewReader(f, true)
 	for {
 		rec, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

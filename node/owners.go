@@ -52,6 +52,11 @@ type owners struct {
 	taken taken // touched on the loop only
 
 	handover handover
+	settling settling
+	ttl      time.Duration
+	// arc and successor are this peer's own at present; false where there is none.
+	arc       func() (ring.Arc, bool)
+	successor func() (peer.ID, bool)
 }
 
 // seenSets lends the filters of dedup to the owner.
@@ -124,6 +129,8 @@ func newOwners(n *Node) (*owners, error) {
 		sent: func(ids []uint64) { w.loop.post(func(o *owner.Owner) { o.Sent(ids) }) },
 	}
 	w.handover.wake, w.handover.space = make(chan struct{}, 1), store.Keyspace
+	w.settling.wake, w.ttl = make(chan struct{}, 1), n.cfg.LeaseTTL
+	w.arc, w.successor = n.room.dht.Arc, n.room.successor
 	w.taken = make(taken)
 	return w, nil
 }
@@ -229,6 +236,12 @@ func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 func (w *owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
 		w.spawn(func(ctx context.Context) {
+			wait, cancel := context.WithTimeout(ctx, offerTimeout)
+			settled := w.awaitSettled(wait)
+			cancel()
+			if !settled {
+				return // the owner asks again a little later
+			}
 			c := w.place(ctx, p)
 			w.loop.post(func(o *owner.Owner) { o.Placed(p.Host, c.worker, c.measured, c.why) })
 		})

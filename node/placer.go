@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -91,9 +92,7 @@ func (pl *placer) recall(site netip.Addr, v *placement.View) {
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	for id, m := range pl.cache.Measured(time.Now(), site) {
-		v.Measured[id] = m
-	}
+	maps.Copy(v.Measured, pl.cache.Measured(time.Now(), site))
 	if v.Known == "" {
 		v.Known = pl.cache.Worker(site)
 	}

@@ -59,8 +59,8 @@ var strategies = map[string]func() Strategy{
 
 // New returns the strategy of that name. The error lists the names there are.
 func New(name string) (Strategy, error) {
-	if make, ok := strategies[name]; ok {
-		return make(), nil
+	if fresh, ok := strategies[name]; ok {
+		return fresh(), nil
 	}
 	return nil, fmt.Errorf("placement %q: must be one of %s", name, strings.Join(Names(), ", "))
 }

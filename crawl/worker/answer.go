@@ -141,6 +141,7 @@ func (w *Worker) unanswered(ctx context.Context, s *session, t *turn, err error)
 		h.asked = false
 	}
 	w.holdBack(s)
+	w.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
 	var names []string
 	if now.Sub(s.failing) >= w.ttl()/2 || w.stopping {
 		names = s.names()

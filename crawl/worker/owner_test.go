@@ -507,3 +507,30 @@ func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
 		}
 	})
 }
+
+// TestSilentOwnerHoldsUpNobody: outcomes that one owner does not take are not in the way of another's hosts.
+func TestSilentOwnerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newWorld(t, site(100), []string{"http://a.example/", "http://b.example/"}, func(x *world) {
+			x.routes["b.example"] = "another"
+			x.cfg.MaxInFlight = 6
+			x.cfg.Politeness = frontier.Config{Delay: 20 * time.Millisecond, Factor: -1}
+		})
+		start := time.Now()
+		if err := x.run(func() bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			o := x.owners["owner"]
+			o.silent = o.silent || len(o.hosts["a.example"].done) > 10
+			return x.owners["another"].outstanding() == 0
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(x.host("b.example").done); n != 100 {
+			t.Errorf("%d of 100 pages", n)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
