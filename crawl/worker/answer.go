@@ -209,7 +209,7 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 		return
 	}
 	now := time.Now()
-	if h.epoch == nil {
+	if h.again = false; h.epoch == nil {
 		h.epoch = g.GetEpoch()
 		poke(w.watch)
 	}

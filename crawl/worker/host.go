@@ -31,6 +31,7 @@ type host struct {
 	more     bool      // the owner has further URLs
 	asked    bool      // a message that asks for URLs is under way
 	askAgain time.Time // the owner has further URLs and grants none at present: not asked for before
+	again    bool      // it was offered while held: the owner knows of an end that we have yet to hear of
 	giveBack bool      // to be released when its window is done
 	running  bool
 	piped    int // pages between the exchange and the report
@@ -106,6 +107,9 @@ func (w *Worker) drop(h *host, why error) {
 	h.interrupt(why)
 	w.frontier.Remove(h.name)
 	w.forget(h)
+	if h.again {
+		w.take(h.owner, h.name)
+	}
 }
 
 func (w *Worker) forget(h *host) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // slow is a site whose answers take that long.
@@ -200,6 +201,28 @@ func TestRevoked(t *testing.T) {
 		}
 		if x.lapped != 0 {
 			t.Errorf("%d requests were begun beside another of the same host", x.lapped)
+		}
+	})
+}
+
+// TestOfferAheadOfRevocation: an offer that overtakes the answer which takes the host away is not lost.
+func TestOfferAheadOfRevocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newWorld(t, site(1), []string{"http://a.example/"})
+		w := x.worker
+		w.Offer("owner", []string{"a.example"})
+		w.mu.Lock()
+		h := w.hosts["a.example"]
+		h.epoch = &wire.Epoch{Counter: 1}
+		w.mu.Unlock()
+		if declined := w.Offer("owner", []string{"a.example"}); len(declined) != 0 {
+			t.Fatalf("declined %v", declined)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.drop(h, errLapsed)
+		if wish := w.hosts["a.example"]; wish == nil || wish == h || wish.epoch != nil || w.sessions["owner"].hosts["a.example"] != wish {
+			t.Errorf("after the revocation: %+v", wish)
 		}
 	})
 }

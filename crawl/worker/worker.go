@@ -207,7 +207,8 @@ func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 // take notes the wish for a host that was offered.
 func (w *Worker) take(owner, name string) bool {
 	if h := w.hosts[name]; h != nil {
-		return h.owner == owner && !h.closing
+		h.again = h.owner == owner && !h.closing
+		return h.again
 	}
 	if w.stopping || w.paused || len(w.hosts) >= w.cfg.MaxHosts || w.backlog() >= w.cfg.Capacity {
 		return false
