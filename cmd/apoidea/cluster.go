@@ -101,7 +101,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		if p.Status == nil {
 			state := "not running"
 			if p.Runs {
-				state = "not answering: " + p.Error
+				state = "not answering" // it is starting or ending; with --json the error says more
 			}
 			rows = append(rows, []string{strconv.Itoa(p.Number), state, "", "", "", "", "", "", "", ""})
 			continue

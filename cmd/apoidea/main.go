@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -38,6 +39,9 @@ func main() {
 // errInterrupted ends a command that was interrupted before it was done.
 var errInterrupted = errors.New("interrupted")
 
+// twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1) signals the process and then its whole group.
+const twiceAfter = 300 * time.Millisecond
+
 // interruptible returns a context that ends with the first interrupt; the second one ends the process at once, which is safe: what was
 // acknowledged is on disk.
 func interruptible() (context.Context, context.CancelFunc) {
@@ -47,13 +51,22 @@ func interruptible() (context.Context, context.CancelFunc) {
 	go func() {
 		<-signals
 		cancel()
-		<-signals // the second one
+		awaitSecond(signals, time.Now())
 		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel()
+	}
+}
+
+// awaitSecond returns when there is an interrupt that is not the echo of the first.
+func awaitSecond(signals <-chan os.Signal, first time.Time) {
+	for range signals {
+		if time.Since(first) >= twiceAfter {
+			return
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -175,6 +177,46 @@ func TestFailures(t *testing.T) {
 	} {
 		if got := failures(c.err); !errors.Is(got, c.want) || (c.want == nil) != (got == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestSecondInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		second := make(chan time.Duration)
+		first := time.Now()
+		go func() {
+			awaitSecond(signals, first)
+			second <- time.Since(first)
+		}()
+		signals <- os.Interrupt // the echo
+		time.Sleep(time.Second)
+		signals <- os.Interrupt
+		if at := <-second; at != time.Second {
+			t.Errorf("the second interrupt was taken at %v, want 1s", at)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := table(&b, [][]string{{"A", "B", "C"}, {"1", "not running", ""}, {"22", "idle", "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A   B            C\n1   not running\n22  idle         x\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+func TestSmallWords(t *testing.T) {
+	for got, want := range map[string]string{
+		bytesText(999): "999 B", bytesText(1000): "1.0 kB", bytesText(51_600_000): "51.6 MB", bytesText(3e12): "3.0 TB",
+		seconds(0): "0s", seconds(61.26): "1m1.3s", short("12D3KooWabcdefgh"): "abcdefgh", short("tiny"): "tiny",
+		peersText([]int{3}): "peer 3", peersText([]int{2, 5}): "peers 2 5",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
