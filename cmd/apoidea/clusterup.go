@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -52,7 +51,7 @@ shows who came, and is asked with --data-dir DIR/peer<i>.
 		},
 	}
 	f := cmd.Flags()
-	o.peer.add(f, node.ProfileLab)
+	o.peer.add(f)
 	o.job.add(f)
 	f.IntVarP(&o.n, "peers", "n", 0, "number of peers (default: as many as DIR has, 4 in a new one)")
 	f.BoolVar(&o.untilIdle, "until-idle", false, "stop the cluster and exit when the whole ring has no work left")
@@ -109,7 +108,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 func passThrough(cmd *cobra.Command) []string {
 	names := make(map[string]bool)
 	peer := pflag.NewFlagSet("peer", pflag.ContinueOnError)
-	new(runFlags).add(peer, node.ProfileLab)
+	new(runFlags).add(peer)
 	peer.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
 	names["log-level"] = true
 	var args []string
@@ -148,6 +147,9 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	err := c.Up(settle, o.n, args, say)
 	cancel()
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w while the ring formed", errInterrupted)
+		}
 		if o.untilIdle || ctx.Err() != nil {
 			return nil, errors.Join(err, takeDown(ctx, c))
 		}
@@ -159,6 +161,9 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	r := &upResult{Dir: *o.dir, Count: len(c.Running())}
 	say(fmt.Sprintf("%d peers form one ring in %s", r.Count, *o.dir))
 	err = o.work(ctx, c, spec, r, out, errOut, say)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
+	}
 	if o.untilIdle {
 		err = errors.Join(err, takeDown(ctx, c))
 	}

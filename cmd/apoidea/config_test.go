@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/apoidea/apoidea/node"
 )
 
 // filled parses a command line of run with an environment and a file, and returns what the flags came to.
@@ -21,7 +19,7 @@ func filled(t *testing.T, args []string, env map[string]string, file string) (ru
 	var config string
 	cmd := &cobra.Command{Use: "run", SilenceErrors: true, SilenceUsage: true}
 	cmd.PersistentFlags().StringVar(&config, "config", "", "")
-	peer.add(cmd.Flags(), node.ProfileLab)
+	peer.add(cmd.Flags())
 	job.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return fillFlags(cmd, config, func(name string) (string, bool) {

@@ -146,8 +146,7 @@ func TestStatusNames(t *testing.T) {
 // names are the JSON names of a struct's fields that are never left out.
 func names(t reflect.Type) map[string]bool {
 	set := make(map[string]bool)
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.Anonymous {
 			for name := range names(f.Type) {
 				set[name] = true
@@ -218,5 +217,27 @@ func TestSmallWords(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestSocketPath(t *testing.T) {
+	short := t.TempDir()
+	if got := node.SocketPath(short); got != filepath.Join(short, "apoidea.sock") && len(short) < 80 {
+		t.Errorf("socket %s of a short directory", got)
+	}
+	long := filepath.Join(short, strings.Repeat("x", 60), strings.Repeat("y", 60))
+	if err := os.MkdirAll(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := node.SocketPath(long)
+	if len(got) > 104 && len(os.TempDir()) < 60 {
+		t.Errorf("socket path of %d bytes: %s", len(got), got)
+	}
+	if other := node.SocketPath(filepath.Join(short, strings.Repeat("x", 60), strings.Repeat("z", 60))); other == got {
+		t.Error("two directories have one socket")
+	}
+	t.Chdir(filepath.Dir(long))
+	if relative := node.SocketPath(filepath.Base(long)); relative != got {
+		t.Errorf("socket %s from within, %s from without", relative, got)
 	}
 }

@@ -39,7 +39,7 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
-	o.peer.add(cmd.Flags(), node.ProfileLab)
+	o.peer.add(cmd.Flags())
 	o.job.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
@@ -106,7 +106,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 
 // failures drops, of the errors that a peer ended with, those that merely say that its end was asked for.
 func failures(err error) error {
-	if list, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this very list, none that is wrapped
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
 		for _, e := range list.Unwrap() {
 			if e = failures(e); e != nil {

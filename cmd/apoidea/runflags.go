@@ -33,14 +33,14 @@ type runFlags struct {
 	leaseTTL     time.Duration
 }
 
-func (r *runFlags) add(f *pflag.FlagSet, profile node.Profile) {
-	d := node.DefaultConfig("", profile)
+func (r *runFlags) add(f *pflag.FlagSet) {
+	d := node.DefaultConfig("", node.ProfileLab)
 	f.StringArrayVar(&r.listen, "listen", nil, "multiaddr to listen on, repeatable (default: ports chosen once and kept)")
 	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, repeatable")
 	f.StringArrayVar(&r.dnsSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
 	f.StringVar(&r.dnsServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
 	f.StringVar(&r.network, "network", d.Network, "name of the ring; peers of different networks do not meet")
-	f.StringVar(&r.profile, "profile", string(profile), "public (volunteers) or lab (clusters on one machine)")
+	f.StringVar(&r.profile, "profile", string(d.Profile), "public (volunteers) or lab (clusters on one machine)")
 	f.BoolVar(&r.allowPrivate, "allow-private", false, "permit fetches from loopback, private and link-local addresses")
 	f.BoolVar(&r.found, "found", false, "serve alone although the last run knew other peers")
 	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: rtt, owner or random")
