@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -46,6 +47,9 @@ func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
 		}
 	}
 	members, err := a.encoder.Exchange(&e)
+	if errors.Is(err, warc.ErrExchange) {
+		return "", fmt.Errorf("%w: %w", worker.ErrUnarchivable, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("archive %s: %w", x.URL, err)
 	}

@@ -161,8 +161,8 @@ func SocketPath(dataDir string) string {
 	if len(path) <= maxSocketPath {
 		return path
 	}
-	if real, err := filepath.EvalSymlinks(dataDir); err == nil {
-		dataDir = real
+	if resolved, err := filepath.EvalSymlinks(dataDir); err == nil {
+		dataDir = resolved
 	}
 	sum := sha256.Sum256([]byte(dataDir))
 	return filepath.Join(os.TempDir(), fmt.Sprintf("apoidea-%x.sock", sum[:12]))

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bufio"
-
 	"errors"
 	"fmt"
 	"io"

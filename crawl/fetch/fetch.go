@@ -66,7 +66,7 @@ func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 		return nil, fmt.Errorf("fetch %s: wait for a turn: %w", req.URL, err)
 	}
 	x := exchange{f: f, ctx: ctx, target: &t, req: req, end: time.Now().Add(f.config.TotalTimeout)}
-	resp, c, err := x.run(c)
+	resp, c, err := x.run(c) //nolint:contextcheck // x holds ctx
 	f.pool.give(t.key, c)
 	return resp, err
 }

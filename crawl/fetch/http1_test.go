@@ -20,29 +20,45 @@ func TestResponses(t *testing.T) {
 		head     string // of the archive; "" is not checked
 	}{
 		{"plain", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
-		{"order and case kept", "HTTP/1.1 200 OK\r\nx-B: 1\r\nX-a: 2\r\nx-B:3\r\nContent-length: 0\r\n\r\n", 0, 200, "",
-			"HTTP/1.1 200 OK\r\nx-B: 1\r\nX-a: 2\r\nx-B: 3\r\nContent-length: 0\r\n\r\n"},
+		{
+			"order and case kept", "HTTP/1.1 200 OK\r\nx-B: 1\r\nX-a: 2\r\nx-B:3\r\nContent-length: 0\r\n\r\n", 0, 200, "",
+			"HTTP/1.1 200 OK\r\nx-B: 1\r\nX-a: 2\r\nx-B: 3\r\nContent-length: 0\r\n\r\n",
+		},
 		{"until the end", "HTTP/1.1 200 OK\r\nA: b\r\n\r\nall of it", 0, 200, "all of it", "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 9\r\n\r\n"},
 		{"HTTP/1.0", "HTTP/1.0 404 Not Found\r\n\r\ngone", 0, 404, "gone", "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\n"},
-		{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3;x=y\r\n!!!\r\n0\r\nTrailer: t\r\n\r\n", 0, 200, "ok!!!",
-			"HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"},
-		{"chunked and a length", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 0, 200, "ok",
-			"HTTP/1.1 200 OK\r\nX-Crawler-Content-Length: 99\r\nX-Crawler-Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n"},
-		{"two equal lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
-			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Crawler-Content-Length: 2\r\n\r\n"},
+		{
+			"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3;x=y\r\n!!!\r\n0\r\nTrailer: t\r\n\r\n", 0, 200, "ok!!!",
+			"HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+		},
+		{
+			"chunked and a length", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nX-Crawler-Content-Length: 99\r\nX-Crawler-Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n",
+		},
+		{
+			"two equal lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Crawler-Content-Length: 2\r\n\r\n",
+		},
 		{"no reason", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\n"},
 		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 2\nA: b\n\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n\r\n"},
-		{"interim responses", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-			0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+		{
+			"interim responses", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+			0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n",
+		},
 		{"no content", "HTTP/1.1 204 No Content\r\n\r\n", 0, 204, "", ""},
 		{"not modified with a length", "HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n\r\n", 0, 304, "", ""},
 		{"folded line", "HTTP/1.1 200 OK\r\nA: b\r\n\tc\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nA: b c\r\nContent-Length: 2\r\n\r\n"},
-		{"lines that are no fields", "HTTP/1.1 200 OK\r\nnonsense\r\nbad name: x\r\n: y\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
-			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
-		{"control bytes in a value", "HTTP/1.1 200 OK\r\nA: b\rc\x00d\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
-			"HTTP/1.1 200 OK\r\nA: b c d\r\nContent-Length: 2\r\n\r\n"},
-		{"unknown coding", "HTTP/1.1 200 OK\r\nContent-Encoding: utf-8\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
-			"HTTP/1.1 200 OK\r\nContent-Encoding: utf-8\r\nContent-Length: 2\r\n\r\n"},
+		{
+			"lines that are no fields", "HTTP/1.1 200 OK\r\nnonsense\r\nbad name: x\r\n: y\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n",
+		},
+		{
+			"control bytes in a value", "HTTP/1.1 200 OK\r\nA: b\rc\x00d\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nA: b c d\r\nContent-Length: 2\r\n\r\n",
+		},
+		{
+			"unknown coding", "HTTP/1.1 200 OK\r\nContent-Encoding: utf-8\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nContent-Encoding: utf-8\r\nContent-Length: 2\r\n\r\n",
+		},
 
 		{"nothing", "", link.OutcomeConnect, 0, "", ""},
 		{"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", link.OutcomeConnect, 0, "", ""},
@@ -62,8 +78,10 @@ func TestResponses(t *testing.T) {
 		{"lines without end", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 20<<10), link.OutcomeTooLarge, 0, "", ""},
 		{"length over the bound", "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nok", link.OutcomeTooLarge, 0, "", ""},
 		{"body over the bound", "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("a", 65<<10), link.OutcomeTooLarge, 0, "", ""},
-		{"chunks over the bound", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("800\r\n"+strings.Repeat("a", 0x800)+"\r\n", 33),
-			link.OutcomeTooLarge, 0, "", ""},
+		{
+			"chunks over the bound", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("800\r\n"+strings.Repeat("a", 0x800)+"\r\n", 33),
+			link.OutcomeTooLarge, 0, "", "",
+		},
 	}
 	f := newFetcher(t, func(c *fetch.Config) { c.MaxBody = 64 << 10 })
 	for _, tt := range tests {

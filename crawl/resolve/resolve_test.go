@@ -383,7 +383,7 @@ func TestFlight(t *testing.T) {
 	waits := make(chan struct{}, 11)
 	first := make(chan error, 1)
 	go func() {
-		_, err := r.Lookup(waiting{ctx, waits}, "four.test")
+		_, err := r.Lookup(waiting{ctx, waits}, "four.test") //nolint:contextcheck // it wraps the one that is inherited
 		first <- err
 	}()
 	<-waits
@@ -417,8 +417,8 @@ func TestFlight(t *testing.T) {
 
 // waiting is a context that tells when somebody begins to wait for its end.
 type waiting struct {
-	context.Context
-	begun chan<- struct{}
+	context.Context //nolint:containedctx // it is one itself
+	begun           chan<- struct{}
 }
 
 func (w waiting) Done() <-chan struct{} {

@@ -23,12 +23,21 @@ var spellings = []struct {
 	prefix string
 	name   fieldName
 }{
-	{"user-agent", fieldUserAgent}, {"useragent", fieldUserAgent}, {"user agent", fieldUserAgent},
+	{"user-agent", fieldUserAgent},
+	{"useragent", fieldUserAgent},
+	{"user agent", fieldUserAgent},
 	{"allow", fieldAllow},
-	{"disallow", fieldDisallow}, {"dissallow", fieldDisallow}, {"dissalow", fieldDisallow}, {"disalow", fieldDisallow},
-	{"diaslow", fieldDisallow}, {"diasllow", fieldDisallow}, {"disallaw", fieldDisallow},
-	{"crawl-delay", fieldCrawlDelay}, {"crawldelay", fieldCrawlDelay},
-	{"sitemap", fieldSitemap}, {"site-map", fieldSitemap},
+	{"disallow", fieldDisallow},
+	{"dissallow", fieldDisallow},
+	{"dissalow", fieldDisallow},
+	{"disalow", fieldDisallow},
+	{"diaslow", fieldDisallow},
+	{"diasllow", fieldDisallow},
+	{"disallaw", fieldDisallow},
+	{"crawl-delay", fieldCrawlDelay},
+	{"crawldelay", fieldCrawlDelay},
+	{"sitemap", fieldSitemap},
+	{"site-map", fieldSitemap},
 }
 
 func fieldKind(name []byte) fieldName {
