@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -113,6 +114,7 @@ func (c *Config) Validate() error {
 		oneOf("archive", c.Archive, "gzip", "none"),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
+		oneOf("placement", c.Placement, placement.Names()...),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),

@@ -71,39 +71,42 @@ type Node struct {
 var _ control.Backend = (*Node)(nil)
 
 // New opens the data directory, the network and the API of a peer. It starts nothing; if it fails it leaves nothing open.
-func New(ctx context.Context, cfg Config, log *slog.Logger) (n *Node, err error) {
+func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n = &Node{
+	n := &Node{
 		cfg: cfg, log: log, started: time.Now(), watchers: newWatchers(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.close())
-		}
-	}()
-	if n.store, err = storage.Open(filepath.Join(cfg.DataDir, "db"), storage.Options{Logger: log}); err != nil {
-		return nil, err
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(err, n.close())
 	}
-	if err := storage.NewGuard(cfg.DataDir, cfg.DiskReserve).Check(); err != nil {
-		return nil, fmt.Errorf("not started: %w", err)
+	return n, nil
+}
+
+// open opens everything that New promises; what is open when it fails is left to close.
+func (n *Node) open(ctx context.Context) (err error) {
+	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
+		return err
+	}
+	if err := storage.NewGuard(n.cfg.DataDir, n.cfg.DiskReserve).Check(); err != nil {
+		return fmt.Errorf("not started: %w", err)
 	}
 	n.meta = meta{n.store.Keyspace(storage.KeyspaceMeta)}
 	if n.incarnation, err = n.meta.nextIncarnation(); err != nil {
-		return nil, err
+		return err
 	}
-	if n.api, err = control.Listen(ctx, cfg.APIAddr()); err != nil {
-		return nil, err
+	if n.api, err = control.Listen(ctx, n.cfg.APIAddr()); err != nil {
+		return err
 	}
-	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.register, log); err != nil {
-		return nil, err
+	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.register, n.log); err != nil {
+		return err
 	}
 	if err := n.furnish(); err != nil {
-		return nil, err
+		return err
 	}
-	return n, writeAddrs(cfg.DataDir, n.room.net.Addrs())
+	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
 }
 
 // register announces the services before the network listens. Their parts are furnished right after; a request that comes in between is

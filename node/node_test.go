@@ -83,7 +83,10 @@ func startWith(t *testing.T, cfg Config) *testPeer {
 	go func() { ran <- n.Run(ctx) }()
 	p := &testPeer{Node: n, stop: sync.OnceValue(func() error {
 		cancel()
-		return <-ran
+		if err := <-ran; !errors.Is(err, ErrStopped) {
+			return err
+		}
+		return nil
 	})}
 	t.Cleanup(func() {
 		if err := p.stop(); err != nil {
@@ -387,5 +390,86 @@ func eachRecord(path string, fn func(*warc.Record)) error {
 		if err := rec.Skip(); err != nil {
 			return err
 		}
+	}
+}
+
+// TestLeave: a peer that leaves hands its hosts over: the others know all it knew.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, nil)
+	ring := startRing(t, 3)
+	crawlAll(t, ring[0], control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}})
+	before := fetchedURLs(t, ring[0])
+	if err := ring[2].Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := ring[2].stop(); err != nil {
+		t.Fatalf("leave: %v", err)
+	}
+	settle(t, ring[:2])
+	diff(t, fetchedURLs(t, ring[0]), before)
+}
+
+// TestSeenBloom: the paper's filter alone crawls this small web whole, and says what share it is expected to lose of a larger one.
+func TestSeenBloom(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, nil)
+	cfg := DefaultConfig(t.TempDir(), ProfileLab)
+	cfg.AllowPrivate, cfg.Delay, cfg.Seen, cfg.Duplicates = true, 0, "bloom", "drop"
+	p := startWith(t, cfg)
+	crawlAll(t, p, control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}})
+	s, err := p.Status(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Pages == 0 || s.SeenLoss <= 0 || s.SeenLoss > 1e-6 {
+		t.Errorf("%d pages, expected loss %g; want pages, and a loss that is tiny and not zero", s.Pages, s.SeenLoss)
+	}
+	checkAudit(t, web)
+}
+
+// TestNewFailsCleanly: what New opened before it failed is closed again.
+func TestNewFailsCleanly(t *testing.T) {
+	cfg := DefaultConfig(t.TempDir(), ProfileLab)
+	cfg.Listen = []string{"/ip4/192.0.2.1/tcp/1"} // an address that is nobody's
+	log := slog.New(slog.DiscardHandler)
+	if _, err := New(t.Context(), cfg, log); err == nil {
+		t.Fatal("New listens on an address that this machine does not have")
+	}
+	cfg.Listen = nil
+	n, err := New(t.Context(), cfg, log)
+	if err != nil {
+		t.Fatalf("New in the directory of one that failed: %v", err)
+	}
+	if err := n.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestConfigNamesTheField: each wrong value is refused with its field and itself.
+func TestConfigNamesTheField(t *testing.T) {
+	for field, change := range map[string]func(*Config){
+		"data-dir":   func(c *Config) { c.DataDir = "" },
+		"network":    func(c *Config) { c.Network = "a b" },
+		"profile":    func(c *Config) { c.Profile = "home" },
+		"placement":  func(c *Config) { c.Placement = "nearest" },
+		"archive":    func(c *Config) { c.Archive = "zip" },
+		"duplicates": func(c *Config) { c.Duplicates = "keep" },
+		"seen":       func(c *Config) { c.Seen = "all" },
+		"fetchers":   func(c *Config) { c.Fetchers = 0 },
+		"delay":      func(c *Config) { c.Delay = time.Millisecond },
+		"max-body":   func(c *Config) { c.MaxBody = 1 },
+		"lease-ttl":  func(c *Config) { c.LeaseTTL = 0 },
+		"contact":    func(c *Config) { c.Contact = "me" },
+	} {
+		c := DefaultConfig("dir", ProfileLab)
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("wrong %s: %v, want an error that begins with it", field, err)
+		}
+	}
+	public := DefaultConfig("dir", ProfilePublic)
+	if err := public.Validate(); control.KindOf(err) != control.KindRefused {
+		t.Errorf("public without contact: %v, want a refusal", err)
 	}
 }
