@@ -1,0 +1,174 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// hostOf reads a host or URL as people write it.
+func hostOf(query string) (string, error) {
+	canonical, err := link.Canonical(withScheme(query))
+	if err != nil {
+		return "", control.Usage(fmt.Sprintf("%q: %v", query, err))
+	}
+	return link.Host(canonical), nil
+}
+
+// Lookup implements control.Backend.
+func (n *Node) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
+	host, err := hostOf(query)
+	if err != nil {
+		return nil, err
+	}
+	key := ring.HostKey(host)
+	l, err := n.room.dht.Lookup(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	out := &control.Lookup{
+		Query: query, Host: host, Key: hexKey(key), Owner: l.Owner.ID.String(), Calls: l.Calls,
+		Arc: [2]string{hexKey(l.Arc.Start), hexKey(l.Arc.End)}, Trace: []control.LookupHop{},
+	}
+	if addrs := n.room.net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
+		out.Addr = addrs[0]
+	}
+	for _, h := range l.Trace {
+		hop := control.LookupHop{Peer: h.Peer.ID.String(), LatencyMs: float64(h.Latency.Microseconds()) / 1000}
+		switch {
+		case h.Err != nil:
+			hop.Answer = h.Err.Error()
+		case h.Final:
+			hop.Answer = "owner"
+		case len(h.Next) > 0:
+			hop.Answer = "ask " + shortPeer(h.Next[0].ID)
+		default:
+			hop.Answer = "knows nobody nearer"
+		}
+		out.Trace = append(out.Trace, hop)
+	}
+	return out, nil
+}
+
+// Host implements control.Backend.
+func (n *Node) Host(ctx context.Context, query string) (*control.Host, error) {
+	host, err := hostOf(query)
+	if err != nil {
+		return nil, err
+	}
+	return askOwner[control.Host](ctx, n, ring.HostKey(host), askHost+" "+host)
+}
+
+func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error) {
+	key := ring.HostKey(host)
+	if !n.room.dht.Serves(key) {
+		return nil, n.router.moved(key)
+	}
+	h := &control.Host{Host: host, Key: hexKey(key), Owner: n.room.net.Self().String()}
+	var d owner.HostDetail
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
+		return h, err
+	}
+	now := n.crawl.clock.Now()
+	if d.Worker != "" {
+		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), d.LeaseEnds.Sub(now).Seconds()
+		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, shortPeer(peer.ID(d.Epoch.Peer)))
+	}
+	for _, raw := range d.Addrs {
+		if a, ok := netip.AddrFromSlice(raw); ok {
+			h.Addrs = append(h.Addrs, a.String())
+		}
+	}
+	if !d.NotBefore.IsZero() {
+		h.NotBeforeS, h.Backoff = d.NotBefore.Sub(now).Seconds(), d.Backoff
+	}
+	for origin, raw := range d.Robots {
+		var s robots.State
+		if s.UnmarshalBinary(raw) == nil {
+			h.Robots = append(h.Robots, control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), AgeS: time.Since(s.Fetched).Seconds(), Bytes: len(s.Body)})
+		}
+	}
+	for i := range d.Jobs {
+		h.Jobs = append(h.Jobs, jobCounts(d.Jobs[i].Job, &d.Jobs[i].Counts, now))
+	}
+	h.PlacedBy, h.PlacedWhy = n.cfg.Placement, d.PlacedWhy
+	for _, m := range d.Measured {
+		h.Placement = append(h.Placement, control.Measurement{
+			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
+		})
+	}
+	return h, nil
+}
+
+// Why implements control.Backend.
+func (n *Node) Why(ctx context.Context, raw string) (*control.Why, error) {
+	canonical, err := link.Canonical(withScheme(raw))
+	if err != nil {
+		return &control.Why{Input: raw, URL: raw, Text: "never crawled: " + err.Error(), Jobs: []control.WhyLine{}}, nil
+	}
+	w, err := askOwner[control.Why](ctx, n, ring.HostKey(link.Host(canonical)), askWhy+" "+canonical)
+	if err == nil {
+		w.Input, w.Canonical = raw, raw == canonical
+	}
+	return w, err
+}
+
+func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
+	host := link.Host(url)
+	key := ring.HostKey(host)
+	if !n.room.dht.Serves(key) {
+		return nil, n.router.moved(key)
+	}
+	w := &control.Why{URL: url, Host: host, Owner: n.room.net.Self().String(), Jobs: []control.WhyLine{}}
+	for _, k := range n.book.all() { // so that jobs of which this peer met nothing are explained too
+		if err := n.owners.loop.do(ctx, func(o *owner.Owner) { o.JobChanged(k.spec.ID) }); err != nil {
+			return nil, err
+		}
+	}
+	var fates []owner.Fate
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
+		return nil, err
+	}
+	now := n.crawl.clock.Now()
+	for i := range fates {
+		w.Jobs = append(w.Jobs, whyLine(&fates[i], now))
+	}
+	if len(w.Jobs) == 0 {
+		w.Text = "no job has a URL of a host that this owner keeps"
+	}
+	return w, nil
+}
+
+func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
+	l := control.WhyLine{Job: f.Job.String(), State: f.State, Depth: f.Final.Depth, Tries: int(f.Final.Tries)}
+	switch f.State {
+	case "done":
+		l.Outcome, l.Status = f.Final.Outcome.String(), f.Final.Status
+		l.Text = fmt.Sprintf("done at depth %d: %s", l.Depth, l.Outcome)
+		if l.Status != 0 {
+			l.Text += fmt.Sprintf(", status %d", l.Status)
+		}
+		if f.Final.Detail != "" {
+			l.Text += " (" + f.Final.Detail + ")"
+		}
+	case "waiting":
+		l.Text = fmt.Sprintf("waits for try %d, due in %v", l.Tries+1, f.Due.Sub(now).Round(100*time.Millisecond))
+	case "pending", "leased":
+		l.Text = fmt.Sprintf("%s at depth %d", f.State, l.Depth)
+	default:
+		l.Text = "not in this job's URL set: no link to it was met"
+		if f.Refusal != "" {
+			l.State, l.Text = "not_admitted", "not admitted: "+f.Refusal
+		}
+	}
+	return l
+}
