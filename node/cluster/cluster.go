@@ -158,7 +158,20 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if len(s.Addrs) == 0 {
 		return fmt.Errorf("cluster: peer %d has no address for others to join by", entry)
 	}
-	return c.startAll(fresh, s.Addrs[0])
+	// In waves, each as large as the ring it joins: a newcomer splits the largest arc it finds, and those that come at once find the same one.
+	for wave := len(c.Running()); len(fresh) > 0; wave *= 2 {
+		n := min(wave, len(fresh))
+		if err := c.startAll(fresh[:n], s.Addrs[0]); err != nil {
+			return err
+		}
+		for _, i := range fresh[:n] {
+			if _, err := c.ready(ctx, i); err != nil {
+				return err
+			}
+		}
+		fresh = fresh[n:]
+	}
+	return nil
 }
 
 // Add starts k more peers like the others and returns their numbers when the ring has taken them in.
