@@ -41,12 +41,10 @@ type handover struct {
 
 // arcChanged has the hosts looked through. It does not block.
 func (w *owners) arcChanged() {
-	w.settling.arcs.Add(1)
-	for _, wake := range []chan struct{}{w.handover.wake, w.settling.wake} {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+	w.settling.poke()
+	select {
+	case w.handover.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -66,17 +64,16 @@ func (w *owners) runHandover(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		arcs := w.settling.arcs.Load()
+		arc, ok := w.arc()
 		left, err := w.handOver(ctx)
 		if err != nil {
 			return unlessStopping(err)
 		}
-		if left == 0 {
-			w.settling.handed.Store(arcs)
-		}
 		wait := time.Hour
 		if left > 0 {
 			wait = handoverAgain
+		} else if ok {
+			w.settling.handed.Store(&arc)
 		}
 		timer.Reset(wait)
 	}
@@ -201,8 +198,8 @@ func nextPos(p owner.Pos) owner.Pos {
 
 // handleRecords takes a part of a host's records from its earlier owner.
 func (w *owners) handleRecords(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, w.handleSettled(from)
+	if len(raw) == 1 {
+		return nil, w.handleSettled(from, raw[0])
 	}
 	m := new(wire.HostRecords)
 	if err := proto.Unmarshal(raw, m); err != nil {

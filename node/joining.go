@@ -31,10 +31,19 @@ type ringRoom struct {
 	kad     *p2p.Kad
 	dht     *dht.DHT
 	sources p2p.Sources
-	// restarted says that the data directory knows of an earlier run.
+	// restarted says that the data directory knows of an earlier run, which kept memory of the ring.
 	restarted bool
+	memory    *dht.Memory
 	// changed tells that what is to be remembered is another.
 	changed chan struct{}
+}
+
+// lastArc is the arc served when the last run ended; false where there was none.
+func (r *ringRoom) lastArc() (ring.Arc, bool) {
+	if r.memory == nil || !r.memory.HasPredecessor {
+		return ring.Arc{}, false
+	}
+	return ring.Arc{Start: r.memory.Predecessor, End: ring.PeerKey([]byte(r.net.Self()))}, true
 }
 
 // successor is the next peer on the ring; false where there is none.
@@ -66,7 +75,7 @@ func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, r
 	if err != nil {
 		return nil, err
 	}
-	r := &ringRoom{cfg: cfg, meta: m, log: log, restarted: memory != nil, changed: make(chan struct{}, 1)}
+	r := &ringRoom{cfg: cfg, meta: m, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1)}
 	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
 	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err

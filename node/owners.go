@@ -57,6 +57,8 @@ type owners struct {
 	// arc and successor are this peer's own at present; false where there is none.
 	arc       func() (ring.Arc, bool)
 	successor func() (peer.ID, bool)
+	// lastArc is the arc served when the last run ended.
+	lastArc func() (ring.Arc, bool)
 }
 
 // seenSets lends the filters of dedup to the owner.
@@ -130,7 +132,7 @@ func newOwners(n *Node) (*owners, error) {
 	}
 	w.handover.wake, w.handover.space = make(chan struct{}, 1), store.Keyspace
 	w.settling.wake, w.ttl = make(chan struct{}, 1), n.cfg.LeaseTTL
-	w.arc, w.successor = n.room.dht.Arc, n.room.successor
+	w.arc, w.successor, w.lastArc = n.room.dht.Arc, n.room.successor, n.room.lastArc
 	w.taken = make(taken)
 	return w, nil
 }
