@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -114,6 +116,7 @@ func (c *Config) Validate() error {
 		oneOf("archive", c.Archive, "gzip", "none"),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
+		entries(c.Bootstrap),
 		oneOf("placement", c.Placement, placement.Names()...),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
@@ -128,6 +131,16 @@ func (c *Config) Validate() error {
 	for _, err := range checks {
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// entries names the first multiaddr that cannot be an entry peer's.
+func entries(addrs []string) error {
+	for _, a := range addrs {
+		if _, err := peer.AddrInfoFromString(a); err != nil {
+			return control.Usage(fmt.Sprintf("bootstrap %q: must be a multiaddr that ends in /p2p/PEER: %v", a, err))
 		}
 	}
 	return nil

@@ -87,11 +87,12 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 
 // open opens everything that New promises; what is open when it fails is left to close.
 func (n *Node) open(ctx context.Context) (err error) {
+	// Looked at before the store is opened: a database that is opened on a full disk has no room to replay its log into.
+	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
+		return fmt.Errorf("not started: %w", err)
+	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
 		return err
-	}
-	if err := storage.NewGuard(n.cfg.DataDir, n.cfg.DiskReserve).Check(); err != nil {
-		return fmt.Errorf("not started: %w", err)
 	}
 	n.meta = meta{n.store.Keyspace(storage.KeyspaceMeta)}
 	if n.incarnation, err = n.meta.nextIncarnation(); err != nil {
@@ -107,6 +108,19 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
+}
+
+// leastSpace is the free space without which no peer starts, in bytes: a few tables of recent writes.
+const leastSpace = 24 << 20
+
+// existing is dir or the nearest directory above it that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // register announces the services before the network listens. Their parts are furnished right after; a request that comes in between is
@@ -211,7 +225,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.room.join(tctx) })
 	top.Go(func() error { return n.becomeReady(tctx) })
 	top.Go(func() error { return control.NewServer(n, n.log).Serve(tctx, n.api) })
-	top.Go(func() error { return watchDisk(tctx, storage.NewGuard(n.cfg.DataDir, n.cfg.DiskReserve), n.store) })
+	top.Go(func() error {
+		return watchDisk(tctx, storage.NewGuard(n.cfg.DataDir, max(n.cfg.DiskReserve, 1)), n.store)
+	})
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })

@@ -131,7 +131,7 @@ func TestBombs(t *testing.T) {
 		_ = w.Close()
 		url := answer(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: zstd\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.Bytes()))
 		_, err = small.Get(t.Context(), &fetch.Request{URL: url})
-		wantOutcome(t, err, link.OutcomeConnect)
+		wantOutcome(t, err, link.OutcomeHTTPError)
 	})
 }
 
@@ -152,11 +152,11 @@ func TestBrokenCodings(t *testing.T) {
 		})
 		t.Run(coding+" cut short", func(t *testing.T) {
 			_, err := f.Get(t.Context(), &fetch.Request{URL: respond(coding, packed[:len(packed)/2])})
-			wantOutcome(t, err, link.OutcomeConnect)
+			wantOutcome(t, err, link.OutcomeHTTPError)
 		})
 		t.Run(coding+" in name only", func(t *testing.T) {
 			_, err := f.Get(t.Context(), &fetch.Request{URL: respond(coding, []byte("<!doctype html><title>not packed</title>"))})
-			wantOutcome(t, err, link.OutcomeConnect)
+			wantOutcome(t, err, link.OutcomeHTTPError)
 		})
 		t.Run(coding+" again", func(t *testing.T) { // the pooled decoder is whole
 			resp := get(t, f, respond(coding, packed))

@@ -99,6 +99,9 @@ func outcome(phase Phase, err error) link.Outcome {
 		return link.OutcomeTimeout
 	case phase == PhaseTLS:
 		return link.OutcomeTLS
+	case phase >= PhaseHead:
+		// The host was reached; what it answered, or that it broke off, is of this URL. Status 0 tells it from an answer.
+		return link.OutcomeHTTPError
 	default:
 		return link.OutcomeConnect
 	}

@@ -180,7 +180,7 @@ func TestStaleConnection(t *testing.T) {
 		t.Errorf("permit asked %d times, want 3: it is asked before each writing", permits)
 	}
 	_, err := f.Get(t.Context(), req)
-	wantOutcome(t, err, link.OutcomeConnect)
+	wantOutcome(t, err, link.OutcomeHTTPError)
 }
 
 func TestOneAtATime(t *testing.T) {

@@ -100,7 +100,7 @@ func TestHTTP2Limits(t *testing.T) {
 		want link.Outcome
 	}{
 		{"/big", f, link.OutcomeTooLarge},
-		{"/head", f, link.OutcomeConnect},
+		{"/head", f, link.OutcomeHTTPError},
 		{"/slow-head", hurried, link.OutcomeTimeout},
 		{"/slow-body", hurried, link.OutcomeTimeout},
 	} {

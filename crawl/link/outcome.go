@@ -15,7 +15,8 @@ const (
 	OutcomeDuplicate
 	// OutcomeRedirect: a 3xx answer; the target became an outlink of the same depth.
 	OutcomeRedirect
-	// OutcomeHTTPError: any other status. 5xx, 429 and 408 are worth another try.
+	// OutcomeHTTPError: any other status, or with status 0 an answer that was none: broken off or malformed. 0, 5xx, 429 and 408 are worth
+	// another try.
 	OutcomeHTTPError
 	// OutcomeRobotsDenied: robots.txt forbids the URL.
 	OutcomeRobotsDenied
@@ -68,7 +69,7 @@ func (o Outcome) Retryable(status int) bool {
 	case OutcomeRobotsUnreachable, OutcomeDNS, OutcomeConnect, OutcomeTimeout:
 		return true
 	case OutcomeHTTPError:
-		return status >= 500 || status == 429 || status == 408
+		return status == 0 || status >= 500 || status == 429 || status == 408
 	default:
 		return false
 	}

@@ -117,7 +117,7 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 // holdBack leaves an owner alone for a while that grows with each failure in a row.
 func (w *Worker) holdBack(s *session) {
 	now := time.Now()
-	s.hold = now.Add(min(retryFirst<<min(s.failures-1, 8), retryMost))
+	s.hold = now.Add(min(retryFirst<<max(0, min(s.failures-1, 8)), retryMost)) // none: somebody else is to be told, and is not known yet
 	s.at = time.Time{}
 	s.kick(s.hold)
 }
