@@ -84,10 +84,10 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 	if held {
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
 	}
-	o.learn(h, w, held)
 	for _, f := range w.GetFetched() {
 		o.report(h, s.peer, f)
 	}
+	o.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
 		o.calibrate(h, w.GetFetched())
 	}
