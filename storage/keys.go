@@ -7,11 +7,11 @@ package storage
 //
 //	prefix          owner           key after the prefix
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
-//	KeyspaceHosts   crawl/owner     ring position of the host (16 bytes), then the owner's own layout
-//	KeyspaceJobs    crawl/owner     job ID
-//	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, archive state
-//	KeyspaceLog     crawl/owner     sequence number of the owner's log (8 bytes)
-//	KeyspaceSubnets crawl/placement ring position of the subnet (16 bytes), then the subnet
+//	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
+//	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
+//	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
+//	KeyspaceLog     -               kept free for the log of owners that replicas will follow
+//	KeyspaceSubnets -               kept free for the records of subnets (placement)
 const (
 	KeyspaceContent byte = 'c'
 	KeyspaceHosts   byte = 'h'
