@@ -32,9 +32,12 @@ func newCluster(g *globals) *cobra.Command {
   apoidea cluster up -n 4 && apoidea cluster status && apoidea cluster kill 2 && apoidea cluster down`,
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(defaultDataDir(), "cluster"), "directory of the cluster: peer i keeps its data in DIR/peer<i>")
-	cmd.AddCommand(newClusterUp(g, &dir), newClusterStatus(g, &dir), newClusterAdd(g, &dir), newClusterKill(g, &dir), newClusterLeave(g, &dir), newClusterDown(g, &dir))
+	cmd.AddCommand(newClusterUp(g, &dir), newClusterStatus(g, &dir), newClusterAdd(g, &dir), newClusterStart(g, &dir), newClusterKill(g, &dir), newClusterLeave(g, &dir), newClusterDown(g, &dir))
 	return cmd
 }
+
+// wantPeers refuses a command that names no peer.
+var wantPeers = atLeast(1, "the number of a peer")
 
 func openCluster(dir string) (*cluster.Cluster, error) {
 	binary, err := os.Executable()
@@ -173,7 +176,7 @@ func peersText(numbers []int) string {
 func newClusterKill(g *globals, dir *string) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
-		Use: "kill NUMBER...", Short: "Kill peers without warning, as a crash would", Args: atLeast(1, "the number of a peer"),
+		Use: "kill NUMBER...", Short: "Kill peers without warning, as a crash would", Args: wantPeers,
 		Long: `Kill peers without warning, as a crash would. The others notice within seconds and close the ring; cluster up starts the killed ones
 again with the data they had.`,
 		Example: "  apoidea cluster kill 2 5\n  apoidea cluster kill 3 --wait",
@@ -193,10 +196,23 @@ again with the data they had.`,
 
 func newClusterLeave(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "leave NUMBER...", Short: "Let peers hand their hosts over, leave the ring and end", Args: atLeast(1, "the number of a peer"),
+		Use: "leave NUMBER...", Short: "Let peers hand their hosts over, leave the ring and end", Args: wantPeers,
 		Example: "  apoidea cluster leave 2 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := g.each(cmd, *dir, args, "left", func(ctx context.Context, c *cluster.Cluster, i int) error { return c.Leave(ctx, i) })
+			return err
+		},
+	}
+}
+
+func newClusterStart(g *globals, dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "start NUMBER...", Short: "Start peers again that were killed or stopped, in this order", Args: wantPeers,
+		Long: `Start peers again that were killed or stopped, in this order, with the data and the flags they had, without waiting for them. They find
+the ring by the peers they remember.`,
+		Example: "  apoidea cluster kill 2 5 && apoidea cluster start 5 2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := g.each(cmd, *dir, args, "started", func(_ context.Context, c *cluster.Cluster, i int) error { return c.Start(i) })
 			return err
 		},
 	}

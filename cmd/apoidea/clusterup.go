@@ -39,8 +39,8 @@ func newClusterUp(g *globals, dir *string) *cobra.Command {
 		Long: `Start peers 1 to N that do not run yet and wait until they form one ring. With URLs they are posted as a job (one with the same words
 that is not finished is continued). Without --until-idle the peers go on in the background: see cluster status and cluster down.
 
-Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, so that a server's log
-shows who came, and is asked with --data-dir DIR/peer<i>.
+Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, or from the i-th address
+behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>.
 --web serves a synthetic web from this process, crawls it, and prints its audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
@@ -76,7 +76,8 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 			_ = cmd.Flags().Set("delay", "5ms")
 		}
 	}
-	if _, err := o.peer.configure(&globals{dataDir: *o.dir}); err != nil {
+	cfg, err := o.peer.configure(&globals{dataDir: *o.dir})
+	if err != nil {
 		return err
 	}
 	spec, err := o.job.spec(urls)
@@ -89,6 +90,9 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	if o.n == 0 && c.Size() == 0 {
 		o.n = 4
+	}
+	if from := cfg.FetchFrom; from.IsValid() {
+		c.FetchFrom(from)
 	}
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if !o.web {

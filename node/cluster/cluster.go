@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,8 @@ const MaxPeers = 250
 type file struct {
 	Peers int      `json:"peers"`
 	Args  []string `json:"args"`
+	// FetchFrom is the address that peers count on from, where it is not that of loopback.
+	FetchFrom netip.Addr `json:"fetch_from,omitzero"`
 }
 
 // Cluster is one directory of peers.
@@ -73,6 +76,10 @@ func (c *Cluster) Client(i int) *control.Client {
 	return control.NewClient(node.SocketPath(c.PeerDir(i)))
 }
 
+// FetchFrom has peer i fetch from the i-th address behind base instead of from 127.0.1.i. It holds for peers started from now on, by this or a
+// later command.
+func (c *Cluster) FetchFrom(base netip.Addr) { c.spec.FetchFrom = base }
+
 func (c *Cluster) save() error {
 	raw, err := json.MarshalIndent(c.spec, "", "  ")
 	if err != nil {
@@ -105,7 +112,7 @@ func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(st
 	if len(args) == 0 {
 		args = c.spec.Args
 	}
-	c.spec = file{Peers: max(n, c.spec.Peers), Args: args}
+	c.spec.Peers, c.spec.Args = max(n, c.spec.Peers), args
 	if err := c.save(); err != nil {
 		return err
 	}
@@ -196,6 +203,20 @@ func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int,
 		return nil, err
 	}
 	return added, c.Settle(ctx, running+k, progress)
+}
+
+// Start starts peer i again with the data it has, and does not wait for it. One without data would found a ring of its own: see Add.
+func (c *Cluster) Start(i int) error {
+	if err := c.has(i); err != nil {
+		return err
+	}
+	if c.runs(i) {
+		return control.Usage(fmt.Sprintf("peer %d runs already", i))
+	}
+	if _, err := os.Stat(filepath.Join(c.PeerDir(i), "db")); err != nil {
+		return control.Usage(fmt.Sprintf("peer %d has no data to go on with: `apoidea cluster up` starts it", i))
+	}
+	return c.start(i, "")
 }
 
 // ready waits until peer i answers and serves.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +186,37 @@ func TestAllKilledAtOnce(t *testing.T) {
 	}
 	must(t, c, c.Up(within(t), 3, nil, nil))
 	checkRing(t, c, []int{1, 2, 3})
+	for i := range 3 {
+		must(t, c, c.Kill(within(t), i+1))
+	}
+	for _, i := range []int{3, 1, 2} {
+		must(t, c, c.Start(i))
+	}
+	checkRing(t, c, []int{1, 2, 3})
+}
+
+func TestFetchFrom(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux is sure to have the whole of 127.0.0.0/8")
+	}
+	for _, row := range []struct {
+		name, base string
+		peer       int
+		want       string
+	}{
+		{"loopback", "", 3, "127.0.1.3"},
+		{"another network", "10.9.8.0", 7, "10.9.8.7"},
+		{"over the end of a byte", "10.9.8.250", 10, "10.9.9.4"},
+		{"IPv6", "fd00::", 16, "fd00::10"},
+	} {
+		c := new(Cluster)
+		if row.base != "" {
+			c.FetchFrom(netip.MustParseAddr(row.base))
+		}
+		if got := c.fetchFrom(row.peer).String(); got != row.want {
+			t.Errorf("%s: peer %d fetches from %s, want %s", row.name, row.peer, got, row.want)
+		}
+	}
 }
 
 func TestPeerThatCannotStart(t *testing.T) {
@@ -228,6 +260,7 @@ func TestWrongUsage(t *testing.T) {
 	must(t, c, c.Up(ctx, 1, peerArgs, nil))
 	for name, err := range map[string]error{
 		"kill of 0": c.Kill(ctx, 0), "kill of 2": c.Kill(ctx, 2), "leave of 2": c.Leave(ctx, 2), "add of too many": errOf(c.Add(ctx, MaxPeers, nil)),
+		"start of one that runs": c.Start(1), "start of 2": c.Start(2),
 	} {
 		if control.KindOf(err) != control.KindUsage {
 			t.Errorf("%s: %v, want an error of usage", name, err)

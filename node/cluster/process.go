@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,8 +45,8 @@ func (c *Cluster) start(i int, entry string) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	args := []string{"run", "--data-dir", dir}
-	if runtime.GOOS == "linux" || runtime.GOOS == "windows" { // elsewhere 127.0.0.1 is all there is of loopback
-		args = append(args, "--fetch-from", "127.0.1."+strconv.Itoa(i))
+	if from := c.fetchFrom(i); from.IsValid() {
+		args = append(args, "--fetch-from", from.String())
 	}
 	if entry != "" {
 		args = append(args, "--bootstrap", entry)
@@ -69,6 +70,21 @@ func (c *Cluster) start(i int, entry string) error {
 		close(ch.done)
 	}()
 	return nil
+}
+
+// fetchFrom is the source address of peer i's fetches; the zero value leaves it to the system.
+func (c *Cluster) fetchFrom(i int) netip.Addr {
+	from := c.spec.FetchFrom
+	if !from.IsValid() {
+		if runtime.GOOS != "linux" && runtime.GOOS != "windows" { // elsewhere 127.0.0.1 is all there is of loopback
+			return netip.Addr{}
+		}
+		from = netip.AddrFrom4([4]byte{127, 0, 1, 0})
+	}
+	for range i {
+		from = from.Next()
+	}
+	return from
 }
 
 // ownEnviron is this process's environment without the variables that stand for flags: the flags that peers are to share are passed to them in
@@ -168,14 +184,23 @@ func (c *Cluster) Kill(ctx context.Context, i int) error {
 	return c.gone(ctx, i)
 }
 
-// must refuses peers that the cluster does not have or that do not run.
-func (c *Cluster) must(i int) error {
+// has refuses peers that the cluster does not have.
+func (c *Cluster) has(i int) error {
 	switch {
 	case c.spec.Peers == 0:
 		return control.Usage("no cluster in " + c.dir + ": begin with `apoidea cluster up`, or name its --dir")
 	case i < 1 || i > c.spec.Peers:
 		return control.Usage(fmt.Sprintf("peer %d: the cluster has peers 1 to %d", i, c.spec.Peers))
-	case !c.runs(i):
+	}
+	return nil
+}
+
+// must refuses peers that the cluster does not have or that do not run.
+func (c *Cluster) must(i int) error {
+	if err := c.has(i); err != nil {
+		return err
+	}
+	if !c.runs(i) {
 		return control.Usage(fmt.Sprintf("peer %d does not run; running: %v", i, c.Running()))
 	}
 	return nil
