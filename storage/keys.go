@@ -10,14 +10,14 @@ package storage
 //	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
-//	KeyspaceLog     -               kept free for the log of owners that replicas will follow
+//	KeyspaceCopies  storage/replica the source (16 bytes of the SHA-256 of its name), then its own keys with their keyspaces' bytes
 //	KeyspaceSubnets -               kept free for the records of subnets (placement)
 const (
 	KeyspaceContent byte = 'c'
 	KeyspaceHosts   byte = 'h'
 	KeyspaceJobs    byte = 'j'
 	KeyspaceMeta    byte = 'm'
-	KeyspaceLog     byte = 'o'
+	KeyspaceCopies  byte = 'r'
 	KeyspaceSubnets byte = 's'
 )
 

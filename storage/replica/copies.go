@@ -1,0 +1,218 @@
+package replica
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+)
+
+// Store is where copies lie, a keyspace of their own: ordered keys, whole batches.
+type Store interface {
+	// Get returns a copy of a value.
+	Get(key []byte) (value []byte, ok bool, err error)
+	// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent for the call.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
+	Update(fn func(Batch)) (wait func() error, err error)
+}
+
+// Batch gathers changes, which apply in their order. Keys and values are copied.
+type Batch interface {
+	Set(key, value []byte)
+	Delete(key []byte)
+	DeleteRange(lo, hi []byte)
+}
+
+// prefixSize is how much of the SHA-256 of a source's name begins the keys of its copy. Under the prefix alone lies the name.
+const prefixSize = 16
+
+func prefixOf(source string) []byte {
+	h := sha256.Sum256([]byte(source))
+	return h[:prefixSize:prefixSize]
+}
+
+// Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for concurrent use, but for Sources and Scan.
+type Copies struct {
+	store   Store
+	streams map[string]*stream
+}
+
+// stream is where the messages of a source stand. It ends with the process: the source then begins another one.
+type stream struct {
+	number uint64
+	n      uint64
+	parts  []Op // of an entry of which not all has come
+	size   int
+	wait   func() error // of the last message
+}
+
+// NewCopies returns the copies that lie in a store.
+func NewCopies(store Store) *Copies { return &Copies{store: store, streams: make(map[string]*stream)} }
+
+// Handle takes a message of a source. The reply may leave when wait has returned nil. An error refuses a message that makes no sense.
+func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() error, err error) {
+	m, err := decodeMessage(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	st := c.streams[source]
+	switch {
+	case m.forget && (st == nil || m.stream > st.number):
+		wait, err = c.forget(source)
+		return (&answer{}).encode(), wait, err
+	case m.n == 1 && (st == nil || m.stream > st.number):
+		if st, err = c.open(source, m.stream); err != nil {
+			return nil, nil, err
+		}
+	case st == nil || m.stream != st.number || m.n != st.n && m.n != st.n+1:
+		return (&answer{lost: true}).encode(), done, nil
+	}
+	if m.n == st.n+1 { // else it came before, and the answer went lost
+		st.n = m.n
+		if err := c.apply(source, st, m); err != nil {
+			delete(c.streams, source)
+			return nil, nil, err
+		}
+	}
+	differ, err := c.compare(source, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	return (&answer{differ: differ}).encode(), st.wait, nil
+}
+
+func done() error { return nil }
+
+// open begins a stream; the source's name is kept with its copy.
+func (c *Copies) open(source string, number uint64) (*stream, error) {
+	if _, ok, err := c.store.Get(prefixOf(source)); err != nil {
+		return nil, fmt.Errorf("copy of %x: %w", source, err)
+	} else if !ok {
+		if _, err := c.store.Update(func(b Batch) { b.Set(prefixOf(source), []byte(source)) }); err != nil {
+			return nil, fmt.Errorf("copy of %x: %w", source, err)
+		}
+	}
+	st := &stream{number: number, wait: done}
+	c.streams[source] = st
+	return st, nil
+}
+
+// apply writes the changes of a message as one batch, or keeps them until the rest of the entry has come.
+func (c *Copies) apply(source string, st *stream, m *message) (err error) {
+	for i := range m.ops {
+		st.size += m.ops[i].size()
+	}
+	if st.size > MaxMessage && len(st.parts) > 0 {
+		return fmt.Errorf("%w: an entry of more than %d bytes", errFormat, MaxMessage)
+	}
+	st.parts = append(st.parts, m.ops...)
+	if m.part {
+		st.wait = done
+		return nil
+	}
+	ops := st.parts
+	st.parts, st.size = nil, 0
+	if len(ops) == 0 {
+		st.wait = done
+		return nil
+	}
+	prefix := prefixOf(source)
+	under := func(key []byte) []byte { return append(prefix, key...) }
+	st.wait, err = c.store.Update(func(b Batch) {
+		for i := range ops {
+			switch op := &ops[i]; op.Kind {
+			case Set:
+				b.Set(under(op.Key), op.Value)
+			case Delete:
+				b.Delete(under(op.Key))
+			case DeleteRange:
+				b.DeleteRange(under(op.Key), under(op.Value))
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("copy of %x: %w", source, err)
+	}
+	return nil
+}
+
+// compare names the spans of which this copy is another.
+func (c *Copies) compare(source string, m *message) (differ []int, err error) {
+	lo := lower(m.lo)
+	for i := range m.spans {
+		hi := upper(m.spans[i].hi)
+		var failed error
+		got := sum(func(fn func(key, value []byte)) {
+			failed = c.Scan(source, lo, hi, func(key, value []byte) bool {
+				fn(key, value)
+				return true
+			})
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		if got != m.spans[i].sum {
+			differ = append(differ, i)
+		}
+		lo = hi
+	}
+	return differ, nil
+}
+
+func (c *Copies) forget(source string) (wait func() error, err error) {
+	delete(c.streams, source)
+	prefix := prefixOf(source)
+	return c.store.Update(func(b Batch) { b.DeleteRange(prefix, append(prefix, 0xff)) })
+}
+
+// Sources names the sources of which there are copies.
+func (c *Copies) Sources() (names []string, err error) {
+	var lo []byte
+	for {
+		name := ""
+		var prefix []byte
+		err := c.store.Scan(lo, nil, func(key, value []byte) bool {
+			if len(key) == prefixSize {
+				prefix, name = slices.Clone(key), string(value)
+			} else if len(key) > prefixSize {
+				prefix = slices.Clone(key[:prefixSize])
+			}
+			return false
+		})
+		if err != nil {
+			return nil, fmt.Errorf("copies: %w", err)
+		}
+		if prefix == nil {
+			return names, nil
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+		lo = append(prefix, 0xff)
+	}
+}
+
+// Scan calls fn for the records of a source's copy with keys in [lo, hi), in their order and without the copy's prefix, until it returns false;
+// key and value are lent. A nil lo is the first, a nil hi the end.
+func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) bool) error {
+	prefix := prefixOf(source)
+	err := c.store.Scan(append(prefix, lower(lo)...), append(prefix, upper(hi)...), func(key, value []byte) bool {
+		return fn(key[prefixSize:], value)
+	})
+	if err != nil {
+		return fmt.Errorf("copy of %x: %w", source, err)
+	}
+	return nil
+}
+
+// Drop removes the records in [lo, hi) from a source's copy, because another peer has them in its own by now. Should the source still be at work,
+// its stream breaks, and it makes the copy whole again.
+func (c *Copies) Drop(source string, lo, hi []byte) (wait func() error, err error) {
+	delete(c.streams, source)
+	prefix := prefixOf(source)
+	wait, err = c.store.Update(func(b Batch) { b.DeleteRange(append(prefix, lower(lo)...), append(prefix, upper(hi)...)) })
+	if err != nil {
+		return nil, fmt.Errorf("copy of %x: %w", source, err)
+	}
+	return wait, nil
+}

@@ -1,0 +1,182 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// digestSize is how much of a range's SHA-256 is compared.
+const digestSize = 16
+
+type digest [digestSize]byte
+
+// span is a range of keys up to, and without, hi, from where the one before it ended, with the digest of its records; the last one of all has
+// no hi and reaches to the end.
+type span struct {
+	hi  []byte
+	sum digest
+}
+
+// message is what a source says to a follower.
+type message struct {
+	stream uint64 // later streams have higher numbers
+	n      uint64 // of the message in its stream, from 1
+	forget bool   // the copy is not needed any more
+	part   bool   // the entry goes on in the next message
+	ops    []Op
+	lo     []byte // where the first span begins
+	spans  []span
+}
+
+const (
+	formatVersion = 1
+
+	flagForget  = 1
+	flagPart    = 2
+	flagCompare = 4
+	flagsEnd    = 8
+)
+
+func (m *message) encode() []byte {
+	size := 32
+	for i := range m.ops {
+		size += m.ops[i].size()
+	}
+	e := make(enc, 0, size+len(m.spans)*64)
+	flags := byte(0)
+	if m.forget {
+		flags |= flagForget
+	}
+	if m.part {
+		flags |= flagPart
+	}
+	if len(m.spans) > 0 {
+		flags |= flagCompare
+	}
+	e = append(e, flags)
+	e.uint(m.stream)
+	e.uint(m.n)
+	e.uint(uint64(len(m.ops)))
+	var last []byte
+	for i := range m.ops {
+		e.op(&m.ops[i], last)
+		last = m.ops[i].Key
+	}
+	if len(m.spans) > 0 {
+		e.bytes(m.lo)
+		e.uint(uint64(len(m.spans)))
+		for i := range m.spans {
+			e.bytes(m.spans[i].hi)
+			e = append(e, m.spans[i].sum[:]...)
+		}
+	}
+	out := make([]byte, 1+s2.MaxEncodedLen(len(e)))
+	out[0] = formatVersion
+	return out[:1+len(s2.Encode(out[1:], e))]
+}
+
+// decodeMessage reads what a stranger sent: nothing is allocated beyond MaxMessage, and keys, counts and order are checked.
+func decodeMessage(raw []byte) (*message, error) {
+	d, err := unpack(raw)
+	if err != nil {
+		return nil, err
+	}
+	m := new(message)
+	flags := d.byte()
+	m.forget, m.part = flags&flagForget != 0, flags&flagPart != 0
+	m.stream, m.n = d.uint(), d.uint()
+	var last []byte
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		op := d.op(last)
+		m.ops = append(m.ops, op)
+		last = op.Key
+	}
+	if flags&flagCompare != 0 {
+		d.spans(m)
+	}
+	if d.bad || len(d.b) > 0 || flags >= flagsEnd || m.n == 0 {
+		return nil, errFormat
+	}
+	return m, nil
+}
+
+// unpack takes the version and the compression off.
+func unpack(raw []byte) (*dec, error) {
+	if len(raw) == 0 || raw[0] != formatVersion {
+		return nil, fmt.Errorf("%w: another version", errFormat)
+	}
+	if n, err := s2.DecodedLen(raw[1:]); err != nil || n > MaxMessage {
+		return nil, fmt.Errorf("%w: a length of %d", errFormat, n)
+	}
+	plain, err := s2.Decode(nil, raw[1:])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFormat, err)
+	}
+	return &dec{b: plain}, nil
+}
+
+// spans reads a comparison: bounds ascend, only the last span may be open.
+func (d *dec) spans(m *message) {
+	m.lo = d.bytes(MaxKey)
+	n := d.uint()
+	if n == 0 || n > MaxRanges {
+		d.fail()
+		return
+	}
+	from := m.lo
+	for i := range n {
+		s := span{hi: d.bytes(MaxKey)}
+		if len(d.b) < digestSize || len(s.hi) == 0 && i < n-1 || len(s.hi) > 0 && string(s.hi) <= string(from) {
+			d.fail()
+			return
+		}
+		s.sum, d.b = digest(d.b[:digestSize]), d.b[digestSize:]
+		m.spans = append(m.spans, s)
+		from = s.hi
+	}
+}
+
+// answer is what a follower says.
+type answer struct {
+	// lost: this is not the stream that it knows, so another one is to begin.
+	lost bool
+	// differ names the spans, by number, of which the copy is another.
+	differ []int
+}
+
+func (a *answer) encode() []byte {
+	var e enc
+	if a.lost {
+		e = append(e, 1)
+	} else {
+		e = append(e, 0)
+	}
+	e.uint(uint64(len(a.differ)))
+	for _, i := range a.differ {
+		e.uint(uint64(i)) //nolint:gosec // an index
+	}
+	return e
+}
+
+// decodeAnswer reads the answer to a comparison of so many spans.
+func decodeAnswer(raw []byte, spans int) (a answer, err error) {
+	d := &dec{b: raw}
+	status := d.byte()
+	a.lost = status == 1
+	n := d.uint()
+	if status > 1 || n > uint64(spans) { //nolint:gosec // not negative
+		return a, errFormat
+	}
+	for range n {
+		i := d.uint()
+		if d.bad || i >= uint64(spans) || len(a.differ) > 0 && int(i) <= a.differ[len(a.differ)-1] { //nolint:gosec // bounded
+			return a, errFormat
+		}
+		a.differ = append(a.differ, int(i)) //nolint:gosec // bounded
+	}
+	if d.bad || len(d.b) > 0 {
+		return a, errFormat
+	}
+	return a, nil
+}

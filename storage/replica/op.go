@@ -1,0 +1,147 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Kind is what an Op does.
+type Kind byte
+
+// The kinds of changes.
+const (
+	// Set gives Key the value Value.
+	Set Kind = iota + 1
+	// Delete removes Key.
+	Delete
+	// DeleteRange removes the keys from Key up to, and without, Value.
+	DeleteRange
+
+	kindEnd
+)
+
+// Op is one change to the records of a source. Keys begin with the byte of their keyspace.
+type Op struct {
+	Kind       Kind
+	Key, Value []byte
+}
+
+// size is about what an op takes on the wire and in memory.
+func (op *Op) size() int { return len(op.Key) + len(op.Value) + 8 }
+
+// before cuts an op down to what concerns the keys before end; false if that is nothing.
+func (op Op) before(end []byte) (Op, bool) {
+	if string(op.Key) >= string(end) {
+		return Op{}, false
+	}
+	if op.Kind == DeleteRange && string(op.Value) > string(end) {
+		op.Value = end
+	}
+	return op, true
+}
+
+// Bounds on what a stranger may send.
+const (
+	// MaxMessage is the size of a message unpacked, in bytes. One key with its value must fit.
+	MaxMessage = 64 << 20
+	// MaxKey and MaxRanges bound a key in bytes, and the ranges of one comparison.
+	MaxKey    = 4096
+	MaxRanges = 256
+)
+
+var errFormat = errors.New("replica: malformed message")
+
+// enc appends fields; dec reads them and remembers a failure.
+type enc []byte
+
+func (e *enc) uint(n uint64)  { *e = binary.AppendUvarint(*e, n) }
+func (e *enc) bytes(b []byte) { e.uint(uint64(len(b))); *e = append(*e, b...) }
+
+// op appends a change; keys are written as what they add to the one before.
+func (e *enc) op(op *Op, last []byte) {
+	*e = append(*e, byte(op.Kind))
+	shared := 0
+	for shared < min(len(last), len(op.Key)) && last[shared] == op.Key[shared] {
+		shared++
+	}
+	e.uint(uint64(shared)) //nolint:gosec // a length
+	e.bytes(op.Key[shared:])
+	if op.Kind != Delete {
+		e.bytes(op.Value)
+	}
+}
+
+type dec struct {
+	b   []byte
+	bad bool
+}
+
+func (d *dec) fail() {
+	d.bad, d.b = true, nil
+}
+
+func (d *dec) byte() byte {
+	if len(d.b) == 0 {
+		d.fail()
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *dec) uint() uint64 {
+	n, k := binary.Uvarint(d.b)
+	if k <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[k:]
+	return n
+}
+
+// bytes lends a field of at most limit bytes.
+func (d *dec) bytes(limit int) []byte {
+	n := d.uint()
+	if d.bad || n > uint64(limit) || n > uint64(len(d.b)) { //nolint:gosec // not negative
+		d.fail()
+		return nil
+	}
+	b := d.b[:n:n]
+	d.b = d.b[n:]
+	return b
+}
+
+// key reads a key that begins with a part of the last one.
+func (d *dec) key(last []byte) []byte {
+	shared := d.uint()
+	if d.bad || shared > uint64(len(last)) {
+		d.fail()
+		return nil
+	}
+	tail := d.bytes(MaxKey)
+	key := make([]byte, 0, int(shared)+len(tail)) //nolint:gosec // bounded by MaxKey
+	key = append(append(key, last[:shared]...), tail...)
+	if len(key) == 0 || len(key) > MaxKey {
+		d.fail()
+	}
+	return key
+}
+
+func (d *dec) op(last []byte) (op Op) {
+	op.Kind = Kind(d.byte())
+	if op.Kind == 0 || op.Kind >= kindEnd {
+		d.fail()
+		return op
+	}
+	op.Key = d.key(last)
+	switch op.Kind {
+	case Set:
+		op.Value = d.bytes(MaxMessage)
+	case DeleteRange:
+		if op.Value = d.bytes(MaxKey); string(op.Value) <= string(op.Key) {
+			d.fail()
+		}
+	}
+	return op
+}

@@ -1,0 +1,387 @@
+package replica
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory is a store in memory.
+type memory struct{ m map[string]string }
+
+func newMemory() *memory { return &memory{m: make(map[string]string)} }
+
+func (s *memory) Get(key []byte) ([]byte, bool, error) {
+	v, ok := s.m[string(key)]
+	return []byte(v), ok, nil
+}
+
+func (s *memory) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	for _, k := range slices.Sorted(maps.Keys(s.m)) {
+		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), []byte(s.m[k])) {
+			break
+		}
+	}
+	return nil
+}
+
+func (s *memory) Update(fn func(Batch)) (func() error, error) {
+	fn(s)
+	return done, nil
+}
+
+func (s *memory) Set(key, value []byte) { s.m[string(key)] = string(value) }
+func (s *memory) Delete(key []byte)     { delete(s.m, string(key)) }
+func (s *memory) DeleteRange(lo, hi []byte) {
+	for k := range s.m {
+		if k >= string(lo) && k < string(hi) {
+			delete(s.m, k)
+		}
+	}
+}
+
+func (s *memory) do(op *Op) {
+	switch op.Kind {
+	case Set:
+		s.Set(op.Key, op.Value)
+	case Delete:
+		s.Delete(op.Key)
+	case DeleteRange:
+		s.DeleteRange(op.Key, op.Value)
+	}
+}
+
+// net is a source with followers, and messages that get lost, doubled and late.
+type net struct {
+	t       *testing.T
+	rnd     *rand.Rand
+	now     time.Time
+	source  *Source
+	records *memory
+	history []string // the state after each entry
+	copies  map[string]*Copies
+	late    []Call
+	loss    float64
+	bytes   int
+}
+
+func newNet(t *testing.T, seed uint64, loss float64) *net {
+	x := &net{
+		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1e9, 0), records: newMemory(), copies: make(map[string]*Copies), loss: loss,
+	}
+	x.source = NewSource(Config{Message: 300, Span: 60, MaxLog: 4000, Incarnation: 1})
+	x.history = []string{x.state(x.records)}
+	return x
+}
+
+func (x *net) state(s *memory) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(s.m)) {
+		fmt.Fprintf(&b, "%q=%q ", k, s.m[k])
+	}
+	return b.String()
+}
+
+func (x *net) copyOf(name string) string {
+	out := newMemory()
+	if c := x.copies[name]; c != nil {
+		_ = c.Scan("source", nil, nil, func(k, v []byte) bool {
+			out.m[string(k)] = string(v)
+			return true
+		})
+	}
+	return x.state(out)
+}
+
+func (x *net) key() []byte { return fmt.Appendf(nil, "h%03d", x.rnd.IntN(120)) }
+
+func (x *net) write() {
+	var ops []Op
+	for range 1 + x.rnd.IntN(4) {
+		op := Op{Kind: Set, Key: x.key(), Value: []byte(strings.Repeat("v", x.rnd.IntN(30)) + fmt.Sprint(x.rnd.IntN(1000)))}
+		switch x.rnd.IntN(12) {
+		case 0:
+			op = Op{Kind: DeleteRange, Key: x.key(), Value: x.key()}
+			if string(op.Value) <= string(op.Key) {
+				op.Value = append(slices.Clone(op.Key), 'x')
+			}
+		case 1, 2:
+			op = Op{Kind: Delete, Key: x.key()}
+		case 3:
+			op.Value = []byte(strings.Repeat("large", 200))
+		}
+		ops = append(ops, op)
+	}
+	for i := range ops {
+		x.records.do(&ops[i])
+	}
+	x.source.Append(ops)
+	x.history = append(x.history, x.state(x.records))
+}
+
+// step does what the source wants done now.
+func (x *net) step() {
+	calls, scans, _ := x.source.Next(x.now)
+	for _, scan := range scans {
+		if x.rnd.IntN(3) == 0 {
+			x.write() // between the wish and the scan
+		}
+		r := x.source.Collect(scan)
+		all := true
+		_ = x.records.Scan(scan.Lo, nil, func(k, v []byte) bool {
+			all = r.Add(k, v)
+			return all
+		})
+		if all {
+			r.End()
+		}
+		if x.rnd.IntN(3) == 0 {
+			x.write() // behind the scan
+		}
+		if call, ok := x.source.Scanned(x.now, r, nil); ok {
+			calls = append(calls, call)
+		}
+	}
+	for _, call := range calls {
+		x.deliver(call)
+	}
+	if len(x.late) > 0 && x.rnd.IntN(4) == 0 { // a message that was taken for lost comes after all
+		call := x.late[0]
+		x.late = x.late[1:]
+		if c := x.copies[call.To]; c != nil {
+			_, _, _ = c.Handle("source", call.Message)
+		}
+	}
+	x.now = x.now.Add(100 * time.Millisecond)
+	x.check()
+}
+
+func (x *net) deliver(call Call) {
+	x.bytes += len(call.Message)
+	lost := fmt.Errorf("no answer")
+	if x.rnd.Float64() < x.loss {
+		x.late = append(x.late, call)
+		x.source.Result(x.now, call.ID, nil, lost)
+		return
+	}
+	if x.copies[call.To] == nil {
+		x.copies[call.To] = NewCopies(newMemory())
+	}
+	reply, _, err := x.copies[call.To].Handle("source", call.Message)
+	if err != nil {
+		x.t.Fatalf("Handle: %v", err)
+	}
+	if x.rnd.Float64() < x.loss {
+		x.source.Result(x.now, call.ID, nil, lost)
+		return
+	}
+	x.source.Result(x.now, call.ID, reply, nil)
+}
+
+// check holds every level follower to a state of the source not older than what it acknowledged.
+func (x *net) check() {
+	for _, f := range x.source.followers {
+		if !f.current || !f.level {
+			continue
+		}
+		if !slices.Contains(x.history[f.acked:], x.copyOf(f.name)) {
+			x.t.Fatalf("%s is level at %d of %d, and its copy is no state of the source since then", f.name, f.acked, x.source.seq)
+		}
+	}
+	if d := x.source.Durable(); d > x.source.seq {
+		x.t.Fatalf("durable %d of %d", d, x.source.seq)
+	}
+}
+
+func (x *net) settle() {
+	x.t.Helper()
+	x.loss = 0
+	for range 2000 {
+		x.step()
+		if level, all := x.source.Level(); level == all && x.source.Durable() == x.source.seq && len(x.source.followers) == all {
+			return
+		}
+	}
+	x.t.Fatalf("not level after 2000 steps")
+}
+
+func never(string) bool { return false }
+
+// TestCopiesFollow: whatever is lost, late, doubled or started anew, level followers hold a state of the source not older than what they
+// acknowledged, in the end all hold the last one, and who is no follower any more holds nothing.
+func TestCopiesFollow(t *testing.T) {
+	for _, loss := range []float64{0, 0.1, 0.4} {
+		for seed := range uint64(25) {
+			t.Run(fmt.Sprintf("loss %v seed %d", loss, seed), func(t *testing.T) {
+				x := newNet(t, seed, loss)
+				names := []string{"a", "b", "c", "d"}
+				x.source.Follow(names[:2], never)
+				for range 150 {
+					switch x.rnd.IntN(20) {
+					case 0:
+						x.rnd.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+						x.source.Follow(names[:x.rnd.IntN(4)], never)
+					case 1: // a follower starts again
+						if c := x.copies[names[0]]; c != nil {
+							c.streams = map[string]*stream{}
+						}
+					case 2: // the source starts again
+						x.source = NewSource(Config{Message: 300, Span: 60, MaxLog: 4000, Incarnation: x.source.streams>>24 + 1})
+						x.history = []string{x.state(x.records)}
+						x.late = nil
+						x.source.Follow(names[:2], never)
+						for _, name := range names[2:] { // whom the earlier process followed
+							delete(x.copies, name)
+						}
+					case 3:
+						if c := x.copies[names[0]]; c != nil && len(x.late) == 0 {
+							if _, err := c.Drop("source", x.key(), nil); err != nil {
+								t.Fatal(err)
+							}
+							for _, f := range x.source.followers {
+								if f.name == names[0] {
+									f.level = false // not checked until its stream has broken
+								}
+							}
+							if f := x.source.find(names[0]); f != nil && f.busy == 0 {
+								x.source.restart(f)
+							}
+						}
+					default:
+						x.write()
+					}
+					x.step()
+				}
+				x.source.Follow([]string{"a", "b"}, never)
+				x.settle()
+				want := x.state(x.records)
+				for _, name := range []string{"a", "b"} {
+					if got := x.copyOf(name); got != want {
+						t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestForget: a former follower is told to forget only when the new ones have everything.
+func TestForget(t *testing.T) {
+	x := newNet(t, 1, 0)
+	for range 50 {
+		x.write()
+	}
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	x.source.Follow([]string{"b"}, never)
+	for range 1000 {
+		if _, all := x.source.Level(); all != 1 {
+			t.Fatal("no follower")
+		}
+		level, _ := x.source.Level()
+		if level == 0 && x.copyOf("a") == "" {
+			t.Fatal("a has forgotten before b was level")
+		}
+		x.step()
+	}
+	if x.copyOf("a") != "" || x.copyOf("b") != x.state(x.records) {
+		t.Errorf("a holds %q, b %q", x.copyOf("a"), x.copyOf("b"))
+	}
+	if names, err := x.copies["a"].Sources(); len(names) != 0 || err != nil {
+		t.Errorf("a still names sources %q, %v", names, err)
+	}
+}
+
+// TestSyncSendsTheDifference: a copy that is nearly the same is made level with little more than digests.
+func TestSyncSendsTheDifference(t *testing.T) {
+	x := newNet(t, 1, 0)
+	for i := range 2000 {
+		op := Op{Kind: Set, Key: fmt.Appendf(nil, "h%05d", i), Value: fmt.Appendf(nil, "%x", x.rnd.Uint64())}
+		x.records.do(&op)
+	}
+	x.source = NewSource(Config{Incarnation: 1, Span: 1000})
+	x.history = []string{x.state(x.records)}
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	whole := x.bytes
+	x.source = NewSource(Config{Incarnation: 2, Span: 1000})
+	x.records.Set([]byte("h00500"), []byte("other"))
+	x.records.Delete([]byte("h01500"))
+	x.history = []string{x.state(x.records)}
+	x.bytes = 0
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	if x.copyOf("a") != x.state(x.records) {
+		t.Fatal("the copy is another")
+	}
+	if x.bytes > whole/5 {
+		t.Errorf("%d bytes for two differences, %d for the whole", x.bytes, whole)
+	}
+}
+
+// TestDrop: what was taken over leaves the copy; a source that is still there makes it whole again.
+func TestDrop(t *testing.T) {
+	x := newNet(t, 1, 0)
+	for range 60 {
+		x.write()
+	}
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	if _, err := x.copies["a"].Drop("source", []byte("h030"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.copyOf("a"); strings.Contains(got, "h03") || strings.Contains(got, "h1") {
+		t.Errorf("left over: %s", got)
+	}
+	x.source.followers[0].level = false // check knows nothing of the drop
+	x.write()
+	calls, _, _ := x.source.Next(x.now)
+	for _, call := range calls {
+		x.deliver(call)
+	}
+	x.settle()
+	if x.copyOf("a") != x.state(x.records) {
+		t.Error("the copy was not made whole")
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add((&message{stream: 3, n: 1, ops: []Op{{Set, []byte("ha"), []byte("1")}, {Delete, []byte("hab"), nil}, {DeleteRange, []byte("h"), []byte("i")}}}).encode())
+	f.Add((&message{stream: 3, n: 2, spans: []span{{hi: []byte("hb")}, {}}}).encode())
+	f.Add((&message{stream: 9, n: 1, forget: true}).encode())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := decodeMessage(raw)
+		if err != nil {
+			return
+		}
+		again, err := decodeMessage(m.encode())
+		if err != nil {
+			t.Fatalf("what was decoded does not decode again: %v", err)
+		}
+		if len(again.ops) != len(m.ops) || len(again.spans) != len(m.spans) || again.stream != m.stream || again.n != m.n {
+			t.Fatalf("got %+v, want %+v", again, m)
+		}
+		c := NewCopies(newMemory())
+		_, _, _ = c.Handle("source", raw)
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add((&answer{differ: []int{0, 3}}).encode(), 4)
+	f.Add((&answer{lost: true}).encode(), 0)
+	f.Fuzz(func(t *testing.T, raw []byte, spans int) {
+		a, err := decodeAnswer(raw, spans)
+		if err != nil {
+			return
+		}
+		for _, i := range a.differ {
+			if i < 0 || i >= spans {
+				t.Fatalf("span %d of %d", i, spans)
+			}
+		}
+	})
+}

@@ -1,0 +1,518 @@
+package replica
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// Config holds the knobs of a Source. The zero value of a field means its default.
+type Config struct {
+	// Incarnation of the source's process: its streams begin above those of earlier ones.
+	Incarnation uint64
+	// Message is the size in bytes from which a message is full, unpacked. Larger ones mean fewer calls and a longer wait for each.
+	Message int
+	// Span is the size in bytes of the ranges whose digests are compared. Smaller ones find differences more exactly.
+	Span int
+	// MaxLog bounds the entries in memory, in bytes. A follower that needs more is made level anew.
+	MaxLog int
+	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
+	SyncPause time.Duration
+	// Retry is the wait after a call that failed.
+	Retry time.Duration
+}
+
+func (c *Config) fill() {
+	fill(&c.Message, 1<<20)
+	fill(&c.Span, 32<<10)
+	fill(&c.MaxLog, 64<<20)
+	fill(&c.SyncPause, 2*time.Millisecond)
+	fill(&c.Retry, 200*time.Millisecond)
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Source is the sending side: what its followers have, and what they are sent next. Not safe for concurrent use.
+//
+// Drive it so: Append each batch once the store shows it; Follow when the set of followers changes; after each of these, after an answer, and
+// at the time that Next returned, call Next and do what it says.
+type Source struct {
+	cfg       Config
+	streams   uint64
+	calls     uint64
+	log       []entry // consecutive, the oldest first
+	logSize   int
+	seq       uint64 // of the last entry
+	followers []*follower
+}
+
+type entry struct {
+	seq  uint64
+	size int
+	ops  []Op
+}
+
+// follower is where one follower stands. At most one thing is under way with it at a time: a call, or a scan for it.
+type follower struct {
+	name    string
+	current bool // of the present set; else it is told to forget
+	stream  uint64
+	n       uint64 // messages sent on the stream
+	acked   uint64 // entries up to it are on its disk, as far as their keys lie before the cursor
+	level   bool
+	cursor  []byte // keys before it are the same there, up to acked; all of them once level
+	busy    uint64 // the call or scan under way; 0: none
+	sending uint64 // acked if the message under way is acknowledged
+	split   int    // ops of the entry behind acked that went out already
+	rest    []Op   // records of differing spans that are still to be sent
+	ahead   []byte // the cursor once rest is sent; nil: the end
+	atEnd   bool
+	walked  bool      // all records were compared
+	reach   uint64    // the last entry then
+	spans   []scanned // under comparison
+	again   time.Time
+}
+
+// scanned is a span with its records.
+type scanned struct {
+	lo, hi []byte
+	ops    []Op
+}
+
+// NewSource returns a source without followers.
+func NewSource(cfg Config) *Source {
+	cfg.fill()
+	return &Source{cfg: cfg, streams: cfg.Incarnation << 24}
+}
+
+func (s *Source) find(name string) *follower {
+	for _, f := range s.followers {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// under returns the follower with which that call or scan is under way.
+func (s *Source) under(id uint64) *follower {
+	for _, f := range s.followers {
+		if f.busy == id {
+			return f
+		}
+	}
+	return nil
+}
+
+func (s *Source) remove(f *follower) {
+	s.followers = slices.DeleteFunc(s.followers, func(g *follower) bool { return f == g })
+}
+
+// Append notes a batch that was applied to the store and returns its number. Its keys and values are kept: they must not change.
+func (s *Source) Append(ops []Op) uint64 {
+	s.seq++
+	if len(s.followers) == 0 {
+		return s.seq
+	}
+	e := entry{seq: s.seq, ops: ops}
+	for i := range ops {
+		e.size += ops[i].size()
+	}
+	s.log = append(s.log, e)
+	s.logSize += e.size
+	s.trim()
+	return s.seq
+}
+
+// Seq is the number of the last entry.
+func (s *Source) Seq() uint64 { return s.seq }
+
+// Durable is the number up to which every level follower of the present set has the entries on disk.
+func (s *Source) Durable() uint64 {
+	least := s.seq
+	for _, f := range s.followers {
+		if f.current && f.level {
+			least = min(least, f.acked)
+		}
+	}
+	return least
+}
+
+// Level says how many followers of the present set are level, and how many there are.
+func (s *Source) Level() (level, all int) {
+	for _, f := range s.followers {
+		if f.current {
+			all++
+			if f.level {
+				level++
+			}
+		}
+	}
+	return level, all
+}
+
+// Follow names the followers from now on. Those that were and are not any more are told to forget their copy once all of the new ones are level; gone
+// says of those that are dead, whom nothing is to be told.
+func (s *Source) Follow(names []string, gone func(name string) bool) {
+	for _, name := range names {
+		f := s.find(name)
+		switch {
+		case f == nil:
+			f = &follower{name: name}
+			s.followers = append(s.followers, f)
+			s.restart(f)
+		case !f.current:
+			s.renew(f)
+		}
+		f.current = true
+	}
+	s.followers = slices.DeleteFunc(s.followers, func(f *follower) bool {
+		f.current = slices.Contains(names, f.name)
+		return !f.current && gone(f.name)
+	})
+	s.trim()
+}
+
+// renew begins a new stream, when what is under way has come back.
+func (s *Source) renew(f *follower) {
+	if f.busy == 0 {
+		s.restart(f)
+		return
+	}
+	f.stream, f.level = 0, false
+}
+
+// restart begins a new stream.
+func (s *Source) restart(f *follower) {
+	s.streams++
+	*f = follower{name: f.name, current: f.current, stream: s.streams, acked: s.seq, again: f.again, cursor: []byte{}}
+}
+
+// trim drops entries that everybody has.
+func (s *Source) trim() {
+	least := s.seq
+	for _, f := range s.followers {
+		if f.current {
+			least = min(least, f.acked)
+		}
+	}
+	for len(s.log) > 0 && s.log[0].seq <= least {
+		s.logSize -= s.log[0].size
+		s.log[0] = entry{}
+		s.log = s.log[1:]
+	}
+	if s.logSize <= s.cfg.MaxLog {
+		return
+	}
+	for _, f := range s.followers {
+		if f.current && f.acked < s.seq {
+			s.renew(f)
+		}
+	}
+	s.log, s.logSize = nil, 0
+}
+
+// Call is a message to be sent to a follower; its end goes to Result.
+type Call struct {
+	ID      uint64
+	To      string
+	Message []byte
+}
+
+// Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They go to Scanned.
+type Scan struct {
+	ID    uint64
+	Lo    []byte
+	Bytes int
+}
+
+// Next says what is to be done now, and when to ask again if nothing happens before (the zero time: never).
+func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Time) {
+	for _, f := range s.followers {
+		switch {
+		case f.busy != 0:
+			continue
+		case now.Before(f.again):
+			again = earlier(again, f.again)
+			continue
+		}
+		m, scan, ok := s.next(f)
+		if !ok {
+			continue
+		}
+		s.calls++
+		f.busy = s.calls
+		if scan != nil {
+			scan.ID = f.busy
+			scans = append(scans, *scan)
+		} else {
+			calls = append(calls, Call{f.busy, f.name, m.encode()})
+		}
+	}
+	return calls, scans, again
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (s *Source) next(f *follower) (*message, *Scan, bool) {
+	if !f.current {
+		if !s.allLevel() {
+			return nil, nil, false
+		}
+		s.restart(f)
+		return s.message(f, &message{forget: true}), nil, true
+	}
+	switch {
+	case len(f.rest) > 0:
+		return s.message(f, s.records(f)), nil, true
+	case f.acked < s.seq:
+		return s.entries(f), nil, true
+	case !f.walked:
+		return nil, &Scan{Lo: f.cursor, Bytes: s.cfg.Message}, true
+	default:
+		return nil, nil, false
+	}
+}
+
+func (s *Source) allLevel() bool {
+	level, all := s.Level()
+	return level == all
+}
+
+func (s *Source) message(f *follower, m *message) *message {
+	f.n++
+	m.stream, m.n = f.stream, f.n
+	return m
+}
+
+// records takes what fits into one message off the rest. A span is whole at the follower or not replaced.
+func (s *Source) records(f *follower) *message {
+	size, n := 0, 0
+	for n < len(f.rest) && (n == 0 || size < s.cfg.Message) {
+		size += f.rest[n].size()
+		n++
+	}
+	m := &message{ops: f.rest[:n:n]}
+	f.rest = f.rest[n:]
+	m.part = len(f.rest) > 0 && f.rest[0].Kind != DeleteRange
+	f.sending = f.acked
+	return m
+}
+
+// entries puts entries into a message, as many as fit, or a part of one that is too large.
+func (s *Source) entries(f *follower) *message {
+	m := &message{}
+	f.sending = f.acked
+	size := 0
+	first := len(s.log) - int(s.seq-f.acked) //nolint:gosec // the log reaches back to acked, see trim
+	for _, e := range s.log[first:] {
+		if size > 0 && size+e.size > s.cfg.Message {
+			break
+		}
+		if e.size > s.cfg.Message {
+			if len(m.ops) > 0 {
+				break
+			}
+			s.part(f, &e, m)
+			break
+		}
+		size += e.size
+		m.ops = append(m.ops, f.concern(e.ops)...)
+		f.sending = e.seq
+	}
+	return s.message(f, m)
+}
+
+// part sends the next part of a large entry. The follower applies it when the last one has come.
+func (s *Source) part(f *follower, e *entry, m *message) {
+	size := 0
+	from := f.split
+	for f.split < len(e.ops) && (f.split == from || size < s.cfg.Message) {
+		size += e.ops[f.split].size()
+		f.split++
+	}
+	m.ops = f.concern(e.ops[from:f.split])
+	if m.part = f.split < len(e.ops); !m.part {
+		f.sending, f.split = e.seq, 0
+	}
+}
+
+// concern picks the ops before the cursor: the rest of the records is yet to be brought level.
+func (f *follower) concern(ops []Op) []Op {
+	if f.level {
+		return ops
+	}
+	var out []Op
+	for _, op := range ops {
+		if op, ok := op.before(f.cursor); ok {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// Records gathers what a Scan found.
+type Records struct {
+	scan  Scan
+	limit int // of a span
+	spans []scanned
+	size  int // of all
+	last  int // of the last span
+	end   bool
+}
+
+// Collect begins to gather the records of a scan.
+func (s *Source) Collect(scan Scan) *Records { return &Records{scan: scan, limit: s.cfg.Span} }
+
+// Add takes a record, which is copied, in the order of keys; false says that there is enough, and that this one was not taken.
+func (r *Records) Add(key, value []byte) bool {
+	if len(r.spans) == 0 {
+		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
+	} else if r.last >= r.limit {
+		bound := slices.Clone(key)
+		r.spans[len(r.spans)-1].hi = bound
+		if r.size >= r.scan.Bytes || len(r.spans) == MaxRanges {
+			return false
+		}
+		r.spans = append(r.spans, scanned{lo: bound})
+		r.last = 0
+	}
+	s := &r.spans[len(r.spans)-1]
+	op := Op{Kind: Set, Key: slices.Clone(key), Value: append([]byte{}, value...)}
+	s.ops = append(s.ops, op)
+	r.last += op.size()
+	r.size += op.size()
+	return true
+}
+
+// End says that there are no more records.
+func (r *Records) End() {
+	r.end = true
+	if len(r.spans) == 0 {
+		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
+	}
+}
+
+// Scanned brings the records of a Scan, made after Next had asked for it; err if it failed. The call is to be made if ok.
+func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bool) {
+	f := s.under(r.scan.ID)
+	if f == nil {
+		return Call{}, false
+	}
+	f.busy = 0
+	if err != nil || f.stream == 0 || !f.current {
+		s.broken(now, f)
+		return Call{}, false
+	}
+	m := &message{lo: r.scan.Lo}
+	for i := range r.spans {
+		sc := &r.spans[i]
+		m.spans = append(m.spans, span{hi: sc.hi, sum: sum(func(fn func(key, value []byte)) {
+			for k := range sc.ops {
+				fn(sc.ops[k].Key, sc.ops[k].Value)
+			}
+		})})
+	}
+	f.spans, f.atEnd, f.sending = r.spans, r.end, f.acked
+	s.calls++
+	f.busy = s.calls
+	return Call{f.busy, f.name, s.message(f, m).encode()}, true
+}
+
+// Result brings the answer to a call, or why there is none.
+func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
+	f := s.under(id)
+	if f == nil {
+		return
+	}
+	f.busy = 0
+	var a answer
+	if err == nil {
+		a, err = decodeAnswer(reply, len(f.spans))
+	}
+	switch {
+	case f.stream == 0 || err != nil:
+		s.broken(now, f)
+	case !f.current:
+		s.remove(f) // it has forgotten
+	case a.lost:
+		s.broken(now, f)
+		f.again = now
+	default:
+		f.acked = f.sending
+		s.compared(now, f, a.differ)
+		s.trim()
+	}
+}
+
+// broken begins a new stream after a rest: whether the last message arrived is not known.
+func (s *Source) broken(now time.Time, f *follower) {
+	s.restart(f)
+	f.again = now.Add(s.cfg.Retry)
+	s.trim()
+}
+
+// compared goes on with range sync: what differs is sent next, and then the cursor moves on.
+func (s *Source) compared(now time.Time, f *follower, differ []int) {
+	if len(f.spans) > 0 {
+		for _, i := range differ {
+			sc := &f.spans[i]
+			f.rest = append(f.rest, Op{Kind: DeleteRange, Key: lower(sc.lo), Value: upper(sc.hi)})
+			f.rest = append(f.rest, sc.ops...)
+		}
+		f.ahead = f.spans[len(f.spans)-1].hi
+		f.spans = nil
+		f.again = now.Add(s.cfg.SyncPause)
+		if f.ahead == nil {
+			f.ahead = upper(nil)
+		}
+	}
+	if len(f.rest) == 0 && f.ahead != nil {
+		f.cursor, f.ahead = f.ahead, nil
+		if f.atEnd {
+			f.walked, f.reach = true, s.seq
+		}
+	}
+	// The ranges were read at different times. They are the state of one time once every entry from then is there.
+	f.level = f.walked && f.acked >= f.reach
+}
+
+// lower and upper put bounds in place of open ends: keys begin with the byte of a keyspace, which is a letter.
+func lower(lo []byte) []byte {
+	if len(lo) == 0 {
+		return []byte{0}
+	}
+	return lo
+}
+
+func upper(hi []byte) []byte {
+	if len(hi) == 0 {
+		return []byte{0xff}
+	}
+	return hi
+}
+
+// sum is the digest of records in order.
+func sum(each func(fn func(key, value []byte))) digest {
+	h := sha256.New()
+	var room [2 * binary.MaxVarintLen64]byte
+	each(func(key, value []byte) {
+		head := binary.AppendUvarint(room[:0], uint64(len(key)))
+		head = binary.AppendUvarint(head, uint64(len(value)))
+		h.Write(head)
+		h.Write(key)
+		h.Write(value)
+	})
+	return digest(h.Sum(nil))
+}
