@@ -381,7 +381,8 @@ func (v *visitor) untried(h *host, it item, took time.Duration, now time.Time) {
 	switch {
 	case h.closing:
 		h.returned = append(h.returned, it)
-	case !h.ended.Load():
+	case !h.ended.Load(): // the permit was refused before anybody looked at the lease
+		w.stats.lapsed.Add(1)
 		w.drop(h, errLapsed)
 	}
 	w.settle(h)
