@@ -1,0 +1,442 @@
+package custody
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// PosSize is how much of a ring position begins the key of a record.
+const PosSize = 16
+
+// Pos is a position of records: what lies at one position moves as one.
+type Pos [PosSize]byte
+
+// PosOf cuts a ring position down.
+func PosOf(key ring.Key) Pos { return Pos(key[:PosSize]) }
+
+// Key is the position on the ring, as far as it is known.
+func (p Pos) Key() (key ring.Key) {
+	copy(key[:], p[:])
+	return key
+}
+
+// Next is the position behind p; zero behind the last.
+func (p Pos) Next() Pos {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i]++; p[i] != 0 {
+			break
+		}
+	}
+	return p
+}
+
+// Record is one record on its way; its key is that of the space, without the byte of the keyspace.
+type Record struct{ Key, Value []byte }
+
+// Reader finds the records of a space: this peer's own, or those of a copy.
+type Reader interface {
+	// Next returns the first position from the given one on at which there are records; false if there is none up to the end of the circle.
+	Next(from Pos) (pos Pos, ok bool, err error)
+	// Export calls fn for the records at a position, from a key on (nil: the first), in the order of keys, until it returns false; key and value are lent.
+	Export(pos Pos, from []byte, fn func(key, value []byte) bool) error
+}
+
+// Space is one kind of records: hosts, jobs or bodies.
+type Space interface {
+	Reader
+	// Note is what goes along with the last of the records at a position, such as a lease that is alive; nil for nothing.
+	Note(pos Pos) []byte
+	// Remove forgets the records at a position. They are on disk elsewhere.
+	Remove(pos Pos) error
+}
+
+// Copies finds the copies of other peers' records of this space.
+type Copies interface {
+	Sources() ([]peer.ID, error)
+	Of(source peer.ID) Reader
+}
+
+// View is what this peer believes of the ring at present. Version changes whenever another answer may be different.
+type View interface {
+	Version() uint64
+	// Serves says whether this peer answers for a position, and where the arc ends which it serves.
+	Serves(pos Pos) bool
+	// Owner names the peer that answers for a position, as far as is known; this peer itself too while it does not serve it yet.
+	Owner(pos Pos) (peer.ID, bool)
+	// Departs says that a peer is leaving and hands over what it holds by itself.
+	Departs(id peer.ID) bool
+}
+
+// Push is a batch of records for one peer.
+type Push struct {
+	Records []Record
+	// Notes go with the positions of which the push holds the last record.
+	Notes []Note
+	// From is the peer of whose copy the records are, empty if they are the sender's own.
+	From peer.ID
+}
+
+// Note is what goes along with the records of a position; see Space.
+type Note struct {
+	Pos  Pos
+	Note []byte
+}
+
+// Call is a push to be made: to this peer itself if the records are to be merged here. It has succeeded when they are on disk at the receiver and its replicas;
+// its end goes to Result.
+type Call struct {
+	ID   uint64
+	To   peer.ID
+	Push Push
+}
+
+// Drop is a part of a source's copy that is not needed any more: the records at positions from Lo to Hi, both included.
+type Drop struct {
+	Source peer.ID
+	Lo, Hi Pos
+}
+
+// Ready is what a Keeper wants done.
+type Ready struct {
+	Calls []Call
+	// Next is when to call Tick again; zero: when the view changes.
+	Next time.Time
+}
+
+// Config holds the knobs of a Keeper. The zero value of a field means its default.
+type Config struct {
+	// Part is the size in bytes from which a push is full.
+	Part int
+	// Again is the wait before records that could not be pushed are tried again; Every that between two walks while nothing changes.
+	Again, Every time.Duration
+	// Steps bounds the positions looked at in one Tick.
+	Steps int
+}
+
+func (c *Config) fill() {
+	fill(&c.Part, 1<<20)
+	fill(&c.Again, 300*time.Millisecond)
+	fill(&c.Every, 30*time.Second)
+	fill(&c.Steps, 1024)
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Keeper walks over the records of one space and sends them where they belong. Not safe for concurrent use.
+type Keeper struct {
+	cfg    Config
+	self   peer.ID
+	space  Space
+	copies Copies
+	view   View
+
+	walk  *walk
+	clean uint64 // the version of the view at the last walk that left nothing, plus one
+	next  time.Time
+	call  uint64 // under way; 0: none
+	last  uint64
+	sent  sent
+	moved int64
+}
+
+// walk is one walk over the own records and then the copies.
+type walk struct {
+	version uint64
+	sources []peer.ID // still to be walked over, the present one in front; own records before them
+	own     bool      // the own records are being walked over
+	cursor  Pos
+	ended   bool   // of this source
+	from    []byte // where the rest of the records at cursor begins, nil if none went out
+	sum     maphash.Hash
+	left    int
+	failed  map[peer.ID]bool // peers that did not take a push in this walk
+}
+
+// sent is the push under way.
+type sent struct {
+	source peer.ID  // empty: own records
+	whole  []Pos    // positions of which it holds the last record
+	sums   []uint64 // of their records
+	bytes  int
+	to     peer.ID
+	cursor Pos // where the walk goes on
+	from   []byte
+	ended  bool
+}
+
+// NewKeeper returns a keeper of one space. Copies may be nil.
+func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) *Keeper {
+	cfg.fill()
+	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view}
+}
+
+// Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer should have, nor copies of a peer that is gone.
+func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
+
+// Moved counts the positions whose records were handed on or taken over.
+func (k *Keeper) Moved() int64 { return k.moved }
+
+// Tick walks on. At most one push is under way at a time.
+func (k *Keeper) Tick(now time.Time) (r Ready, err error) {
+	if k.call != 0 {
+		return r, nil
+	}
+	version := k.view.Version()
+	if k.walk != nil && k.walk.version != version {
+		k.walk = nil // begin again with what is believed now
+	}
+	if k.walk == nil {
+		if k.Clean() && now.Before(k.next) || !k.Clean() && now.Before(k.next) && k.next.Sub(now) <= k.cfg.Again {
+			return Ready{Next: k.next}, nil
+		}
+		if err := k.begin(version); err != nil {
+			return r, err
+		}
+	}
+	for range k.cfg.Steps {
+		call, done, err := k.step()
+		if err != nil {
+			return r, err
+		}
+		if call != nil {
+			r.Calls = append(r.Calls, *call)
+			return r, nil
+		}
+		if done {
+			k.end(now)
+			r.Next = k.next
+			return r, nil
+		}
+	}
+	r.Next = now
+	return r, nil
+}
+
+func (k *Keeper) begin(version uint64) error {
+	w := &walk{version: version, own: true, failed: make(map[peer.ID]bool)}
+	if k.copies != nil {
+		var err error
+		if w.sources, err = k.copies.Sources(); err != nil {
+			return err
+		}
+	}
+	k.walk = w
+	return nil
+}
+
+// end closes a walk. If the view changed meanwhile, the next one begins at once.
+func (k *Keeper) end(now time.Time) {
+	w := k.walk
+	k.walk = nil
+	k.next = now.Add(k.cfg.Every)
+	switch {
+	case w.left > 0:
+		k.next = now.Add(k.cfg.Again)
+	case w.version == k.view.Version():
+		k.clean = w.version + 1
+	default:
+		k.next = now
+	}
+}
+
+// step looks at one position, or goes on to the next source.
+func (k *Keeper) step() (call *Call, done bool, err error) {
+	w := k.walk
+	if w.ended {
+		w.ended, w.cursor, w.from = false, Pos{}, nil
+		if !w.own {
+			w.sources = w.sources[1:]
+		}
+		w.own = false
+	}
+	if !w.own && len(w.sources) == 0 {
+		return nil, true, nil
+	}
+	reader := Reader(k.space)
+	if !w.own {
+		reader = k.copies.Of(w.sources[0])
+	}
+	pos, ok, err := reader.Next(w.cursor)
+	if err != nil || !ok {
+		w.ended = true
+		return nil, false, err
+	}
+	to, ok := k.destination(pos)
+	if ok && to == "" {
+		w.cursor, w.from = pos.Next(), nil
+		w.ended = w.cursor == Pos{}
+		return nil, false, nil
+	}
+	if !ok || w.failed[to] {
+		w.left++
+		w.cursor, w.from = pos.Next(), nil
+		w.ended = w.cursor == Pos{}
+		return nil, false, nil
+	}
+	call, err = k.push(reader, pos, to)
+	return call, false, err
+}
+
+// destination says where the records at a position belong; "" if they are in their place. It is not known while the ring is settling.
+func (k *Keeper) destination(pos Pos) (to peer.ID, known bool) {
+	w := k.walk
+	if k.view.Serves(pos) {
+		if w.own {
+			return "", true
+		}
+		return k.self, true
+	}
+	owner, ok := k.view.Owner(pos)
+	switch {
+	case !ok:
+		return "", false
+	case w.own:
+		return owner, owner != k.self
+	case owner == w.sources[0] || k.view.Departs(w.sources[0]):
+		return "", true // it keeps them itself
+	default:
+		return owner, owner != k.self
+	}
+}
+
+// push gathers records for one peer, from a position on, while those that follow belong there as well.
+func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
+	w := k.walk
+	s := sent{to: to}
+	p := Push{}
+	if !w.own {
+		s.source, p.From = w.sources[0], w.sources[0]
+	}
+	for {
+		full := false
+		var rest []byte
+		if w.from == nil {
+			w.sum.Reset()
+		}
+		err := reader.Export(pos, w.from, func(key, value []byte) bool {
+			if s.bytes > 0 && s.bytes+len(key)+len(value) > k.cfg.Part {
+				full, rest = true, clone(key)
+				return false
+			}
+			p.Records = append(p.Records, Record{clone(key), clone(value)})
+			add(&w.sum, key, value)
+			s.bytes += len(key) + len(value)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		if full {
+			s.cursor, s.from = pos, rest
+			break
+		}
+		s.whole, s.sums = append(s.whole, pos), append(s.sums, w.sum.Sum64())
+		if w.own {
+			if note := k.space.Note(pos); note != nil {
+				p.Notes = append(p.Notes, Note{pos, note})
+			}
+		}
+		w.from = nil
+		s.cursor = pos.Next()
+		if s.ended = s.cursor == (Pos{}); s.ended || len(s.whole) >= MaxPositions {
+			break
+		}
+		next, ok, err := reader.Next(s.cursor)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			s.ended = true
+			break
+		}
+		if d, known := k.destination(next); !known || d != to {
+			break
+		}
+		pos = next
+	}
+	k.last++
+	k.call, k.sent = k.last, s
+	return &Call{k.call, to, p}, nil
+}
+
+// MaxPositions bounds the positions of which one push holds records.
+const MaxPositions = 1024
+
+func clone(b []byte) []byte { return append([]byte{}, b...) }
+
+// Result brings the end of a push, and what is to be dropped because of it. Own records were changed meanwhile only if this peer serves them again; then
+// both keep them, and they merge.
+func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
+	if id != k.call {
+		return nil, nil
+	}
+	k.call = 0
+	w, s := k.walk, &k.sent
+	w.cursor, w.from, w.ended = s.cursor, s.from, s.ended
+	if failed != nil {
+		w.failed[s.to] = true
+		w.left++
+		if w.from != nil { // the rest of a large one is of no use without its beginning
+			w.cursor, w.from = w.cursor.Next(), nil
+			w.ended = w.cursor == Pos{}
+		}
+		return nil, nil
+	}
+	for i, pos := range s.whole {
+		k.moved++
+		if s.source != "" {
+			drops = append(drops, Drop{s.source, pos, pos})
+			continue
+		}
+		if same, err := k.unchanged(pos, s.sums[i]); err != nil {
+			return drops, err
+		} else if !same {
+			w.left++
+			continue
+		}
+		if err := k.space.Remove(pos); err != nil {
+			return drops, err
+		}
+	}
+	return merged(drops), nil
+}
+
+// unchanged says whether own records that were pushed are still another peer's, and still what was pushed: this peer may have served them again for a moment.
+func (k *Keeper) unchanged(pos Pos, sum uint64) (bool, error) {
+	if k.view.Serves(pos) {
+		return false, nil
+	}
+	k.walk.sum.Reset()
+	err := k.space.Export(pos, nil, func(key, value []byte) bool {
+		add(&k.walk.sum, key, value)
+		return true
+	})
+	return k.walk.sum.Sum64() == sum, err
+}
+
+func add(h *maphash.Hash, key, value []byte) {
+	var length [8]byte
+	binary.BigEndian.PutUint32(length[:4], uint32(len(key)))   //nolint:gosec // a key is short
+	binary.BigEndian.PutUint32(length[4:], uint32(len(value))) //nolint:gosec // bounded by a message
+	for _, b := range [][]byte{length[:], key, value} {
+		_, _ = h.Write(b) // never fails
+	}
+}
+
+// merged puts drops of one source together that follow each other in a walk: nothing of it lies between them.
+func merged(drops []Drop) []Drop {
+	if len(drops) == 0 {
+		return nil
+	}
+	return []Drop{{drops[0].Source, drops[0].Lo, drops[len(drops)-1].Hi}}
+}

@@ -1,0 +1,164 @@
+package custody
+
+import (
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Answer is what a neighbour says when it is asked whether it holds anything of this peer's arc.
+type Answer uint8
+
+const (
+	// NotYet: it does, or is still looking, or cannot be asked.
+	NotYet Answer = iota
+	// Nothing: it holds nothing of it, as it sees the ring now.
+	Nothing
+)
+
+// Neighbours is what a Settler has to know of the ring.
+type Neighbours interface {
+	// Arc is the arc served; false while none is.
+	Arc() (ring.Arc, bool)
+	// Neighbours are the peers that may hold records of the arc: the leaf set, and those that are leaving.
+	Neighbours() []peer.ID
+}
+
+// Ask is a question to a neighbour; its answer goes to Settler.Result.
+type Ask struct {
+	ID uint64
+	To peer.ID
+}
+
+// Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
+//
+// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged.
+type Settler struct {
+	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
+	patience, again time.Duration
+	ring            Neighbours
+	clean           func() bool // this peer itself has taken over what it holds
+
+	settled  ring.Arc
+	any      bool // settled has a meaning
+	arc      ring.Arc
+	since    time.Time
+	answered map[peer.ID]bool
+	asking   map[uint64]peer.ID
+	next     map[peer.ID]time.Time
+	last     uint64
+}
+
+// NewSettler returns a settler for which nothing has settled. Clean says whether this peer holds nothing itself that is still to be moved.
+func NewSettler(patience, again time.Duration, neighbours Neighbours, clean func() bool) *Settler {
+	return &Settler{patience: patience, again: again, ring: neighbours, clean: clean, asking: make(map[uint64]peer.ID)}
+}
+
+// Settled says whether all records of a position have arrived that others may hold.
+func (s *Settler) Settled(pos Pos) bool { return s.any && s.settled.Contains(pos.Key()) }
+
+// All says whether the whole arc has settled that is served now.
+func (s *Settler) All() bool {
+	arc, ok := s.ring.Arc()
+	return ok && s.any && s.settled == arc
+}
+
+// Tick asks whom is to be asked now. Changed says that another arc has settled; next is when to call again, zero: when the ring changes.
+func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time) {
+	arc, ok := s.ring.Arc()
+	switch {
+	case !ok:
+		changed = s.any
+		s.any, s.since = false, time.Time{}
+		return nil, changed, time.Time{}
+	case s.any && s.settled == arc:
+		s.since = time.Time{}
+		return nil, false, time.Time{}
+	case s.any && s.settled.Holds(arc):
+		s.settle(arc) // less is served than before
+		return nil, true, time.Time{}
+	case s.since.IsZero() || s.arc != arc:
+		s.arc, s.since = arc, now
+		s.answered, s.next = make(map[peer.ID]bool), make(map[peer.ID]time.Time)
+	}
+	if now.Sub(s.since) >= s.patience {
+		s.settle(arc)
+		return nil, true, time.Time{}
+	}
+	next = s.since.Add(s.patience)
+	if !s.clean() {
+		return nil, false, earlier(next, now.Add(s.again))
+	}
+	open := false
+	for _, id := range s.ring.Neighbours() {
+		if s.answered[id] {
+			continue
+		}
+		open = true
+		at := s.next[id]
+		if s.isAsking(id) {
+			continue
+		}
+		if now.Before(at) {
+			next = earlier(next, at)
+			continue
+		}
+		s.last++
+		s.asking[s.last] = id
+		asks = append(asks, Ask{s.last, id})
+	}
+	if !open {
+		s.settle(arc)
+		return nil, true, time.Time{}
+	}
+	return asks, false, next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (s *Settler) isAsking(id peer.ID) bool {
+	for _, other := range s.asking {
+		if other == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Settler) settle(arc ring.Arc) {
+	s.settled, s.any, s.since = arc, true, time.Time{}
+}
+
+// Result brings an answer. One that was asked before the arc changed is of no use.
+func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
+	from, ok := s.asking[id]
+	delete(s.asking, id)
+	if arc, serves := s.ring.Arc(); !ok || !serves || arc != s.arc || s.since.IsZero() {
+		return
+	}
+	if answer == Nothing {
+		s.answered[from] = true
+		return
+	}
+	s.next[from] = now.Add(s.again)
+}
+
+// Answers says what a peer that keeps records answers to the question of another: it must see the ring as the asker does, and have walked over its records since.
+func Answers(from peer.ID, view View, keepers ...*Keeper) Answer {
+	pos := PosOf(ring.PeerKey([]byte(from)))
+	if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) {
+		return NotYet
+	}
+	if slices.ContainsFunc(keepers, func(k *Keeper) bool { return !k.Clean() }) {
+		return NotYet
+	}
+	return Nothing
+}
