@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Harm done to a ring of real processes while it crawls a real web server: peers killed, stopped, parted, asked to leave, joining. One line a
+# trial: what was done, pages lost, pages fetched again, requests of two workers at once, smallest gap when the worker changed, how long hosts
+# went without a worker; ok or WRONG, with what broke its bound. Exit status 1 if any is WRONG.
+#
+#   scripts/chaos.sh [--quick] [--seed N] [--seeds N] [--log-level LEVEL] [SCENARIO]...      --help lists the scenarios
+#
+# --quick is a subset in small, under four minutes on two cores. Without names all scenarios run, each with its number of seeds.
+# KEEP=1 keeps the peers' directories with their logs. CHAOS_PORT is the web server's port.
+. "$(dirname "$0")/lib.sh"
+
+# shellcheck disable=SC2154 # of lib.sh
+if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+(cd "$root/scripts/chaos" && go build -o "$work/bin/" .)
+# shellcheck disable=SC2016 # expanded when the script ends
+# What chaos leaves behind if it is killed itself.
+at_end 'for pid in $(cat "$work"/*/*/peer*/peer.pid 2>/dev/null); do grep -qs "$work" "/proc/$pid/cmdline" && kill -9 "$pid"; done'
+chaos --work "$work" --port "${CHAOS_PORT:-18790}" "$@"

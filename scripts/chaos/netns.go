@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A partition needs networks that can be parted. Three namespaces: the halves of the ring live in two, the web and this program in the third,
+// which routes between them. It stops routing, and each half still reaches the web but not the other; packets get lost without a word, as on
+// a broken line.
+const (
+	webAddr  = "10.77.0.1"
+	maxHalf  = 50 // addresses of a half
+	partTime = time.Minute
+)
+
+func halfAddr(half, i int) string { return fmt.Sprintf("10.77.%d.%d", half, i) }
+
+// runApart runs a scenario in a process of its own in the namespace in the middle.
+func runApart(ctx context.Context, o options, s *scenario, seed uint64) bool {
+	spaces := fmt.Sprintf("apoidea-%d", os.Getpid())
+	remove := func() {
+		for _, n := range spaceNames(spaces) {
+			_ = exec.CommandContext(context.WithoutCancel(ctx), "ip", "netns", "del", n).Run() // gone already, or never made
+		}
+	}
+	defer remove()
+	if err := makeSpaces(ctx, spaces); err != nil {
+		fmt.Printf("skip  %s, seed %d: network namespaces are not available here: %v\n", s.name, seed, err)
+		return true
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Printf("WRONG %s, seed %d: %v\n", s.name, seed, err)
+		return false
+	}
+	args := []string{"netns", "exec", spaceNames(spaces)[0], self, "--spaces", spaces, "--work", o.work, "--seed", strconv.FormatUint(seed, 10),
+		"--seeds", "1", "--port", strconv.Itoa(o.port), "--log-level", o.logLevel, "--quick=" + strconv.FormatBool(o.quick), s.name}
+	cmd := exec.CommandContext(ctx, "ip", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run() == nil
+}
+
+// spaceNames are the namespace in the middle and those of the halves.
+func spaceNames(spaces string) [3]string {
+	return [3]string{spaces + "-m", spaces + "-1", spaces + "-2"}
+}
+
+func makeSpaces(ctx context.Context, spaces string) error {
+	names := spaceNames(spaces)
+	var steps []string
+	for _, n := range names {
+		steps = append(steps, "netns add "+n, "-n "+n+" link set lo up")
+	}
+	steps = append(steps, "-n "+names[0]+" addr add "+webAddr+"/32 dev lo")
+	for half := 1; half <= 2; half++ {
+		n, near, far := names[half], fmt.Sprint("h", half), "up"
+		steps = append(steps,
+			fmt.Sprintf("-n %s link add %s type veth peer name %s netns %s", names[0], near, far, n),
+			fmt.Sprintf("-n %s addr add %s/24 dev %s", names[0], halfAddr(half, 254), near),
+			fmt.Sprintf("-n %s link set %s up", names[0], near),
+			fmt.Sprintf("-n %s link set %s up", n, far))
+		for i := 1; i <= maxHalf; i++ {
+			steps = append(steps, fmt.Sprintf("-n %s addr add %s/24 dev %s", n, halfAddr(half, i), far))
+		}
+		steps = append(steps, fmt.Sprintf("-n %s route add default via %s", n, halfAddr(half, 254)))
+	}
+	for _, step := range steps {
+		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(step)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", step, err, lastLine(out))
+		}
+	}
+	return nil
+}
+
+// route has the namespace in the middle, this process's own, pass packets on between the halves, or not.
+func route(on bool) error {
+	value := "0"
+	if on {
+		value = "1"
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte(value), 0o644)
+}
+
+// upApart makes one ring out of two halves.
+func (t *trial) upApart(ctx context.Context) error {
+	if err := route(true); err != nil {
+		return err
+	}
+	if err := t.names(ctx); err != nil {
+		return err
+	}
+	spaces := spaceNames(t.spaces)
+	entry := ""
+	for half := 1; half <= 2; half++ {
+		r := &ring{dir: filepath.Join(t.dir, fmt.Sprint("h", half)), space: spaces[half]}
+		t.all = append(t.all, r)
+		args := append(t.peerArgs(), "--listen", "/ip4/"+halfAddr(half, 1)+"/tcp/0", "--listen", "/ip4/"+halfAddr(half, 1)+"/udp/0/quic-v1",
+			"--fetch-from", halfAddr(half, 0), "--dns-server", webAddr+":53")
+		if entry != "" {
+			args = append(args, "--bootstrap", entry)
+		}
+		if err := r.up(ctx, t.sc.peers/2, args...); err != nil {
+			return fmt.Errorf("half %d: %w", half, err)
+		}
+		if half == 1 {
+			s, err := r.status(ctx, 1)
+			if err != nil || len(s.Addrs) == 0 {
+				return fmt.Errorf("half 1 has no address to join by: %w", err)
+			}
+			entry = s.Addrs[0]
+		}
+	}
+	t.ring, t.waiter = t.all[0], 1+t.rng.IntN(t.sc.peers/2)
+	_, err := t.ring.closed(ctx, t.waiter, t.sc.peers, settleTime)
+	return err
+}
+
+// partition parts the halves for a while, and has the bounds hold from when the ring is whole again and the leases of before have ended.
+func (t *trial) partition(ctx context.Context) error {
+	if err := t.web.until(ctx, 0.1); err != nil {
+		return err
+	}
+	before, err := t.web.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := route(false); err != nil {
+		return err
+	}
+	err = sleep(ctx, partTime)
+	if heal := route(true); heal != nil {
+		return heal
+	}
+	if err != nil {
+		return err
+	}
+	during := t.web.requests()
+	t.say("halves from %d to %d of %d requests", before.Totals.Requests, during, t.web.whole())
+	if before.Totals.Overlaps > 0 {
+		t.blame("overlaps %d before the partition", before.Totals.Overlaps)
+	}
+	took, err := t.ring.closed(ctx, t.waiter, t.members, time.Minute)
+	if err != nil {
+		return err
+	}
+	t.say("ring closed in %.1f s", took.Seconds())
+	if err := sleep(ctx, leaseTime); err != nil {
+		return err
+	}
+	t.stillCrawling()
+	healed, err := t.web.look(ctx)
+	t.healed = &healed
+	return err
+}
+
+// leaseTime is a lease's TTL and what it takes to hear of its end.
+const leaseTime = 10 * time.Second
+
+// names answers every question for an address with the web's until ctx ends: the peers have no loopback in common with it.
+func (t *trial) names(ctx context.Context) error {
+	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", webAddr+":53")
+	if err != nil {
+		return fmt.Errorf("name server: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	t.group.Go(func() {
+		buf := make([]byte, 512)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if answer := answerName(buf[:n]); answer != nil {
+				_, _ = conn.WriteTo(answer, from) // whoever asked asks again
+			}
+		}
+	})
+	return nil
+}
+
+// answerName answers a question of one name (RFC 1035, section 4.1): for A the web's address, for anything else that there is none.
+func answerName(question []byte) []byte {
+	const header = 12
+	end := header
+	for end < len(question) && question[end] != 0 {
+		end += int(question[end]) + 1
+	}
+	end += 5 // the root label, type and class
+	if len(question) < header || end > len(question) {
+		return nil
+	}
+	answer := append([]byte(nil), question[:end]...)
+	answer[2], answer[3] = 0x84|question[2]&1, 0x80 // an answer, authoritative, no error
+	copy(answer[4:header], []byte{0, 1, 0, 0, 0, 0, 0, 0})
+	if question[end-4] != 0 || question[end-3] != 1 { // type A is 1
+		return answer
+	}
+	answer[7] = 1
+	answer = append(answer, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4) // the name of the question, A, IN, a minute, four bytes
+	return append(answer, net.ParseIP(webAddr).To4()...)
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// ring is a directory of peers, commanded by `apoidea cluster` and asked over their sockets.
+type ring struct {
+	dir   string
+	space string // network namespace that its peers live in; "" for that of this process
+	names map[string]int
+}
+
+// apoidea runs a command of the product; what it says goes into the error if it fails.
+func apoidea(ctx context.Context, space string, args ...string) error {
+	cmd := command(ctx, space, args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("apoidea %s: %w: %s", strings.Join(args[:min(2, len(args))], " "), err, lastLine(out))
+	}
+	return nil
+}
+
+func command(ctx context.Context, space string, args ...string) *exec.Cmd {
+	words := append([]string{"apoidea"}, args...)
+	if space != "" {
+		words = append([]string{"ip", "netns", "exec", space}, words...)
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+func (r *ring) cluster(ctx context.Context, verb string, args ...string) error {
+	return apoidea(ctx, r.space, append([]string{"cluster", verb, "--dir", r.dir}, args...)...)
+}
+
+// up starts peers 1 to n and learns their names.
+func (r *ring) up(ctx context.Context, n int, args ...string) error {
+	if err := r.cluster(ctx, "up", append([]string{"-n", strconv.Itoa(n)}, args...)...); err != nil {
+		return err
+	}
+	return r.learn(ctx, n)
+}
+
+func (r *ring) learn(ctx context.Context, n int) error {
+	for i := len(r.names) + 1; i <= n; i++ {
+		s, err := r.status(ctx, i)
+		if err != nil {
+			return fmt.Errorf("peer %d: %w", i, err)
+		}
+		if r.names == nil {
+			r.names = make(map[string]int)
+		}
+		r.names[s.Peer] = i
+	}
+	return nil
+}
+
+func (r *ring) peerDir(i int) string { return filepath.Join(r.dir, "peer"+strconv.Itoa(i)) }
+
+// client asks peer i. Its socket lies in its data directory as long as the path is short enough, which that of the trials is made to be.
+func (r *ring) client(i int) *control.Client {
+	return control.NewClient(filepath.Join(r.peerDir(i), "apoidea.sock"))
+}
+
+func (r *ring) status(ctx context.Context, i int) (*control.Status, error) {
+	cl := r.client(i)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	return cl.Status(ctx, false)
+}
+
+// askFor bounds the wait for one answer of a peer.
+const askFor = 10 * time.Second
+
+// walk goes round the ring from peer i.
+func (r *ring) walk(ctx context.Context, i int) (*control.Ring, error) {
+	cl := r.client(i)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	return cl.Ring(ctx)
+}
+
+// closed waits until peer i walks a closed ring of n, and says how long that took.
+func (r *ring) closed(ctx context.Context, i, n int, within time.Duration) (time.Duration, error) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	last := "no answer"
+	for {
+		w, err := r.walk(ctx, i)
+		switch {
+		case err == nil && w.Closed && len(w.Members) == n:
+			return time.Since(begin), nil
+		case err == nil:
+			last = fmt.Sprintf("%d of %d members, %s", len(w.Members), n, w.Error)
+		case ctx.Err() == nil:
+			last = err.Error()
+		}
+		if sleep(ctx, 200*time.Millisecond) != nil {
+			return within, fmt.Errorf("ring not closed after %v: %s", within, last)
+		}
+	}
+}
+
+// order lists the peers' numbers round the ring, beginning with peer i.
+func (r *ring) order(ctx context.Context, i int) ([]int, error) {
+	w, err := r.walk(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	var order []int
+	for _, m := range w.Members {
+		order = append(order, r.names[m.Peer])
+	}
+	return order, nil
+}
+
+// hosts lists what the ring knows of hosts.
+func (r *ring) hosts(ctx context.Context, i int) ([]control.HostLine, error) {
+	cl := r.client(i)
+	defer cl.Close()
+	var lines []control.HostLine
+	err := cl.Hosts(ctx, true, func(h control.HostLine) error {
+		lines = append(lines, h)
+		return nil
+	})
+	return lines, err
+}
+
+// jobOwner is the peer that keeps the first job, 0 if that is not known.
+func (r *ring) jobOwner(ctx context.Context, i int) int {
+	cl := r.client(i)
+	defer cl.Close()
+	jobs, err := cl.Jobs(ctx)
+	if err != nil || len(jobs) == 0 {
+		return 0
+	}
+	return r.names[jobs[0].Owner]
+}
+
+func (r *ring) pid(i int) (int, error) {
+	raw, err := os.ReadFile(filepath.Join(r.peerDir(i), "peer.pid"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(raw)))
+}
+
+// signal sends the signal to all the peers, as much at once as can be.
+func (r *ring) signal(sig syscall.Signal, peers ...int) error {
+	var pids []int
+	for _, i := range peers {
+		pid, err := r.pid(i)
+		if err != nil {
+			return err
+		}
+		pids = append(pids, pid)
+	}
+	var errs []error
+	for _, pid := range pids {
+		errs = append(errs, syscall.Kill(pid, sig))
+	}
+	return errors.Join(errs...)
+}
+
+// end kills what still runs.
+func (r *ring) end() {
+	for i := 1; ; i++ {
+		if _, err := os.Stat(r.peerDir(i)); err != nil {
+			return
+		}
+		pid, err := r.pid(i)
+		if err != nil {
+			continue
+		}
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(cmdline), r.peerDir(i)+"\x00") { // process IDs are used again
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// cpu is the processor time that peers 1 to n have used.
+func (r *ring) cpu(n int) (time.Duration, error) {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs Linux
+	sum := time.Duration(0)
+	for i := 1; i <= n; i++ {
+		pid, err := r.pid(i)
+		if err != nil {
+			return 0, err
+		}
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, err
+		}
+		fields := strings.Fields(string(raw[slices.Index(raw, ')')+1:])) // the first is the state, field 3
+		for _, f := range fields[11:13] {                                // utime and stime, fields 14 and 15
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(n) * tick
+		}
+	}
+	return sum, nil
+}
+
+func splitPort(addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err = strconv.Atoi(text)
+	return host, port, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// trial is one crawl with one fault.
+type trial struct {
+	options
+	sc   *scenario
+	seed uint64
+	size shape
+	rng  *rand.Rand
+	dir  string
+
+	web  *web
+	ring *ring
+	all  []*ring // the ring's peers by directory; the first is ring, and most trials have no other
+	// waiter is the peer that the job is posted to and that waits for its end: it is done no harm, but where all are.
+	waiter int
+	// members is how many the ring must have in the end.
+	members int
+
+	group sync.WaitGroup // of all that ends with the trial's context
+	crawl *crawl
+	kills []time.Time
+	// healed is the audit as of when the ring was whole again; the bounds hold from there on.
+	healed  *webgen.Audit
+	figures []string
+	wrong   []string
+}
+
+// crawl is `apoidea crawl --wait`, under way.
+type crawl struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func (c *crawl) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func newTrial(o options, s *scenario, seed uint64) *trial {
+	t := &trial{options: o, sc: s, seed: seed, size: s.size, members: s.peers}
+	if o.quick && s.quick.hosts > 0 {
+		t.size = s.quick
+	}
+	t.rng = rand.New(rand.NewPCG(seed, 0))
+	t.dir = filepath.Join(o.work, fmt.Sprintf("%s.%d", s.name, seed))
+	return t
+}
+
+func (t *trial) say(format string, args ...any) {
+	t.figures = append(t.figures, fmt.Sprintf(format, args...))
+}
+
+func (t *trial) blame(format string, args ...any) {
+	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
+}
+
+// Besides what the crawl takes at least and the fault itself, a trial may take this long.
+const slack = 2 * time.Minute
+
+// run does the trial; the verdict is in figures and wrong, and an error is a trial that could not be done.
+func (t *trial) run(ctx context.Context) error {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(t.size.pages)*t.size.delay+t.sc.lasts+slack)
+	defer t.group.Wait()
+	defer cancel()
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return err
+	}
+	listen, domain := fmt.Sprintf("127.0.0.1:%d", t.port), "web.localhost"
+	if t.spaces != "" {
+		listen, domain = fmt.Sprintf("%s:%d", webAddr, t.port), "web.test"
+	}
+	var err error
+	if t.web, err = serveWeb(ctx, t.dir, listen, domain, t.seed, t.size, &t.group); err != nil {
+		return err
+	}
+	defer func() {
+		for _, r := range t.all {
+			r.end()
+		}
+	}()
+	if err := t.sc.up(t, ctx); err != nil {
+		return err
+	}
+	return t.crawlAndJudge(ctx, begin)
+}
+
+// up makes a ring of the scenario's size.
+func (t *trial) up(ctx context.Context) error {
+	t.ring = &ring{dir: filepath.Join(t.dir, "r")}
+	t.all = []*ring{t.ring}
+	t.waiter = 1 + t.rng.IntN(t.sc.peers)
+	return t.ring.up(ctx, t.sc.peers, t.peerArgs()...)
+}
+
+func (t *trial) peerArgs() []string {
+	return []string{"--allow-private", "--archive", "none", "--delay", t.size.delay.String(), "--log-level", t.logLevel}
+}
+
+func (t *trial) crawlAndJudge(ctx context.Context, begin time.Time) error {
+	if err := t.post(ctx); err != nil {
+		return err
+	}
+	if err := t.sc.fault(t, ctx); err != nil {
+		t.blame("%v", err)
+	}
+	if err := t.finish(ctx); err != nil {
+		t.blame("%v", err)
+	}
+	// What was reached is judged even if time is up.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	err := t.judge(last)
+	t.say("%.0f s", time.Since(begin).Seconds())
+	return err
+}
+
+// post has the waiter take the job and, where it lives on, wait for its end.
+func (t *trial) post(ctx context.Context) error {
+	args := append([]string{"crawl", "--data-dir", t.ring.peerDir(t.waiter)}, t.web.seeds...)
+	if t.sc.harmsAll {
+		return apoidea(ctx, "", args...)
+	}
+	cmd := command(ctx, "", append(args, "--wait")...)
+	out, err := os.Create(filepath.Join(t.dir, "crawl.out"))
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	c := &crawl{done: make(chan struct{})}
+	t.crawl = c
+	t.group.Go(func() { c.wait(cmd, out) })
+	return nil
+}
+
+func (c *crawl) wait(cmd *exec.Cmd, out *os.File) {
+	defer close(c.done)
+	c.err = errors.Join(cmd.Wait(), out.Close())
+}
+
+// finish waits for the end of the crawl.
+func (t *trial) finish(ctx context.Context) error {
+	if t.crawl == nil {
+		cl := t.ring.client(t.waiter)
+		defer cl.Close()
+		if err := cl.Wait(ctx, "", func(control.Progress) error { return nil }); err != nil {
+			return fmt.Errorf("crawl did not end: %w", err)
+		}
+		return nil
+	}
+	<-t.crawl.done // ends with ctx
+	raw, _ := os.ReadFile(filepath.Join(t.dir, "crawl.out"))
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("crawl did not end: %s", lastLine(raw))
+	case t.crawl.err != nil:
+		return fmt.Errorf("crawl: %w: %s", t.crawl.err, lastLine(raw))
+	}
+	return nil
+}
+
+// judge compares what the web saw and what the ring says with what should be.
+func (t *trial) judge(ctx context.Context) error {
+	a, err := t.web.look(ctx)
+	if err != nil {
+		return err
+	}
+	asked, err := t.web.asked(ctx)
+	if err != nil {
+		return err
+	}
+	t.judgeLost(ctx, asked)
+	t.judgeAgain(&a.Totals)
+	t.judgeManners(&a.Totals)
+	t.judgeTakeOver()
+	if _, err := t.ring.closed(ctx, t.waiter, t.members, 30*time.Second); err != nil {
+		t.blame("%v", err)
+	}
+	return nil
+}
+
+// judgeLost counts the pages of the truth that nobody asked for, and those whose outcome the ring does not know in the end or knows twice.
+func (t *trial) judgeLost(ctx context.Context, asked map[string]int) {
+	lost := 0
+	for _, u := range t.web.truth.URLs {
+		if asked[u] == 0 {
+			lost++
+		}
+	}
+	records, err := t.records(ctx)
+	if err != nil {
+		t.blame("%v", err)
+	}
+	unknown, twice := 0, 0
+	for _, u := range t.web.truth.URLs {
+		switch n := records[u]; {
+		case n == 0:
+			unknown++
+		case n > 1:
+			twice++
+		}
+	}
+	t.say("lost %d of %d pages, %d records", lost, len(t.web.truth.URLs), unknown)
+	if lost > 0 || unknown > 0 {
+		t.blame("lost %d pages, %d records, bound 0", lost, unknown)
+	}
+	if twice > 0 {
+		t.blame("%d pages have two records", twice)
+	}
+}
+
+// records counts, for each URL, the successful outcomes that the ring lists.
+func (t *trial) records(ctx context.Context) (map[string]int, error) {
+	cmd := command(ctx, "", "export", "urls", "--ring", "--data-dir", t.ring.peerDir(t.waiter))
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("export urls --ring: %w: %s", err, lastLine(errOut.Bytes()))
+	}
+	found := make(map[string]int)
+	lines := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var u control.URLLine
+		if bad := lines.Decode(&u); bad != nil {
+			if !errors.Is(bad, io.EOF) {
+				err = errors.Join(err, bad)
+			}
+			return found, err
+		}
+		if u.Outcome == "ok" || u.Outcome == "duplicate" {
+			found[u.URL]++
+		}
+	}
+}
+
+func (t *trial) judgeAgain(total *webgen.AuditHost) {
+	share := 100 * float64(total.RepeatedRequests) / float64(max(total.DistinctURLs, 1))
+	switch {
+	case t.healed != nil:
+		before := t.healed.Totals.RepeatedRequests
+		t.say("fetched again %d (%.2f %%), %d since the heal (bound 0)", total.RepeatedRequests, share, total.RepeatedRequests-before)
+		if total.RepeatedRequests > before {
+			t.blame("fetched again %d since the heal", total.RepeatedRequests-before)
+		}
+	case t.sc.inFlight > 0:
+		t.say("fetched again %d (%.2f %%, bound %d)", total.RepeatedRequests, share, t.sc.inFlight)
+		if total.RepeatedRequests > t.sc.inFlight {
+			t.blame("fetched again %d, bound %d", total.RepeatedRequests, t.sc.inFlight)
+		}
+	case t.sc.again > 0:
+		t.say("fetched again %d (%.2f %%, bound %g %%)", total.RepeatedRequests, share, t.sc.again)
+		if share >= t.sc.again {
+			t.blame("fetched again %.2f %%, bound %g %%", share, t.sc.again)
+		}
+	default:
+		t.say("fetched again %d (bound 0)", total.RepeatedRequests)
+		if total.RepeatedRequests > 0 {
+			t.blame("fetched again %d, bound 0", total.RepeatedRequests)
+		}
+	}
+}
+
+// gapSlack is how much earlier than the delay a request may seem to come: the worker counts from the end of the response as it sees it.
+const gapSlack = 5 * time.Millisecond
+
+// judgeManners looks at what sites would mind: two workers at once, a delay that is not kept when the worker changes.
+func (t *trial) judgeManners(total *webgen.AuditHost) {
+	if t.healed != nil {
+		before := t.healed.Totals.Overlaps
+		t.say("overlaps %d during the partition, %d since the heal (bound 0)", before, total.Overlaps-before)
+		if total.Overlaps > before {
+			t.blame("overlaps %d since the heal", total.Overlaps-before)
+		}
+		return
+	}
+	t.say("overlaps %d", total.Overlaps)
+	if total.Overlaps > 0 {
+		t.blame("overlaps %d, bound 0", total.Overlaps)
+	}
+	delay := float64(t.size.delay.Milliseconds())
+	if gap := total.SmallestGapMS; gap != nil {
+		t.say("gap %.1f ms of %.0f", *gap, delay)
+		if *gap < delay-float64(gapSlack.Milliseconds()) {
+			t.blame("gap across workers %.1f ms, delay %.0f", *gap, delay)
+		}
+	}
+	if gap := total.SmallestGapWithinMS; gap != nil && *gap < delay-float64(gapSlack.Milliseconds()) {
+		t.blame("gap of one worker %.1f ms, delay %.0f", *gap, delay)
+	}
+	if total.RobotsViolations > 0 {
+		t.blame("robots.txt violated %d times", total.RobotsViolations)
+	}
+}
+
+// takeOver bounds the time from a death until every host that it held up is asked again.
+const takeOver = 15 * time.Second
+
+func (t *trial) judgeTakeOver() {
+	slowest := time.Duration(0)
+	for _, at := range t.kills {
+		slowest = max(slowest, t.web.resumed(at))
+	}
+	if slowest == 0 {
+		return
+	}
+	t.say("taken over in %.1f s (bound %.0f)", slowest.Seconds(), takeOver.Seconds())
+	if slowest > takeOver {
+		t.blame("taken over in %.1f s", slowest.Seconds())
+	}
+}
