@@ -30,6 +30,10 @@ const (
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096
+	// MaxOut is the number of URLs that a LeaseNote names; what is out beyond it is granted again.
+	MaxOut = 1 << 14
+	// MaxLeaseMs is the longest that a lease may have left.
+	MaxLeaseMs = 3_600_000
 	// MaxOrigins of one host whose robots.txt is known.
 	MaxOrigins = 8
 	// MaxRobotsState is the size of one robots.txt as encoded: 500 KiB and what packing adds to a body that does not shrink.

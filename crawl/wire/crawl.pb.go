@@ -797,7 +797,7 @@ type SessionReply struct {
 	Revoked       []string               `protobuf:"bytes,2,rep,name=revoked,proto3" json:"revoked,omitempty"` // hosts the worker does not hold (any longer) from this owner: drop them, write no further request
 	Moved         []string               `protobuf:"bytes,3,rep,name=moved,proto3" json:"moved,omitempty"`     // hosts another peer owns; the frame's hints say who
 	TtlMs         uint32                 `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
-	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"` // hosts whose outcomes could not be taken now (busy): keep and report again
+	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"` // hosts of which nothing is said now (busy): keep outcomes and report again, go on under the lease until its own deadline
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1032,6 +1032,108 @@ func (x *Grant) GetGiveBack() bool {
 	return false
 }
 
+// LeaseNote tells the next owner of a host of the lease that goes on while the host moves. Without an epoch there is no lease, and the note says for
+// how long a worker may still act on one that has ended. Columns as in Grant.
+type LeaseNote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Worker        []byte                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the worker's process
+	Epoch         *Epoch                 `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	RemainingMs   uint32                 `protobuf:"varint,5,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"` // until the lease runs out, as a duration from the receipt
+	JobIds        [][]byte               `protobuf:"bytes,6,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	Job           []uint32               `protobuf:"varint,7,rep,packed,name=job,proto3" json:"job,omitempty"` // of a URL that is out, index into job_ids
+	Hash          []uint64               `protobuf:"fixed64,8,rep,packed,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseNote) Reset() {
+	*x = LeaseNote{}
+	mi := &file_crawl_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseNote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseNote) ProtoMessage() {}
+
+func (x *LeaseNote) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseNote.ProtoReflect.Descriptor instead.
+func (*LeaseNote) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LeaseNote) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LeaseNote) GetWorker() []byte {
+	if x != nil {
+		return x.Worker
+	}
+	return nil
+}
+
+func (x *LeaseNote) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *LeaseNote) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *LeaseNote) GetRemainingMs() uint32 {
+	if x != nil {
+		return x.RemainingMs
+	}
+	return 0
+}
+
+func (x *LeaseNote) GetJobIds() [][]byte {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
+func (x *LeaseNote) GetJob() []uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *LeaseNote) GetHash() []uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 // Offer asks a peer to work on hosts; it answers in a Session if it will.
 type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1042,7 +1144,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1156,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1169,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{11}
+	return file_crawl_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Offer) GetHosts() []string {
@@ -1086,7 +1188,7 @@ type OfferReply struct {
 
 func (x *OfferReply) Reset() {
 	*x = OfferReply{}
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1200,7 @@ func (x *OfferReply) String() string {
 func (*OfferReply) ProtoMessage() {}
 
 func (x *OfferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1213,7 @@ func (x *OfferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
 func (*OfferReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{12}
+	return file_crawl_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OfferReply) GetDeclined() []uint32 {
@@ -1134,7 +1236,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1248,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1261,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{13}
+	return file_crawl_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Probe) GetHost() string {
@@ -1203,7 +1305,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1317,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1330,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{14}
+	return file_crawl_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1290,7 +1392,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1404,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1417,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{15}
+	return file_crawl_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -1442,7 +1544,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1556,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1569,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{16}
+	return file_crawl_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -1555,7 +1657,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1669,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1682,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{17}
+	return file_crawl_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -1644,7 +1746,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1758,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1771,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -1752,7 +1854,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1866,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1879,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -1849,7 +1951,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1963,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1976,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2009,7 +2111,16 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05tries\x18\r \x01(\fR\x05tries\x12\x1f\n" +
 	"\tmax_bytes\x18\x0e \x03(\x04B\x02\x10\x01R\bmaxBytes\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x1b\n" +
-	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\"\x1d\n" +
+	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\"\xef\x01\n" +
+	"\tLeaseNote\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
+	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12*\n" +
+	"\x05epoch\x18\x04 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12!\n" +
+	"\fremaining_ms\x18\x05 \x01(\rR\vremainingMs\x12\x17\n" +
+	"\ajob_ids\x18\x06 \x03(\fR\x06jobIds\x12\x14\n" +
+	"\x03job\x18\a \x03(\rB\x02\x10\x01R\x03job\x12\x16\n" +
+	"\x04hash\x18\b \x03(\x06B\x02\x10\x01R\x04hash\"\x1d\n" +
 	"\x05Offer\x12\x14\n" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\",\n" +
 	"\n" +
@@ -2119,7 +2230,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Links)(nil),        // 1: apoidea.crawl.Links
@@ -2132,16 +2243,17 @@ var file_crawl_proto_goTypes = []any{
 	(*Fetched)(nil),      // 8: apoidea.crawl.Fetched
 	(*SessionReply)(nil), // 9: apoidea.crawl.SessionReply
 	(*Grant)(nil),        // 10: apoidea.crawl.Grant
-	(*Offer)(nil),        // 11: apoidea.crawl.Offer
-	(*OfferReply)(nil),   // 12: apoidea.crawl.OfferReply
-	(*Probe)(nil),        // 13: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 14: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 15: apoidea.crawl.JobSpec
-	(*Job)(nil),          // 16: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 17: apoidea.crawl.JobRequest
-	(*Draw)(nil),         // 18: apoidea.crawl.Draw
-	(*Account)(nil),      // 19: apoidea.crawl.Account
-	(*JobReply)(nil),     // 20: apoidea.crawl.JobReply
+	(*LeaseNote)(nil),    // 11: apoidea.crawl.LeaseNote
+	(*Offer)(nil),        // 12: apoidea.crawl.Offer
+	(*OfferReply)(nil),   // 13: apoidea.crawl.OfferReply
+	(*Probe)(nil),        // 14: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 15: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 16: apoidea.crawl.JobSpec
+	(*Job)(nil),          // 17: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 18: apoidea.crawl.JobRequest
+	(*Draw)(nil),         // 19: apoidea.crawl.Draw
+	(*Account)(nil),      // 20: apoidea.crawl.Account
+	(*JobReply)(nil),     // 21: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
@@ -2154,16 +2266,17 @@ var file_crawl_proto_depIdxs = []int32{
 	10, // 7: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
 	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
 	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
-	15, // 10: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	19, // 11: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	15, // 12: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	18, // 13: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	16, // 14: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	0,  // 10: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
+	16, // 11: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	20, // 12: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	16, // 13: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	19, // 14: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	17, // 15: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -2177,7 +2290,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -92,12 +92,47 @@ func (m *SessionReply) Validate() error {
 			return fmt.Errorf("session reply: revoked: %w", err)
 		}
 	}
-	if err := errors.Join(hosts(m.GetMoved()), hosts(m.GetRefused())); err != nil {
-		return fmt.Errorf("session reply: %w", err)
+	for what, list := range map[string][]string{"moved": m.GetMoved(), "refused": m.GetRefused()} {
+		if len(list) > MaxHeld+MaxHosts {
+			return fmt.Errorf("session reply: %d hosts %s", len(list), what)
+		}
+		for _, name := range list {
+			if err := host(name); err != nil {
+				return fmt.Errorf("session reply: %s: %w", what, err)
+			}
+		}
 	}
 	for _, grant := range m.GetGrants() {
 		if err := grant.Validate(); err != nil {
 			return fmt.Errorf("session reply: %w", err)
+		}
+	}
+	return nil
+}
+
+// Validate refuses a note that breaks a bound.
+func (m *LeaseNote) Validate() error {
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch())); err != nil {
+		return fmt.Errorf("lease note: %w", err)
+	}
+	switch n := len(m.GetHash()); {
+	case m.GetEpoch() != nil && len(m.GetWorker()) == 0 || len(m.GetWorker()) > MaxPeer:
+		return fmt.Errorf("lease note: worker of %d bytes", len(m.GetWorker()))
+	case m.GetRemainingMs() > MaxLeaseMs:
+		return fmt.Errorf("lease note: %d ms remain, at most %d", m.GetRemainingMs(), MaxLeaseMs)
+	case len(m.GetJobIds()) > MaxJobs || n > MaxOut:
+		return fmt.Errorf("lease note: %d jobs, at most %d; %d URLs, at most %d", len(m.GetJobIds()), MaxJobs, n, MaxOut)
+	case len(m.GetJob()) != n:
+		return fmt.Errorf("lease note: job: %w", errColumn)
+	}
+	for _, id := range m.GetJobIds() {
+		if len(id) != JobIDSize {
+			return fmt.Errorf("lease note: job ID of %d bytes", len(id))
+		}
+	}
+	for _, job := range m.GetJob() {
+		if int(job) >= len(m.GetJobIds()) {
+			return fmt.Errorf("lease note: job %d of %d", job, len(m.GetJobIds()))
 		}
 	}
 	return nil

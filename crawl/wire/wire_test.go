@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ func fetched(change func(*wire.Fetched)) *wire.Session {
 	f := &wire.Fetched{Job: id, Url: []byte("http://a.example/"), Digest: make([]byte, 32), RecordId: make([]byte, 16)}
 	change(f)
 	return &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Fetched: []*wire.Fetched{f}}}}
+}
+
+func note(change func(*wire.LeaseNote)) *wire.LeaseNote {
+	m := &wire.LeaseNote{
+		Host: "a.example", Worker: []byte("w"), Incarnation: 1, Epoch: &wire.Epoch{Counter: 3, Peer: []byte("p")}, RemainingMs: 8000,
+		JobIds: [][]byte{id}, Job: []uint32{0, 0}, Hash: []uint64{1, 2},
+	}
+	change(m)
+	return m
 }
 
 func TestValidate(t *testing.T) {
@@ -77,6 +87,17 @@ func TestValidate(t *testing.T) {
 		{"grant", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), MaxBytes: []uint64{9}}}}, true},
 		{"grant: column", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(2, url), MaxBytes: []uint64{9}}}}, false},
 		{"grant: no host", &wire.SessionReply{Grants: []*wire.Grant{{}}}, false},
+		{"moved and refused: as many as are held", &wire.SessionReply{Moved: slices.Repeat([]string{"a"}, wire.MaxHeld), Refused: []string{"a"}}, true},
+		{"refused: no name", &wire.SessionReply{Refused: []string{""}}, false},
+		{"lease note", note(func(*wire.LeaseNote) {}), true},
+		{"lease note: no lease", &wire.LeaseNote{Host: "a", RemainingMs: 5}, true},
+		{"lease note: no worker", note(func(m *wire.LeaseNote) { m.Worker = nil }), false},
+		{"lease note: no host", note(func(m *wire.LeaseNote) { m.Host = "" }), false},
+		{"lease note: remaining", note(func(m *wire.LeaseNote) { m.RemainingMs = wire.MaxLeaseMs + 1 }), false},
+		{"lease note: job", note(func(m *wire.LeaseNote) { m.Job[1] = 1 }), false},
+		{"lease note: column", note(func(m *wire.LeaseNote) { m.Job = m.GetJob()[:1] }), false},
+		{"lease note: table", note(func(m *wire.LeaseNote) { m.JobIds[0] = []byte{1} }), false},
+		{"lease note: too many", note(func(m *wire.LeaseNote) { m.Hash = make([]uint64, wire.MaxOut+1); m.Job = make([]uint32, wire.MaxOut+1) }), false},
 		{"offer", &wire.Offer{Hosts: []string{"a"}}, true},
 		{"offer: no name", &wire.Offer{Hosts: []string{""}}, false},
 		{"probe", &wire.Probe{Host: "a", Scheme: "http", Method: "connect"}, true},
@@ -115,6 +136,10 @@ func FuzzValidate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(uint8(0), seed)
+	if seed, err = proto.Marshal(note(func(*wire.LeaseNote) {})); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(len(kinds())-1), seed)
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		list := kinds()
 		m := list[int(which)%len(list)]
@@ -131,6 +156,11 @@ func FuzzValidate(f *testing.F) {
 				}
 			}
 		}
+		if n, ok := m.(*wire.LeaseNote); ok {
+			for i := range n.GetHash() {
+				_ = n.GetJobIds()[n.GetJob()[i]]
+			}
+		}
 	})
 }
 
@@ -138,5 +168,6 @@ func kinds() []message {
 	return []message{
 		&wire.Links{}, &wire.LinksReply{}, &wire.Session{}, &wire.SessionReply{}, &wire.Offer{}, &wire.OfferReply{}, &wire.Probe{},
 		&wire.ProbeReply{}, &wire.JobSpec{}, &wire.Job{}, &wire.JobRequest{}, &wire.JobReply{},
+		&wire.LeaseNote{},
 	}
 }
