@@ -11,106 +11,155 @@ import (
 // budget is not overshot should it come back; owners repeat their accounts every half minute while they hold something.
 const silentMs = 120_000
 
+// maxTotal bounds each total of an account: 64 TiB, or as many pages. The sum over wire.MaxAccounts of them cannot overflow.
+const maxTotal = 1 << 46
+
 // Draw takes from a job's budget on behalf of a peer. The answer must not leave before wait has returned. It never grants more than the
 // budget, whatever is lost, repeated or reordered on the way.
 func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *wire.JobReply, wait func() error, err error) {
-	rec, err := r.Get(id)
+	rec, err := r.record(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	account := &wire.Account{Peer: peer}
-	if _, err := r.load(key(id, kindPeer, peer...), account); err != nil {
+	sums, err := r.pursesOf(id)
+	if err != nil {
 		return nil, nil, err
 	}
-	grants := State(rec.GetState()).Grants()
-	pages := purse{rec.GetSpec().GetMaxPages(), &rec.PagesDrawn, &rec.PagesReturned, &account.PagesDrawn, &account.PagesReturned, &account.PagesUsed}
-	bytes := purse{rec.GetSpec().GetMaxBytes(), &rec.BytesDrawn, &rec.BytesReturned, &account.BytesDrawn, &account.BytesReturned, &account.BytesUsed}
-	pages.settle(d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
-	bytes.settle(d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
+	account := &wire.Account{}
+	known, err := r.load(key(id, kindPeer, peer...), account)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !known && sums.peers >= wire.MaxAccounts {
+		return nil, nil, fmt.Errorf("draw of job %s: %d peers have drawn, at most as many may", id, sums.peers)
+	}
+	account.Peer = peer
+	pages, bytes := &sums.pages, &sums.bytes
+	mine, yours := pagesIn(account), bytesIn(account)
+	pages.settle(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
+	bytes.settle(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
 	// Whoever needs both gets both or none: else two peers might each hold what the other waits for.
 	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
-	if grants && !short {
-		pages.grant(d.GetDrawnPages(), d.GetPages())
-		bytes.grant(d.GetDrawnBytes(), d.GetBytes())
+	if State(rec.GetState()).Grants() && !short {
+		pages.grant(mine, d.GetDrawnPages(), d.GetPages())
+		bytes.grant(yours, d.GetDrawnBytes(), d.GetBytes())
 	}
 	account.HeardMs = nowMs
-	spec := rec.GetSpec()
-	rec.Spec = nil
 	var encode error
-	wait, err = r.store.Update(func(b Batch) {
-		encode = errors.Join(put(b, key(id, kindRecord), rec), put(b, key(id, kindPeer, peer...), account))
-	})
+	wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindPeer, peer...), account) })
 	if err = errors.Join(err, encode); err != nil {
+		delete(r.purses, id) // to be summed up from what the store says
 		return nil, nil, fmt.Errorf("draw of job %s: %w", id, err)
+	}
+	if !known {
+		sums.peers++
 	}
 	reply = &wire.JobReply{Pages: account.GetPagesDrawn(), Bytes: account.GetBytesDrawn()}
 	if pages.emptyFor(1) || bytes.emptyFor(d.GetMinBytes()) {
-		reply.Exhausted, err = r.exhausted(nowMs, id, spec, d.GetMinBytes())
+		reply.Exhausted, err = r.exhausted(nowMs, id, sums, d.GetMinBytes())
 	}
 	return reply, wait, err
 }
 
-// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a part that could come back.
-func (r *Registry) exhausted(nowMs int64, id ID, spec *wire.JobSpec, minBytes uint64) (bool, error) {
-	var pages, pagesOut, bytes, bytesOut uint64
+// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a part that could come back. A clock that is far
+// ahead, of an earlier owner, is no word of a peer either.
+func (r *Registry) exhausted(nowMs int64, id ID, sums *purses, minBytes uint64) (bool, error) {
+	var pages, bytes uint64
+	err := r.accounts(id, func(a *wire.Account) {
+		if silent := nowMs - a.GetHeardMs(); silent <= silentMs && silent >= -silentMs {
+			pages += pagesIn(a).held()
+			bytes += bytesIn(a).held()
+		}
+	})
+	return sums.pages.emptyFor(1) && pages == 0 || sums.bytes.emptyFor(minBytes) && bytes == 0, err
+}
+
+func (r *Registry) accounts(id ID, fn func(*wire.Account)) error {
 	var bad error
-	lo := key(id, kindPeer)
-	err := r.store.Scan(lo, key(id, kindPeer+1), func(_, value []byte) bool {
+	err := r.store.Scan(key(id, kindPeer), key(id, kindPeer+1), func(_, value []byte) bool {
 		a := new(wire.Account)
-		if bad = decode(value, a); bad != nil {
-			return false
+		if bad = decode(value, a); bad == nil {
+			fn(a)
 		}
-		pages += a.GetPagesDrawn() - a.GetPagesReturned()
-		bytes += a.GetBytesDrawn() - a.GetBytesReturned()
-		if nowMs-a.GetHeardMs() <= silentMs {
-			pagesOut += a.GetPagesDrawn() - a.GetPagesReturned() - a.GetPagesUsed()
-			bytesOut += a.GetBytesDrawn() - a.GetBytesReturned() - a.GetBytesUsed()
-		}
-		return true
+		return bad == nil
 	})
 	if err = errors.Join(err, bad); err != nil {
-		return false, fmt.Errorf("accounts of job %s: %w", id, err)
+		return fmt.Errorf("accounts of job %s: %w", id, err)
 	}
-	return spec.GetMaxPages() > 0 && pages >= spec.GetMaxPages() && pagesOut == 0 ||
-		spec.GetMaxBytes() > 0 && bytes+max(minBytes, 1) > spec.GetMaxBytes() && bytesOut == 0, nil
+	return nil
 }
 
-// purse is one of the two budgets: the sums over all peers and the totals of the one that asks.
-type purse struct {
-	budget                uint64
-	sumDrawn, sumReturned *uint64
-	drawn, returned, used *uint64
+// purses are the two budgets of a job. They are summed up from the accounts and never stored, so they cannot differ from them, whichever way
+// these came here.
+type purses struct {
+	pages, bytes purse
+	peers        int
 }
 
-// settle takes over the peer's totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
+func (r *Registry) pursesOf(id ID) (*purses, error) {
+	if p := r.purses[id]; p != nil {
+		return p, nil
+	}
+	spec := new(wire.JobSpec)
+	if ok, err := r.load(key(id, kindSpec), spec); err != nil || !ok {
+		return nil, errors.Join(err, unknown(id, ok || err != nil))
+	}
+	p := &purses{pages: purse{budget: spec.GetMaxPages()}, bytes: purse{budget: spec.GetMaxBytes()}}
+	err := r.accounts(id, func(a *wire.Account) {
+		p.peers++
+		p.pages.out += pagesIn(a).out()
+		p.bytes.out += bytesIn(a).out()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.purses) >= maxPurses {
+		clear(r.purses)
+	}
+	r.purses[id] = p
+	return p, nil
+}
+
+// maxPurses bounds the sums in memory.
+const maxPurses = 4096
+
+// totals are those of one budget in an account. Each only grows.
+type totals struct{ drawn, returned, used *uint64 }
+
+func pagesIn(a *wire.Account) totals { return totals{&a.PagesDrawn, &a.PagesReturned, &a.PagesUsed} }
+func bytesIn(a *wire.Account) totals { return totals{&a.BytesDrawn, &a.BytesReturned, &a.BytesUsed} }
+
+// out is what the peer holds or has used: nothing of what was used can have been given back.
+func (t totals) out() uint64 { return *t.drawn - min(*t.returned, *t.drawn-min(*t.used, *t.drawn)) }
+
+// held is what the peer might still give back.
+func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
+
+// purse is one of the two budgets of a job, and what all peers hold of it or have used.
+type purse struct{ budget, out uint64 }
+
+// settle takes over what a peer says of its totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
 // back or use what it did not draw.
-func (p purse) settle(drawn, returned, used uint64) {
-	if drawn > *p.drawn {
-		*p.sumDrawn += drawn - *p.drawn
-		*p.drawn = drawn
-	}
-	if returned = min(returned, *p.drawn-min(*p.used, *p.drawn)); returned > *p.returned {
-		*p.sumReturned += returned - *p.returned
-		*p.returned = returned
-	}
-	*p.used = max(*p.used, min(used, *p.drawn-*p.returned))
+func (p *purse) settle(t totals, drawn, returned, used uint64) {
+	p.out -= t.out()
+	*t.drawn = max(*t.drawn, min(drawn, maxTotal))
+	*t.returned = max(*t.returned, min(returned, *t.drawn-min(*t.used, *t.drawn)))
+	*t.used = max(*t.used, min(used, *t.drawn-*t.returned))
+	p.out += t.out()
 }
 
 // left is what no peer holds or has used.
-func (p purse) left() uint64 {
-	out := *p.sumDrawn - min(*p.sumReturned, *p.sumDrawn)
-	return p.budget - min(out, p.budget)
-}
+func (p *purse) left() uint64 { return p.budget - min(p.out, p.budget) }
 
 // grant adds to what the peer drew, unless it does not know yet of an earlier grant.
-func (p purse) grant(known, want uint64) {
-	if known < *p.drawn {
+func (p *purse) grant(t totals, known, want uint64) {
+	if known < *t.drawn {
 		return
 	}
-	n := min(want, p.left())
-	*p.drawn += n
-	*p.sumDrawn += n
+	p.out -= t.out()
+	*t.drawn += min(want, p.budget-min(p.out+t.out(), p.budget), maxTotal-*t.drawn)
+	p.out += t.out()
 }
 
 // emptyFor says whether less than n is left of a budget.
-func (p purse) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }
+func (p *purse) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }

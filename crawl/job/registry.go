@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"google.golang.org/protobuf/proto"
 
@@ -55,10 +56,16 @@ func key(id ID, kind byte, tail ...byte) []byte {
 }
 
 // Registry keeps the records of the jobs that this peer owns on the ring. For use by one goroutine.
-type Registry struct{ store Store }
+type Registry struct {
+	store Store
+	// purses are the sums over the accounts of the jobs that were drawn from since the start.
+	purses map[ID]*purses
+	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is asked for.
+	unsent map[ID]int64
+}
 
 // NewRegistry returns the registry over a keyspace of its own.
-func NewRegistry(store Store) *Registry { return &Registry{store: store} }
+func NewRegistry(store Store) *Registry { return &Registry{store: store, purses: make(map[ID]*purses)} }
 
 func put(b Batch, k []byte, m proto.Message) error {
 	raw, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{formatVersion}, m)
@@ -82,7 +89,7 @@ func decode(raw []byte, into proto.Message) error {
 	if len(raw) == 0 || raw[0] != formatVersion {
 		return errors.New("job record: another format")
 	}
-	if err := proto.Unmarshal(raw[1:], into); err != nil {
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw[1:], into); err != nil {
 		return fmt.Errorf("job record: %w", err)
 	}
 	return nil
@@ -90,26 +97,52 @@ func decode(raw []byte, into proto.Message) error {
 
 // Post notes a job. Posting the same spec again changes nothing; the answer is the record as it stands.
 func (r *Registry) Post(nowMs int64, spec *Spec) (rec *wire.Job, wait func() error, err error) {
-	if rec, err = r.Get(spec.ID); err == nil {
-		if !proto.Equal(rec.GetSpec(), spec.Wire()) {
-			return nil, nil, fmt.Errorf("post %s: %w", spec.ID, ErrConflict)
-		}
-		return rec, done, nil
-	} else if !errors.Is(err, ErrUnknown) {
+	return r.Restore(nowMs, spec, Standing{StateRunning, 1})
+}
+
+// Restore notes a job as another peer knows it, which merges with what is noted here; the answer is the record as it stands.
+func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.Job, wait func() error, err error) {
+	if err := known.check(); err != nil {
+		return nil, nil, fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	old := new(wire.JobSpec)
+	hasSpec, err := r.load(key(spec.ID, kindSpec), old)
+	if err != nil {
 		return nil, nil, err
 	}
-	rec = &wire.Job{State: uint32(StateRunning), Version: 1, UpdatedMs: nowMs}
-	var encode error
-	wait, err = r.store.Update(func(b Batch) {
-		encode = errors.Join(put(b, key(spec.ID, kindSpec), spec.Wire()), put(b, key(spec.ID, kindRecord), rec))
-	})
+	if hasSpec && !proto.Equal(old, spec.Wire()) {
+		return nil, nil, fmt.Errorf("post %s: %w", spec.ID, ErrConflict)
+	}
+	rec, err = r.record(spec.ID)
+	if errors.Is(err, ErrUnknown) {
+		rec = &wire.Job{}
+	} else if err != nil {
+		return nil, nil, err
+	}
+	wait = done
+	if now := standingOf(rec).Merge(known); !hasSpec || now != standingOf(rec) {
+		setStanding(rec, now)
+		rec.UpdatedMs = nowMs
+		var encode error
+		wait, err = r.store.Update(func(b Batch) {
+			encode = errors.Join(put(b, key(spec.ID, kindSpec), spec.Wire()), put(b, key(spec.ID, kindRecord), rec))
+		})
+		if err = errors.Join(err, encode); err != nil {
+			return nil, nil, err
+		}
+		r.countUnsent(spec.ID, rec, len(spec.Seeds))
+	}
 	rec.Spec = spec.Wire()
-	return rec, wait, errors.Join(err, encode)
+	return rec, wait, nil
 }
 
 func done() error { return nil }
 
-// Get returns the record of a job with its spec, or ErrUnknown.
+func standingOf(rec *wire.Job) Standing { return Standing{State(rec.GetState()), rec.GetVersion()} }
+
+func setStanding(rec *wire.Job, s Standing) { rec.State, rec.Version = uint32(s.State), s.Version }
+
+// Get returns the record of a job with its spec, or ErrUnknown. A job of which only a part has come from another peer is not known yet.
 func (r *Registry) Get(id ID) (*wire.Job, error) {
 	rec, err := r.record(id)
 	if err != nil {
@@ -117,24 +150,33 @@ func (r *Registry) Get(id ID) (*wire.Job, error) {
 	}
 	rec.Spec = new(wire.JobSpec)
 	if ok, err := r.load(key(id, kindSpec), rec.GetSpec()); err != nil || !ok {
-		return nil, errors.Join(err, fmt.Errorf("job %s: its spec is missing", id))
+		return nil, errors.Join(err, unknown(id, ok))
 	}
 	return rec, nil
+}
+
+// Standing returns the state of a job, or ErrUnknown, at the cost of one small read.
+func (r *Registry) Standing(id ID) (Standing, error) {
+	rec, err := r.record(id)
+	return standingOf(rec), err
 }
 
 func (r *Registry) record(id ID) (*wire.Job, error) {
 	rec := new(wire.Job)
 	ok, err := r.load(key(id, kindRecord), rec)
-	if err == nil && !ok {
-		err = fmt.Errorf("job %s: %w", id, ErrUnknown)
-	}
-	return rec, err
+	return rec, errors.Join(err, unknown(id, ok || err != nil))
 }
 
-// List returns the records of all jobs kept here with their specs, in ring order, at most wire.MaxJobList.
-func (r *Registry) List() ([]*wire.Job, error) {
-	var ids []ID
-	err := r.store.Scan(nil, nil, func(k, _ []byte) bool {
+func unknown(id ID, known bool) error {
+	if known {
+		return nil
+	}
+	return fmt.Errorf("job %s: %w", id, ErrUnknown)
+}
+
+// ids returns the jobs kept here in ring order, at most wire.MaxJobList.
+func (r *Registry) ids() (ids []ID, err error) {
+	err = r.store.Scan(nil, nil, func(k, _ []byte) bool {
 		if len(k) == posSize+IDSize+1 && k[posSize+IDSize] == kindRecord {
 			ids = append(ids, ID(k[posSize:posSize+IDSize]))
 		}
@@ -143,9 +185,21 @@ func (r *Registry) List() ([]*wire.Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
+	return ids, nil
+}
+
+// List returns the records of all jobs kept here with their specs, in ring order, at most wire.MaxJobList.
+func (r *Registry) List() ([]*wire.Job, error) {
+	ids, err := r.ids()
+	if err != nil {
+		return nil, err
+	}
 	list := make([]*wire.Job, 0, len(ids))
 	for _, id := range ids {
 		rec, err := r.Get(id)
+		if errors.Is(err, ErrUnknown) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -175,29 +229,79 @@ func (r *Registry) SetState(nowMs int64, id ID, state State) (rec *wire.Job, wai
 // SeedsSent notes how many of the job's seeds have been handed to the owners of their hosts.
 func (r *Registry) SeedsSent(nowMs int64, id ID, n uint64) (wait func() error, err error) {
 	_, wait, err = r.change(nowMs, id, func(rec *wire.Job) error {
-		rec.SeedsSent = max(rec.GetSeedsSent(), n)
+		rec.SeedsSent = max(rec.GetSeedsSent(), min(n, uint64(len(rec.GetSpec().GetSeeds()))))
 		return nil
 	})
 	return wait, err
 }
 
 func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wire.Job, wait func() error, err error) {
-	if rec, err = r.record(id); err != nil {
+	if rec, err = r.Get(id); err != nil {
 		return nil, nil, err
 	}
-	before := proto.CloneOf(rec)
+	state, sent := rec.GetState(), rec.GetSeedsSent()
 	if err := fn(rec); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", id, err)
 	}
-	wait = done
-	if !proto.Equal(before, rec) {
-		rec.UpdatedMs = nowMs
-		var encode error
-		wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindRecord), rec) })
-		if err = errors.Join(err, encode); err != nil {
-			return nil, nil, err
+	if state == rec.GetState() && sent == rec.GetSeedsSent() {
+		return rec, done, nil
+	}
+	rec.UpdatedMs = nowMs
+	spec := rec.GetSpec()
+	rec.Spec = nil
+	var encode error
+	wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindRecord), rec) })
+	rec.Spec = spec
+	if err = errors.Join(err, encode); err != nil {
+		return nil, nil, err
+	}
+	r.countUnsent(id, rec, len(spec.GetSeeds()))
+	return rec, wait, nil
+}
+
+// Unsent counts, of each job kept here that is not canceled, the seeds that are not known to be with the owners of their hosts; jobs without any
+// are left out. The map is the caller's. The first call after the start reads all specs.
+func (r *Registry) Unsent() (map[ID]int64, error) {
+	if r.unsent == nil {
+		ids, err := r.ids()
+		if err != nil {
+			return nil, err
+		}
+		r.unsent = make(map[ID]int64)
+		for _, id := range ids {
+			if err := r.recountUnsent(id); err != nil {
+				r.unsent = nil
+				return nil, err
+			}
 		}
 	}
-	rec, err = r.Get(id)
-	return rec, wait, err
+	return maps.Clone(r.unsent), nil
+}
+
+// recountUnsent counts a job's seeds from what is stored, after others than the callers of this registry changed it.
+func (r *Registry) recountUnsent(id ID) error {
+	if r.unsent == nil {
+		return nil
+	}
+	rec, err := r.Get(id)
+	if errors.Is(err, ErrUnknown) {
+		delete(r.unsent, id)
+		return nil
+	}
+	if err == nil {
+		r.countUnsent(id, rec, len(rec.GetSpec().GetSeeds()))
+	}
+	return err
+}
+
+func (r *Registry) countUnsent(id ID, rec *wire.Job, seeds int) {
+	if r.unsent == nil {
+		return
+	}
+	left := int64(seeds) - int64(min(rec.GetSeedsSent(), wire.MaxSeeds))
+	if left <= 0 || State(rec.GetState()) == StateCanceled {
+		delete(r.unsent, id)
+		return
+	}
+	r.unsent[id] = left
 }

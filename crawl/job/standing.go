@@ -1,0 +1,56 @@
+package job
+
+import "fmt"
+
+// maxVersion bounds the version of a state that is taken from another peer, so that there is always a higher one.
+const maxVersion = 1 << 48
+
+// Standing is the state of a job with its version, which grows with each change: all that peers which work for a job need to hear again
+// and again.
+type Standing struct {
+	State   State
+	Version uint64
+}
+
+// Merge is what two standings of one job come to, in whatever order they meet: canceled stays canceled, else the higher version wins. Of two
+// with one version, which changes on two sides of a broken ring leave, the one wins that does less to the web and keeps more of the job open: paused,
+// then running, then done. The version is the higher one in any case.
+func (s Standing) Merge(t Standing) Standing {
+	won := s
+	if t.rank() > s.rank() || t.rank() == s.rank() && (t.Version > s.Version || t.Version == s.Version && t.State.precedence() > s.State.precedence()) {
+		won = t
+	}
+	won.Version = max(s.Version, t.Version)
+	return won
+}
+
+// rank sets canceled above all versions.
+func (s Standing) rank() int {
+	if s.State == StateCanceled {
+		return 1
+	}
+	return 0
+}
+
+func (s State) precedence() int {
+	switch s {
+	case StateDone:
+		return 1
+	case StateRunning:
+		return 2
+	case StatePaused:
+		return 3
+	case StateCanceled:
+		return 4
+	default:
+		return 0
+	}
+}
+
+// check refuses a standing that no registry writes.
+func (s Standing) check() error {
+	if s.State == StateNone || s.State >= stateEnd || s.Version == 0 || s.Version > maxVersion {
+		return fmt.Errorf("no standing: state %d, version %d", s.State, s.Version)
+	}
+	return nil
+}
