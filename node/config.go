@@ -74,6 +74,8 @@ type Config struct {
 	// MaxBody bounds a fetched body, decoded, in bytes.
 	MaxBody int64
 
+	// Replicas is on how many peers a record is kept: its owner and the next ones on the ring.
+	Replicas int
 	// LeaseTTL is how long a lease lives without a heartbeat.
 	LeaseTTL time.Duration
 	// Version is what the peer calls itself.
@@ -86,7 +88,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt",
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Delay:    time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
-		DiskReserve: 256 << 20, MaxBody: 16 << 20, LeaseTTL: 8 * time.Second, Version: "dev",
+		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
 	}
 }
 
@@ -122,6 +124,7 @@ func (c *Config) Validate() error {
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
 		when(c.MaxBody < 1<<10, fmt.Sprintf("max-body %d: must be at least 1024 bytes", c.MaxBody)),
+		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
 		contact,
 	}

@@ -30,29 +30,13 @@ type ringRoom struct {
 	net     *p2p.Net
 	kad     *p2p.Kad
 	dht     *dht.DHT
+	watch   *ringWatch
 	sources p2p.Sources
 	// restarted says that the data directory knows of an earlier run, which kept memory of the ring.
 	restarted bool
 	memory    *dht.Memory
 	// changed tells that what is to be remembered is another.
 	changed chan struct{}
-}
-
-// lastArc is the arc served when the last run ended; false where there was none.
-func (r *ringRoom) lastArc() (ring.Arc, bool) {
-	if r.memory == nil || !r.memory.HasPredecessor {
-		return ring.Arc{}, false
-	}
-	return ring.Arc{Start: r.memory.Predecessor, End: ring.PeerKey([]byte(r.net.Self()))}, true
-}
-
-// successor is the next peer on the ring; false where there is none.
-func (r *ringRoom) successor() (peer.ID, bool) {
-	_, succs := r.dht.Leaves()
-	if len(succs) == 0 {
-		return "", false
-	}
-	return succs[0].ID, true
 }
 
 // leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to it. It does not block.
@@ -97,6 +81,7 @@ func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, r
 	if r.dht, err = dht.New(config, self, transport, r.kad, log); err != nil {
 		return nil, errors.Join(err, r.net.Close())
 	}
+	r.watch = newRingWatch(r.dht, r.net.Self())
 	transport.Serve(r.dht.Handle) //nolint:contextcheck // a request has the context of its connection
 	r.net.OnDisconnect(r.dht.Disconnected)
 	return r, nil

@@ -52,6 +52,8 @@ type Node struct {
 	api   net.Listener
 
 	router   *router
+	ship     *replication
+	keeping  *keeping
 	contents *contents
 	jobs     *jobService
 	book     *jobBook
@@ -129,8 +131,8 @@ func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, handler func() p2p.Handler) {
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == serviceStatus {
-				open = n.furnished // a walk may meet a peer that joins
+			if name == serviceStatus || name == serviceReplica || name == serviceRecords {
+				open = n.furnished // a walk, or a source, may meet a peer that joins
 			}
 			select {
 			case <-open:
@@ -145,7 +147,8 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
-	serve(serviceHandover, func() p2p.Handler { return n.owners.handleRecords })
+	serve(serviceRecords, func() p2p.Handler { return n.keeping.handle })
+	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(serviceFiles, func() p2p.Handler { return archiveFiles{n.archiveDir()}.handle })
 }
 
@@ -155,6 +158,8 @@ func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archiv
 func (n *Node) furnish() (err error) {
 	self := n.room.net.Self()
 	n.router = &router{ring: n.room.dht, net: n.room.net}
+	n.ship = newReplication(n)
+	n.keeping = newKeeping(n)
 	if n.contents, err = newContents(n.store.Keyspace(storage.KeyspaceContent), self, n.router, n.log); err != nil {
 		return err
 	}
@@ -168,6 +173,8 @@ func (n *Node) furnish() (err error) {
 	if n.owners, err = newOwners(n); err != nil {
 		return err
 	}
+	n.keeping.add(storage.KeyspaceHosts, headOf(storage.KeyspaceHosts), n.owners.mover(), n.owners.onLoop)
+	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
 	n.room.dht.Subscribe(n.ringEvent)
@@ -219,6 +226,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return n.contents.loop.run(bctx) })
 	base.Go(func() error { return n.jobs.loop.run(bctx) })
 	base.Go(func() error { return n.owners.run(bctx) })
+	base.Go(func() error { return n.ship.loop.run(bctx) })
+	base.Go(func() error { return n.ship.run(bctx) })
+	base.Go(func() error { return n.keeping.run(bctx) })
 	base.Go(func() error { return n.keepMemory(bctx) })
 
 	top, tctx := errgroup.WithContext(ctx)
@@ -231,8 +241,6 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
-	top.Go(func() error { return n.afterReady(tctx, n.owners.runHandover) })
-	top.Go(func() error { return n.afterReady(tctx, n.owners.runSettling) })
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
 		select {
@@ -276,18 +284,10 @@ func (n *Node) goodbye(ctx context.Context) error {
 	if err := n.room.dht.Leave(ctx); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
-	for {
-		left, err := n.owners.handOver(ctx)
-		if err == nil && left == 0 {
-			return nil
-		}
-		if err == nil {
-			err = sleep(ctx, hopPause)
-		}
-		if err != nil {
-			return fmt.Errorf("leave: %d hosts are still here and were not handed over; they are kept on disk: %w", left, err)
-		}
+	if err := n.keeping.handOver(ctx); err != nil {
+		return fmt.Errorf("leave: %w", err)
 	}
+	return nil
 }
 
 // unlessCanceled drops the error that says no more than that the end was asked for.
@@ -356,13 +356,15 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.PeerDead:
 		n.owners.peerGone(e.Peer.ID)
 	case dht.PeerLeft:
+		n.room.watch.left(e.Peer.ID)
 		n.owners.peerGone(e.Peer.ID)
-	case dht.ArcChanged:
+	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged:
 		n.room.leavesChanged()
-		n.owners.arcChanged()
-	case dht.LeavesChanged, dht.StateChanged:
-		n.room.leavesChanged()
+	default:
+		return
 	}
+	n.keeping.poke()
+	n.ship.nudge()
 }
 
 // close releases what New opened; called when nothing runs any more.

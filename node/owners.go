@@ -51,14 +51,8 @@ type owners struct {
 
 	taken taken // touched on the loop only
 
-	handover handover
-	settling settling
-	ttl      time.Duration
-	// arc and successor are this peer's own at present; false where there is none.
-	arc       func() (ring.Arc, bool)
-	successor func() (peer.ID, bool)
-	// lastArc is the arc served when the last run ended.
-	lastArc func() (ring.Arc, bool)
+	keeping *keeping
+	space   *storage.Keyspace
 }
 
 // seenSets lends the filters of dedup to the owner.
@@ -117,7 +111,8 @@ func newOwners(n *Node) (*owners, error) {
 	w.sets = dedup.NewSets(kind, loader, seenMemory)
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom"
-	store := keyspace[owner.Batch]{n.store.Keyspace(storage.KeyspaceHosts)}
+	w.keeping, w.space = n.keeping, n.store.Keyspace(storage.KeyspaceHosts)
+	store := shipped{w.space, storage.KeyspaceHosts, headOf(storage.KeyspaceHosts), n.ship}
 	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
 		return nil, err
@@ -130,9 +125,6 @@ func newOwners(n *Node) (*owners, error) {
 		take: w.takeOutbox,
 		sent: func(ids []uint64) { w.loop.post(func(o *owner.Owner) { o.Sent(ids) }) },
 	}
-	w.handover.wake, w.handover.space = make(chan struct{}, 1), store.Keyspace
-	w.settling.wake, w.ttl = make(chan struct{}, 1), n.cfg.LeaseTTL
-	w.arc, w.successor, w.lastArc = n.room.dht.Arc, n.room.successor, n.room.lastArc
 	w.taken = make(taken)
 	return w, nil
 }
@@ -239,7 +231,7 @@ func (w *owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
 		w.spawn(func(ctx context.Context) {
 			wait, cancel := context.WithTimeout(ctx, offerTimeout)
-			settled := w.awaitSettled(wait)
+			settled := w.awaitSettled(wait, ring.HostKey(p.Host))
 			cancel()
 			if !settled {
 				return // the owner asks again a little later

@@ -132,6 +132,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member) (taken map[string]ui
 		m.Delegated[peer.ID(worker).String()] = hosts
 	}
 	m.Status.State = n.state(&m.Counters)
+	m.Moving = !n.keeping.quiet()
 	if n.cfg.Seen == "bloom" {
 		m.SeenLoss = n.owners.sets.Stats().ExpectedLoss
 	}

@@ -100,6 +100,8 @@ func gap(members []control.Member) string {
 		switch {
 		case m.State == stateJoining || m.State == stateLeaving:
 			return fmt.Sprintf("peer %s is %s", m.Peer, m.State)
+		case m.Moving:
+			return fmt.Sprintf("records are on their way to or from peer %s", m.Peer)
 		case m.Ring.Arc[0] != prev.Position || m.Ring.Arc[1] != m.Position:
 			return fmt.Sprintf("the arc of %s begins at %.8s, but its predecessor sits at %.8s", m.Peer, m.Ring.Arc[0], prev.Position)
 		}

@@ -31,6 +31,7 @@ type runFlags struct {
 	diskReserve  string
 	maxBody      string
 	leaseTTL     time.Duration
+	replicas     int
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
@@ -53,6 +54,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
+	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
 	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
 
@@ -61,7 +63,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.API, c.Version = g.api, versionString()
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
-	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL
+	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {

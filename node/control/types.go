@@ -114,6 +114,8 @@ type Member struct {
 	Leaves []string `json:"leaves,omitempty"`
 	// Delegated counts, per worker, the hosts of this peer it holds at present.
 	Delegated map[string]int `json:"delegated,omitempty"`
+	// Moving says that records are on their way to or from this peer, as its arc, or a neighbour's, has changed.
+	Moving bool `json:"moving,omitempty"`
 }
 
 // Ring is the whole circle as walked from one peer, in ring order beginning with that peer.

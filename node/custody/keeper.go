@@ -183,6 +183,9 @@ func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) 
 // Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer should have, nor copies of a peer that is gone.
 func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 
+// CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero if never.
+func (k *Keeper) CleanAt() uint64 { return k.clean }
+
 // Moved counts the positions whose records were handed on or taken over.
 func (k *Keeper) Moved() int64 { return k.moved }
 
@@ -241,7 +244,7 @@ func (k *Keeper) end(now time.Time) {
 	k.next = now.Add(k.cfg.Every)
 	switch {
 	case w.left > 0:
-		k.next = now.Add(k.cfg.Again)
+		k.clean, k.next = 0, now.Add(k.cfg.Again)
 	case w.version == k.view.Version():
 		k.clean = w.version + 1
 	default:
@@ -268,7 +271,7 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	}
 	pos, ok, err := reader.Next(w.cursor)
 	if err != nil || !ok {
-		w.ended = true
+		w.ended = err == nil // what could not be read is looked at again
 		return nil, false, err
 	}
 	to, ok := k.destination(pos)

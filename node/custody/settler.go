@@ -1,7 +1,6 @@
 package custody
 
 import (
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -151,13 +150,10 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	s.next[from] = now.Add(s.again)
 }
 
-// Answers says what a peer that keeps records answers to the question of another: it must see the ring as the asker does, and have walked over its records since.
-func Answers(from peer.ID, view View, keepers ...*Keeper) Answer {
+// Answers says what a peer answers to the question of another: it must see the ring as the asker does, and be clean in that view, see Keeper.
+func Answers(from peer.ID, view View, clean bool) Answer {
 	pos := PosOf(ring.PeerKey([]byte(from)))
-	if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) {
-		return NotYet
-	}
-	if slices.ContainsFunc(keepers, func(k *Keeper) bool { return !k.Clean() }) {
+	if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) || !clean {
 		return NotYet
 	}
 	return Nothing

@@ -17,12 +17,13 @@ const (
 	MaxURL = 8192
 	// MaxPeerID bounds the bytes of a peer ID.
 	MaxPeerID = 128
-	// MaxRecords bounds the keys of one HostRecords.
-	MaxRecords = 16384
-	// MaxKey bounds one key of a host record; values are bounded by the frame, and none is empty, as each begins with its format.
+	// MaxRecords and MaxNotes bound the columns of one Records.
+	MaxRecords = 65536
+	MaxNotes   = 1024
+	// MaxKey bounds one key of a record; values are bounded by the frame, and none is empty, as each begins with its format.
 	MaxKey = 1024
-	// MaxHost bounds a host name with port.
-	MaxHost = 512
+	// PosSize is how much of a ring position begins the key of a record.
+	PosSize = 16
 
 	digestLen = 32
 	recordLen = 16
@@ -62,14 +63,23 @@ func (m *ContentReply) Validate(claims int) error {
 }
 
 // Validate checks bounds and columns.
-func (m *HostRecords) Validate() error {
-	if m.GetHost() == "" || len(m.GetHost()) > MaxHost {
-		return fmt.Errorf("host records: host of %d bytes", len(m.GetHost()))
+func (m *Records) Validate() error {
+	if m.GetAsk() {
+		return nil
 	}
-	if len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) {
-		return fmt.Errorf("host records: %w", errColumns)
+	if m.GetSpace() > math.MaxUint8 {
+		return fmt.Errorf("records: space %d", m.GetSpace())
 	}
-	return errors.Join(each("host record key", m.GetKey(), 1, MaxKey), each("host record value", m.GetValue(), 1, math.MaxInt))
+	if len(m.GetFrom()) > MaxPeerID {
+		return fmt.Errorf("records: peer of %d bytes", len(m.GetFrom()))
+	}
+	if len(m.GetKey()) == 0 || len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) || len(m.GetNote()) > MaxNotes || len(m.GetNote()) != len(m.GetNotePos()) {
+		return fmt.Errorf("records: %w", errColumns)
+	}
+	return errors.Join(
+		each("record key", m.GetKey(), PosSize, MaxKey), each("record value", m.GetValue(), 1, math.MaxInt),
+		each("position of a note", m.GetNotePos(), PosSize, PosSize),
+	)
 }
 
 func each(what string, column [][]byte, least, most int) error {

@@ -53,15 +53,19 @@ func TestValidate(t *testing.T) {
 		{"moved far out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{1<<32 - 1} }).Validate(3), "index"},
 		{"a peer too long", reply(1, func(m *ContentReply) { m.Peer = many(1, MaxPeerID+1) }).Validate(1), "peer"},
 
-		{"a host without records", (&HostRecords{Host: "a.example"}).Validate(), ""},
-		{"records", (&HostRecords{Host: "a.example", Key: many(3, 40), Value: many(3, 1)}).Validate(), ""},
-		{"no host", (&HostRecords{}).Validate(), "host of 0 bytes"},
-		{"a host too long", (&HostRecords{Host: strings.Repeat("a", MaxHost+1)}).Validate(), "host of"},
-		{"a key without value", (&HostRecords{Host: "a", Key: many(1, 40)}).Validate(), "lengths"},
-		{"an empty value", (&HostRecords{Host: "a", Key: many(1, 40), Value: many(1, 0)}).Validate(), "value of 0 bytes"},
-		{"an empty key", (&HostRecords{Host: "a", Key: many(1, 0), Value: many(1, 1)}).Validate(), "key of 0 bytes"},
-		{"a key too long", (&HostRecords{Host: "a", Key: many(1, MaxKey+1), Value: many(1, 1)}).Validate(), "key of"},
-		{"too many records", (&HostRecords{Host: "a", Key: many(MaxRecords+1, 1), Value: many(MaxRecords+1, 1)}).Validate(), "lengths"},
+		{"a question", (&Records{Ask: true}).Validate(), ""},
+		{"records", (&Records{Key: many(3, 40), Value: many(3, 1)}).Validate(), ""},
+		{"records with a note", (&Records{Key: many(3, 40), Value: many(3, 1), NotePos: many(1, PosSize), Note: many(1, 9)}).Validate(), ""},
+		{"no records", (&Records{}).Validate(), "lengths"},
+		{"no such space", (&Records{Space: 256, Key: many(1, 40), Value: many(1, 1)}).Validate(), "space 256"},
+		{"a peer too long", (&Records{From: many(1, MaxPeerID+1)[0], Key: many(1, 40), Value: many(1, 1)}).Validate(), "peer of"},
+		{"a key without value", (&Records{Key: many(1, 40)}).Validate(), "lengths"},
+		{"an empty value", (&Records{Key: many(1, 40), Value: many(1, 0)}).Validate(), "value of 0 bytes"},
+		{"a key too short", (&Records{Key: many(1, PosSize-1), Value: many(1, 1)}).Validate(), "key of"},
+		{"a key too long", (&Records{Key: many(1, MaxKey+1), Value: many(1, 1)}).Validate(), "key of"},
+		{"too many records", (&Records{Key: many(MaxRecords+1, 16), Value: many(MaxRecords+1, 1)}).Validate(), "lengths"},
+		{"a note without position", (&Records{Key: many(1, 40), Value: many(1, 1), Note: many(1, 1)}).Validate(), "lengths"},
+		{"a note at half a position", (&Records{Key: many(1, 40), Value: many(1, 1), NotePos: many(1, 8), Note: many(1, 1)}).Validate(), "position of a note"},
 	} {
 		if valid := row.err == nil; valid != (row.says == "") || !valid && !strings.Contains(row.err.Error(), row.says) {
 			t.Errorf("%s: %v, want %q", row.name, row.err, row.says)
@@ -114,16 +118,16 @@ func FuzzContentReply(f *testing.F) {
 	})
 }
 
-// FuzzHostRecords: what passes has a value of some bytes for each key.
-func FuzzHostRecords(f *testing.F) {
-	seed(f, &HostRecords{Host: "a.example", Key: many(2, 40), Value: many(2, 3), Last: true})
+// FuzzRecords: what passes has a value of some bytes and a position for each key.
+func FuzzRecords(f *testing.F) {
+	seed(f, &Records{Space: 'h', Key: many(2, 40), Value: many(2, 3), NotePos: many(1, PosSize), Note: many(1, 3)})
 	f.Fuzz(func(_ *testing.T, raw []byte) {
-		m := new(HostRecords)
+		m := new(Records)
 		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
 			return
 		}
 		for i := range m.GetKey() {
-			_, _ = m.GetKey()[i][0], m.GetValue()[i][0]
+			_, _ = m.GetKey()[i][PosSize-1], m.GetValue()[i][0]
 		}
 	})
 }

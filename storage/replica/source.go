@@ -516,3 +516,6 @@ func sum(each func(fn func(key, value []byte))) digest {
 	})
 	return digest(h.Sum(nil))
 }
+
+// Followers counts the peers that keep copies, or are still to be told to forget theirs.
+func (s *Source) Followers() int { return len(s.followers) }

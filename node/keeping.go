@@ -1,0 +1,423 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// serviceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
+const serviceRecords = "records"
+
+const (
+	// pushTimeout bounds one push: the receiver answers when its disk and its replicas have it.
+	pushTimeout = 20 * time.Second
+	// askTimeout bounds the question to a neighbour, settleEvery is the wait between two.
+	askTimeout  = 2 * time.Second
+	settleEvery = 50 * time.Millisecond
+)
+
+// mover is one kind of records with the state machine that keeps them: hosts, jobs or bodies.
+type mover interface {
+	custody.Space
+	// Import merges records. Called like the rest, by run; wait returns when they are on the disks that count.
+	Import(p custody.Push) (wait func() error, err error)
+}
+
+// room is a kind of records in this peer.
+type room struct {
+	prefix byte
+	mover  mover
+	keeper *custody.Keeper
+	// run has fn run on the goroutine of the state machine, and returns when that and what it wrote is done.
+	run   func(ctx context.Context, fn func()) error
+	clean atomic.Uint64 // Keeper.CleanAt as of its last step
+	wake  chan struct{}
+}
+
+// keeping moves records as the ring changes, and knows whether those of this peer's arc are all here. See package custody.
+type keeping struct {
+	self   peer.ID
+	router *router
+	ring   *ringWatch
+	ship   *replication
+	log    *slog.Logger
+	rooms  []*room
+
+	mu      sync.Mutex // guards settler
+	settler *custody.Settler
+	wake    chan struct{}
+	// settled is told when the records of an arc are here.
+	settled func()
+	// came is told of each push that was taken in, or given away.
+	came func()
+}
+
+func newKeeping(n *Node) *keeping {
+	k := &keeping{
+		self: n.room.net.Self(), router: n.router, ring: n.room.watch, ship: n.ship, log: n.log, wake: make(chan struct{}, 1),
+	}
+	k.settler = custody.NewSettler(n.cfg.LeaseTTL, settleEvery, k.ring, k.clean)
+	return k
+}
+
+// add puts a kind of records under this keeping.
+func (k *keeping) add(prefix byte, head []byte, m mover, run func(ctx context.Context, fn func()) error) {
+	r := &room{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
+	r.keeper = custody.NewKeeper(custody.Config{}, k.self, m, copiesOf{k.ship, prefix, head}, k.ring)
+	k.rooms = append(k.rooms, r)
+}
+
+// poke has everything looked at again, as the ring has changed. It does not block.
+func (k *keeping) poke() {
+	for _, r := range k.rooms {
+		poke(r.wake)
+	}
+	poke(k.wake)
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// clean says whether nothing is here that belongs elsewhere, as this peer sees the ring now.
+func (k *keeping) clean() bool {
+	version := k.ring.Version() + 1
+	for _, r := range k.rooms {
+		if r.clean.Load() != version {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled says whether the records of a key have all arrived here.
+func (k *keeping) Settled(key ring.Key) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.settler.Settled(custody.PosOf(key))
+}
+
+// quiet says whether no records are on their way to or from this peer.
+func (k *keeping) quiet() bool {
+	k.mu.Lock()
+	all := k.settler.All()
+	k.mu.Unlock()
+	return all && k.clean()
+}
+
+// run moves records until ctx ends.
+func (k *keeping) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(k.rooms))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i, r := range k.rooms {
+		wg.Go(func() {
+			defer cancel()
+			errs[i] = unlessStopping(k.runRoom(ctx, r))
+		})
+	}
+	k.settle(ctx)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// runRoom walks over one kind of records whenever the ring has changed.
+func (k *keeping) runRoom(ctx context.Context, r *room) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+		next, err := k.step(ctx, r)
+		if err != nil {
+			return err
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(0, time.Until(next))
+		}
+		timer.Reset(wait)
+	}
+}
+
+// step lets the keeper walk on, and makes its pushes.
+func (k *keeping) step(ctx context.Context, r *room) (next time.Time, err error) {
+	var ready custody.Ready
+	if lerr := r.run(ctx, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil || err != nil {
+		return next, errors.Join(lerr, err)
+	}
+	for _, call := range ready.Calls {
+		failed := k.push(ctx, r, call)
+		if ctx.Err() != nil {
+			return next, ctx.Err()
+		}
+		if failed != nil {
+			k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
+		}
+		var drops []custody.Drop
+		if lerr := r.run(ctx, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil || err != nil {
+			return next, errors.Join(lerr, err)
+		}
+		k.came()
+		for _, d := range drops {
+			lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
+			if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
+				return next, err
+			}
+		}
+		ready.Next = time.Now()
+	}
+	if was := r.clean.Swap(r.keeper.CleanAt()); was != r.clean.Load() {
+		poke(k.wake)
+	}
+	return ready.Next, nil
+}
+
+// push takes records to where they belong.
+func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
+	defer cancel()
+	if call.To == k.self {
+		return k.take(ctx, r, call.Push)
+	}
+	m := &wire.Records{Space: uint32(r.prefix), From: []byte(call.Push.From)}
+	for _, rec := range call.Push.Records {
+		m.Key, m.Value = append(m.Key, rec.Key), append(m.Value, rec.Value)
+	}
+	for _, n := range call.Push.Notes {
+		m.NotePos, m.Note = append(m.NotePos, n.Pos[:]), append(m.Note, n.Note)
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("records: %w", err)
+	}
+	_, err = k.router.send(ctx, call.To, serviceRecords, raw)
+	return err
+}
+
+// take merges records into this peer's own.
+func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
+	var wait func() error
+	var err error
+	if lerr := r.run(ctx, func() { wait, err = r.mover.Import(p) }); lerr != nil {
+		return lerr
+	}
+	k.came()
+	if wait != nil {
+		err = errors.Join(err, wait())
+	}
+	return err
+}
+
+// handle takes records of another peer, or its question whether any of its arc are here.
+func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	m := new(wire.Records)
+	if err := decodeInto(raw, m); err != nil {
+		return nil, err
+	}
+	if m.GetAsk() {
+		return nil, k.answer(from)
+	}
+	for _, r := range k.rooms {
+		if uint32(r.prefix) != m.GetSpace() {
+			continue
+		}
+		p, err := k.pushOf(r, m)
+		if err != nil {
+			return nil, err
+		}
+		return nil, k.take(ctx, r, p)
+	}
+	return nil, refuse("records of an unknown space %d", m.GetSpace())
+}
+
+// pushOf reads what a stranger sent; all of it must be of this peer's arc.
+func (k *keeping) pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
+	p.From = peer.ID(m.GetFrom())
+	head := headOf(r.prefix)
+	for i, key := range m.GetKey() {
+		if len(key) < len(head)+custody.PosSize || string(key[:len(head)]) != string(head) {
+			return p, refuse("records: key %.40x is none of space %q", key, r.prefix)
+		}
+		if pos := custody.Pos(key[len(head):]); !k.ring.Serves(pos) {
+			return p, k.router.moved(pos.Key())
+		}
+		p.Records = append(p.Records, custody.Record{Key: key, Value: m.GetValue()[i]})
+	}
+	for i, pos := range m.GetNotePos() {
+		if !k.ring.Serves(custody.Pos(pos)) {
+			return p, k.router.moved(custody.Pos(pos).Key())
+		}
+		p.Notes = append(p.Notes, custody.Note{Pos: custody.Pos(pos), Note: m.GetNote()[i]})
+	}
+	return p, nil
+}
+
+// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins keeps no one waiting: what it has is merged later.
+func (k *keeping) answer(from peer.ID) error {
+	if k.ring.dht.State() == dht.Joining || custody.Answers(from, k.ring, k.clean()) == custody.Nothing {
+		return nil
+	}
+	return busy("records are still on their way")
+}
+
+// settle asks the neighbours, after each change of the arc, whether they hold anything of it, until ctx ends.
+func (k *keeping) settle(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		k.mu.Lock()
+		asks, changed, next := k.settler.Tick(time.Now())
+		k.mu.Unlock()
+		if changed {
+			k.settled()
+		}
+		for _, ask := range asks {
+			asking.Go(func() { k.ask(ctx, ask) })
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(time.Millisecond, time.Until(next))
+		}
+		timer.Reset(wait)
+		select {
+		case <-k.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	raw, err := proto.Marshal(&wire.Records{Ask: true})
+	if err == nil {
+		_, err = k.router.net.Call(ctx, ask.To, serviceRecords, raw)
+	}
+	answer := custody.Nothing
+	if err != nil {
+		answer = custody.NotYet
+		if errors.Is(err, p2p.ErrUnreachable) {
+			k.ring.gone(ask.To)
+		}
+	}
+	k.mu.Lock()
+	k.settler.Result(time.Now(), ask.ID, answer)
+	k.mu.Unlock()
+	poke(k.wake)
+}
+
+// handOver waits until everything that this peer keeps is elsewhere: it has left the ring.
+func (k *keeping) handOver(ctx context.Context) error {
+	for !k.clean() {
+		k.poke()
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("some records are still here and were not handed over; they are kept on disk: %w", err)
+		}
+	}
+	return k.ship.dismiss(ctx)
+}
+
+// headOf begins the keys of a keyspace before the position.
+func headOf(prefix byte) []byte {
+	for _, space := range replicated {
+		if space.prefix == prefix {
+			return space.head
+		}
+	}
+	return nil
+}
+
+// ranged reads the records of one space in the order of positions. Scan is of keys without the byte of the keyspace; head begins them.
+type ranged struct {
+	scan func(lo, hi []byte, fn func(key, value []byte) bool) error
+	head []byte
+}
+
+func (r ranged) key(pos custody.Pos) []byte { return append(append([]byte{}, r.head...), pos[:]...) }
+
+// Next implements custody.Reader.
+func (r ranged) Next(from custody.Pos) (pos custody.Pos, ok bool, err error) {
+	err = r.scan(r.key(from), storage.PrefixEnd(r.head), func(key, _ []byte) bool {
+		if ok = len(key) >= len(r.head)+custody.PosSize; ok {
+			pos = custody.Pos(key[len(r.head):])
+		}
+		return !ok
+	})
+	return pos, ok, err
+}
+
+// Export implements custody.Reader.
+func (r ranged) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+	lo := r.key(pos)
+	hi := storage.PrefixEnd(lo)
+	if from != nil {
+		lo = from
+	}
+	return r.scan(lo, hi, fn)
+}
+
+// copiesOf finds the records of one space in the copies of other peers.
+type copiesOf struct {
+	ship   *replication
+	prefix byte
+	head   []byte
+}
+
+// Sources implements custody.Copies.
+func (c copiesOf) Sources() ([]peer.ID, error) {
+	names, err := c.ship.copies.Sources()
+	ids := make([]peer.ID, len(names))
+	for i, name := range names {
+		ids[i] = peer.ID(name)
+	}
+	return ids, err
+}
+
+// Of implements custody.Copies.
+func (c copiesOf) Of(source peer.ID) custody.Reader {
+	return ranged{head: c.head, scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
+		end := []byte{c.prefix + 1}
+		if hi != nil {
+			end = append([]byte{c.prefix}, hi...)
+		}
+		return c.ship.copies.Scan(string(source), append([]byte{c.prefix}, lo...), end, func(key, value []byte) bool {
+			return fn(key[1:], value)
+		})
+	}}
+}
+
+// bounds are the keys of a copy from one position to another, both included.
+func (c copiesOf) bounds(lo, hi custody.Pos) (from, to []byte) {
+	r := ranged{head: c.head}
+	from = append([]byte{c.prefix}, r.key(lo)...)
+	to = append([]byte{c.prefix}, r.key(hi)...)
+	return from, storage.PrefixEnd(to)
+}

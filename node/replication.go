@@ -1,0 +1,391 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/replica"
+)
+
+// serviceReplica takes the messages with which a peer keeps its copies level.
+const serviceReplica = "replica"
+
+// replicaTimeout bounds one message: the follower answers when its disk has it.
+const replicaTimeout = 10 * time.Second
+
+// replication keeps copies of this peer's records on its next successors, and copies of its predecessors' records here (design, section 4,
+// invariant 2). What the owners write goes through [shipped]: an answer leaves when the local disk and all level followers have it.
+type replication struct {
+	self  peer.ID
+	net   caller
+	store *storage.Store
+	log   *slog.Logger
+	// followers are the peers that are to keep copies, at present.
+	followers func() []peer.ID
+	// dead says that a peer is not part of the ring any more.
+	dead func(id peer.ID) bool
+	// deposes says whether this peer serves the arc of another: then that one's records are not taken.
+	deposes func(source peer.ID) bool
+
+	on    atomic.Bool  // there were followers
+	plain atomic.Int64 // batches under way that are not noted, as there were none
+
+	mu      sync.Mutex // guards what follows; never held over disk or network
+	source  *replica.Source
+	waiters []waiter // by entry, ascending
+	deposed map[peer.ID]bool
+	names   []peer.ID // the present followers
+
+	wake   chan struct{}
+	ended  chan struct{}
+	copies *replica.Copies
+	loop   *serial
+}
+
+// waiter is a batch that waits for its followers.
+type waiter struct {
+	seq  uint64
+	done chan struct{}
+}
+
+func newReplication(n *Node) *replication {
+	r := &replication{
+		self: n.room.net.Self(), net: n.room.net, store: n.store, log: n.log, deposed: make(map[peer.ID]bool),
+		source: replica.NewSource(replica.Config{Incarnation: n.incarnation}),
+		copies: replica.NewCopies(keyspace[replica.Batch]{n.store.Keyspace(storage.KeyspaceCopies)}), loop: newSerial(),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	r.followers = func() []peer.ID { return n.room.watch.successors(n.cfg.Replicas - 1) }
+	r.dead = func(id peer.ID) bool { return !n.room.watch.knows(id) }
+	r.deposes = func(source peer.ID) bool { return n.room.dht.Serves(ring.PeerKey([]byte(source))) }
+	return r
+}
+
+// nudge has the followers looked at.
+func (r *replication) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
+func (r *replication) run(ctx context.Context) error {
+	defer close(r.ended)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if err := r.follow(ctx); err != nil {
+			return unlessCanceled(err)
+		}
+		r.mu.Lock()
+		out, scans, again := r.source.Next(time.Now())
+		r.release()
+		r.mu.Unlock()
+		for _, call := range out {
+			calls.Go(func() { r.call(ctx, call) })
+		}
+		for _, scan := range scans {
+			calls.Go(func() { r.scan(ctx, scan) })
+		}
+		wait := time.Hour
+		if !again.IsZero() {
+			wait = max(0, time.Until(again))
+		}
+		timer.Reset(wait)
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// follow tells the source who follows. Before the first one does, batches that were begun without being noted end.
+func (r *replication) follow(ctx context.Context) error {
+	ids := r.followers()
+	r.mu.Lock()
+	same := slices.Equal(ids, r.names)
+	r.mu.Unlock()
+	if same {
+		return nil
+	}
+	if len(ids) > 0 && !r.on.Swap(true) {
+		for r.plain.Load() > 0 {
+			if err := sleep(ctx, time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = ids
+	r.source.Follow(names, func(name string) bool { return r.dead(peer.ID(name)) })
+	for id := range r.deposed {
+		if !slices.Contains(ids, id) {
+			delete(r.deposed, id)
+		}
+	}
+	r.log.Debug("replicas", "peers", ids)
+	return nil
+}
+
+// release lets go the batches that all level followers have; called with the lock held.
+func (r *replication) release() {
+	if len(r.deposed) > 0 {
+		return // another peer has taken our arc over: nothing is acknowledged until we agree on who serves it
+	}
+	durable := r.source.Durable()
+	n := 0
+	for n < len(r.waiters) && r.waiters[n].seq <= durable {
+		close(r.waiters[n].done)
+		n++
+	}
+	r.waiters = slices.Delete(r.waiters, 0, n)
+}
+
+func (r *replication) call(ctx context.Context, call replica.Call) {
+	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+	defer cancel()
+	to := peer.ID(call.To)
+	reply, err := r.net.Call(ctx, to, serviceReplica, call.Message)
+	if err != nil {
+		r.log.Debug("replica did not take a message", "peer", to, "err", err)
+	}
+	r.mu.Lock()
+	if p2p.CodeOf(err) == p2p.CodeMoved {
+		r.deposed[to] = true
+	} else if err == nil {
+		delete(r.deposed, to)
+	}
+	r.source.Result(time.Now(), call.ID, reply, err)
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// scan reads records for range sync beside the owners.
+func (r *replication) scan(ctx context.Context, scan replica.Scan) {
+	r.mu.Lock()
+	records := r.source.Collect(scan)
+	r.mu.Unlock()
+	err := r.records(scan.Lo, records)
+	r.mu.Lock()
+	call, ok := r.source.Scanned(time.Now(), records, err)
+	r.mu.Unlock()
+	if err != nil {
+		r.log.Warn("records not read for a replica", "err", err)
+	}
+	if ok {
+		r.call(ctx, call)
+	} else {
+		r.nudge()
+	}
+}
+
+// replicated are the keyspaces that have replicas, in the order of their bytes, and what begins the keys of those records that move with the ring.
+var replicated = []struct {
+	prefix byte
+	head   []byte
+}{
+	{storage.KeyspaceHosts, []byte{'h'}},
+}
+
+// records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.
+func (r *replication) records(lo []byte, into *replica.Records) error {
+	for _, space := range replicated {
+		from := space.head
+		if len(lo) > 0 && lo[0] > space.prefix {
+			continue
+		} else if len(lo) > 0 && lo[0] == space.prefix && bytes.Compare(lo[1:], from) > 0 {
+			from = lo[1:]
+		}
+		full := false
+		err := r.store.Keyspace(space.prefix).Scan(from, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+			full = !into.Add(append([]byte{space.prefix}, key...), value)
+			return !full
+		})
+		if err != nil || full {
+			return err
+		}
+	}
+	into.End()
+	return nil
+}
+
+// append notes a batch that was applied; the returned wait ends when it is on the disks of all level followers.
+func (r *replication) append(ops []replica.Op) (wait func() error) {
+	r.mu.Lock()
+	seq := r.source.Append(ops)
+	ready := len(r.deposed) == 0 && r.source.Durable() >= seq
+	var w waiter
+	if !ready {
+		w = waiter{seq, make(chan struct{})}
+		r.waiters = append(r.waiters, w)
+	}
+	r.mu.Unlock()
+	if ready {
+		return func() error { return nil }
+	}
+	r.nudge()
+	return func() error {
+		select {
+		case <-w.done:
+			return nil
+		case <-r.ended:
+			return errStopping
+		}
+	}
+}
+
+// handle takes a message of a source.
+func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if r.deposes(from) {
+		return nil, &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves your arc"}
+	}
+	var reply []byte
+	var wait func() error
+	var err error
+	if lerr := r.loop.do(ctx, func() { reply, wait, err = r.copies.Handle(string(from), raw) }); lerr != nil {
+		return nil, lerr
+	}
+	if err != nil {
+		return nil, refuse("%v", err)
+	}
+	if err := wait(); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// drop removes a part of a source's copy that is not needed any more.
+func (r *replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
+	var err error
+	if lerr := r.loop.do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
+		return lerr
+	}
+	return err
+}
+
+// dismiss tells the followers of a peer that leaves for good to forget their copies, and waits until they have, or ctx ends.
+func (r *replication) dismiss(ctx context.Context) error {
+	r.followers = func() []peer.ID { return nil }
+	for {
+		r.nudge()
+		r.mu.Lock()
+		left := r.source.Followers()
+		r.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("%d replicas keep copies: %w", left, err)
+		}
+	}
+}
+
+// level says how many of the present followers have everything, and how many there are.
+func (r *replication) level() (level, all int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source.Level()
+}
+
+// shipped is a keyspace whose batches go to the replicas as well. For each keyspace there is one goroutine that writes.
+type shipped struct {
+	*storage.Keyspace
+	prefix byte
+	// head begins the keys that have replicas; the others are this peer's own affair.
+	head []byte
+	ship *replication
+}
+
+// Update implements job.Store and its kin: wait returns when the batch is on the disks of this peer and of all level replicas.
+func (s shipped) Update(fn func(job.Batch)) (wait func() error, err error) {
+	if !s.ship.on.Load() {
+		s.ship.plain.Add(1)
+		if !s.ship.on.Load() {
+			defer s.ship.plain.Add(-1)
+			return s.Keyspace.Update(func(b *storage.Batch) error {
+				fn(b)
+				return nil
+			})
+		}
+		s.ship.plain.Add(-1)
+	}
+	note := noting{prefix: s.prefix, head: s.head}
+	local, err := s.Keyspace.Update(func(b *storage.Batch) error {
+		note.Batch = b
+		fn(&note)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(note.ops) == 0 {
+		return local, nil
+	}
+	replicas := s.ship.append(note.ops)
+	return func() error { return errors.Join(local(), replicas()) }, nil
+}
+
+// noting is a batch that also notes its changes for the replicas.
+type noting struct {
+	*storage.Batch
+	prefix byte
+	head   []byte
+	ops    []replica.Op
+}
+
+func (b *noting) key(key []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(key)), b.prefix), key...)
+}
+
+// Set implements job.Batch.
+func (b *noting) Set(key, value []byte) {
+	b.Batch.Set(key, value)
+	if bytes.HasPrefix(key, b.head) {
+		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(key), Value: bytes.Clone(value)})
+	}
+}
+
+// Delete implements job.Batch.
+func (b *noting) Delete(key []byte) {
+	b.Batch.Delete(key)
+	if bytes.HasPrefix(key, b.head) {
+		b.ops = append(b.ops, replica.Op{Kind: replica.Delete, Key: b.key(key)})
+	}
+}
+
+// DeleteRange implements job.Batch. Ranges do not reach over what has replicas and what has not.
+func (b *noting) DeleteRange(lo, hi []byte) {
+	b.Batch.DeleteRange(lo, hi)
+	if bytes.HasPrefix(lo, b.head) {
+		end := append([]byte{b.prefix}, hi...)
+		if hi == nil {
+			end = []byte{b.prefix + 1}
+		}
+		b.ops = append(b.ops, replica.Op{Kind: replica.DeleteRange, Key: b.key(lo), Value: end})
+	}
+}

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+)
+
+// departTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
+const departTime = leaveTime
+
+// ringWatch is the ring as custody looks at it, now and not as of the last event.
+type ringWatch struct {
+	dht  *dht.DHT
+	self peer.ID
+
+	mu        sync.Mutex // guards what follows
+	version   uint64
+	last      ringMoment
+	departing map[peer.ID]time.Time
+}
+
+// ringMoment is what custody's decisions depend on.
+type ringMoment struct {
+	state  dht.State
+	arc    ring.Arc
+	serves bool
+	leaves []peer.ID
+}
+
+func newRingWatch(d *dht.DHT, self peer.ID) *ringWatch {
+	return &ringWatch{dht: d, self: self, departing: make(map[peer.ID]time.Time)}
+}
+
+func (w *ringWatch) now() ringMoment {
+	s := ringMoment{state: w.dht.State(), leaves: w.leaves()}
+	s.arc, s.serves = w.dht.Arc()
+	return s
+}
+
+func (w *ringWatch) leaves() []peer.ID {
+	preds, succs := w.dht.Leaves()
+	var ids []peer.ID
+	for _, p := range append(succs, preds...) {
+		if !slices.Contains(ids, p.ID) {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// Version implements custody.View.
+func (w *ringWatch) Version() uint64 {
+	now := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := &w.last
+	if now.state != l.state || now.arc != l.arc || now.serves != l.serves || !slices.Equal(now.leaves, l.leaves) {
+		w.last = now
+		w.version++
+	}
+	return w.version
+}
+
+// Serves implements custody.View.
+func (w *ringWatch) Serves(pos custody.Pos) bool { return w.dht.Serves(pos.Key()) }
+
+// Owner implements custody.View.
+func (w *ringWatch) Owner(pos custody.Pos) (peer.ID, bool) {
+	p, ok := w.dht.Guess(pos.Key())
+	return p.ID, ok
+}
+
+// Arc implements custody.Neighbours.
+func (w *ringWatch) Arc() (ring.Arc, bool) { return w.dht.Arc() }
+
+// Neighbours implements custody.Neighbours.
+func (w *ringWatch) Neighbours() []peer.ID {
+	ids := w.leaves()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.departing {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Departs implements custody.View.
+func (w *ringWatch) Departs(id peer.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since, ok := w.departing[id]
+	return ok && time.Since(since) < departTime
+}
+
+// left notes a peer that said goodbye.
+func (w *ringWatch) left(id peer.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.departing[id] = time.Now()
+	w.version++
+	for other, since := range w.departing {
+		if time.Since(since) >= departTime {
+			delete(w.departing, other)
+		}
+	}
+}
+
+// gone notes a peer that cannot be reached: it hands nothing over any more.
+func (w *ringWatch) gone(id peer.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.departing[id]; ok {
+		delete(w.departing, id)
+		w.version++
+	}
+}
+
+// knows says whether a peer is a neighbour on the ring.
+func (w *ringWatch) knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
+
+// successors are the next n peers on the ring, or fewer.
+func (w *ringWatch) successors(n int) []peer.ID {
+	_, succs := w.dht.Leaves()
+	var ids []peer.ID
+	for _, p := range succs[:min(max(n, 0), len(succs))] {
+		if p.ID != w.self {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,86 @@
+package sim
+
+import "time"
+
+// Epoch is when every simulation begins.
+var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Clock holds what is to happen, and the time. The zero Clock stands at Epoch. Not safe for concurrent use.
+type Clock struct {
+	at     time.Duration // since Epoch
+	last   uint64
+	queue  []event // a binary heap
+	events uint64
+}
+
+// event runs at its time; those of one time run in the order in which they were planned.
+type event struct {
+	at  time.Duration
+	seq uint64
+	run func()
+}
+
+// Now is the virtual time.
+func (c *Clock) Now() time.Time { return Epoch.Add(c.at) }
+
+// Elapsed is the virtual time since Epoch.
+func (c *Clock) Elapsed() time.Duration { return c.at }
+
+// Events counts what has happened so far.
+func (c *Clock) Events() uint64 { return c.events }
+
+// After plans fn for a delay from now; a negative one is none.
+func (c *Clock) After(delay time.Duration, fn func()) {
+	c.last++
+	c.push(event{at: c.at + max(delay, 0), seq: c.last, run: fn})
+}
+
+// Run lets d of virtual time pass.
+func (c *Clock) Run(d time.Duration) {
+	end := c.at + d
+	for len(c.queue) > 0 && c.queue[0].at <= end {
+		e := c.pop()
+		c.at = e.at
+		c.events++
+		e.run()
+	}
+	c.at = end
+}
+
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.seq < other.seq
+}
+
+func (c *Clock) push(e event) {
+	c.queue = append(c.queue, e)
+	q := c.queue
+	for i := len(q) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !q[i].before(&q[up]) {
+			break
+		}
+		q[i], q[up] = q[up], q[i]
+		i = up
+	}
+}
+
+func (c *Clock) pop() event {
+	q := c.queue
+	first, last := q[0], len(q)-1
+	q[0], q[last] = q[last], event{}
+	q = q[:last]
+	c.queue = q
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if q[child].before(&q[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		q[i], q[least] = q[least], q[i]
+		i = least
+	}
+}

@@ -1,0 +1,14 @@
+// Package sim runs many peers in virtual time, in one goroutine, from a seed: the state machines that the node runs, between which a simulated
+// network carries encoded sizes, latencies, losses and deaths. The same seed gives the same run, event for event.
+//
+// Its layers:
+//
+//   - [Clock]: events in the order of their time. An hour in which nothing happens costs nothing.
+//   - [Internet]: how far peers are from each other, from a matrix of measured round trips or made from a seed.
+//   - [Network]: calls between hosts that can be dead, paused, cut off; bytes are counted by purpose.
+//   - [RingPeer] and [Ring]: dht.Ring driven over it, with a routing table like kad-dht's, up to 10,000 peers; and the truth to hold it against.
+//   - [RunChurn]: peers that come and die by exponential sessions, and how many keys meanwhile have the wrong owner or none.
+//
+// What is not simulated: the bytes of TCP, encryption and multiplexing around a message, and kad-dht's own upkeep; a refresh of a routing table takes
+// living peers at random, as kad-dht finds them by asking around.
+package sim

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"cmp"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// bucketSize is kad-dht's k.
+const bucketSize = 20
+
+// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that they share with their owner.
+type table struct {
+	self    ring.Key
+	buckets [][]dht.Peer
+	known   map[peer.ID]struct{}
+}
+
+var _ dht.Table = (*table)(nil)
+
+func newTable(self ring.Key) *table { return &table{self: self, known: make(map[peer.ID]struct{})} }
+
+// add puts a peer into its bucket if there is room.
+func (t *table) add(p dht.Peer) {
+	b := prefix(t.self, p.Key())
+	if _, known := t.known[p.ID]; known || b == 8*ring.KeySize {
+		return
+	}
+	for len(t.buckets) <= b {
+		t.buckets = append(t.buckets, nil)
+	}
+	if len(t.buckets[b]) < bucketSize {
+		t.buckets[b] = append(t.buckets[b], p)
+		t.known[p.ID] = struct{}{}
+	}
+}
+
+// drop takes out the peers for which gone is true.
+func (t *table) drop(gone func(dht.Peer) bool) {
+	for i := range t.buckets {
+		t.buckets[i] = slices.DeleteFunc(t.buckets[i], func(p dht.Peer) bool {
+			if gone(p) {
+				delete(t.known, p.ID)
+				return true
+			}
+			return false
+		})
+	}
+}
+
+// All implements dht.Table.
+func (t *table) All() []dht.Peer { return slices.Concat(t.buckets...) }
+
+// Nearest implements dht.Table. Peers of the key's own bucket are nearer to it than those of longer prefixes, and these nearer than those of each
+// shorter one.
+func (t *table) Nearest(key ring.Key, n int) []dht.Peer {
+	own := min(prefix(t.self, key), len(t.buckets))
+	var near []dht.Peer
+	take := func(buckets [][]dht.Peer) {
+		if len(near) >= n {
+			return
+		}
+		more := slices.Concat(buckets...)
+		slices.SortFunc(more, func(a, b dht.Peer) int { return xor(a.Key(), key).Compare(xor(b.Key(), key)) })
+		near = append(near, more[:min(len(more), n-len(near))]...)
+	}
+	if own < len(t.buckets) {
+		take(t.buckets[own : own+1])
+		take(t.buckets[own+1:])
+	}
+	for b := own - 1; b >= 0; b-- {
+		take(t.buckets[b : b+1])
+	}
+	return near
+}
+
+func xor(a, b ring.Key) ring.Key {
+	for i := range a {
+		a[i] ^= b[i]
+	}
+	return a
+}
+
+func prefix(a, b ring.Key) int {
+	for i := range a {
+		if d := a[i] ^ b[i]; d != 0 {
+			return 8*i + bits.LeadingZeros8(d)
+		}
+	}
+	return 8 * ring.KeySize
+}
+
+// fill adds to each bucket random ones of the living peers that belong there, as kad-dht's refresh does. The peers are sorted by position.
+func (t *table) fill(sorted []*RingPeer, rnd *rand.Rand) {
+	low, high := 0, len(sorted)
+	for bit := 0; bit < 8*ring.KeySize && high-low > 1; bit++ {
+		mid := low + split(sorted[low:high], bit)
+		other, keep := [2]int{mid, high}, [2]int{low, mid}
+		if t.self[bit/8]>>(7-bit%8)&1 == 1 {
+			other, keep = keep, other
+		}
+		if size := other[1] - other[0]; size > bucketSize {
+			for range bucketSize {
+				t.add(sorted[other[0]+rnd.IntN(size)].peer)
+			}
+		} else {
+			for _, p := range sorted[other[0]:other[1]] {
+				t.add(p.peer)
+			}
+		}
+		low, high = keep[0], keep[1]
+	}
+}
+
+// split is the index of the first peer whose bit is set; the peers share all bits before it.
+func split(sorted []*RingPeer, bit int) int {
+	return sort.Search(len(sorted), func(i int) bool { return sorted[i].key[bit/8]>>(7-bit%8)&1 == 1 })
+}
+
+// at is the index of the first peer at or behind a key, len(sorted) if there is none.
+func at(sorted []*RingPeer, key ring.Key) int {
+	i, _ := slices.BinarySearchFunc(sorted, key, func(p *RingPeer, key ring.Key) int { return cmp.Compare(p.key.Compare(key), 0) })
+	return i
+}
