@@ -2,6 +2,7 @@ package custody
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/maphash"
 	"time"
 
@@ -395,23 +396,30 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		}
 		return nil, nil
 	}
+	var failures []error
 	for i, pos := range s.whole {
 		k.moved++
 		if s.source != "" {
 			drops = append(drops, Drop{s.source, pos, pos})
 			continue
 		}
-		if same, err := k.unchanged(pos, s.sums[i]); err != nil {
-			return drops, err
-		} else if !same {
+		gone, err := k.remove(pos, s.sums[i])
+		if err != nil {
 			w.left++
-			continue
-		}
-		if err := k.space.Remove(pos); err != nil {
-			return drops, err
+			failures = append(failures, err)
+		} else if !gone {
+			w.left++
 		}
 	}
-	return merged(drops), nil
+	return merged(drops), errors.Join(failures...)
+}
+
+// remove removes own records that were pushed, unless they are others by now.
+func (k *Keeper) remove(pos Pos, sum uint64) (gone bool, err error) {
+	if same, err := k.unchanged(pos, sum); err != nil || !same {
+		return false, err
+	}
+	return true, k.space.Remove(pos)
 }
 
 // unchanged says whether own records that were pushed are still another peer's, and still what was pushed: this peer may have served them again for a moment.

@@ -100,7 +100,7 @@ type keep struct {
 	arc     ring.Arc
 	keeper  *Keeper
 	settler *Settler
-	fails   int // reads that are still to fail
+	fails   int // reads and removals that are still to fail
 }
 
 // flight is a push or a question on its way.
@@ -316,6 +316,10 @@ func (s space) Note(pos Pos) []byte { return pos[:1] }
 // Remove holds that one living disk has all that is removed, as one.
 func (s space) Remove(pos Pos) error {
 	p := s.p
+	if p.fails > 0 {
+		p.fails--
+		return errNet
+	}
 	p.w.moved++
 	if p.Serves(pos) {
 		p.w.t.Fatalf("%s removes what it serves, at %x", p.id, pos[:2])
