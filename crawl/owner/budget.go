@@ -61,6 +61,11 @@ func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 	js := hj.state
 	hj.c.promised--
 	js.c.promised--
+	o.changed(h, hj)
+	if p.foreign {
+		p.promised, p.foreign, p.promisedBytes = false, false, 0
+		return
+	}
 	if js.spec == nil || js.spec.MaxPages > 0 {
 		js.pages.bound -= min(1, js.pages.bound)
 		js.pages.used += pages
@@ -69,7 +74,39 @@ func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 	js.bytes.used += min(size, p.promisedBytes)
 	p.promised, p.promisedBytes = false, 0
 	o.changedAccount(js)
-	o.changed(h, hj)
+}
+
+// cede books the promises to URLs of a host that another owner keeps from now on. What the host's records say is promised is paid for by the peer that drew
+// it, and by nobody else, whoever learns of the outcome:
+//
+//   - This peer counts such a page, with the bytes reserved for it, as spent the moment it removes the host. So nothing it holds could still come back, and a
+//     budget is found exhausted without waiting for it.
+//   - The owner that imports the record keeps the promise as foreign: it grants the URL without drawing for it, counts it among the pages that a host may
+//     have, and its own account does not know of it.
+//   - If this peer dies instead, its account at the job's owner keeps the page as drawn and not spent, which no longer counts as coming back once the
+//     peer was silent for two minutes. Should it return it finds the host elsewhere, hands over what it has, and books the promises then.
+//
+// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is lost to a budget is what a peer that dies for good had
+// drawn and not promised, and each promise to a URL that ended without a page after its host moved: the job ends that much below its budget.
+func (o *Owner) cede(h *host) {
+	for _, hj := range h.jobs {
+		if hj.c.promised == 0 {
+			continue
+		}
+		var pages, bytes uint64
+		for _, kind := range []byte{kindReady, kindDelayed} {
+			prefix := jobPrefix(h.pos, kind, hj.state.id)
+			o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
+					pages, bytes = pages+1, bytes+p.promisedBytes
+				}
+				return true
+			})
+		}
+		hj.state.pages.spend(pages)
+		hj.state.bytes.spend(bytes)
+		o.changedAccount(hj.state)
+	}
 }
 
 func pageOf(outcome link.Outcome) uint64 {

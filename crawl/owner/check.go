@@ -15,7 +15,7 @@ func (o *Owner) Check() error {
 	if len(o.buf.writes) > 0 {
 		return fmt.Errorf("check: %d writes outside a step", len(o.buf.writes))
 	}
-	c := checker{o: o, jobs: make(map[job.ID]*counters), boundBytes: make(map[job.ID]uint64)}
+	c := checker{o: o, jobs: make(map[job.ID]*counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
 	o.buf.scan([]byte{spaceHost}, []byte{spaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
@@ -46,6 +46,7 @@ type checker struct {
 	outN     map[job.ID]int64
 	// over all
 	jobs       map[job.ID]*counters
+	boundPages map[job.ID]uint64
 	boundBytes map[job.ID]uint64
 }
 
@@ -107,9 +108,12 @@ func (c *checker) record(key, value []byte) {
 			c.fail("%s is pending twice", p.url)
 		}
 		c.records[p.hash] = p
-		c.boundBytes[id] += p.promisedBytes
 		if p.promised {
 			c.of(c.counted, id).promised++
+		}
+		if p.promised && !p.foreign {
+			c.boundPages[id]++
+			c.boundBytes[id] += p.promisedBytes
 		}
 	case kindEntry:
 		n, err := decodeEntry(value)
@@ -280,7 +284,7 @@ func (c *checker) leases() {
 		if !js.known {
 			continue
 		}
-		pages := uint64(js.c.promised)
+		pages := c.boundPages[js.id]
 		if js.spec.MaxPages == 0 {
 			pages = 0
 		}

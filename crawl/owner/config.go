@@ -4,10 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Config holds the knobs of an owner. The zero value of a field means its default.
 type Config struct {
+	// Settled says, from memory, whether all records of a key of this peer that others may hold have arrived here; [Owner.SettledChanged] says that the
+	// answer may be another now. Until then links are taken, as the records merge, and of the hosts nothing else is said: nobody knows yet who
+	// holds a lease. Nil: they always have.
+	Settled func(key ring.Key) bool
 	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with its process.
 	Self string
 	// TTL of a lease from the receipt of its last renewal. A longer one lets workers sleep longer and keeps a dead worker's hosts idle longer.
@@ -59,6 +65,9 @@ func fill[T comparable](field *T, value T) {
 }
 
 func (c *Config) fill() {
+	if c.Settled == nil {
+		c.Settled = func(ring.Key) bool { return true }
+	}
 	fill(&c.TTL, 8*time.Second)
 	fill(&c.Window, 256)
 	fill(&c.Delay, time.Second)

@@ -55,6 +55,9 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
 		Robots: make(map[string][]byte),
 	}
+	if h.frozen > 0 {
+		d.Serving = ServingFrozen
+	}
 	if h.rec.placedAt > 0 {
 		d.PlacedAt = time.UnixMilli(h.rec.placedAt)
 	}

@@ -5,10 +5,11 @@ import "github.com/apoidea/apoidea/crawl/wire"
 // grantAll serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
 func (o *Owner) grantAll() {
 	for _, w := range o.wants {
-		if w.h.lease == w.lease {
-			o.grant(w.h, w.n, w.reply)
-		} else {
+		switch {
+		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
+		case w.h.frozen == 0: // else it asks again, here or where the host went
+			o.grant(w.h, w.n, w.reply)
 		}
 	}
 	clear(o.wants)

@@ -30,7 +30,11 @@ type host struct {
 
 	lease *lease
 	bar   int64 // nothing is granted before
-	rest  int64 // no worker is looked for before, as none was found or it found nothing
+	// barBy is the lease that an imported record named and that bar waits for, if it is the only reason. over is the lease that ended here last:
+	// a copy that still names it says nothing new.
+	barBy, over Epoch
+	frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
+	rest        int64 // no worker is looked for before, as none was found or it found nothing
 	// replace: the worker is to give the host back, so that it is placed anew.
 	replace    bool
 	tiny       bool // the last placement was without measuring
@@ -123,11 +127,12 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 		h.work |= workPending
 	}
 	if h.rec.worker != "" {
-		if h.rec.worker != o.cfg.Self {
-			h.bar = o.start + o.cfg.TTL.Milliseconds()
-		}
 		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
 		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
+		if h.rec.worker != o.cfg.Self {
+			h.bar = o.start + o.cfg.TTL.Milliseconds()
+			o.rests(h, h.bar)
+		}
 	}
 	o.keep(h)
 	o.schedule(h)
@@ -246,7 +251,7 @@ const maxSessions = 256
 func (o *Owner) evict() {
 	for h := o.lru.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
 		next := h.newer
-		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && !h.purging && !h.dirty {
+		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
 			o.forget(h)
 		}
 		h = next

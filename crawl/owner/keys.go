@@ -22,7 +22,8 @@ import (
 //	't'                             counters of this peer
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction)
 //
-// Everything under 'h' moves with the host; the rest is this peer's own.
+// Everything under 'h' moves with the host and is what replicas keep: all of it is written by Store.Update, and a host that leaves by one DeleteRange. The
+// rest is this peer's own and not to be copied: 'c', 't' and 'w' follow from the hosts, 'b' is between this peer and the job's owner.
 const (
 	spaceHost   = 'h'
 	spaceBudget = 'b'

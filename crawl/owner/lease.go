@@ -37,6 +37,11 @@ func (l *lease) item(hash uint64) *item {
 	return l.out[hash]
 }
 
+// leasedTo says whether a worker has a host under that epoch.
+func (h *host) leasedTo(s *session, epoch *wire.Epoch) bool {
+	return h != nil && h.lease != nil && h.lease.session == s && h.lease.epoch.is(epoch)
+}
+
 // session is what is known of a worker.
 type session struct {
 	peer        string
@@ -82,9 +87,9 @@ const (
 // endLease puts what is out back. Nobody else gets the host before bar.
 func (o *Owner) endLease(h *host, how ending, bar int64) {
 	l := h.lease
-	h.lease = nil
+	h.lease, h.over = nil, l.epoch
 	h.bar = max(h.bar, bar)
-	if bar <= o.now {
+	if h.bar <= o.now {
 		h.rec.worker = ""
 	}
 	delete(l.session.leases, h)
@@ -97,12 +102,17 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 	o.schedule(h)
 }
 
+// rests notes the politeness owed after a lease that ran out at a time of this peer's clock without a word: its worker stopped a quarter of the TTL before.
+func (o *Owner) rests(h *host, end int64) {
+	h.rec.notBefore = max(h.rec.notBefore, end-o.cfg.TTL.Milliseconds()/4+o.cfg.Delay.Milliseconds())
+}
+
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (o *Owner) takeBack(h *host, it *item, how ending) {
 	hj := it.job
 	o.notOut(hj, it)
 	hj.lower(it.place)
-	if how == released || how == untouched && !it.promised {
+	if how == released || how == untouched && (!it.promised || it.foreign) {
 		return
 	}
 	p, ok := o.pendingAt(h, hj.state, it.place)
@@ -178,13 +188,17 @@ func (o *Owner) PeerDead(peer string) {
 // renew prolongs the leases that a worker says it holds, and takes back what went lost with an answer.
 func (o *Owner) renew(s *session, held []*wire.HostLease, reply *answer) {
 	for _, lease := range held {
-		h := o.hosts[lease.GetHost()]
-		if h == nil || h.lease == nil || h.lease.session != s || !h.lease.epoch.is(lease.GetEpoch()) {
-			o.notHeld(lease.GetHost(), reply)
+		switch o.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
+		case hostMoved:
+			reply.move(lease.GetHost())
+			continue
+		case hostBusy:
+			reply.refuse(lease.GetHost())
 			continue
 		}
-		if o.answersFor(lease.GetHost()) == hostMoved {
-			reply.move(lease.GetHost())
+		h := o.hosts[lease.GetHost()]
+		if !h.leasedTo(s, lease.GetEpoch()) {
+			reply.revoke(lease.GetHost())
 			continue
 		}
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
@@ -207,13 +221,4 @@ func (o *Owner) takeBackLost(h *host, s *session) {
 		}
 	}
 	l.last = s.ack
-}
-
-// notHeld tells a worker that a lease is not its own.
-func (o *Owner) notHeld(name string, reply *answer) {
-	if o.answersFor(name) == hostMoved {
-		reply.move(name)
-	} else {
-		reply.revoke(name)
-	}
 }

@@ -110,13 +110,23 @@ func (o *Owner) answersFor(name string) hostVerdict {
 		}
 	}
 	switch {
-	case h.rec.serving == ServingFrozen:
+	case h.rec.serving == ServingFrozen || h.frozen > 0:
 		return hostBusy
 	case h.rec.serving == ServingElsewhere || !o.ring.Mine(h.key):
 		return hostMoved
 	default:
 		return hostHere
 	}
+}
+
+// speaksFor says whether this peer may say anything of a host to a worker. More than for a link all records must be here, as a lease may be among those
+// that are not; but to the worker whose lease is known here, which goes on whatever comes.
+func (o *Owner) speaksFor(name string, s *session, epoch *wire.Epoch) hostVerdict {
+	verdict := o.answersFor(name)
+	if verdict == hostHere && !o.cfg.Settled(o.hostKeyOf(name)) && !o.hosts[name].leasedTo(s, epoch) {
+		return hostBusy
+	}
+	return verdict
 }
 
 // admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters cannot tell to be new are looked up in the

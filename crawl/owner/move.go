@@ -1,13 +1,21 @@
 package owner
 
 import (
-	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
 )
+
+// How hosts move from one owner to another, each line in steps:
+//
+//	old owner   Freeze, Export and Lease in one step: nothing of the hosts changes from here on, their workers hear that they are busy
+//	new owner   Import of all records of a host, then Adopt of its lease; both are on disk, and at the replicas, when it answers
+//	old owner   Remove; from now on workers hear that the hosts have moved. Unfreeze instead if it serves them again
+//
+// Records of an owner that died come from copies instead: ImportUntil says how long its leases may be alive, and there is nothing to adopt. While some
+// records of an arc have yet to come, Config.Settled keeps the new owner from saying of a host what it cannot know; SettledChanged ends that.
 
 // KV is one record on its way between owners.
 type KV struct{ Key, Value []byte }
@@ -30,10 +38,20 @@ func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
 	return o.buf.err
 }
 
-// Import merges records of another owner into this one's: the union of URLs, outcomes and outboxes; an outcome beats pending, a page beats an
+// Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
+func (o *Owner) Import(kvs []KV) error { return o.ImportUntil(kvs, time.Time{}) }
+
+// ImportUntil merges records of another owner into this one's: the union of URLs, outcomes and outboxes; an outcome beats pending, a page beats an
 // error, the smaller depth and the later epoch win. Any number of times and in any order of calls, with the records of a host in key order in each.
-// A record that does not belong where its key says is refused with an error, the ones before it taken. Part of a step.
-func (o *Owner) Import(kvs []KV) error {
+// A record that does not belong where its key says is refused with an error, the ones before it taken.
+//
+// Until is when, by the lease clock, the last lease that the records' origin may have given or renewed is over: nothing is granted before of a host that the
+// records say is leased, unless [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
+func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
+	bar := o.now + o.cfg.TTL.Milliseconds()
+	if !until.IsZero() {
+		bar = min(bar, until.UnixMilli())
+	}
 	var h *host
 	for _, kv := range kvs {
 		if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
@@ -45,11 +63,11 @@ func (o *Owner) Import(kvs []KV) error {
 			if err != nil {
 				return fmt.Errorf("import: %w", err)
 			}
-			if PosOf(ring.HostKey(rec.name)) != pos {
+			if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
 				return fmt.Errorf("import: host %q lies elsewhere", rec.name)
 			}
 			h = o.open(rec.name)
-			o.importHost(h, &rec)
+			o.importHost(h, &rec, bar)
 			continue
 		}
 		if h == nil || h.pos != pos {
@@ -62,172 +80,6 @@ func (o *Owner) Import(kvs []KV) error {
 		}
 	}
 	return o.buf.err
-}
-
-// importHost merges the record of the host itself. Its worker may still hold a lease.
-func (o *Owner) importHost(h *host, in *hostRecord) {
-	r := &h.rec
-	if in.worker != "" && h.lease == nil {
-		h.bar = max(h.bar, o.now+o.cfg.TTL.Milliseconds())
-		r.worker = in.worker
-	}
-	if in.epoch.After(r.epoch) && h.lease == nil {
-		r.epoch = in.epoch
-	}
-	r.notBefore = max(r.notBefore, in.notBefore)
-	if in.backoffUntil > r.backoffUntil {
-		r.backoffUntil, r.backoffReason, r.failOutcome = in.backoffUntil, in.backoffReason, in.failOutcome
-	}
-	r.fails = max(r.fails, in.fails)
-	if in.placedAt > r.placedAt {
-		r.placed, r.placedAt, r.placedWhy, r.measured = in.placed, in.placedAt, in.placedWhy, in.measured
-	}
-	if len(r.addrs) == 0 {
-		r.addrs = in.addrs
-	}
-	r.secure = r.secure || in.secure
-	o.touched(h)
-	o.schedule(h)
-}
-
-func (o *Owner) importRecord(h *host, kv KV) error {
-	kind, tail := kv.Key[1+posSize], kv.Key[1+posSize+1:]
-	if kind == kindRobots {
-		if _, ok := o.buf.get(kv.Key); !ok {
-			o.buf.set(kv.Key, kv.Value)
-		}
-		return nil
-	}
-	if len(tail) < job.IDSize {
-		return errFormat
-	}
-	js := o.job(job.ID(tail))
-	tail = tail[job.IDSize:]
-	switch kind {
-	case kindReady, kindDelayed:
-		return o.importPending(h, js, kind, tail, kv.Value)
-	case kindEntry:
-		return o.importEntry(h, js, tail, kv.Value)
-	case kindOutlinks:
-		if _, err := decodeLinks(kv.Value); err != nil || len(tail) != 8 {
-			return errFormat
-		}
-		if _, ok := o.buf.get(kv.Key); !ok {
-			o.buf.set(kv.Key, kv.Value)
-		}
-	case kindOutbox:
-		list, err := decodeLinks(kv.Value)
-		if err != nil || len(tail) != 12 {
-			return errFormat
-		}
-		d := dec{b: tail}
-		hash := d.hash()
-		at, _ := readyPlace(append(append([]byte(nil), d.b...), make([]byte, 8)...))
-		if _, ok := o.buf.get(kv.Key); !ok {
-			o.putOutbox(h, js, hash, at.depth, list)
-		}
-	case kindCounters: // counted anew from the URLs
-	default:
-		return errFormat
-	}
-	return nil
-}
-
-func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []byte) error {
-	at, ok := readyPlace(tail)
-	if kind == kindDelayed {
-		at, ok = delayedPlace(tail)
-	}
-	p, err := decodePending(at, value)
-	if !ok || err != nil || link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
-		return errFormat
-	}
-	a := arrival{outlink: outlink{p.url, p.depth, p.hops, p.kind}, js: js, host: h.rec.name, hash: p.hash}
-	if raw, ok := o.buf.get(entryKey(h.pos, js.id, p.hash)); ok {
-		if js.known || o.knows(js) {
-			o.meet(h, &a, raw)
-		}
-		return nil
-	}
-	hj := o.hostJob(h, js, true)
-	o.count(h, hj, p.depth)
-	o.addSeen(h, js, p.hash)
-	p.promised, p.promisedBytes, p.seq = false, 0, 0 // the promise is another peer's
-	due := p.due
-	p.due = 0
-	o.wait(h, hj, &p, due)
-	return nil
-}
-
-func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
-	in, err := decodeEntry(value)
-	if err != nil || len(tail) != 8 {
-		return errFormat
-	}
-	if !in.done {
-		return nil // its pending record tells
-	}
-	f := &in.final
-	hash := link.Hash(js.id, f.URL)
-	d := dec{b: tail}
-	if hash != d.hash() || link.Host(f.URL) != h.rec.name {
-		return errFormat
-	}
-	hj := o.hostJob(h, js, true)
-	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
-	if !ok {
-		o.count(h, hj, f.Depth)
-		o.addSeen(h, js, hash)
-		p := pending{hash: hash, url: f.URL, hops: f.Hops, kind: f.Kind, tries: f.Tries, place: place{depth: f.Depth}}
-		o.conclude(h, hj, &p, *f)
-		return nil
-	}
-	n, err := decodeEntry(raw)
-	if err != nil {
-		return err
-	}
-	if n.done {
-		return o.mergeDone(h, hj, hash, &n, f)
-	}
-	p, ok := o.pendingAt(h, js, n.at)
-	if !ok {
-		return o.buf.err
-	}
-	if it := h.lease.item(hash); it != nil {
-		delete(h.lease.out, hash)
-		o.notOut(hj, it)
-	}
-	o.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
-	smaller := p.depth < f.Depth
-	p.hops, p.kind, p.tries = f.Hops, f.Kind, f.Tries
-	o.dropPending(h, hj, &p)
-	p.seq, p.depth = 0, min(p.depth, f.Depth)
-	o.conclude(h, hj, &p, *f)
-	if smaller {
-		o.putAgain(h, js, hash, p.depth)
-	}
-	return nil
-}
-
-// mergeDone merges two outcomes of one URL: the one that knows more, of equals the one with the smaller record.
-func (o *Owner) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final) error {
-	had := n.final
-	kIn, kHad := knows(in.Outcome), knows(had.Outcome)
-	if kIn > kHad || kIn == kHad && bytes.Compare(in.RecordID, had.RecordID) < 0 {
-		n.final = *in
-	}
-	n.final.Depth = min(had.Depth, in.Depth)
-	o.buf.set(entryKey(h.pos, hj.state.id, hash), n.encode())
-	for _, c := range []*counters{&hj.c, &hj.state.c} {
-		c.outcomes[had.Outcome]--
-		c.outcomes[n.final.Outcome]++
-		c.bytes += int64(n.final.Size) - int64(had.Size)
-	}
-	o.changed(h, hj)
-	if in.Depth != had.Depth {
-		o.putAgain(h, hj.state, hash, n.final.Depth)
-	}
-	return nil
 }
 
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.
@@ -257,6 +109,7 @@ func (o *Owner) remove(h *host) {
 	}
 	o.endPlacing(h)
 	o.flush()
+	o.cede(h)
 	for id, e := range o.outbox.entries {
 		if e.pos == h.pos {
 			o.outbox.drop(id)

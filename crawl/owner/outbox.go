@@ -57,15 +57,17 @@ func newOutbox() outbox {
 
 func (b *outbox) queued() int { return len(b.queue) - b.head }
 
-// linkIDBits is room for wire.MaxPageLinks links in an entry.
+// linkIDBits is room for the links of an entry.
 const linkIDBits = 16
 
 // putOutbox writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
 func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
 	key := outboxKey(h.pos, js.id, hash, depth)
 	if raw, ok := o.buf.get(key); ok {
-		if had, err := decodeLinks(raw); err == nil && !had.again {
+		if had, err := decodeLinks(raw); err == nil {
+			list.again = list.again || had.again
 			list.links = merge(had.links, list.links)
+			list.links = list.links[:min(len(list.links), maxList)]
 		}
 		o.dropEntry(h, js, key, raw)
 	}
@@ -225,20 +227,36 @@ func (o *Owner) runAgain() {
 			continue
 		}
 		o.dropEntry(h, e.job, []byte(e.key), raw)
-		value, ok := o.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
-		if !ok || e.job.state == job.StateCanceled {
+		if e.job.state == job.StateCanceled {
 			continue
 		}
-		list, err := decodeLinks(value)
+		links, err := o.linksAgain(e, raw)
 		if err != nil {
 			o.buf.fail(err)
 			return
 		}
-		o.forward(h, e.job, e.hash, e.at, list.links)
+		o.forward(h, e.job, e.hash, e.at, links)
 	}
 	if len(b.again) == 0 {
 		b.again = nil
 	}
+}
+
+// linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
+func (o *Owner) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
+	own, err := decodeLinks(raw)
+	if err != nil {
+		return nil, err
+	}
+	for i := range own.links {
+		own.links[i].depth -= min(e.at, own.links[i].depth)
+	}
+	value, ok := o.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
+	if !ok {
+		return own.links, nil
+	}
+	list, err := decodeLinks(value)
+	return merge(list.links, own.links), err
 }
 
 // refillOutbox reads entries from the store that were left there for want of room, or by an earlier process.

@@ -10,6 +10,10 @@ import (
 // packFrom is the size from which a list of links is packed: below it S2 wins nothing.
 const packFrom = 256
 
+// maxList bounds the links of one value: a page's come in several outcomes of wire.MaxPageLinks where there are more, and several fetches of a page may
+// bring different ones.
+const maxList = 1<<linkIDBits - 1
+
 // outlink is a link on its way. In the record of a page's links depth is relative to the page's.
 type outlink struct {
 	url   string
@@ -18,7 +22,7 @@ type outlink struct {
 	kind  link.Kind
 }
 
-// linkList is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set stands for the recorded links
+// linkList is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set also stands for the recorded links
 // of a page, to be emitted anew because the page was met at a smaller depth.
 type linkList struct {
 	again bool
@@ -52,7 +56,7 @@ func (l *linkList) encode() []byte {
 func decodeLinks(b []byte) (linkList, error) {
 	d := newDec(b)
 	l := linkList{again: d.bool()}
-	n := d.size(wire.MaxPageLinks)
+	n := d.size(maxList)
 	if packed := d.bool(); packed {
 		size, err := s2.DecodedLen(d.b)
 		if err != nil || size > maxPayload {

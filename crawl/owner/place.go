@@ -25,7 +25,11 @@ const (
 
 // evaluate does for a host what its time has come for.
 func (o *Owner) evaluate(h *host) {
-	if h.lease != nil && h.lease.expires <= o.now {
+	if h.frozen > 0 && h.frozen <= o.now {
+		h.frozen = 0
+	}
+	if h.lease != nil && h.lease.expires <= o.now && h.frozen == 0 {
+		o.rests(h, h.lease.expires)
 		o.endLease(h, lapsed, 0)
 	}
 	if h.placing != placeIdle && h.asked+o.cfg.OfferTimeout.Milliseconds() <= o.now {
@@ -42,6 +46,8 @@ func (o *Owner) schedule(h *host) {
 	purge := o.checkPurge(h)
 	var at int64
 	switch {
+	case h.frozen > 0:
+		at = h.frozen
 	case h.lease != nil:
 		at = h.lease.expires
 	case h.placing != placeIdle:
@@ -97,15 +103,24 @@ func (h *host) starved() bool {
 
 // placeAt is when a worker is to be looked for, for a host without.
 func (o *Owner) placeAt(h *host) int64 {
-	if h.lease != nil || h.rec.serving != ServingHere || h.purging {
+	if h.lease != nil || h.rec.serving != ServingHere || h.frozen > 0 || h.purging {
 		return never
 	}
 	at := o.urlsAt(h)
-	if at == never || !o.ring.Mine(h.key) {
+	if at == never || !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
 		return never
 	}
 	polite := max(h.rec.notBefore, h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
 	return max(at, h.bar, h.rest, polite)
+}
+
+// SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts that waited for that are looked at again. Part of a
+// step.
+func (o *Owner) SettledChanged() {
+	for _, h := range o.hosts {
+		o.schedule(h)
+	}
+	o.sweep.wanted, o.sweep.cursor, o.sweep.nextAt = true, nil, 0
 }
 
 func (o *Owner) askPlace(h *host) {
@@ -128,6 +143,11 @@ func (o *Owner) askPlace(h *host) {
 func (o *Owner) Placed(name, worker string, measured []Measurement, why string) {
 	h := o.hosts[name]
 	if h == nil || h.placing != placeAsked {
+		return
+	}
+	if !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
+		o.endPlacing(h)
+		o.schedule(h)
 		return
 	}
 	if worker == "" {

@@ -1,13 +1,16 @@
 package owner_test
 
 import (
+	"bytes"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -97,21 +100,33 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
+// robotsState is a robots.txt as a worker tells of it.
+func robotsState(t testing.TB, fetched time.Time, body string) []byte {
+	t.Helper()
+	state := robots.FromFetch(robots.Answer{Status: http.StatusOK, Body: []byte(body)}, fetched, nil)
+	raw, err := state.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 // TestWhatAWorkerLearnt reaches the next one.
 func TestWhatAWorkerLearnt(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 10)...)
+	rules := robotsState(t, s.now, "User-agent: *")
 	g := s.lease("w1", "a.example", 1)
 	s.say("w1", &wire.Session{Hosts: []*wire.HostWork{{
 		Host: "a.example", Epoch: g.GetEpoch(), Release: true, OwedMs: 700, BackoffMs: 1500, BackoffReason: "429",
 		Addrs: [][]byte{{192, 0, 2, 1}}, Returned: []*wire.Unfetched{{Job: s.id[:], Hash: link.Hash(s.id, granted(g)[0])}},
-		Robots: []*wire.Robots{{Origin: "http://a.example", State: []byte("rules")}, {Origin: "http://b.example", State: []byte("not its own")}},
+		Robots: []*wire.Robots{{Origin: "http://a.example", State: rules}, {Origin: "https://a.example", State: []byte("none")}, {Origin: "http://b.example", State: rules}},
 	}}})
 	s.wait(600 * time.Millisecond)
 	s.open(s.now)
 	s.wait(0)
 	next := s.lease("w2", "a.example", 1)
-	if next.GetNotBeforeMs() != 900 || next.GetBackoffReason() != "429" || len(next.GetAddrs()) != 1 || len(next.GetRobots()) != 1 || string(next.GetRobots()[0].GetState()) != "rules" {
+	if next.GetNotBeforeMs() != 900 || next.GetBackoffReason() != "429" || len(next.GetAddrs()) != 1 || len(next.GetRobots()) != 1 || !bytes.Equal(next.GetRobots()[0].GetState(), rules) {
 		t.Errorf("granted %v", next)
 	}
 	if fmt.Sprint(granted(next)) != fmt.Sprint(granted(g)) {

@@ -31,7 +31,7 @@ func (o *Owner) fate(hj *hostJob) (link.Outcome, bool) {
 func (o *Owner) checkPurge(h *host) (again int64) {
 	again = never
 	for _, hj := range h.jobs {
-		if h.purging {
+		if h.purging || h.frozen > 0 {
 			return never
 		}
 		if hj.ready()+hj.waiting() <= 0 {
@@ -75,7 +75,7 @@ func (o *Owner) purgeSome() {
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	fate, dead := o.fate(hj)
-	if !dead || limit <= 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
+	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
 		return 0
 	}
 	var doomed []pending

@@ -201,7 +201,29 @@ type pending struct {
 	// hands it back untouched. So whoever fetched it, and whatever crashed since, it is paid for once.
 	promised      bool
 	promisedBytes uint64
-	url           string
+	// foreign: the promise is in the account of an earlier owner of the host, which has paid for it; see [Owner.cede].
+	foreign bool
+	url     string
+}
+
+// How a promise is written.
+const (
+	promiseNone = iota
+	promiseOwn
+	promiseForeign
+
+	promiseEnd
+)
+
+func (p *pending) promise() byte {
+	switch {
+	case !p.promised:
+		return promiseNone
+	case p.foreign:
+		return promiseForeign
+	default:
+		return promiseOwn
+	}
 }
 
 func (p *pending) encode() []byte {
@@ -212,21 +234,31 @@ func (p *pending) encode() []byte {
 	e.byte(byte(p.kind))
 	e.byte(p.tries)
 	e.byte(p.lapses)
-	e.bool(p.promised)
+	e.byte(p.promise())
 	e.u64(p.promisedBytes)
 	e.str(p.url)
 	return e
 }
 
 func decodePending(at place, b []byte) (pending, error) {
+	p, err := decodeValue(b)
+	if at.due == 0 && p.depth != at.depth {
+		err = errFormat
+	}
+	p.due, p.seq = at.due, at.seq
+	return p, err
+}
+
+// decodeValue is decodePending without what the key tells.
+func decodeValue(b []byte) (pending, error) {
 	d := newDec(b)
-	p := pending{place: at, hash: d.hash()}
+	p := pending{hash: d.hash()}
 	p.depth = d.u32()
 	p.hops, p.kind = uint8(d.uint(wire.MaxRedirects+1)), link.Kind(d.uint(uint64(link.KindRobots)))
-	p.tries, p.lapses, p.promised, p.promisedBytes, p.url = d.byte(), d.byte(), d.bool(), d.uint(1<<62), d.str(link.MaxURL)
-	if at.due == 0 && p.depth != at.depth {
-		d.fail()
-	}
+	p.tries, p.lapses = d.byte(), d.byte()
+	promise := d.uint(promiseEnd - 1)
+	p.promised, p.foreign = promise != promiseNone, promise == promiseForeign
+	p.promisedBytes, p.url = d.uint(1<<62), d.str(link.MaxURL)
 	return p, d.end()
 }
 
@@ -315,6 +347,13 @@ type account struct {
 func (a *account) free() uint64 {
 	spent := a.returned + a.used + a.bound
 	return a.drawn - min(spent, a.drawn)
+}
+
+// spend makes bound parts used ones.
+func (a *account) spend(n uint64) {
+	n = min(n, a.bound)
+	a.bound -= n
+	a.used += n
 }
 
 func (a *account) encode(e *enc) {

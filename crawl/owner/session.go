@@ -1,8 +1,6 @@
 package owner
 
 import (
-	"strings"
-
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -12,6 +10,7 @@ type answer struct {
 	m       *wire.SessionReply
 	revoked map[string]struct{}
 	moved   map[string]struct{}
+	refused map[string]struct{}
 }
 
 func (a *answer) revoke(host string) {
@@ -25,6 +24,13 @@ func (a *answer) move(host string) {
 	if _, again := a.moved[host]; !again {
 		a.moved[host] = struct{}{}
 		a.m.Moved = append(a.m.Moved, host)
+	}
+}
+
+func (a *answer) refuse(host string) {
+	if _, again := a.refused[host]; !again {
+		a.refused[host] = struct{}{}
+		a.m.Refused = append(a.m.Refused, host)
 	}
 }
 
@@ -42,11 +48,11 @@ type want struct {
 func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	reply := &answer{
 		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
-		revoked: make(map[string]struct{}), moved: make(map[string]struct{}),
+		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
 	}
 	s := o.sessionOf(from, m)
 	if s == nil {
-		for _, held := range m.GetHeld() {
+		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
 			reply.revoke(held.GetHost())
 		}
 		s = &session{peer: from, leases: map[*host]struct{}{}}
@@ -60,16 +66,16 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 }
 
 func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
-	switch o.answersFor(w.GetHost()) {
+	switch o.speaksFor(w.GetHost(), s, w.GetEpoch()) {
 	case hostMoved:
 		reply.move(w.GetHost())
 		return
 	case hostBusy:
-		reply.m.Refused = append(reply.m.Refused, w.GetHost())
+		reply.refuse(w.GetHost())
 		return
 	}
 	if !o.knowsAll(w) {
-		reply.m.Refused = append(reply.m.Refused, w.GetHost())
+		reply.refuse(w.GetHost())
 		return
 	}
 	h := o.find(w.GetHost())
@@ -80,7 +86,7 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 		}
 		h = o.open(w.GetHost())
 	}
-	held := h.lease != nil && h.lease.session == s && h.lease.epoch.is(w.GetEpoch())
+	held := h.leasedTo(s, w.GetEpoch())
 	if held {
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
 	}
@@ -144,10 +150,10 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 		o.touched(h)
 	}
 	for _, r := range w.GetRobots() {
-		if name, ok := strings.CutPrefix(r.GetOrigin(), "https://"); name != w.GetHost() && (ok || r.GetOrigin() != "http://"+w.GetHost()) {
-			continue
+		value := append([]byte{format}, r.GetState()...)
+		if _, ok := decodeRobots(value); ok && h.hasOrigin(r.GetOrigin()) {
+			o.buf.set(robotsKey(h.pos, r.GetOrigin()), value)
 		}
-		o.buf.set(robotsKey(h.pos, r.GetOrigin()), append([]byte{format}, r.GetState()...))
 	}
 	if held && w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), o.cfg.MaxRetryAfter.Milliseconds())

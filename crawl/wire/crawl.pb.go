@@ -1032,8 +1032,7 @@ func (x *Grant) GetGiveBack() bool {
 	return false
 }
 
-// LeaseNote tells the next owner of a host of the lease that goes on while the host moves. Without an epoch there is no lease, and the note says for
-// how long a worker may still act on one that has ended. Columns as in Grant.
+// LeaseNote tells the next owner of a host of the lease that goes on while the host moves. Columns as in Grant.
 type LeaseNote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`

@@ -116,8 +116,8 @@ func (m *LeaseNote) Validate() error {
 		return fmt.Errorf("lease note: %w", err)
 	}
 	switch n := len(m.GetHash()); {
-	case m.GetEpoch() != nil && len(m.GetWorker()) == 0 || len(m.GetWorker()) > MaxPeer:
-		return fmt.Errorf("lease note: worker of %d bytes", len(m.GetWorker()))
+	case m.GetEpoch() == nil || len(m.GetWorker()) == 0 || len(m.GetWorker()) > MaxPeer:
+		return fmt.Errorf("lease note: epoch %v, worker of %d bytes", m.GetEpoch(), len(m.GetWorker()))
 	case m.GetRemainingMs() > MaxLeaseMs:
 		return fmt.Errorf("lease note: %d ms remain, at most %d", m.GetRemainingMs(), MaxLeaseMs)
 	case len(m.GetJobIds()) > MaxJobs || n > MaxOut:

@@ -90,7 +90,7 @@ func TestValidate(t *testing.T) {
 		{"moved and refused: as many as are held", &wire.SessionReply{Moved: slices.Repeat([]string{"a"}, wire.MaxHeld), Refused: []string{"a"}}, true},
 		{"refused: no name", &wire.SessionReply{Refused: []string{""}}, false},
 		{"lease note", note(func(*wire.LeaseNote) {}), true},
-		{"lease note: no lease", &wire.LeaseNote{Host: "a", RemainingMs: 5}, true},
+		{"lease note: no epoch", note(func(m *wire.LeaseNote) { m.Epoch = nil }), false},
 		{"lease note: no worker", note(func(m *wire.LeaseNote) { m.Worker = nil }), false},
 		{"lease note: no host", note(func(m *wire.LeaseNote) { m.Host = "" }), false},
 		{"lease note: remaining", note(func(m *wire.LeaseNote) { m.RemainingMs = wire.MaxLeaseMs + 1 }), false},

@@ -1,0 +1,187 @@
+package owner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Freeze has hosts stand still while they travel to another owner: nothing is granted or renewed, the search for a worker ends, and whoever speaks of
+// them hears that they are busy. It is in memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
+func (o *Owner) Freeze(hosts ...Pos) {
+	for _, pos := range hosts {
+		h := o.at(pos)
+		if h == nil {
+			continue
+		}
+		if h.lease != nil && h.lease.fresh {
+			o.endLease(h, untouched, 0) // its first grant is yet to be made
+		}
+		o.endPlacing(h)
+		h.frozen = o.now + o.cfg.TTL.Milliseconds()
+		o.schedule(h)
+	}
+}
+
+// Unfreeze has frozen hosts go on as before. Part of a step.
+func (o *Owner) Unfreeze(hosts ...Pos) {
+	for _, pos := range hosts {
+		if h := o.byPos[pos]; h != nil && h.frozen > 0 {
+			h.frozen = 0
+			o.schedule(h)
+		}
+	}
+}
+
+// Lease describes the lease of a host for its next owner; false if there is none. What remains of it is as of this step, so the host is to be frozen.
+// Between the inputs of a step.
+func (o *Owner) Lease(pos Pos) (*wire.LeaseNote, bool) {
+	h := o.byPos[pos] // a host with a lease is in memory
+	if h == nil || h.lease == nil {
+		return nil, false
+	}
+	l := h.lease
+	m := &wire.LeaseNote{
+		Host: h.rec.name, Worker: []byte(l.session.peer), Incarnation: l.session.incarnation, Epoch: l.epoch.wire(),
+		RemainingMs: uint32(min(max(l.expires-o.now, 0), wire.MaxLeaseMs)), //nolint:gosec // bounded
+	}
+	columns := make(map[*hostJob]uint32)
+	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
+		hj := l.out[hash].job
+		column, ok := columns[hj]
+		if !ok {
+			if len(columns) == wire.MaxJobs {
+				continue
+			}
+			column = uint32(len(columns)) //nolint:gosec // a handful
+			columns[hj] = column
+			m.JobIds = append(m.JobIds, hj.state.id[:])
+		}
+		if len(m.GetHash()) == wire.MaxOut {
+			break
+		}
+		m.Job, m.Hash = append(m.Job, column), append(m.Hash, hash)
+	}
+	return m, true
+}
+
+// Adopt continues a lease that the host's earlier owner gave, under its epoch and for what remains of it; the worker renews it here. The note must have been
+// validated, and the host's records imported. A URL that the note names and that does not wait here is left out. What the worker did not get, because the
+// answer with it was lost, is out until the lease ends.
+//
+// Without effect if the host has a lease here, if that very lease has ended here, or if the worker's process is known to be gone. Part of a step.
+func (o *Owner) Adopt(m *wire.LeaseNote) error {
+	h := o.find(m.GetHost())
+	if h == nil {
+		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
+	}
+	epoch := Epoch{m.GetEpoch().GetCounter(), string(m.GetEpoch().GetPeer())}
+	if h.lease != nil || epoch == h.over {
+		return nil
+	}
+	s := o.adopter(string(m.GetWorker()), m.GetIncarnation())
+	if h.barBy == epoch {
+		h.bar, h.barBy = 0, Epoch{}
+	}
+	if epoch.After(h.rec.epoch) {
+		h.rec.epoch = epoch
+	}
+	o.touched(h)
+	if s == nil {
+		h.over = epoch
+		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
+		o.schedule(h)
+		return nil
+	}
+	o.endPlacing(h)
+	h.rec.worker = s.peer
+	h.lease = &lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)}
+	s.leases[h] = struct{}{}
+	o.leased++
+	for i, hash := range m.GetHash() {
+		o.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
+	}
+	o.schedule(h)
+	return nil
+}
+
+// adopter returns the session of the process that holds a lease, nil if a later one was heard of.
+func (o *Owner) adopter(worker string, incarnation uint64) *session {
+	s := o.sessions[worker]
+	if s == nil {
+		s = &session{peer: worker, leases: make(map[*host]struct{})}
+		o.sessions[worker] = s
+	}
+	if s.incarnation > incarnation {
+		return nil
+	}
+	if s.incarnation < incarnation {
+		o.void(s)
+		s.incarnation, s.seq, s.ack = incarnation, 0, 0
+	}
+	return s
+}
+
+// adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
+func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
+	js := o.jobs[id]
+	if js == nil || h.lease.out[hash] != nil {
+		return
+	}
+	hj := o.hostJob(h, js, false)
+	raw, ok := o.buf.get(entryKey(h.pos, id, hash))
+	if hj == nil || !ok {
+		return
+	}
+	n, err := decodeEntry(raw)
+	if err != nil || n.done {
+		return
+	}
+	p, ok := o.pendingAt(h, js, n.at)
+	if !ok {
+		return
+	}
+	if !p.promised && (!o.knows(js) || bounded(js.spec)) {
+		p.promised, p.foreign = true, true
+		hj.c.promised++
+		js.c.promised++
+		o.buf.set(p.key(h.pos, id), p.encode())
+		o.changed(h, hj)
+	}
+	it := &item{pending: p, job: hj}
+	it.url = ""
+	h.lease.out[hash] = it
+	hj.out++
+	js.out++
+	if p.due > 0 {
+		hj.outD++
+	}
+	if p.promised {
+		hj.outP++
+	}
+}
+
+// importLease notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over.
+func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
+	ended := in.epoch == h.over && h.over.Counter > 0
+	if in.worker == "" || ended || h.lease != nil && h.lease.epoch == in.epoch {
+		return
+	}
+	o.rests(h, until)
+	if until <= o.now {
+		return
+	}
+	switch {
+	case h.bar <= o.now:
+		h.barBy = in.epoch
+	case h.barBy != in.epoch:
+		h.barBy = Epoch{}
+	}
+	h.bar = max(h.bar, until)
+	if h.lease == nil {
+		h.rec.worker = in.worker
+	}
+}

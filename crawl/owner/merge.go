@@ -1,0 +1,353 @@
+package owner
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Merging is union (design, section 4, invariant 4): for each part of a record there is an order, and the greater of two wins, so that copies may be merged
+// any number of times and in any order. What an owner learned and a stale copy must not bring back is left out: that a host is down, and what is
+// promised of a budget to a URL that is here already.
+
+// importHost merges the record of the host itself. Its worker may still hold a lease, until then.
+func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
+	o.importLease(h, in, until)
+	r := &h.rec
+	if in.epoch.After(r.epoch) {
+		r.epoch = in.epoch
+	}
+	r.notBefore = max(r.notBefore, in.notBefore)
+	if in.troubleAfter(r) {
+		r.backoffUntil, r.backoffReason, r.fails, r.failOutcome = in.backoffUntil, in.backoffReason, in.fails, in.failOutcome
+	}
+	if in.placedAfter(r) {
+		r.placed, r.placedAt, r.placedWhy, r.measured = in.placed, in.placedAt, in.placedWhy, in.measured
+		r.fetchBase, r.slowRuns = in.fetchBase, in.slowRuns
+	}
+	if slices.CompareFunc(in.addrs, r.addrs, bytes.Compare) > 0 {
+		r.addrs = in.addrs
+	}
+	r.secure = r.secure || in.secure
+	o.touched(h)
+	o.schedule(h)
+}
+
+// troubleAfter orders what records say of failures in a row.
+func (r *hostRecord) troubleAfter(q *hostRecord) bool {
+	return cmp.Or(cmp.Compare(r.backoffUntil, q.backoffUntil), cmp.Compare(r.fails, q.fails), cmp.Compare(r.failOutcome, q.failOutcome),
+		cmp.Compare(r.backoffReason, q.backoffReason)) > 0
+}
+
+// placedAfter orders what records say of the last placement.
+func (r *hostRecord) placedAfter(q *hostRecord) bool {
+	return cmp.Or(cmp.Compare(r.placedAt, q.placedAt), cmp.Compare(r.placed, q.placed), cmp.Compare(r.placedWhy, q.placedWhy),
+		cmp.Compare(len(r.measured), len(q.measured)), cmp.Compare(r.fetchBase, q.fetchBase), cmp.Compare(r.slowRuns, q.slowRuns)) > 0
+}
+
+func (o *Owner) importRecord(h *host, kv KV) error {
+	kind, tail := kv.Key[1+posSize], kv.Key[1+posSize+1:]
+	if kind == kindRobots {
+		return o.importRobots(h, string(tail), kv)
+	}
+	if len(tail) < job.IDSize {
+		return errFormat
+	}
+	js := o.job(job.ID(tail))
+	tail = tail[job.IDSize:]
+	switch kind {
+	case kindReady, kindDelayed:
+		return o.importPending(h, js, kind, tail, kv.Value)
+	case kindEntry:
+		return o.importEntry(h, js, tail, kv.Value)
+	case kindOutlinks:
+		return o.importOutlinks(h, js, tail, kv)
+	case kindOutbox:
+		return o.importOutbox(h, js, tail, kv.Value)
+	case kindCounters:
+		return o.importCounters(h, js, tail, kv.Value)
+	default:
+		return errFormat
+	}
+}
+
+// importRobots merges the state of an origin's robots.txt: the one had later wins.
+func (o *Owner) importRobots(h *host, origin string, kv KV) error {
+	if !h.hasOrigin(origin) {
+		return errFormat
+	}
+	in, ok := decodeRobots(kv.Value)
+	if !ok {
+		return errFormat
+	}
+	raw, ok := o.buf.get(kv.Key)
+	if had, valid := decodeRobots(raw); ok && valid {
+		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(kv.Value, raw))
+		if order <= 0 {
+			return nil
+		}
+	}
+	o.buf.set(kv.Key, kv.Value)
+	return nil
+}
+
+// hasOrigin says whether an origin is one of the host's two.
+func (h *host) hasOrigin(origin string) bool {
+	return origin == "http://"+h.rec.name || origin == "https://"+h.rec.name
+}
+
+// decodeRobots reads what is kept of an origin's robots.txt; false if it is none.
+func decodeRobots(value []byte) (state robots.State, ok bool) {
+	if len(value) == 0 || value[0] != format || len(value) > 1+wire.MaxRobotsState {
+		return state, false
+	}
+	return state, state.UnmarshalBinary(value[1:]) == nil
+}
+
+// importCounters takes what is not counted anew from the URLs.
+func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error {
+	in, err := decodeCounters(value)
+	if err != nil || len(tail) > 0 {
+		return errFormat
+	}
+	hj := o.hostJob(h, js, true)
+	if more := in.refetched - hj.c.refetched; more > 0 {
+		hj.c.refetched += more
+		js.c.refetched += more
+		o.changed(h, hj)
+	}
+	return nil
+}
+
+func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []byte) error {
+	at, ok := readyPlace(tail)
+	if kind == kindDelayed {
+		at, ok = delayedPlace(tail)
+	}
+	p, err := decodePending(at, value)
+	if !ok || err != nil || link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
+		return errFormat
+	}
+	hj := o.hostJob(h, js, true)
+	raw, ok := o.buf.get(entryKey(h.pos, js.id, p.hash))
+	if !ok {
+		o.count(h, hj, p.depth)
+		o.addSeen(h, js, p.hash)
+		if p.foreign = p.promised; p.promised {
+			hj.c.promised++
+			js.c.promised++
+		}
+		p.seq = 0
+		due := p.due
+		p.due = 0
+		o.wait(h, hj, &p, due)
+		return nil
+	}
+	n, err := decodeEntry(raw)
+	if err != nil {
+		return err
+	}
+	hj.c.minDepth = min(hj.c.minDepth, p.depth)
+	o.changed(h, hj)
+	if !n.done {
+		o.mergePending(h, hj, n.at, &p)
+	} else if p.depth < n.final.Depth {
+		n.final.Depth = p.depth
+		o.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
+		o.shallower(h, js, p.hash, p.depth)
+	}
+	return nil
+}
+
+// mergePending merges two states of a URL without an outcome.
+func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
+	had, ok := o.pendingAt(h, hj.state, at)
+	if !ok {
+		return
+	}
+	p := had
+	p.depth, p.hops, p.kind = min(p.depth, in.depth), min(p.hops, in.hops), min(p.kind, in.kind) // a page before a requisite
+	p.lapses = max(p.lapses, in.lapses)
+	if in.tries > p.tries || in.tries == p.tries && in.due > p.due {
+		p.tries, p.due = in.tries, in.due
+	}
+	if p == had {
+		return
+	}
+	o.buf.delete(had.key(h.pos, hj.state.id))
+	delayed := waits(&p) - waits(&had)
+	hj.c.delayed += delayed
+	hj.state.c.delayed += delayed
+	o.putPending(h, hj.state, &p)
+	if it := h.lease.item(p.hash); it != nil {
+		hj.outD += delayed
+		it.pending = p
+		it.url = ""
+	} else {
+		hj.lower(p.place)
+	}
+	o.schedule(h)
+}
+
+func waits(p *pending) int64 {
+	if p.due > 0 {
+		return 1
+	}
+	return 0
+}
+
+// shallower has the recorded links of a page that is done emitted again, as it is known at a smaller depth, or with more links, than they were.
+func (o *Owner) shallower(h *host, js *jobState, hash uint64, depth uint32) {
+	if _, ok := o.buf.get(outlinksKey(h.pos, js.id, hash)); ok {
+		o.putAgain(h, js, hash, depth)
+	}
+}
+
+func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
+	in, err := decodeEntry(value)
+	if err != nil || len(tail) != 8 {
+		return errFormat
+	}
+	if !in.done {
+		return nil // its pending record tells
+	}
+	f := &in.final
+	hash := link.Hash(js.id, f.URL)
+	d := dec{b: tail}
+	if hash != d.hash() || link.Host(f.URL) != h.rec.name {
+		return errFormat
+	}
+	hj := o.hostJob(h, js, true)
+	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+	if !ok {
+		o.count(h, hj, f.Depth)
+		o.addSeen(h, js, hash)
+		p := pending{hash: hash, url: f.URL, hops: f.Hops, kind: f.Kind, tries: f.Tries, place: place{depth: f.Depth}}
+		o.conclude(h, hj, &p, *f)
+		return nil
+	}
+	n, err := decodeEntry(raw)
+	if err != nil {
+		return err
+	}
+	hj.c.minDepth = min(hj.c.minDepth, f.Depth)
+	o.changed(h, hj)
+	if n.done {
+		o.mergeDone(h, hj, hash, &n, f)
+	} else {
+		o.mergeOutcome(h, hj, n.at, f)
+	}
+	return nil
+}
+
+// mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
+func (o *Owner) mergeOutcome(h *host, hj *hostJob, at place, f *Final) {
+	p, ok := o.pendingAt(h, hj.state, at)
+	if !ok {
+		return
+	}
+	if it := h.lease.item(p.hash); it != nil {
+		delete(h.lease.out, p.hash)
+		o.notOut(hj, it)
+	}
+	o.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
+	o.dropPending(h, hj, &p)
+	smaller := p.depth < f.Depth
+	p.hops, p.kind, p.tries = f.Hops, f.Kind, f.Tries
+	p.seq, p.depth = 0, min(p.depth, f.Depth)
+	o.conclude(h, hj, &p, *f)
+	if smaller {
+		o.shallower(h, hj.state, p.hash, p.depth)
+	}
+}
+
+// mergeDone merges two outcomes of one URL.
+func (o *Owner) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final) {
+	had := n.final
+	if in.beats(&had) {
+		n.final = *in
+	}
+	n.final.Depth = min(had.Depth, in.Depth)
+	o.buf.set(entryKey(h.pos, hj.state.id, hash), n.encode())
+	for _, c := range []*counters{&hj.c, &hj.state.c} {
+		c.outcomes[had.Outcome]--
+		c.outcomes[n.final.Outcome]++
+		c.bytes += int64(n.final.Size) - int64(had.Size)
+	}
+	if in.Depth < had.Depth {
+		o.shallower(h, hj.state, hash, in.Depth)
+	}
+}
+
+// beats orders outcomes of one URL, their depths aside: that which knows more, the one with a record, the smaller record, and any order for the rest.
+func (f *Final) beats(g *Final) bool {
+	if order := cmp.Or(cmp.Compare(knows(f.Outcome), knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
+		return order > 0
+	}
+	if order := bytes.Compare(f.RecordID, g.RecordID); order != 0 {
+		return order < 0
+	}
+	a, b := entry{done: true, final: *f}, entry{done: true, final: *g}
+	a.final.Depth, b.final.Depth = 0, 0
+	return bytes.Compare(a.encode(), b.encode()) < 0
+}
+
+// importOutlinks merges the links of a page that is done.
+func (o *Owner) importOutlinks(h *host, js *jobState, tail []byte, kv KV) error {
+	in, err := decodeLinks(kv.Value)
+	if err != nil || len(tail) != 8 {
+		return errFormat
+	}
+	union := in.links
+	if raw, ok := o.buf.get(kv.Key); ok {
+		had, err := decodeLinks(raw)
+		if err != nil {
+			return err
+		}
+		if union = merge(had.links, in.links); len(union) == len(had.links) {
+			return nil
+		}
+	}
+	list := linkList{links: sorted(union)}
+	o.buf.set(kv.Key, list.encode())
+	d := dec{b: tail}
+	hash := d.hash()
+	if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
+		if n, err := decodeEntry(raw); err == nil && n.done {
+			o.putAgain(h, js, hash, n.final.Depth)
+		}
+	}
+	return nil
+}
+
+func (o *Owner) importOutbox(h *host, js *jobState, tail, value []byte) error {
+	in, err := decodeLinks(value)
+	if err != nil || len(tail) != 12 {
+		return errFormat
+	}
+	d := dec{b: tail}
+	hash := d.hash()
+	depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
+	in.links = sorted(in.links)
+	if raw, ok := o.buf.get(outboxKey(h.pos, js.id, hash, depth)); ok {
+		had, err := decodeLinks(raw)
+		if err == nil && (had.again || !in.again) && len(merge(had.links, in.links)) == len(had.links) {
+			return nil // nothing new, and what is under way stays so
+		}
+	}
+	o.putOutbox(h, js, hash, depth, in)
+	return nil
+}
+
+// sorted puts links into an order that does not tell how they came together.
+func sorted(links []outlink) []outlink {
+	slices.SortFunc(links, func(a, b outlink) int {
+		return cmp.Or(cmp.Compare(a.url, b.url), cmp.Compare(a.depth, b.depth), cmp.Compare(a.hops, b.hops), cmp.Compare(a.kind, b.kind))
+	})
+	return links[:min(len(links), maxList)]
+}
