@@ -2,8 +2,10 @@ package dedup
 
 import (
 	"bytes"
+	"cmp"
 	"container/list"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +19,17 @@ type Key [32]byte
 type Records interface {
 	// Get returns the record of key; the value is the caller's.
 	Get(key []byte) (value []byte, ok bool, err error)
-	// Set writes a record. It need not be on disk when it returns: a record that is lost costs a second copy of a body.
-	Set(key, value []byte) error
-	// Scan calls fn for each record from lo up to hi, nil meaning the first and the end, until fn returns false.
+	// Scan calls fn for each record from lo up to hi in the order of keys, nil meaning the first and the end, until fn returns false. Key and value are lent.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk. A batch that nobody waits for need not
+	// be hurried to the disk: a record that is lost costs a second copy of a body.
+	Update(fn func(Batch)) (wait func() error, err error)
+}
+
+// Batch gathers changes, which apply in their order. Keys and values are copied.
+type Batch interface {
+	Set(key, value []byte)
+	DeleteRange(lo, hi []byte)
 }
 
 // Starting values, changed where measurement says so.
@@ -65,6 +74,7 @@ type Content struct {
 	max     int
 
 	known  *layers // the keys with a record, and a few more
+	gone   int     // keys in known whose records were removed, about
 	claims map[Key]*list.Element
 	order  list.List // of *claim, the oldest in front; all have the same TTL, so it ends first
 }
@@ -84,17 +94,27 @@ func NewContent(records Records, ttl time.Duration, maxClaims int) (*Content, er
 	if maxClaims == 0 {
 		maxClaims = DefaultMaxClaims
 	}
-	c := &Content{records: records, ttl: ttl, max: maxClaims, known: newLayers(), claims: map[Key]*list.Element{}}
-	err := records.Scan(nil, nil, func(key, _ []byte) bool {
+	c := &Content{records: records, ttl: ttl, max: maxClaims, claims: map[Key]*list.Element{}}
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// fill builds the filter from the records.
+func (c *Content) fill() error {
+	known := newLayers()
+	err := c.records.Scan(nil, nil, func(key, _ []byte) bool {
 		if len(key) == len(Key{}) {
-			c.known.add(Key(key).hash())
+			known.add(Key(key).hash())
 		}
 		return true
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read content records: %w", err)
+		return fmt.Errorf("read content records: %w", err)
 	}
-	return c, nil
+	c.known, c.gone = known, 0
+	return nil
 }
 
 // hash is of the end of a key: the beginning is alike for all keys of an arc.
@@ -128,26 +148,18 @@ func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 // Confirm notes that a body is archived, and returns the record that stands for it from now on: r or a smaller one. A
 // confirmation counts with or without a claim, since archives do not lie about what they hold.
 func (c *Content) Confirm(key Key, r Record) (Record, error) {
-	held, ok, err := c.Lookup(key)
-	if err != nil {
+	if _, err := c.ConfirmAll([]Confirmation{{key, r}}); err != nil {
 		return Record{}, err
 	}
-	if ok && held.compare(r) <= 0 {
-		r = held
-	} else {
-		value, err := r.AppendBinary(nil)
-		if err != nil {
-			return Record{}, err
-		}
-		if err := c.records.Set(key[:], value); err != nil {
-			return Record{}, fmt.Errorf("write content record %x: %w", key[:4], err)
-		}
-		c.known.add(key.hash())
-	}
+	held, _, err := c.Lookup(key)
+	return held, err
+}
+
+// unclaim ends whatever claim there is, as the body is archived.
+func (c *Content) unclaim(key Key) {
 	if e, ok := c.claims[key]; ok {
 		c.forget(e)
 	}
-	return r, nil
 }
 
 // Release ends the claim of by, when it cannot archive the body after all. Another's claim stays.
@@ -211,14 +223,17 @@ type Confirmation struct {
 	Record Record
 }
 
-// ConfirmAll confirms a batch. After an error those before it are confirmed; all may be confirmed again.
-func (c *Content) ConfirmAll(batch []Confirmation) error {
+// ConfirmAll confirms a batch with one write. After an error those before it are confirmed; all may be confirmed again.
+// Nobody needs to wait until it is on disk; wait is never nil.
+func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error) {
+	m := merge{content: c, news: make(map[Key]news)}
 	for _, b := range batch {
-		if _, err := c.Confirm(b.Key, b.Record); err != nil {
-			return err
+		if err = m.take(b.Key, b.Record); err != nil {
+			break
 		}
 	}
-	return nil
+	wait, failed := m.write()
+	return wait, errors.Join(err, failed)
 }
 
 // ContentStats says how much is known.
@@ -231,7 +246,7 @@ type ContentStats struct {
 
 // Stats returns how much is known.
 func (c *Content) Stats() ContentStats {
-	return ContentStats{c.known.len(), len(c.claims), c.known.bytes(), c.known.falsePositive()}
+	return ContentStats{max(0, c.known.len()-c.gone), len(c.claims), c.known.bytes(), c.known.falsePositive()}
 }
 
 func (c *Content) expire(now time.Time) {
@@ -244,10 +259,8 @@ func (c *Content) forget(e *list.Element) {
 	delete(c.claims, c.order.Remove(e).(*claim).key)
 }
 
-// compare orders records by URL, then record ID.
+// compare orders records by URL, then record ID. What follows only makes the order total: record IDs do not repeat.
 func (r Record) compare(s Record) int {
-	if d := strings.Compare(r.URL, s.URL); d != 0 {
-		return d
-	}
-	return strings.Compare(r.RecordID, s.RecordID)
+	return cmp.Or(strings.Compare(r.URL, s.URL), strings.Compare(r.RecordID, s.RecordID), strings.Compare(r.Peer, s.Peer),
+		cmp.Compare(r.Date.UnixMilli(), s.Date.UnixMilli()))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,11 +12,12 @@ import (
 	"time"
 )
 
-// memory is a keyspace in memory that counts its reads.
+// memory is a keyspace in memory that counts its reads and writes.
 type memory struct {
-	values map[string][]byte
-	reads  int
-	fails  error
+	values  map[string][]byte
+	reads   int
+	updates int
+	fails   error
 }
 
 func newMemory() *memory { return &memory{values: map[string][]byte{}} }
@@ -26,16 +28,25 @@ func (m *memory) Get(key []byte) ([]byte, bool, error) {
 	return v, ok, m.fails
 }
 
-func (m *memory) Set(key, value []byte) error {
+func (m *memory) Update(fn func(Batch)) (wait func() error, err error) {
+	m.updates++
 	if m.fails == nil {
-		m.values[string(key)] = bytes.Clone(value)
+		fn((*memoryBatch)(m))
 	}
-	return m.fails
+	return func() error { return m.fails }, m.fails
 }
 
-func (m *memory) Scan(_, _ []byte, fn func(key, value []byte) bool) error {
-	for k, v := range m.values {
-		if !fn([]byte(k), v) {
+type memoryBatch memory
+
+func (m *memoryBatch) Set(key, value []byte) { m.values[string(key)] = bytes.Clone(value) }
+
+func (m *memoryBatch) DeleteRange(lo, hi []byte) {
+	maps.DeleteFunc(m.values, func(k string, _ []byte) bool { return k >= string(lo) && k < string(hi) })
+}
+
+func (m *memory) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	for _, k := range slices.Sorted(maps.Keys(m.values)) {
+		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), m.values[k]) {
 			break
 		}
 	}
@@ -217,8 +228,11 @@ func TestOrderOfConfirmationsDoesNotMatter(t *testing.T) {
 		for _, r := range append(slices.Clone(records), records[:3]...) {
 			batch = append(batch, Confirmation{key(1), r})
 		}
-		if err := c.ConfirmAll(batch); err != nil {
+		if _, err := c.ConfirmAll(batch); err != nil {
 			t.Fatal(err)
+		}
+		if m.updates != 1 {
+			t.Fatalf("%d writes for a batch", m.updates)
 		}
 		if got, ok, err := c.Lookup(key(1)); !ok || err != nil || got.URL != "u0" || got.RecordID != "0" {
 			t.Fatalf("got %+v, %v", got, err)

@@ -27,15 +27,28 @@ var ErrRecord = errors.New("malformed content record")
 // AppendBinary appends the record to b: version, three strings with their lengths, and the date in milliseconds since
 // 1970. The error is ErrRecord when a string is over maxRecordField.
 func (r Record) AppendBinary(b []byte) ([]byte, error) {
-	b = append(b, recordVersion)
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return r.append(b), nil
+}
+
+func (r Record) check() error {
 	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
 		if len(s) > maxRecordField {
-			return nil, fmt.Errorf("%w: field of %d bytes", ErrRecord, len(s))
+			return fmt.Errorf("%w: field of %d bytes", ErrRecord, len(s))
 		}
+	}
+	return nil
+}
+
+func (r Record) append(b []byte) []byte {
+	b = append(b, recordVersion)
+	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	return binary.AppendVarint(b, r.Date.UnixMilli()), nil
+	return binary.AppendVarint(b, r.Date.UnixMilli())
 }
 
 // ParseRecord reads what AppendBinary wrote. The error is ErrRecord.

@@ -20,15 +20,29 @@ import (
 // serviceContent is the service of the owners of bodies.
 const serviceContent = "content"
 
-// contentRecords keeps confirmed records in their keyspace. Writes are not waited for: a record that is lost costs a second copy of a body.
+// contentRecords lends the keyspace of confirmed records to dedup. A batch is written without a sync of its own, since hardly anybody waits for one: a
+// record that is lost costs a second copy of a body.
 type contentRecords struct{ *storage.Keyspace }
 
-// Set implements dedup.Records.
-func (c contentRecords) Set(key, value []byte) error {
-	return c.UpdateNoSync(func(b *storage.Batch) error {
-		b.Set(key, value)
+// Update implements dedup.Records.
+func (c contentRecords) Update(fn func(dedup.Batch)) (wait func() error, err error) {
+	err = c.UpdateNoSync(func(b *storage.Batch) error {
+		fn(b)
 		return nil
 	})
+	return sync.OnceValue(c.sync), err
+}
+
+// sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
+func (c contentRecords) sync() error {
+	wait, err := c.Keyspace.Update(func(b *storage.Batch) error {
+		b.Delete(nil)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return wait()
 }
 
 // contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.
@@ -41,7 +55,11 @@ type contents struct {
 }
 
 func newContents(space *storage.Keyspace, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
-	state, err := dedup.NewContent(contentRecords{space}, 0, 0)
+	return contentsOver(contentRecords{space}, self, r, log)
+}
+
+func contentsOver(records dedup.Records, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
+	state, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +143,7 @@ func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, conf
 	var answers []dedup.Reply
 	var err error
 	derr := c.loop.do(ctx, func() {
-		if err = c.state.ConfirmAll(batch); err == nil {
+		if _, err = c.state.ConfirmAll(batch); err == nil { // the asker does not wait for the disk
 			answers, err = c.state.ClaimAll(time.Now(), questions)
 		}
 	})

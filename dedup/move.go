@@ -1,0 +1,154 @@
+package dedup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// KV is one record on its way between owners, or from a copy: a key and a value as Records has them.
+type KV struct{ Key, Value []byte }
+
+// Pos is how keys begin: a position on the ring, cut down.
+type Pos [16]byte
+
+// bounds are the keys at positions in [lo, hi); a zero hi is the end of the circle.
+func bounds(lo, hi Pos) (from, to []byte) {
+	if hi == (Pos{}) {
+		return lo[:], bytes.Repeat([]byte{math.MaxUint8}, len(Key{})+1)
+	}
+	return lo[:], hi[:]
+}
+
+// Export calls fn for the records at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is the end of the
+// circle. Claims stay where they were made: they end soon, and cost at most a second copy of a body.
+func (c *Content) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
+	from, to := bounds(lo, hi)
+	if err := c.records.Scan(from, to, fn); err != nil {
+		return fmt.Errorf("read content records: %w", err)
+	}
+	return nil
+}
+
+// Count returns how many records there are at positions in [lo, hi); a zero hi is the end of the circle. It reads them all.
+func (c *Content) Count(lo, hi Pos) (n int, err error) {
+	err = c.Export(lo, hi, func(_, _ []byte) bool {
+		n++
+		return true
+	})
+	return n, err
+}
+
+// Import merges records of other owners, or of copies, into this one's: of two records of a body the smaller stands, so any number of times, in any order and
+// grouping, the outcome is the same. Changed says how many of the records are new here or stand for another. A record that is malformed is refused with
+// an error that names it, those before it taken. All that is taken is one batch; wait is never nil.
+func (c *Content) Import(kvs []KV) (changed int, wait func() error, err error) {
+	m := merge{content: c, news: make(map[Key]news)}
+	for _, kv := range kvs {
+		if err = m.takeRaw(kv); err != nil {
+			err = fmt.Errorf("import of content record %.100x: %w", kv.Key, err)
+			break
+		}
+	}
+	wait, failed := m.write()
+	if failed != nil {
+		m.news = nil
+	}
+	return len(m.news), wait, errors.Join(err, failed)
+}
+
+// Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
+func (c *Content) Remove(lo, hi Pos) (wait func() error, err error) {
+	n, err := c.Count(lo, hi)
+	if err != nil || n == 0 {
+		return onDisk, err
+	}
+	from, to := bounds(lo, hi)
+	if wait, err = c.records.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
+		return onDisk, fmt.Errorf("remove content records: %w", err)
+	}
+	c.gone += n
+	return wait, c.thin()
+}
+
+// thin builds the filter anew when half of what it holds is gone. Until then a removed key costs a read when it is asked for, and no more.
+func (c *Content) thin() error {
+	if c.gone < PaperURLs || 2*c.gone < c.known.len() {
+		return nil
+	}
+	return c.fill()
+}
+
+func onDisk() error { return nil }
+
+// merge gathers the records that a batch changes.
+type merge struct {
+	content *Content
+	news    map[Key]news
+}
+
+type news struct {
+	Record
+	fresh bool // there was none
+}
+
+func (m *merge) takeRaw(kv KV) error {
+	if len(kv.Key) != len(Key{}) {
+		return fmt.Errorf("%w: a key of %d bytes", ErrRecord, len(kv.Key))
+	}
+	r, err := ParseRecord(kv.Value)
+	if err != nil {
+		return err
+	}
+	return m.take(Key(kv.Key), r)
+}
+
+// take notes a record if it is smaller than what stands for the key.
+func (m *merge) take(key Key, r Record) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	held, ok := m.news[key]
+	if !ok {
+		old, found, err := m.content.Lookup(key)
+		if err != nil {
+			return err
+		}
+		held, ok = news{old, !found}, found
+	}
+	if !ok || r.compare(held.Record) < 0 {
+		m.news[key] = news{r, held.fresh}
+	} else if _, changed := m.news[key]; !changed {
+		m.content.unclaim(key)
+	}
+	return nil
+}
+
+// write makes the changes durable, as far as wait is called.
+func (m *merge) write() (wait func() error, err error) {
+	if len(m.news) == 0 {
+		return onDisk, nil
+	}
+	c := m.content
+	wait, err = c.records.Update(func(b Batch) {
+		var value []byte
+		for _, key := range slices.SortedFunc(maps.Keys(m.news), func(a, b Key) int { return bytes.Compare(a[:], b[:]) }) {
+			value = m.news[key].append(value[:0])
+			b.Set(key[:], value)
+		}
+	})
+	if err != nil {
+		return onDisk, fmt.Errorf("write content records: %w", err)
+	}
+	for key, n := range m.news {
+		if n.fresh && c.known.test(key.hash()) {
+			c.gone = max(0, c.gone-1) // it was here before
+		}
+		c.known.add(key.hash())
+		c.unclaim(key)
+	}
+	return wait, nil
+}
