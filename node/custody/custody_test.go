@@ -47,7 +47,7 @@ func (w *world) event() {
 			p.suspect(w.peers[w.rnd.IntN(len(w.peers))].id)
 		}
 	case 6:
-		p.fails = w.rnd.IntN(3)
+		p.fails, p.sticky = w.rnd.IntN(3), w.rnd.IntN(2)
 	case 7:
 		w.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		n := 1 + w.rnd.IntN(replicas-1)

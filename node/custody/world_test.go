@@ -100,7 +100,8 @@ type keep struct {
 	arc     ring.Arc
 	keeper  *Keeper
 	settler *Settler
-	fails   int // reads and removals that are still to fail
+	fails   int // reads that are still to fail
+	sticky  int // removals that are
 }
 
 // flight is a push or a question on its way.
@@ -316,8 +317,8 @@ func (s space) Note(pos Pos) []byte { return pos[:1] }
 // Remove holds that one living disk has all that is removed, as one.
 func (s space) Remove(pos Pos) error {
 	p := s.p
-	if p.fails > 0 {
-		p.fails--
+	if p.sticky > 0 {
+		p.sticky--
 		return errNet
 	}
 	p.w.moved++
