@@ -50,6 +50,8 @@ const (
 	MaxPattern = 512
 	// MaxJobList of records in one JobReply.
 	MaxJobList = 10_000
+	// MaxAsk is the number of jobs whose standing is asked in one JobRequest.
+	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
 	// MaxSignature of a job.

@@ -797,7 +797,8 @@ type SessionReply struct {
 	Revoked       []string               `protobuf:"bytes,2,rep,name=revoked,proto3" json:"revoked,omitempty"` // hosts the worker does not hold (any longer) from this owner: drop them, write no further request
 	Moved         []string               `protobuf:"bytes,3,rep,name=moved,proto3" json:"moved,omitempty"`     // hosts another peer owns; the frame's hints say who
 	TtlMs         uint32                 `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
-	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"` // hosts of which nothing is said now (busy): keep outcomes and report again, go on under the lease until its own deadline
+	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"`                         // hosts whose outcomes could not be taken now (busy): keep and report again
+	NotRenewed    []string               `protobuf:"bytes,6,rep,name=not_renewed,json=notRenewed,proto3" json:"not_renewed,omitempty"` // hosts among those refused whose leases this answer does not renew: go on until the deadline that holds, ask again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +864,13 @@ func (x *SessionReply) GetTtlMs() uint32 {
 func (x *SessionReply) GetRefused() []string {
 	if x != nil {
 		return x.Refused
+	}
+	return nil
+}
+
+func (x *SessionReply) GetNotRenewed() []string {
+	if x != nil {
+		return x.NotRenewed
 	}
 	return nil
 }
@@ -1530,10 +1538,6 @@ type Job struct {
 	Spec          *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`     // job.State
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // grows with each change of state
-	PagesDrawn    uint64                 `protobuf:"varint,4,opt,name=pages_drawn,json=pagesDrawn,proto3" json:"pages_drawn,omitempty"`
-	PagesReturned uint64                 `protobuf:"varint,5,opt,name=pages_returned,json=pagesReturned,proto3" json:"pages_returned,omitempty"`
-	BytesDrawn    uint64                 `protobuf:"varint,6,opt,name=bytes_drawn,json=bytesDrawn,proto3" json:"bytes_drawn,omitempty"`
-	BytesReturned uint64                 `protobuf:"varint,7,opt,name=bytes_returned,json=bytesReturned,proto3" json:"bytes_returned,omitempty"`
 	UpdatedMs     int64                  `protobuf:"varint,8,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	SeedsSent     uint64                 `protobuf:"varint,9,opt,name=seeds_sent,json=seedsSent,proto3" json:"seeds_sent,omitempty"`
 	Accounts      []*Account             `protobuf:"bytes,10,rep,name=accounts,proto3" json:"accounts,omitempty"`
@@ -1592,34 +1596,6 @@ func (x *Job) GetVersion() uint64 {
 	return 0
 }
 
-func (x *Job) GetPagesDrawn() uint64 {
-	if x != nil {
-		return x.PagesDrawn
-	}
-	return 0
-}
-
-func (x *Job) GetPagesReturned() uint64 {
-	if x != nil {
-		return x.PagesReturned
-	}
-	return 0
-}
-
-func (x *Job) GetBytesDrawn() uint64 {
-	if x != nil {
-		return x.BytesDrawn
-	}
-	return 0
-}
-
-func (x *Job) GetBytesReturned() uint64 {
-	if x != nil {
-		return x.BytesReturned
-	}
-	return 0
-}
-
 func (x *Job) GetUpdatedMs() int64 {
 	if x != nil {
 		return x.UpdatedMs
@@ -1641,7 +1617,7 @@ func (x *Job) GetAccounts() []*Account {
 	return nil
 }
 
-// JobRequest is asked of the owner of a job. Exactly one of the fields beside id is used.
+// JobRequest is asked of the owner of a job. Exactly one of the fields beside id is used; state and version go with post.
 type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1649,7 +1625,10 @@ type JobRequest struct {
 	Get           bool                   `protobuf:"varint,3,opt,name=get,proto3" json:"get,omitempty"`
 	SetState      uint32                 `protobuf:"varint,4,opt,name=set_state,json=setState,proto3" json:"set_state,omitempty"`
 	Draw          *Draw                  `protobuf:"bytes,5,opt,name=draw,proto3" json:"draw,omitempty"`
-	List          bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"` // every job record this peer owns
+	List          bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"`   // every job record this peer owns
+	State         uint32                 `protobuf:"varint,7,opt,name=state,proto3" json:"state,omitempty"` // what the sender knows of a job that was posted before; 0: it is new
+	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
+	Ask           [][]byte               `protobuf:"bytes,9,rep,name=ask,proto3" json:"ask,omitempty"` // IDs of jobs whose standing is asked; of those that another peer owns the answer is silent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1726,6 +1705,88 @@ func (x *JobRequest) GetList() bool {
 	return false
 }
 
+func (x *JobRequest) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *JobRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *JobRequest) GetAsk() [][]byte {
+	if x != nil {
+		return x.Ask
+	}
+	return nil
+}
+
+// JobStanding is the state of a job with its version.
+type JobStanding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"` // 0: the job's owner does not know it
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStanding) Reset() {
+	*x = JobStanding{}
+	mi := &file_crawl_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStanding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStanding) ProtoMessage() {}
+
+func (x *JobStanding) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
+func (*JobStanding) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *JobStanding) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *JobStanding) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *JobStanding) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 // Draw takes from the job's budget. Everything but what is asked for is a total since the sender first drew, so that a Draw may be sent
 // again, or lost, without harm: if drawn_* is less than the job's owner noted for the sender, an answer was lost, and it is repeated.
 type Draw struct {
@@ -1745,7 +1806,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1818,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1831,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -1853,7 +1914,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1926,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1939,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -1944,13 +2005,14 @@ type JobReply struct {
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Exhausted     bool                   `protobuf:"varint,4,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // nothing is left and nothing is out that could come back
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Standings     []*JobStanding         `protobuf:"bytes,6,rep,name=standings,proto3" json:"standings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2024,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2037,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2011,6 +2073,13 @@ func (x *JobReply) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *JobReply) GetStandings() []*JobStanding {
+	if x != nil {
+		return x.Standings
+	}
+	return nil
 }
 
 var File_crawl_proto protoreflect.FileDescriptor
@@ -2086,13 +2155,15 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06detail\x18\x10 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05links\x18\x11 \x03(\fR\x05links\x12\x1b\n" +
 	"\tlink_kind\x18\x12 \x01(\fR\blinkKind\x12$\n" +
-	"\x0eretry_after_ms\x18\x13 \x01(\rR\fretryAfterMs\"\x9d\x01\n" +
+	"\x0eretry_after_ms\x18\x13 \x01(\rR\fretryAfterMs\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
 	"\x05moved\x18\x03 \x03(\tR\x05moved\x12\x15\n" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
-	"\arefused\x18\x05 \x03(\tR\arefused\"\xc2\x03\n" +
+	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
+	"\vnot_renewed\x18\x06 \x03(\tR\n" +
+	"notRenewed\"\xc2\x03\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -2158,23 +2229,17 @@ const file_crawl_proto_rawDesc = "" +
 	"\aretries\x18\r \x01(\rR\aretries\x12\x1d\n" +
 	"\n" +
 	"no_retries\x18\x0e \x01(\bR\tnoRetries\x12\x1c\n" +
-	"\tsignature\x18\x0f \x01(\fR\tsignature\"\xe3\x02\n" +
+	"\tsignature\x18\x0f \x01(\fR\tsignature\"\xd9\x01\n" +
 	"\x03Job\x12*\n" +
 	"\x04spec\x18\x01 \x01(\v2\x16.apoidea.crawl.JobSpecR\x04spec\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x1f\n" +
-	"\vpages_drawn\x18\x04 \x01(\x04R\n" +
-	"pagesDrawn\x12%\n" +
-	"\x0epages_returned\x18\x05 \x01(\x04R\rpagesReturned\x12\x1f\n" +
-	"\vbytes_drawn\x18\x06 \x01(\x04R\n" +
-	"bytesDrawn\x12%\n" +
-	"\x0ebytes_returned\x18\a \x01(\x04R\rbytesReturned\x12\x1d\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x1d\n" +
 	"\n" +
 	"updated_ms\x18\b \x01(\x03R\tupdatedMs\x12\x1d\n" +
 	"\n" +
 	"seeds_sent\x18\t \x01(\x04R\tseedsSent\x122\n" +
 	"\baccounts\x18\n" +
-	" \x03(\v2\x16.apoidea.crawl.AccountR\baccounts\"\xb4\x01\n" +
+	" \x03(\v2\x16.apoidea.crawl.AccountR\baccountsJ\x04\b\x04\x10\b\"\xf6\x01\n" +
 	"\n" +
 	"JobRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12*\n" +
@@ -2182,7 +2247,14 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03get\x18\x03 \x01(\bR\x03get\x12\x1b\n" +
 	"\tset_state\x18\x04 \x01(\rR\bsetState\x12'\n" +
 	"\x04draw\x18\x05 \x01(\v2\x13.apoidea.crawl.DrawR\x04draw\x12\x12\n" +
-	"\x04list\x18\x06 \x01(\bR\x04list\"\x95\x02\n" +
+	"\x04list\x18\x06 \x01(\bR\x04list\x12\x14\n" +
+	"\x05state\x18\a \x01(\rR\x05state\x12\x18\n" +
+	"\aversion\x18\b \x01(\x04R\aversion\x12\x10\n" +
+	"\x03ask\x18\t \x03(\fR\x03ask\"M\n" +
+	"\vJobStanding\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"\x95\x02\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +
@@ -2209,13 +2281,14 @@ const file_crawl_proto_rawDesc = "" +
 	"\x0ebytes_returned\x18\x06 \x01(\x04R\rbytesReturned\x12\x1d\n" +
 	"\n" +
 	"bytes_used\x18\a \x01(\x04R\tbytesUsed\x12\x19\n" +
-	"\bheard_ms\x18\b \x01(\x03R\aheardMs\"\x92\x01\n" +
+	"\bheard_ms\x18\b \x01(\x03R\aheardMs\"\xcc\x01\n" +
 	"\bJobReply\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.apoidea.crawl.JobR\x04jobs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x1c\n" +
 	"\texhausted\x18\x04 \x01(\bR\texhausted\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05errorB'Z%github.com/apoidea/apoidea/crawl/wireb\x06proto3"
+	"\x05error\x18\x05 \x01(\tR\x05error\x128\n" +
+	"\tstandings\x18\x06 \x03(\v2\x1a.apoidea.crawl.JobStandingR\tstandingsB'Z%github.com/apoidea/apoidea/crawl/wireb\x06proto3"
 
 var (
 	file_crawl_proto_rawDescOnce sync.Once
@@ -2229,7 +2302,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Links)(nil),        // 1: apoidea.crawl.Links
@@ -2250,9 +2323,10 @@ var file_crawl_proto_goTypes = []any{
 	(*JobSpec)(nil),      // 16: apoidea.crawl.JobSpec
 	(*Job)(nil),          // 17: apoidea.crawl.Job
 	(*JobRequest)(nil),   // 18: apoidea.crawl.JobRequest
-	(*Draw)(nil),         // 19: apoidea.crawl.Draw
-	(*Account)(nil),      // 20: apoidea.crawl.Account
-	(*JobReply)(nil),     // 21: apoidea.crawl.JobReply
+	(*JobStanding)(nil),  // 19: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 20: apoidea.crawl.Draw
+	(*Account)(nil),      // 21: apoidea.crawl.Account
+	(*JobReply)(nil),     // 22: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
@@ -2267,15 +2341,16 @@ var file_crawl_proto_depIdxs = []int32{
 	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
 	0,  // 10: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
 	16, // 11: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	20, // 12: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	21, // 12: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
 	16, // 13: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	19, // 14: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	20, // 14: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
 	17, // 15: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	19, // 16: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -2289,7 +2364,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

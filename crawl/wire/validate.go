@@ -92,7 +92,7 @@ func (m *SessionReply) Validate() error {
 			return fmt.Errorf("session reply: revoked: %w", err)
 		}
 	}
-	for what, list := range map[string][]string{"moved": m.GetMoved(), "refused": m.GetRefused()} {
+	for what, list := range map[string][]string{"moved": m.GetMoved(), "refused": m.GetRefused(), "not renewed": m.GetNotRenewed()} {
 		if len(list) > MaxHeld+MaxHosts {
 			return fmt.Errorf("session reply: %d hosts %s", len(list), what)
 		}
@@ -245,6 +245,14 @@ func (m *JobRequest) Validate() error {
 	if !m.GetList() && m.GetPost() == nil && len(m.GetId()) != JobIDSize {
 		return fmt.Errorf("job request: ID of %d bytes", len(m.GetId()))
 	}
+	if len(m.GetAsk()) > MaxAsk {
+		return fmt.Errorf("job request: %d jobs asked about, at most %d", len(m.GetAsk()), MaxAsk)
+	}
+	for _, id := range m.GetAsk() {
+		if len(id) != JobIDSize {
+			return fmt.Errorf("job request: ID of %d bytes", len(id))
+		}
+	}
 	if m.GetPost() != nil {
 		return m.GetPost().Validate()
 	}
@@ -255,6 +263,14 @@ func (m *JobRequest) Validate() error {
 func (m *JobReply) Validate() error {
 	if len(m.GetJobs()) > MaxJobList {
 		return fmt.Errorf("job reply: %d jobs, at most %d", len(m.GetJobs()), MaxJobList)
+	}
+	if len(m.GetStandings()) > MaxAsk {
+		return fmt.Errorf("job reply: %d standings, at most %d", len(m.GetStandings()), MaxAsk)
+	}
+	for _, s := range m.GetStandings() {
+		if len(s.GetId()) != JobIDSize {
+			return fmt.Errorf("job reply: ID of %d bytes", len(s.GetId()))
+		}
 	}
 	for _, j := range m.GetJobs() {
 		if err := j.Validate(); err != nil {

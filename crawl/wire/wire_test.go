@@ -112,6 +112,12 @@ func TestValidate(t *testing.T) {
 		{"job without spec", &wire.Job{}, false},
 		{"job request: list", &wire.JobRequest{List: true}, true},
 		{"job request: nothing", &wire.JobRequest{}, false},
+		{"job request: ask", &wire.JobRequest{Id: id, Ask: [][]byte{id, id}}, true},
+		{"job request: ask about too many", &wire.JobRequest{Id: id, Ask: slices.Repeat([][]byte{id}, wire.MaxAsk+1)}, false},
+		{"job request: ask by a short ID", &wire.JobRequest{Id: id, Ask: [][]byte{{1}}}, false},
+		{"job reply: standing", &wire.JobReply{Standings: []*wire.JobStanding{{Id: id}}}, true},
+		{"job reply: standing of a short ID", &wire.JobReply{Standings: []*wire.JobStanding{{Id: []byte{1}}}}, false},
+		{"job reply: too many standings", &wire.JobReply{Standings: slices.Repeat([]*wire.JobStanding{{Id: id}}, wire.MaxAsk+1)}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
