@@ -29,8 +29,9 @@ type Config struct {
 	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor it remembers; 20 s by
 	// default. So when a whole ring restarts in any order, nobody serves the arc of a peer that is about to return.
 	RejoinGrace time.Duration
-	// Pause is the lateness of a tick from which the peer believes it was suspended and confirms its place before it serves on;
-	// 4 s by default, half of TakeOver.
+	// Pause is the lateness from which the peer believes it was suspended and confirms its place before it serves on. By default
+	// half of TakeOver, 4 s, and not less than a second, which a busy machine may be late by. A peer wakes twice in that time, so one
+	// that was stopped notices after 1.5 times Pause at most: before the first moment at which another may serve its arc.
 	Pause time.Duration
 	// LookupCalls bounds the calls of one lookup, 16 by default.
 	LookupCalls int
@@ -44,7 +45,14 @@ type Config struct {
 	Found bool
 	// Memory is what Snapshot kept of the last run; nil at a first start.
 	Memory *Memory
+	// Now is the clock by which DHT tells its Ring the time; nil: time.Now. It must not go back and should count the time during which
+	// the machine sleeps, or a peer that slept learns only from others that its arc was taken over. Its times must compare
+	// with each other, and need not with those of other clocks.
+	Now func() time.Time
 }
+
+// leastPause is the shortest Pause taken by default.
+const leastPause = time.Second
 
 // DefaultConfig returns the defaults that the fields name.
 func DefaultConfig() Config {
@@ -83,10 +91,13 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.DeadFor, d.DeadFor)
 	orDefault(&c.TakeOver, d.TakeOver)
 	orDefault(&c.RejoinGrace, d.RejoinGrace)
-	orDefault(&c.Pause, d.Pause)
+	orDefault(&c.Pause, max(c.TakeOver/2, leastPause))
 	orDefault(&c.LookupCalls, d.LookupCalls)
 	orDefault(&c.ArcCache, d.ArcCache)
 	orDefault(&c.MaxCalls, d.MaxCalls)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return c
 }
 

@@ -97,15 +97,29 @@ func (d *DHT) Run(ctx context.Context) error {
 // do gives the ring one input and lets Run look at what came of it.
 func (d *DHT) do(input func(r *Ring, now time.Time)) {
 	d.mu.Lock()
-	input(d.ring, time.Now())
+	input(d.ring, d.cfg.Now())
+	d.collect()
+	d.mu.Unlock()
+}
+
+// collect keeps for Run what the ring wants done. The caller holds mu.
+func (d *DHT) collect() {
 	ready := d.ring.Ready()
 	d.events = append(d.events, ready.Events...)
 	d.calls = append(d.calls, ready.Calls...)
-	d.mu.Unlock()
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
+}
+
+// look returns the ring as it is at this moment and not at its last tick: when the process was stopped meanwhile the ring stops
+// serving before it is asked anything. The caller holds mu.
+func (d *DHT) look() *Ring {
+	if d.ring.Notice(d.cfg.Now()) {
+		d.collect()
+	}
+	return d.ring
 }
 
 // tellNext tells the subscribers of one event; false when there is none.
@@ -160,7 +174,7 @@ func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 func (d *DHT) untilTick() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return max(0, time.Until(d.ring.Next()))
+	return max(0, d.ring.Next().Sub(d.cfg.Now()))
 }
 
 func (d *DHT) call(ctx context.Context, to Peer, req *wire.Message, timeout time.Duration) (*wire.Message, error) {
@@ -268,14 +282,14 @@ func (d *DHT) Leave(ctx context.Context) error {
 func (d *DHT) Guess(key ring.Key) (Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ring.Guess(key)
+	return d.look().Guess(key)
 }
 
 // Hint is what to answer a peer that asked us for a key of another: the best known owner and its arc, nil when there is none.
 func (d *DHT) Hint(key ring.Key) *wire.Hint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ring.Hint(key)
+	return d.look().Hint(key)
 }
 
 // Learn takes hints that passed Validate.
@@ -299,25 +313,26 @@ func (d *DHT) SetAddrs(addrs [][]byte) {
 	d.ring.SetAddrs(addrs)
 }
 
-// State is where this peer stands in its life.
+// State is where this peer stands in its life. State, Arc, Serves, Guess and Hint look at the clock before they answer: a peer
+// that was stopped does not answer from before.
 func (d *DHT) State() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ring.State()
+	return d.look().State()
 }
 
 // Arc is the arc served now; false while none is.
 func (d *DHT) Arc() (ring.Arc, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ring.Arc()
+	return d.look().Arc()
 }
 
 // Serves says whether this peer answers for key now.
 func (d *DHT) Serves(key ring.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ring.Serves(key)
+	return d.look().Serves(key)
 }
 
 // Leaves returns the leaf peers, nearest first; the slices are the caller's. In a small ring a peer is on both sides.

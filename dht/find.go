@@ -19,7 +19,7 @@ const maxWalk = 1 << 17
 // ErrNoOwner or ctx's; the trace is filled in either way.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	d.mu.Lock()
-	search := d.ring.Search(key)
+	search := d.look().Search(key)
 	d.mu.Unlock()
 
 	drive(ctx, d.transport, search, d.cfg.CallTimeout)

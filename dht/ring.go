@@ -49,7 +49,7 @@ type Ring struct {
 	fences       map[peer.ID]time.Time
 	memory       *Memory
 	firstContact time.Time // zero before any peer answered
-	resumed      time.Time // zero unless a pause was noticed
+	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
 
 	interval  time.Duration
 	nextRound time.Time
@@ -60,6 +60,7 @@ type Ring struct {
 	turn      int         // whose turn it is among the farther leaf peers
 	search    *Search     // for our own position
 	located   bool
+	doubted   uint64 // answers to calls up to this one may be from before a pause
 
 	calls    map[uint64]inFlight
 	lastCall uint64
@@ -295,8 +296,24 @@ func (r *Ring) remember(peers ...Peer) {
 	r.contacts = r.contacts[:min(len(r.contacts), maxContacts)]
 }
 
+// Notice looks at the time only: a peer that was suspended stops serving. Call it before asking State, Arc, Serves or Guess when
+// other inputs may be late, and look at Ready afterwards when it returns true.
+func (r *Ring) Notice(now time.Time) bool {
+	if !r.late(now) {
+		return false
+	}
+	r.begin(now)
+	r.finish(now)
+	return true
+}
+
+// late says whether now is so long after the time for which a tick was asked that the peer must have been suspended.
+func (r *Ring) late(now time.Time) bool {
+	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.Pause && r.state != Leaving
+}
+
 // begin opens every input. A peer that wakes much later than it meant to was suspended: others may have taken over its arc, so
-// it stops serving before it says a word.
+// it stops serving before it says a word. One that was joining has only old words to go by, and begins again too.
 func (r *Ring) begin(now time.Time) {
 	if r.wake.IsZero() {
 		r.interval = r.cfg.Interval
@@ -304,7 +321,7 @@ func (r *Ring) begin(now time.Time) {
 		r.nextHeal = now.Add(r.jitter(healEvery))
 		return
 	}
-	if now.Sub(r.wake) > r.cfg.Pause && r.state == Serving {
+	if r.late(now) {
 		r.rejoin(now)
 	}
 }
@@ -320,8 +337,11 @@ func (r *Ring) finish(now time.Time) {
 		r.wakeAt(c.retry)
 	}
 	for _, until := range r.fences {
-		r.wakeAt(until)
+		if until.After(now) {
+			r.wakeAt(until)
+		}
 	}
+	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension shows soon
 	if r.wake.Before(now) {
 		r.wake = now
 	}

@@ -14,6 +14,7 @@ import (
 //   - it is cleared: no serving peer's arc covers its position. It knows that from the first serving peer behind it, or from a
 //     cleared joining one, since an arc that reached over both would cover both;
 //   - no fence is up, its own or one that its successor tells of;
+//   - it knows all this, after a pause, from answers to questions that it asked since: what was sent to it before waited for it;
 //   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has passed.
 
 // settle brings state and served arc up to date after an input.
@@ -47,10 +48,14 @@ func (r *Ring) acknowledged() bool {
 // mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that lost the others while it was
 // suspended waits for RejoinGrace; one that was restarted waits until it finds them.
 func (r *Ring) mayServeAlone(now time.Time) bool {
-	if r.cfg.Found || r.memory != nil && r.memory.Alone {
+	switch {
+	case r.memory != nil && r.memory.Alone:
 		return true
+	case r.resumed.IsZero():
+		return r.cfg.Found
+	default:
+		return now.Sub(r.resumed) >= r.cfg.RejoinGrace
 	}
-	return !r.resumed.IsZero() && now.Sub(r.resumed) >= r.cfg.RejoinGrace
 }
 
 // cleared says whether no serving peer's arc covers our position, as far as the leaf set tells.
@@ -98,12 +103,17 @@ func (r *Ring) predecessorBack() bool {
 // rejoin makes a peer that was suspended confirm its place, as after a restart.
 func (r *Ring) rejoin(now time.Time) {
 	r.memory = r.Snapshot()
+	if r.state == Serving {
+		r.resumed = now
+	}
 	r.setState(Joining)
 	r.serve(false, ring.Arc{})
 	for _, n := range r.peers {
 		n.said = nil
 	}
-	r.firstContact, r.resumed = now, now
+	r.firstContact = now
+	r.lastCall++ // no call has this number: also what is said before the first call is doubted
+	r.doubted = r.lastCall
 	r.steady, r.located = 0, false
 	r.nextRound = now
 }

@@ -159,13 +159,13 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		if peer.ID(body.StabilizeRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
 		}
-		r.hear(now, body.StabilizeRequest.GetSender())
+		r.hear(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.neighbours(now))
 	case *wire.Message_LeaveRequest:
 		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
 		}
-		r.hear(now, body.LeaveRequest.GetSender())
+		r.hear(now, body.LeaveRequest.GetSender(), r.doubted == 0)
 		return leaveResponse()
 	case *wire.Message_NextHopRequest:
 		return nextHopResponse(r.NextHop(ring.Key(body.NextHopRequest.GetKey())))
@@ -196,7 +196,7 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 	r.begin(now)
 	switch fl.kind {
 	case callStabilize:
-		r.stabilized(now, fl.to, answer.GetStabilizeResponse().GetSender(), err)
+		r.stabilized(now, fl.to, answer.GetStabilizeResponse().GetSender(), id > r.doubted, err)
 	case callVouch:
 		r.vouched(now, fl, answer, err)
 	case callSearch:
@@ -209,7 +209,7 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 }
 
 // stabilized takes the answer to an introduction or to one of the rounds.
-func (r *Ring) stabilized(now time.Time, to Peer, said *wire.Neighbours, err error) {
+func (r *Ring) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
 	if n := r.peers[to.key]; n != nil {
 		n.asking = false
 	}
@@ -217,11 +217,12 @@ func (r *Ring) stabilized(now time.Time, to Peer, said *wire.Neighbours, err err
 		r.failed(now, to)
 		return
 	}
-	r.hear(now, said)
+	r.hear(now, said, fresh)
 }
 
-// hear takes what a live peer says of itself, in a request or in an answer.
-func (r *Ring) hear(now time.Time, said *wire.Neighbours) {
+// hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer that was suspended may have waited
+// for it all the while: not fresh, it says that the peer lives, and nothing by which a joining peer could begin to serve.
+func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	p := peerOf(said.GetSelf())
 	if p.ID == r.self.ID {
 		return
@@ -247,7 +248,9 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours) {
 			r.told = nil
 		}
 		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
-		n.said = wordOf(now, p, said)
+		if fresh || r.state != Joining {
+			n.said = wordOf(now, p, said)
+		}
 		if n.weighed == r.version && sameLists(n.lists, said) {
 			return // a quiet ring says the same again and again
 		}
