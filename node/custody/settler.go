@@ -26,10 +26,11 @@ type Neighbours interface {
 	Neighbours() []peer.ID
 }
 
-// Ask is a question to a neighbour; its answer goes to Settler.Result.
+// Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to Settler.Result.
 type Ask struct {
-	ID uint64
-	To peer.ID
+	ID  uint64
+	To  peer.ID
+	Arc ring.Arc
 }
 
 // Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
@@ -46,7 +47,7 @@ type Settler struct {
 	arc      ring.Arc
 	since    time.Time
 	answered map[peer.ID]bool
-	asking   map[uint64]peer.ID
+	asking   map[uint64]peer.ID // about arc
 	next     map[peer.ID]time.Time
 	last     uint64
 }
@@ -81,7 +82,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		return nil, true, time.Time{}
 	case s.since.IsZero() || s.arc != arc:
 		s.arc, s.since = arc, now
-		s.answered, s.next = make(map[peer.ID]bool), make(map[peer.ID]time.Time)
+		s.answered, s.next, s.asking = make(map[peer.ID]bool), make(map[peer.ID]time.Time), make(map[uint64]peer.ID)
 	}
 	if now.Sub(s.since) >= s.patience {
 		s.settle(arc)
@@ -107,7 +108,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		}
 		s.last++
 		s.asking[s.last] = id
-		asks = append(asks, Ask{s.last, id})
+		asks = append(asks, Ask{s.last, id, arc})
 	}
 	if !open {
 		s.settle(arc)
@@ -150,9 +151,22 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	s.next[from] = now.Add(s.again)
 }
 
-// Answers says what a peer answers to the question of another: it must see the ring as the asker does, and be clean in that view, see Keeper.
+// Answers is [AnswersArc] for an asker that does not say which arc it means.
 func Answers(from peer.ID, view View, clean bool) Answer {
-	pos := PosOf(ring.PeerKey([]byte(from)))
+	key := ring.PeerKey([]byte(from))
+	return answers(from, PosOf(key), view, clean)
+}
+
+// AnswersArc says what a peer answers to the question of another about its arc: it must see the ring as the asker does, whose arc begins behind
+// the last peer that it believes alive, and be clean in that view, see Keeper. Else it may keep the copy of a peer for alive that the asker knows is dead.
+func AnswersArc(from peer.ID, arc ring.Arc, view View, clean bool) Answer {
+	if arc.End != ring.PeerKey([]byte(from)) {
+		return NotYet
+	}
+	return min(answers(from, PosOf(arc.Start).Next(), view, clean), answers(from, PosOf(arc.End), view, clean))
+}
+
+func answers(from peer.ID, pos Pos, view View, clean bool) Answer {
 	if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) || !clean {
 		return NotYet
 	}

@@ -108,7 +108,7 @@ type keep struct {
 type flight struct {
 	from, to *keep
 	call     Call
-	ask      uint64 // else a push
+	ask      Ask // else a push
 	boot     *Keeper
 	done     bool // it arrived
 	failed   error
@@ -456,7 +456,7 @@ func (p *keep) tick() {
 	}
 	asks, changed, _ := p.settler.Tick(w.now)
 	for _, ask := range asks {
-		w.fly = append(w.fly, &flight{from: p, to: w.peer(ask.To), ask: ask.ID, boot: p.keeper})
+		w.fly = append(w.fly, &flight{from: p, to: w.peer(ask.To), ask: ask, boot: p.keeper})
 	}
 	if changed {
 		p.checkSettled()
@@ -506,7 +506,7 @@ func (w *world) deliver() {
 		f.done = true
 		if f.to != f.from && w.rnd.Float64() < w.loss {
 			f.failed = errNet
-			if f.ask == 0 && f.to.up {
+			if f.ask.ID == 0 && f.to.up {
 				w.late = append(w.late, f)
 			}
 		} else {
@@ -527,8 +527,8 @@ func (f *flight) arrive() {
 	switch {
 	case !f.to.up || f.from == f.to && f.boot != f.to.keeper:
 		f.failed = errNet
-	case f.ask > 0:
-		f.answer = Answers(f.from.id, f.to, f.to.keeper.Clean())
+	case f.ask.ID > 0:
+		f.answer = AnswersArc(f.from.id, f.ask.Arc, f.to, f.to.keeper.Clean())
 	default:
 		f.failed = f.to.take(f.from, f.call.Push)
 	}
@@ -536,8 +536,8 @@ func (f *flight) arrive() {
 
 func (f *flight) end() {
 	p := f.from
-	if f.ask > 0 {
-		p.settler.Result(p.w.now, f.ask, f.answer)
+	if f.ask.ID > 0 {
+		p.settler.Result(p.w.now, f.ask.ID, f.answer)
 		return
 	}
 	drops, err := p.keeper.Result(f.call.ID, f.failed)
@@ -554,24 +554,34 @@ func (f *flight) end() {
 	}
 }
 
-// checkSettled holds that nobody that this peer knows has, as its own, records of the arc that has just settled which this peer lacks.
+// checkSettled holds that nobody that this peer knows keeps records of the arc that has just settled which this peer lacks: own ones, or in the copy of a peer
+// that is gone.
 func (p *keep) checkSettled() {
 	if !p.serves {
 		return
 	}
 	p.w.settled++
 	for _, q := range p.w.peers {
-		if q == p || !q.up || q.view[q.id] == absent {
+		if q == p || !q.up || p.view[q.id] == absent || q.view[q.id] == absent {
 			continue
 		}
-		for key, value := range q.own {
-			pos := Pos([]byte(key))
-			if p.view[q.id] == absent || !p.Serves(pos) || !p.settler.Settled(pos) || q.Serves(pos) {
-				continue
+		p.checkLacks(q, "own", q.own)
+		for source, c := range q.copies {
+			if s := p.w.peer(source); !s.up && !slices.ContainsFunc(p.w.peers, func(o *keep) bool { return o.up && o.view[source] == leaving }) {
+				p.checkLacks(q, "copy of "+string(source), c)
 			}
-			if had, ok := p.own[key]; !ok || version(had) < version(value) {
-				p.w.t.Fatalf("%s has settled, and %s has %x", p.id, q.id, pos[:2])
-			}
+		}
+	}
+}
+
+func (p *keep) checkLacks(q *keep, what string, records shelf) {
+	for key, value := range records {
+		pos := Pos([]byte(key))
+		if !p.Serves(pos) || !p.settler.Settled(pos) || q.Serves(pos) {
+			continue
+		}
+		if had, ok := p.own[key]; !ok || version(had) < version(value) {
+			p.w.t.Fatalf("%s has settled, and %s, %s, has %x", p.id, q.id, what, pos[:2])
 		}
 	}
 }
