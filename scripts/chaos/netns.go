@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,10 +17,13 @@ import (
 // which routes between them. It stops routing, and each half still reaches the web but not the other; packets get lost without a word, as on
 // a broken line.
 const (
-	webAddr  = "10.77.0.1"
-	maxHalf  = 50 // addresses of a half
+	webAddr  = "10.77.0.1" // of the audit and the name server
+	maxHalf  = 50          // addresses of a half
 	partTime = time.Minute
 )
+
+// siteAddr is the address of host h<n> of the web: each has one of its own, since peers spare addresses as they spare hosts.
+func siteAddr(n int) net.IP { return net.IPv4(10, 77, 100+byte(n/250), 1+byte(n%250)).To4() }
 
 func halfAddr(half, i int) string { return fmt.Sprintf("10.77.%d.%d", half, i) }
 
@@ -32,12 +36,12 @@ func runApart(ctx context.Context, o options, s *scenario, seed uint64) bool {
 		}
 	}
 	defer remove()
-	if err := makeSpaces(ctx, spaces); err != nil {
+	if err := ip(ctx, "netns add "+spaceNames(spaces)[0]); err != nil {
 		fmt.Printf("skip  %s, seed %d: network namespaces are not available here: %v\n", s.name, seed, err)
 		return true
 	}
 	self, err := os.Executable()
-	if err != nil {
+	if err = errors.Join(err, makeSpaces(ctx, spaces)); err != nil {
 		fmt.Printf("WRONG %s, seed %d: %v\n", s.name, seed, err)
 		return false
 	}
@@ -55,15 +59,25 @@ func spaceNames(spaces string) [3]string {
 	return [3]string{spaces + "-m", spaces + "-1", spaces + "-2"}
 }
 
+func ip(ctx context.Context, words string) error {
+	if out, err := exec.CommandContext(ctx, "ip", strings.Fields(words)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", words, err, lastLine(out))
+	}
+	return nil
+}
+
+// makeSpaces makes the halves and joins them to the middle, which is there.
 func makeSpaces(ctx context.Context, spaces string) error {
 	names := spaceNames(spaces)
-	var steps []string
-	for _, n := range names {
-		steps = append(steps, "netns add "+n, "-n "+n+" link set lo up")
+	steps := []string{"netns add " + names[1], "netns add " + names[2], "-n " + names[0] + " addr add " + webAddr + "/32 dev lo"}
+	for n := range longer.hosts {
+		steps = append(steps, fmt.Sprintf("-n %s addr add %s/32 dev lo", names[0], siteAddr(n)))
 	}
-	steps = append(steps, "-n "+names[0]+" addr add "+webAddr+"/32 dev lo")
+	for _, n := range names {
+		steps = append(steps, "-n "+n+" link set lo up")
+	}
 	for half := 1; half <= 2; half++ {
-		n, near, far := names[half], fmt.Sprint("h", half), "up"
+		n, near, far := names[half], fmt.Sprint("half", half), "line"
 		steps = append(steps,
 			fmt.Sprintf("-n %s link add %s type veth peer name %s netns %s", names[0], near, far, n),
 			fmt.Sprintf("-n %s addr add %s/24 dev %s", names[0], halfAddr(half, 254), near),
@@ -75,8 +89,8 @@ func makeSpaces(ctx context.Context, spaces string) error {
 		steps = append(steps, fmt.Sprintf("-n %s route add default via %s", n, halfAddr(half, 254)))
 	}
 	for _, step := range steps {
-		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(step)...).CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", step, err, lastLine(out))
+		if err := ip(ctx, step); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -158,15 +172,27 @@ func (t *trial) partition(ctx context.Context) error {
 		return err
 	}
 	t.stillCrawling()
-	healed, err := t.web.look(ctx)
-	t.healed = &healed
-	return err
+	return t.heal(ctx)
+}
+
+// heal notes what was up to now and has the web count anew.
+func (t *trial) heal(ctx context.Context) error {
+	asked, err := t.web.asked(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := t.web.look(ctx)
+	if err != nil {
+		return err
+	}
+	t.healed = &healed{asked: asked, total: a.Totals}
+	return t.web.reset(ctx)
 }
 
 // leaseTime is a lease's TTL and what it takes to hear of its end.
 const leaseTime = 10 * time.Second
 
-// names answers every question for an address with the web's until ctx ends: the peers have no loopback in common with it.
+// names answers questions for the addresses of the web's hosts until ctx ends: the peers have no loopback in common with it.
 func (t *trial) names(ctx context.Context) error {
 	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", webAddr+":53")
 	if err != nil {
@@ -188,7 +214,7 @@ func (t *trial) names(ctx context.Context) error {
 	return nil
 }
 
-// answerName answers a question of one name (RFC 1035, section 4.1): for A the web's address, for anything else that there is none.
+// answerName answers a question of one name (RFC 1035, section 4.1): for A of h<n>.anything the address of that host, else that there is none.
 func answerName(question []byte) []byte {
 	const header = 12
 	end := header
@@ -202,10 +228,12 @@ func answerName(question []byte) []byte {
 	answer := append([]byte(nil), question[:end]...)
 	answer[2], answer[3] = 0x84|question[2]&1, 0x80 // an answer, authoritative, no error
 	copy(answer[4:header], []byte{0, 1, 0, 0, 0, 0, 0, 0})
-	if question[end-4] != 0 || question[end-3] != 1 { // type A is 1
+	label := string(question[header+1 : header+1+int(question[header])])
+	n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
+	if typeA := question[end-4] == 0 && question[end-3] == 1; !typeA || err != nil {
 		return answer
 	}
 	answer[7] = 1
 	answer = append(answer, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4) // the name of the question, A, IN, a minute, four bytes
-	return append(answer, net.ParseIP(webAddr).To4()...)
+	return append(answer, siteAddr(n)...)
 }

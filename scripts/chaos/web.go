@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -53,13 +54,16 @@ const (
 	pauseFrom = time.Second
 )
 
+// latencyShare is what part of the delay a response takes: long enough that two workers at one host would soon be there at once.
+const latencyShare = 5
+
 // serveWeb starts a web that ends with ctx and looks at its audit until then. Pages have no faults, so that each is to be had at once.
 func serveWeb(ctx context.Context, dir, listen, domain string, seed uint64, size shape, group *sync.WaitGroup) (*web, error) {
 	cfg := webgen.DefaultConfig()
 	cfg.Seed, cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.Domain = seed, size.hosts, size.pages, 2000, 20, 0, domain
 	cmd := exec.CommandContext(ctx, "apoidea", "web", "serve", "--json", "--listen", listen, "--seed", strconv.FormatUint(seed, 10),
 		"--hosts", strconv.Itoa(cfg.Hosts), "--pages", strconv.Itoa(cfg.PagesPerHost), "--page-bytes", strconv.Itoa(cfg.PageBytes),
-		"--links", strconv.Itoa(cfg.Links), "--error-share", "0", "--domain", domain)
+		"--links", strconv.Itoa(cfg.Links), "--error-share", "0", "--domain", domain, "--latency", (size.delay / latencyShare).String())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -86,8 +90,14 @@ func serveWeb(ctx context.Context, dir, listen, domain string, seed uint64, size
 	if err := json.Unmarshal(line, &said); err != nil {
 		return nil, fmt.Errorf("web server: %w", err)
 	}
-	_, port, _ := splitPort(said.Listen)
-	w := &web{addr: said.Listen, seeds: said.Seeds, hosts: make(map[string]*visited)}
+	host, port, err := splitPort(said.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("web server: %w", err)
+	}
+	if net.ParseIP(host).IsUnspecified() {
+		host = webAddr
+	}
+	w := &web{addr: fmt.Sprintf("%s:%d", host, port), seeds: said.Seeds, hosts: make(map[string]*visited)}
 	w.truth = webgen.New(cfg).Truth(webgen.Walk{Port: port, MaxDepth: -1})
 	group.Go(func() { w.watch(ctx) })
 	return w, nil
