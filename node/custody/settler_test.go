@@ -35,7 +35,7 @@ func TestNeighbourMustSeeTheSameRing(t *testing.T) {
 	dies.stop(false)
 	comes.learn(dies.id)
 	comes.grow()
-	for range 50 {
+	for range 1000 {
 		comes.tick()
 		copies.tick()
 		w.deliver()
