@@ -26,11 +26,14 @@ type contentRecords struct{ *storage.Keyspace }
 
 // Update implements dedup.Records.
 func (c contentRecords) Update(fn func(dedup.Batch)) (wait func() error, err error) {
-	err = c.UpdateNoSync(func(b *storage.Batch) error {
+	return c.write(func(b *storage.Batch) error {
 		fn(b)
 		return nil
 	})
-	return sync.OnceValue(c.sync), err
+}
+
+func (c contentRecords) write(fn func(*storage.Batch) error) (wait func() error, err error) {
+	return sync.OnceValue(c.sync), c.UpdateNoSync(fn)
 }
 
 // sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
@@ -54,11 +57,7 @@ type contents struct {
 	log    *slog.Logger
 }
 
-func newContents(space *storage.Keyspace, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
-	return contentsOver(contentRecords{space}, self, r, log)
-}
-
-func contentsOver(records dedup.Records, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
+func newContents(records dedup.Records, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
 	state, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 	list := make(map[peer.ID]*contents)
 	for _, id := range ids {
 		r := &router{ring: &fakeRing{self: id, believed: owns, real: owns}, net: net}
-		c, err := newContents(storagetest.New(t).Keyspace(storage.KeyspaceContent), id, r, quietLog)
+		c, err := newContents(contentRecords{storagetest.New(t).Keyspace(storage.KeyspaceContent)}, id, r, quietLog)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,9 +76,9 @@ func newKeeping(n *Node) *keeping {
 }
 
 // add puts a kind of records under this keeping.
-func (k *keeping) add(prefix byte, head []byte, m mover, run func(ctx context.Context, fn func()) error) {
+func (k *keeping) add(prefix byte, m mover, run func(ctx context.Context, fn func()) error) {
 	r := &room{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
-	r.keeper = custody.NewKeeper(custody.Config{}, k.self, m, copiesOf{k.ship, prefix, head}, k.ring)
+	r.keeper = custody.NewKeeper(custody.Config{}, k.self, m, copiesOf{k.ship, prefix, headOf(prefix)}, k.ring)
 	k.rooms = append(k.rooms, r)
 }
 

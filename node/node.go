@@ -16,6 +16,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -160,10 +161,12 @@ func (n *Node) furnish() (err error) {
 	n.router = &router{ring: n.room.dht, net: n.room.net}
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
-	if n.contents, err = newContents(n.store.Keyspace(storage.KeyspaceContent), self, n.router, n.log); err != nil {
+	bodies := shippedSpace[dedup.Batch](n, storage.KeyspaceContent)
+	bodies.write = contentRecords{bodies.Keyspace}.write
+	if n.contents, err = newContents(bodies, self, n.router, n.log); err != nil {
 		return err
 	}
-	n.jobs = newJobService(keyspace[job.Batch]{n.store.Keyspace(storage.KeyspaceJobs)}, n.servesJob, n.sendSeeds, n.log)
+	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
 	if n.book, err = newJobBook(n.meta.space, n.router.call, n.jobChanged, n.log); err != nil {
 		return err
 	}
@@ -173,7 +176,9 @@ func (n *Node) furnish() (err error) {
 	if n.owners, err = newOwners(n); err != nil {
 		return err
 	}
-	n.keeping.add(storage.KeyspaceHosts, headOf(storage.KeyspaceHosts), n.owners.mover(), n.owners.onLoop)
+	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
+	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.do)
+	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.do)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
@@ -184,10 +189,14 @@ func (n *Node) furnish() (err error) {
 
 func (n *Node) servesJob(id job.ID) error {
 	key := ring.JobKey(id.String())
-	if n.room.dht.Serves(key) {
+	switch {
+	case !n.room.dht.Serves(key):
+		return n.router.moved(key)
+	case !n.keeping.Settled(key):
+		return busy("the job's record may still be on its way") // a budget drawn without its accounts would be drawn twice
+	default:
 		return nil
 	}
-	return n.router.moved(key)
 }
 
 // sendSeeds hands a job's seeds to the owners of their hosts.
@@ -225,7 +234,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return unlessCanceled(n.room.dht.Run(bctx)) })
 	base.Go(func() error { return n.contents.loop.run(bctx) })
 	base.Go(func() error { return n.jobs.loop.run(bctx) })
-	base.Go(func() error { return n.owners.run(bctx) })
+	base.Go(func() error { return unlessStopping(n.owners.run(bctx)) })
 	base.Go(func() error { return n.ship.loop.run(bctx) })
 	base.Go(func() error { return n.ship.run(bctx) })
 	base.Go(func() error { return n.keeping.run(bctx) })

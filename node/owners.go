@@ -112,7 +112,7 @@ func newOwners(n *Node) (*owners, error) {
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom"
 	w.keeping, w.space = n.keeping, n.store.Keyspace(storage.KeyspaceHosts)
-	store := shipped{w.space, storage.KeyspaceHosts, headOf(storage.KeyspaceHosts), n.ship}
+	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
 		return nil, err

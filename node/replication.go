@@ -13,7 +13,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
@@ -70,7 +69,9 @@ func newReplication(n *Node) *replication {
 	}
 	r.followers = func() []peer.ID { return n.room.watch.successors(n.cfg.Replicas - 1) }
 	r.dead = func(id peer.ID) bool { return !n.room.watch.knows(id) }
-	r.deposes = func(source peer.ID) bool { return n.room.dht.Serves(ring.PeerKey([]byte(source))) }
+	r.deposes = func(source peer.ID) bool {
+		return n.room.dht.Serves(ring.PeerKey([]byte(source))) && !n.room.watch.Departs(source)
+	}
 	return r
 }
 
@@ -209,7 +210,9 @@ var replicated = []struct {
 	prefix byte
 	head   []byte
 }{
+	{storage.KeyspaceContent, nil},
 	{storage.KeyspaceHosts, []byte{'h'}},
+	{storage.KeyspaceJobs, nil},
 }
 
 // records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.
@@ -312,39 +315,45 @@ func (r *replication) level() (level, all int) {
 	return r.source.Level()
 }
 
-// shipped is a keyspace whose batches go to the replicas as well. For each keyspace there is one goroutine that writes.
-type shipped struct {
+// shipped is a keyspace whose batches go to the replicas as well, lent to a neighbour that names the batch in its own words, see keyspace. For each
+// there is one goroutine that writes.
+type shipped[B any] struct {
 	*storage.Keyspace
 	prefix byte
 	// head begins the keys that have replicas; the others are this peer's own affair.
 	head []byte
 	ship *replication
+	// write applies a batch to the keyspace.
+	write func(fn func(*storage.Batch) error) (wait func() error, err error)
 }
 
-// Update implements job.Store and its kin: wait returns when the batch is on the disks of this peer and of all level replicas.
-func (s shipped) Update(fn func(job.Batch)) (wait func() error, err error) {
+// shippedSpace returns a keyspace of this peer whose batches are synced and shipped.
+func shippedSpace[B any](n *Node, prefix byte) shipped[B] {
+	space := n.store.Keyspace(prefix)
+	return shipped[B]{space, prefix, headOf(prefix), n.ship, space.Update}
+}
+
+// Update implements owner.Store and its kin: wait returns when the batch is on the disks of this peer and of all level replicas.
+func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
 	if !s.ship.on.Load() {
 		s.ship.plain.Add(1)
 		if !s.ship.on.Load() {
 			defer s.ship.plain.Add(-1)
-			return s.Keyspace.Update(func(b *storage.Batch) error {
-				fn(b)
+			return s.write(func(b *storage.Batch) error {
+				fn(any(b).(B))
 				return nil
 			})
 		}
 		s.ship.plain.Add(-1)
 	}
 	note := noting{prefix: s.prefix, head: s.head}
-	local, err := s.Keyspace.Update(func(b *storage.Batch) error {
+	local, err := s.write(func(b *storage.Batch) error {
 		note.Batch = b
-		fn(&note)
+		fn(any(&note).(B))
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if len(note.ops) == 0 {
-		return local, nil
+	if err != nil || len(note.ops) == 0 {
+		return local, err
 	}
 	replicas := s.ship.append(note.ops)
 	return func() error { return errors.Join(local(), replicas()) }, nil
