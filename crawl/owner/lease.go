@@ -193,7 +193,7 @@ func (o *Owner) renew(s *session, held []*wire.HostLease, reply *answer) {
 			reply.move(lease.GetHost())
 			continue
 		case hostBusy:
-			reply.refuse(lease.GetHost())
+			reply.wait(lease.GetHost())
 			continue
 		}
 		h := o.hosts[lease.GetHost()]

@@ -34,6 +34,14 @@ func (a *answer) refuse(host string) {
 	}
 }
 
+// wait refuses a host and leaves its lease, if there is one, as it is: its records are on their way, here or elsewhere.
+func (a *answer) wait(host string) {
+	if _, again := a.refused[host]; !again {
+		a.refuse(host)
+		a.m.NotRenewed = append(a.m.NotRenewed, host)
+	}
+}
+
 // want is a request for URLs, served when the step's reports are all in.
 type want struct {
 	h     *host
@@ -71,7 +79,7 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 		reply.move(w.GetHost())
 		return
 	case hostBusy:
-		reply.refuse(w.GetHost())
+		reply.wait(w.GetHost())
 		return
 	}
 	if !o.knowsAll(w) {

@@ -51,14 +51,17 @@ func (w *Worker) answered(
 		w.leaseTTL = time.Duration(ms) * time.Millisecond
 	}
 	until := int64(sent + w.ttl()*stopShareNum/stopShareDen)
+	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // whoever is to renew these has yet to say so
 	for _, h := range t.held {
-		h.until.Store(max(h.until.Load(), until))
 		h.asked = false
+		if !asIs[h.name] {
+			h.until.Store(max(h.until.Load(), until))
+		}
 	}
 	w.acknowledge(s, t, reply)
 	for _, name := range reply.GetRevoked() {
 		if h := s.hosts[name]; h != nil && (slices.Contains(t.held, h) || slices.Contains(t.offered, h)) {
-			w.drop(h, errLapsed)
+			w.revoke(h)
 		}
 	}
 	for name, owner := range routes {
@@ -80,15 +83,19 @@ func (w *Worker) answered(
 	}
 }
 
+func setOf(lists ...[]string) map[string]bool {
+	set := make(map[string]bool)
+	for _, list := range lists {
+		for _, name := range list {
+			set[name] = true
+		}
+	}
+	return set
+}
+
 // acknowledge deals with what the message told: it is on disk at the owner, but for hosts that were refused or have moved.
 func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
-	kept := make(map[string]bool, len(reply.GetRefused())+len(reply.GetMoved()))
-	for _, name := range reply.GetRefused() {
-		kept[name] = true
-	}
-	for _, name := range reply.GetMoved() {
-		kept[name] = true
-	}
+	kept := setOf(reply.GetRefused(), reply.GetMoved())
 	var again []*report
 	for _, r := range t.reports {
 		if kept[r.host.name] {
@@ -104,6 +111,9 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 		if !kept[n.host] && n.origin.newsSeq == n.seq {
 			n.origin.news = nil
 		}
+	}
+	for _, h := range t.fresh {
+		h.fresh = h.fresh || kept[h.name]
 	}
 	s.releases = slices.DeleteFunc(s.releases, func(r *release) bool {
 		return slices.Contains(t.releases, r) && !kept[r.work.GetHost()]
@@ -126,10 +136,6 @@ func (w *Worker) holdBack(s *session) {
 func (w *Worker) unanswered(ctx context.Context, s *session, t *turn, err error) {
 	w.log.Debug("owner did not answer", "peer", s.owner, "err", err)
 	w.mu.Lock()
-	now := time.Now()
-	if s.failures == 0 {
-		s.failing = now
-	}
 	s.failures++
 	s.reports, s.sending = append(t.reports, s.reports...), nil
 	for len(s.reports) > w.cfg.MaxReports {
@@ -140,27 +146,34 @@ func (w *Worker) unanswered(ctx context.Context, s *session, t *turn, err error)
 	for _, h := range s.hosts {
 		h.asked = false
 	}
+	for _, h := range t.fresh {
+		h.fresh = true
+	}
 	w.holdBack(s)
 	w.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
-	var names []string
-	if now.Sub(s.failing) >= w.ttl()/2 || w.stopping {
-		names = s.names()
-	}
+	names := s.names()
 	w.mu.Unlock()
-	if len(names) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	routes := w.routes(names)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, owner := range routes {
-		w.reroute(s, name, owner)
+		if owner != "" && owner != s.owner {
+			w.reroute(s, name, owner)
+		}
 	}
 }
 
-// names are the hosts that the owner is to hear of.
+// names are the hosts that the owner is to hear of, or has leased.
 func (s *session) names() []string {
 	var names []string
+	for name, h := range s.hosts {
+		if h.epoch != nil {
+			names = append(names, name)
+		}
+	}
 	for _, r := range s.reports {
 		names = append(names, r.host.name)
 	}
@@ -238,7 +251,7 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 // decline gives back what was granted under a lease that is not held any more.
 func (w *Worker) decline(s *session, h *host, g *wire.Grant) {
 	if h != nil && !h.ended.Load() {
-		w.drop(h, errLapsed) // the owner has made a new lease of it: what is held is void
+		w.revoke(h) // the owner has made a new lease of it: what is held is void
 	}
 	gone := newHost(s.owner, g.GetHost())
 	gone.epoch = g.GetEpoch()

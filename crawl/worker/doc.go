@@ -24,6 +24,12 @@
 // fetched and not reported is fetched again by whoever comes next, so nothing here needs to survive a crash. Memory is bounded by the number of
 // leases and of URLs asked for, by the bytes of waiting pages, and by the number of outcomes kept for owners that do not answer.
 //
+// # When a host's owner changes
+//
+// A lease is a matter between the worker and the host, whoever owns it: when an owner says that a host has moved, or does not answer while another is
+// believed to own it, lease and reports go to that other. Only an answer that renews a lease prolongs it; until the new owner gives one, the
+// window is worked off under the deadline that holds. An owner that does not know of the lease ends it, but not the exchange under way.
+//
 // # What is archived and asked
 //
 // Every answer becomes a response record. Bodies of 2xx answers are asked for by digest, except empty ones, which would all be duplicates of each

@@ -234,6 +234,7 @@ func (v *visitor) tell(h *host, reports []*report) {
 func (v *visitor) left(h *host) {
 	h.running = false
 	h.cancel = nil
+	delete(v.w.leaving, h)
 	v.w.running.Add(-1)
 }
 

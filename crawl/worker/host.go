@@ -101,10 +101,19 @@ func (w *Worker) dry(h *host) bool {
 	return !h.running && h.piped == 0 && h.untold == 0 && w.frontier.Len(h.name) == 0
 }
 
-// drop forgets a lease that has ended: no further request is written. What was fetched is reported all the same.
+// drop forgets a lease that has ended: no further request is written, and one under way is broken off. What was fetched is reported all the same.
 func (w *Worker) drop(h *host, why error) {
-	h.ended.Store(true)
+	w.revoke(h)
 	h.interrupt(why)
+}
+
+// revoke forgets a lease that its owner does not know of (any more). No further request is written, but an exchange that is under way may end, as long as the
+// lease would have held: nobody else is at the host before that, and what is broken off is fetched twice.
+func (w *Worker) revoke(h *host) {
+	if h.running && h.cancel != nil {
+		w.leaving[h] = struct{}{}
+	}
+	h.ended.Store(true)
 	w.frontier.Remove(h.name)
 	w.forget(h)
 	if h.again {
@@ -129,7 +138,7 @@ func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 	if backoff > h.backoff {
 		h.backoff, h.reason = backoff, reason
 	}
-	if h.closing {
+	if h.closing || h.ended.Load() {
 		return
 	}
 	if h.epoch == nil {
@@ -225,7 +234,12 @@ func (w *Worker) watchLeases(ctx context.Context) {
 				w.drop(h, errLapsed)
 			}
 		}
-		held := len(w.hosts) > 0
+		for h := range w.leaving {
+			if late || int64(now) >= h.until.Load() {
+				h.interrupt(errLapsed)
+			}
+		}
+		held := len(w.hosts)+len(w.leaving) > 0
 		w.mu.Unlock()
 		if held {
 			continue

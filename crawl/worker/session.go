@@ -28,7 +28,6 @@ type session struct {
 	hold     time.Time // not before
 	wake     chan struct{}
 	failures int
-	failing  time.Time // since when
 }
 
 // report is an outcome on its way to its owner.
@@ -165,6 +164,7 @@ type turn struct {
 	reports  []*report
 	releases []*release
 	news     []robotsNews
+	fresh    []*host // whose addresses it tells
 	bytes    int
 	works    map[string]*wire.HostWork
 }
@@ -291,6 +291,7 @@ func (w *Worker) buildNews(t *turn, h *host) {
 			work.Addrs = append(work.Addrs, addr.AsSlice())
 		}
 		h.fresh = false
+		t.fresh = append(t.fresh, h)
 	}
 }
 

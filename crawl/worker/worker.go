@@ -32,6 +32,7 @@ type Worker struct {
 
 	mu       sync.Mutex // guards what follows
 	hosts    map[string]*host
+	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
 	sessions map[string]*session
 	frontier *frontier.Frontier[item]
 	idle     []chan struct{} // fetchers that wait
@@ -66,7 +67,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL,
 	}
 	w.specs = newSpecs(deps.Jobs, w.seed)
@@ -145,6 +146,9 @@ func (w *Worker) stop(ctx context.Context, fetchers *sync.WaitGroup) {
 	if !ended {
 		w.mu.Lock()
 		for _, h := range w.hosts {
+			h.interrupt(errStopping)
+		}
+		for h := range w.leaving {
 			h.interrupt(errStopping)
 		}
 		w.mu.Unlock()

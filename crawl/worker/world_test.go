@@ -280,6 +280,7 @@ type testOwner struct {
 	epoch       uint64
 	silent      bool // answers nobody
 	busy        bool // refuses outcomes
+	waiting     bool // says nothing of its hosts yet
 	pause       time.Duration
 	loseAnswers int
 	voided      bool // knows none of its leases any more
@@ -360,6 +361,18 @@ func (o *testOwner) session(m *wire.Session) *wire.SessionReply {
 		for _, h := range o.hosts {
 			o.end(h)
 		}
+	}
+	if o.waiting {
+		names := make(map[string]struct{})
+		for _, l := range m.GetHeld() {
+			names[l.GetHost()] = struct{}{}
+		}
+		for _, w := range m.GetHosts() {
+			names[w.GetHost()] = struct{}{}
+		}
+		reply.Refused = slices.Sorted(maps.Keys(names))
+		reply.NotRenewed = reply.GetRefused()
+		return reply
 	}
 	for _, l := range m.GetHeld() {
 		if h := o.host(l.GetHost()); h.moved {
@@ -470,6 +483,7 @@ func (o *testOwner) report(h *testHost, f *wire.Fetched) {
 		}
 		u, out := h.out[url]
 		delete(h.out, url)
+		h.pending = slices.DeleteFunc(h.pending, func(p testURL) bool { return p.url == url }) // reported under a lease that is over
 		if h.tries[url]++; out && outcome.Retryable(int(f.GetStatus())) && h.tries[url] <= retries {
 			h.pending = append(h.pending, u)
 			return
