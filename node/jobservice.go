@@ -22,8 +22,10 @@ const serviceJob = "job"
 type jobService struct {
 	registry *job.Registry
 	loop     *serial
-	serves   func(id job.ID) error // a moved error where another peer owns the job
-	log      *slog.Logger
+	// serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
+	// its accounts, and a job called unknown that is on its way.
+	serves func(id job.ID) error
+	log    *slog.Logger
 	// seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
 	seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// kick wakes the seeding after a post.
@@ -107,9 +109,20 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 		if spec.ID != id {
 			return nil, nil, refuse("job request: the spec names another job")
 		}
-		rec, wait, err = s.registry.Post(now, spec)
+		if req.GetState() == 0 {
+			rec, wait, err = s.registry.Post(now, spec)
+			break
+		}
+		known := job.Standing{State: job.State(req.GetState()), Version: req.GetVersion()}
+		if verr := known.Validate(); verr != nil {
+			return nil, nil, refuse("job request: %v", verr)
+		}
+		rec, wait, err = s.registry.Restore(now, spec, known)
 	case req.GetSetState() != 0:
 		rec, wait, err = s.registry.SetState(now, id, job.State(req.GetSetState()))
+	case len(req.GetAsk()) > 0:
+		reply, err = s.standings(req.GetAsk())
+		return reply, nil, err
 	case req.GetDraw() != nil:
 		return s.registry.Draw(now, id, []byte(from), req.GetDraw())
 	default:
@@ -118,14 +131,21 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
 }
 
-// list returns the records kept here.
-func (s *jobService) list(ctx context.Context) ([]*wire.Job, error) {
-	var jobs []*wire.Job
-	var err error
-	if derr := s.loop.do(ctx, func() { jobs, err = s.registry.List() }); derr != nil {
-		return nil, derr
+// standings answers for those of the jobs that this peer serves. On the loop.
+func (s *jobService) standings(ids [][]byte) (*wire.JobReply, error) {
+	reply := &wire.JobReply{}
+	for _, raw := range ids {
+		id := job.ID(raw)
+		if s.serves(id) != nil {
+			continue
+		}
+		now, err := s.registry.Standing(id)
+		if err != nil && !errors.Is(err, job.ErrUnknown) {
+			return nil, err
+		}
+		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version})
 	}
-	return jobs, err
+	return reply, nil
 }
 
 // The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all be delivered.
@@ -149,34 +169,43 @@ func (s *jobService) run(ctx context.Context) error {
 }
 
 // sow delivers what is left of the seeds of the jobs kept here; those that cannot be delivered hold up no other job. A job whose key another
-// peer serves by now is no exception: its seeds count as outstanding here until they are on disk at the owners of their hosts.
+// peer serves by now is no exception: its seeds count as outstanding here until they are on disk at the owners of their hosts, or the job has moved.
 func (s *jobService) sow(ctx context.Context) error {
-	jobs, err := s.list(ctx)
+	left, err := s.unsent(ctx)
 	if err != nil {
 		return err
 	}
 	var late []error
-	for _, rec := range jobs {
-		spec, err := job.FromWire(rec.GetSpec())
-		if err != nil {
-			late = append(late, err)
-			continue
-		}
-		from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
-		if from == len(spec.Seeds) || job.State(rec.GetState()) == job.StateCanceled {
-			continue
-		}
-		sent, err := s.seeds(ctx, spec, from)
-		if sent > 0 {
-			if nerr := s.noteSent(ctx, spec.ID, uint64(from+sent)); nerr != nil { //nolint:gosec // positive
-				return nerr
-			}
-		}
-		if err != nil {
-			late = append(late, fmt.Errorf("job %s: %w", spec.ID, err))
+	for id := range left {
+		if err := s.sowOne(ctx, id); err != nil {
+			late = append(late, fmt.Errorf("job %s: %w", id, err))
 		}
 	}
 	return errors.Join(late...)
+}
+
+func (s *jobService) sowOne(ctx context.Context, id job.ID) error {
+	var rec *wire.Job
+	var err error
+	if derr := s.loop.do(ctx, func() { rec, err = s.registry.Get(id) }); derr != nil {
+		return derr
+	}
+	if errors.Is(err, job.ErrUnknown) {
+		return nil // it has moved meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	spec, err := job.FromWire(rec.GetSpec())
+	if err != nil {
+		return err
+	}
+	from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
+	sent, err := s.seeds(ctx, spec, from)
+	if sent > 0 {
+		err = errors.Join(err, s.noteSent(ctx, id, uint64(from+sent))) //nolint:gosec // positive
+	}
+	return err
 }
 
 func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
@@ -185,6 +214,9 @@ func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	if derr := s.loop.do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
 		return derr
 	}
+	if errors.Is(err, job.ErrUnknown) {
+		return nil // it has moved meanwhile: the seeds are sent again from there, which does no harm
+	}
 	if err != nil {
 		return err
 	}
@@ -192,18 +224,9 @@ func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
 }
 
 // unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
-func (s *jobService) unsent(ctx context.Context) (map[job.ID]int64, error) {
-	jobs, err := s.list(ctx)
-	if err != nil {
-		return nil, err
+func (s *jobService) unsent(ctx context.Context) (left map[job.ID]int64, err error) {
+	if derr := s.loop.do(ctx, func() { left, err = s.registry.Unsent() }); derr != nil {
+		return nil, derr
 	}
-	out := make(map[job.ID]int64)
-	for _, rec := range jobs {
-		id, ok := job.IDFrom(rec.GetSpec().GetId())
-		left := int64(len(rec.GetSpec().GetSeeds())) - int64(min(rec.GetSeedsSent(), 1<<40)) //nolint:gosec // bounded
-		if ok && left > 0 && job.State(rec.GetState()) != job.StateCanceled {
-			out[id] = left
-		}
-	}
-	return out, nil
+	return left, err
 }

@@ -138,7 +138,7 @@ func (m *merge) takeRecord(kv KV) error {
 	if err := decode(kv.Value, in); err != nil {
 		return err
 	}
-	if err := standingOf(in).check(); err != nil {
+	if err := standingOf(in).Validate(); err != nil {
 		return err
 	}
 	if in.GetSeedsSent() > wire.MaxSeeds || in.GetSpec() != nil || len(in.GetAccounts()) > 0 {

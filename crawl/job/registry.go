@@ -102,7 +102,7 @@ func (r *Registry) Post(nowMs int64, spec *Spec) (rec *wire.Job, wait func() err
 
 // Restore notes a job as another peer knows it, which merges with what is noted here; the answer is the record as it stands.
 func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.Job, wait func() error, err error) {
-	if err := known.check(); err != nil {
+	if err := known.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", spec.ID, err)
 	}
 	old := new(wire.JobSpec)

@@ -47,8 +47,8 @@ func (s State) precedence() int {
 	}
 }
 
-// check refuses a standing that no registry writes.
-func (s Standing) check() error {
+// Validate refuses a standing that no registry writes.
+func (s Standing) Validate() error {
 	if s.State == StateNone || s.State >= stateEnd || s.Version == 0 || s.Version > maxVersion {
 		return fmt.Errorf("no standing: state %d, version %d", s.State, s.Version)
 	}
