@@ -62,7 +62,8 @@ type keeping struct {
 	settler *custody.Settler
 	wake    chan struct{}
 	// settled is told when the records of an arc are here.
-	settled func()
+	settled  func()
+	movement *movement
 	// came is told of each push that was taken in, or given away.
 	came func()
 }
@@ -70,6 +71,7 @@ type keeping struct {
 func newKeeping(n *Node) *keeping {
 	k := &keeping{
 		self: n.room.net.Self(), router: n.router, ring: n.room.watch, ship: n.ship, log: n.log, wake: make(chan struct{}, 1),
+		movement: &movement{tell: n.watchers.tell},
 	}
 	k.settler = custody.NewSettler(n.cfg.LeaseTTL, settleEvery, k.ring, k.clean)
 	return k
@@ -176,12 +178,15 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, err error)
 		}
 		if failed != nil {
 			k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
+		} else {
+			k.movement.note(k.wentOut(r, call))
 		}
 		var drops []custody.Drop
 		if lerr := r.run(ctx, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil || err != nil {
 			return next, errors.Join(lerr, err)
 		}
 		k.came()
+		poke(k.wake)
 		for _, d := range drops {
 			lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
 			if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
@@ -194,6 +199,31 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, err error)
 		poke(k.wake)
 	}
 	return ready.Next, nil
+}
+
+// wentOut says of a push that was taken what moved.
+func (k *keeping) wentOut(r *room, call custody.Call) moved {
+	l := moved{prefix: r.prefix, peer: call.To, of: call.Push.From, places: positions(r.prefix, call.Push.Records), records: len(call.Push.Records)}
+	switch {
+	case l.of == "":
+		l.how = handedTo
+	case call.To == k.self:
+		l.how, l.peer = takenOver, l.of
+	default:
+		l.how = passedTo
+	}
+	return l
+}
+
+// positions counts the positions of records in the order of keys.
+func positions(prefix byte, records []custody.Record) (n int) {
+	at := len(headOf(prefix))
+	for i := range records {
+		if i == 0 || string(records[i].Key[at:at+custody.PosSize]) != string(records[i-1].Key[at:at+custody.PosSize]) {
+			n++
+		}
+	}
+	return n
 }
 
 // push takes records to where they belong.
@@ -249,7 +279,12 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 		if err != nil {
 			return nil, err
 		}
-		return nil, k.take(ctx, r, p)
+		if err := k.take(ctx, r, p); err != nil {
+			return nil, err
+		}
+		k.movement.note(moved{how: cameFrom, prefix: r.prefix, peer: from, of: p.From, places: positions(r.prefix, p.Records), records: len(p.Records)})
+		poke(k.wake)
+		return nil, nil
 	}
 	return nil, refuse("records of an unknown space %d", m.GetSpace())
 }
@@ -303,6 +338,9 @@ func (k *keeping) settle(ctx context.Context) {
 		wait := time.Hour
 		if !next.IsZero() {
 			wait = max(time.Millisecond, time.Until(next))
+		}
+		if rest := k.movement.flush(time.Now()); rest > 0 {
+			wait = min(wait, rest)
 		}
 		timer.Reset(wait)
 		select {

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// movement gathers what records moved into lines for people: one for each direction and kind, not one for each message. It is safe for concurrent
+// use.
+type movement struct {
+	tell func(control.RingEvent)
+
+	mu    sync.Mutex // guards what follows
+	lines []*moved
+	since time.Time // the first of lines began
+}
+
+// moved is what went in one direction.
+type moved struct {
+	how      direction
+	prefix   byte
+	peer, of peer.ID
+	places   int
+	records  int
+}
+
+// direction is how records moved.
+type direction uint8
+
+const (
+	handedTo  direction = iota // own records, to their new owner
+	passedTo                   // records of a copy, to their new owner
+	takenOver                  // records of a copy, into this peer's own
+	cameFrom                   // from another peer
+)
+
+// movementRest is how long movement gathers.
+const movementRest = time.Second
+
+// note adds records to a line.
+func (m *movement) note(l moved) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.lines) == 0 {
+		m.since = time.Now()
+	}
+	i := slices.IndexFunc(m.lines, func(k *moved) bool {
+		return k.how == l.how && k.prefix == l.prefix && k.peer == l.peer && k.of == l.of
+	})
+	if i < 0 {
+		m.lines = append(m.lines, &l)
+		return
+	}
+	m.lines[i].places += l.places
+	m.lines[i].records += l.records
+}
+
+// flush tells what was gathered for long enough, and how long it is until the rest is due; zero if there is none.
+func (m *movement) flush(now time.Time) time.Duration {
+	m.mu.Lock()
+	lines := m.lines
+	if wait := m.since.Add(movementRest).Sub(now); len(lines) > 0 && wait > 0 {
+		m.mu.Unlock()
+		return wait
+	}
+	m.lines = nil
+	m.mu.Unlock()
+	for _, l := range lines {
+		m.tell(control.RingEvent{Time: now, Event: "records", Peer: l.peer.String(), Text: l.text()})
+	}
+	return 0
+}
+
+func (l *moved) text() string {
+	what := map[byte]string{storage.KeyspaceHosts: "hosts", storage.KeyspaceJobs: "jobs", storage.KeyspaceContent: "bodies"}[l.prefix]
+	count := fmt.Sprintf("%d %s (%d records)", l.places, what, l.records)
+	switch l.how {
+	case handedTo:
+		return fmt.Sprintf("handed %s to peer %s", count, shortPeer(l.peer))
+	case passedTo:
+		return fmt.Sprintf("passed %s that peer %s kept on to peer %s", count, shortPeer(l.of), shortPeer(l.peer))
+	case takenOver:
+		return fmt.Sprintf("took over %s that peer %s kept", count, shortPeer(l.of))
+	default:
+		if l.of != "" && l.of != l.peer {
+			return fmt.Sprintf("received %s that peer %s kept, from peer %s", count, shortPeer(l.of), shortPeer(l.peer))
+		}
+		return fmt.Sprintf("received %s from peer %s", count, shortPeer(l.peer))
+	}
+}
