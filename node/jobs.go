@@ -16,9 +16,6 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// jobRefresh is how often a peer asks the owners of the jobs it works for whether their state has changed: the delay of pause and cancel.
-const jobRefresh = time.Second
-
 // maxKnownJobs bounds the specs in memory. A job beyond it is asked for again when one of its URLs comes along.
 const maxKnownJobs = 1024
 
@@ -50,6 +47,17 @@ type knownJob struct {
 	spec    *job.Spec
 	state   job.State
 	version uint64
+
+	at     ring.Key
+	due    time.Time     // of the next question
+	pause  time.Duration // before the one after it
+	failed bool          // the last question had no answer: others go first
+}
+
+func (k *knownJob) standing() job.Standing { return job.Standing{State: k.state, Version: k.version} }
+
+func know(spec *job.Spec, s job.Standing) *knownJob {
+	return &knownJob{spec: spec, state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: jobRefresh}
 }
 
 const metaJob = "job/"
@@ -71,7 +79,7 @@ func newJobBook(keep *storage.Keyspace, call func(context.Context, ring.Key, str
 			bad = err
 			return false
 		}
-		b.known[spec.ID] = &knownJob{spec: spec, state: job.State(rec.GetState()), version: rec.GetVersion()}
+		b.known[spec.ID] = know(spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()})
 		return len(b.known) < maxKnownJobs
 	})
 	if err = errors.Join(err, bad); err != nil {
@@ -120,18 +128,32 @@ func (b *jobBook) run(ctx context.Context) error {
 	for _, k := range b.all() {
 		b.changed(k.spec, k.state)
 	}
+	var wanting sync.WaitGroup
+	defer wanting.Wait()
+	wanting.Go(func() { b.runWanted(ctx) }) // those that nobody knows must not hold up the others
+	tick := time.NewTicker(jobRefresh)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			b.refresh(ctx, now)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (b *jobBook) runWanted(ctx context.Context) {
 	tick := time.NewTicker(jobRefresh)
 	defer tick.Stop()
 	for {
 		select {
 		case <-b.kick:
-			b.fetchWanted(ctx)
 		case <-tick.C:
-			b.fetchWanted(ctx)
-			b.refresh(ctx)
 		case <-ctx.Done():
-			return nil
+			return
 		}
+		b.fetchWanted(ctx)
 	}
 }
 
@@ -149,48 +171,6 @@ func (b *jobBook) fetchWanted(ctx context.Context) {
 			b.log.Debug("job not known yet", "job", id.String(), "err", err)
 		}
 	}
-}
-
-// refresh asks after every job that may still change; a job whose owner does not know it is posted to it anew.
-func (b *jobBook) refresh(ctx context.Context) {
-	for _, k := range b.all() {
-		if k.state == job.StateCanceled {
-			continue
-		}
-		_, err := b.get(ctx, k.spec.ID)
-		if errors.Is(err, errUnknownJob) {
-			err = b.restore(ctx, &k)
-		}
-		if err != nil && ctx.Err() == nil {
-			b.log.Debug("job not refreshed", "job", k.spec.ID.String(), "err", err)
-		}
-	}
-}
-
-// maxRestore bounds the steps of restore.
-const maxRestore = 64
-
-// restore posts a job anew to an owner that does not know it, as the earlier one is gone, and brings the record to the state and version known
-// here. A record that is posted anew counts its versions from one; left there, peers that know a higher version would not hear of the next change.
-func (b *jobBook) restore(ctx context.Context, k *knownJob) error {
-	rec, err := b.post(ctx, k.spec)
-	for range maxRestore {
-		if err != nil || rec.GetVersion() >= k.version {
-			break
-		}
-		next := k.state
-		if job.State(rec.GetState()) == k.state { // the version grows with a change of state only
-			next = job.StatePaused
-			if k.state == job.StatePaused {
-				next = job.StateRunning
-			}
-		}
-		rec, err = b.setState(ctx, k.spec.ID, next)
-	}
-	if err == nil && job.State(rec.GetState()) != k.state {
-		_, err = b.setState(ctx, k.spec.ID, k.state)
-	}
-	return err
 }
 
 // ask sends a request to the owner of a job.
@@ -244,7 +224,7 @@ func (b *jobBook) setState(ctx context.Context, id job.ID, state job.State) (*wi
 	return b.one(ctx, id, &wire.JobRequest{SetState: uint32(state)})
 }
 
-// note takes a record into the book, the higher version winning, and keeps it on disk.
+// note takes a record into the book.
 func (b *jobBook) note(id job.ID, rec *wire.Job) error {
 	spec, err := job.FromWire(rec.GetSpec())
 	if err != nil {
@@ -253,30 +233,42 @@ func (b *jobBook) note(id job.ID, rec *wire.Job) error {
 	if spec.ID != id {
 		return fmt.Errorf("job %s: its owner answered with another job", id)
 	}
-	state := job.State(rec.GetState())
+	return b.learn(spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()})
+}
+
+// learn merges what was heard of a job into the book, and keeps it on disk.
+func (b *jobBook) learn(spec *job.Spec, heard job.Standing) error {
+	if err := heard.Validate(); err != nil {
+		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
 	b.mu.Lock()
-	delete(b.wanted, id)
-	old, ok := b.known[id]
-	if ok && (old.version > rec.GetVersion() || old.version == rec.GetVersion() && old.state == state) {
+	delete(b.wanted, spec.ID)
+	k := b.known[spec.ID]
+	switch {
+	case k == nil:
+		if len(b.known) >= maxKnownJobs {
+			b.evict()
+		}
+		k = know(spec, heard)
+		b.known[spec.ID] = k
+	case k.standing().Merge(heard) == k.standing():
 		b.mu.Unlock()
 		return nil
+	default:
+		now := k.standing().Merge(heard)
+		k.state, k.version, k.pause = now.State, now.Version, jobRefresh
 	}
-	if ok {
-		spec = old.spec
-	} else if len(b.known) >= maxKnownJobs {
-		b.evict()
-	}
-	b.known[id] = &knownJob{spec: spec, state: state, version: rec.GetVersion()}
+	kept := *k
 	b.mu.Unlock()
-	raw, err := proto.Marshal(&wire.Job{Spec: rec.GetSpec(), State: rec.GetState(), Version: rec.GetVersion()})
+	raw, err := proto.Marshal(&wire.Job{Spec: kept.spec.Wire(), State: uint32(kept.state), Version: kept.version})
 	if err != nil {
-		return fmt.Errorf("keep job %s: %w", id, err)
+		return fmt.Errorf("keep job %s: %w", spec.ID, err)
 	}
 	err = b.keep.UpdateNoSync(func(w *storage.Batch) error {
-		w.Set(append([]byte(metaJob), id[:]...), raw)
+		w.Set(append([]byte(metaJob), spec.ID[:]...), raw)
 		return nil
 	})
-	b.changed(spec, state)
+	b.changed(kept.spec, kept.state)
 	return err
 }
 

@@ -25,8 +25,8 @@ func TestJobStates(t *testing.T) {
 		if _, err := poster.setState(t.Context(), spec.ID, state); err != nil {
 			t.Fatal(err)
 		}
-		peer.refresh(t.Context())
-		peer.refresh(t.Context())
+		peer.refresh(t.Context(), w.later())
+		peer.refresh(t.Context(), w.later())
 		want = append(want, state)
 		if _, got, ok := peer.Job(spec.ID); !ok || got != state {
 			t.Errorf("state %v, want %v", got, state)
@@ -68,13 +68,13 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 			}
 			w.present = nil
 			book, _ = newBook(t, w, space) // a restart meanwhile: the spec is on disk
-			book.refresh(t.Context())
+			book.refresh(t.Context(), w.later())
 			if _, got, ok := book.Job(spec.ID); !ok || got != want {
 				t.Fatalf("with the owner gone: %v, %v", got, ok)
 			}
 			w.present = newJobs(t, nil)
 			for range 3 {
-				book.refresh(t.Context())
+				book.refresh(t.Context(), w.later())
 			}
 			if w.posts != 2 {
 				t.Errorf("posted %d times, want once and once anew", w.posts)
@@ -88,7 +88,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 				} else if _, err := newcomer.get(t.Context(), spec.ID); err != nil {
 					t.Fatal(err)
 				}
-				book.refresh(t.Context())
+				book.refresh(t.Context(), w.later())
 				for _, b := range []*jobBook{book, newcomer} {
 					if _, got, _ := b.Job(spec.ID); got != state {
 						t.Errorf("step %d: state %v, want %v", i, got, state)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,14 @@ type jobWorld struct {
 	mu      sync.Mutex
 	present *jobService // nil: nobody answers
 	posts   int
+	asks    int
+	now     time.Time
+}
+
+// later is when all jobs are due again.
+func (w *jobWorld) later() time.Time {
+	w.now = w.now.Add(2 * finishedRefresh)
+	return w.now
 }
 
 func (w *jobWorld) call(ctx context.Context, _ ring.Key, _ string, raw []byte) ([]byte, error) {
@@ -31,6 +40,9 @@ func (w *jobWorld) call(ctx context.Context, _ ring.Key, _ string, raw []byte) (
 	req := new(wire.JobRequest)
 	if proto.Unmarshal(raw, req) == nil && req.GetPost() != nil {
 		w.posts++
+	}
+	if len(req.GetAsk()) > 0 {
+		w.asks++
 	}
 	w.mu.Unlock()
 	if s == nil {

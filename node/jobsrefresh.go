@@ -1,0 +1,126 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// jobRefresh is how often a peer asks the owners of the jobs it works for whether their state has changed: the delay of pause and cancel.
+// A job that is done or canceled is asked after less and less, down to once in finishedRefresh: it may be resumed, or its owner may have forgotten it.
+const (
+	jobRefresh      = time.Second
+	finishedRefresh = time.Minute
+)
+
+// refreshPart is the number of jobs that are asked after in one row; several rows go on at the same time.
+const refreshPart = 32
+
+// turn orders the questions of a row: those first that were answered the last time, the others one after the other.
+func (k *knownJob) turn() time.Time {
+	if k.failed {
+		return k.due
+	}
+	return time.Time{}
+}
+
+// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no longer than jobRefresh: a job that was not asked after
+// stays due.
+func (b *jobBook) refresh(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, jobRefresh)
+	defer cancel()
+	var due []knownJob
+	for _, k := range b.all() {
+		if !k.due.After(now) {
+			due = append(due, k)
+		}
+	}
+	// Neighbours on the ring have one owner.
+	slices.SortFunc(due, func(x, y knownJob) int { return bytes.Compare(x.at[:], y.at[:]) })
+	var rows sync.WaitGroup
+	for row := range slices.Chunk(due, refreshPart) {
+		rows.Go(func() { b.refreshRow(ctx, now, row) })
+	}
+	rows.Wait()
+}
+
+// refreshRow asks the owner of the first job about all, the owner of the first that is left about the rest, and so on.
+func (b *jobBook) refreshRow(ctx context.Context, now time.Time, row []knownJob) {
+	slices.SortStableFunc(row, func(x, y knownJob) int { return x.turn().Compare(y.turn()) })
+	for len(row) > 0 && ctx.Err() == nil {
+		first := row[0].spec.ID
+		heard, err := b.standings(ctx, row)
+		if _, ok := heard[first]; !ok {
+			if err == nil {
+				err = errors.New("its owner says nothing about it")
+			}
+			b.log.Debug("job not refreshed", "job", first.String(), "err", err)
+			b.asked(now, first, true)
+			row = row[1:]
+		}
+		row = slices.DeleteFunc(row, func(k knownJob) bool {
+			s, ok := heard[k.spec.ID]
+			if ok {
+				err := b.hear(ctx, &k, s)
+				if err != nil && ctx.Err() == nil {
+					b.log.Debug("job not restored", "job", k.spec.ID.String(), "err", err)
+				}
+				b.asked(now, k.spec.ID, err != nil)
+			}
+			return ok
+		})
+	}
+}
+
+// standings asks the owner of the first job of a row about all of it.
+func (b *jobBook) standings(ctx context.Context, row []knownJob) (map[job.ID]job.Standing, error) {
+	req := &wire.JobRequest{}
+	for i := range row {
+		req.Ask = append(req.Ask, row[i].spec.ID[:])
+	}
+	reply, err := b.ask(ctx, row[0].spec.ID, req)
+	if err != nil {
+		return nil, err
+	}
+	heard := make(map[job.ID]job.Standing, len(reply.GetStandings()))
+	for _, s := range reply.GetStandings() {
+		heard[job.ID(s.GetId())] = job.Standing{State: job.State(s.GetState()), Version: s.GetVersion()}
+	}
+	return heard, nil
+}
+
+// asked sets when a job is asked after again.
+func (b *jobBook) asked(now time.Time, id job.ID, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.known[id]
+	if k == nil {
+		return
+	}
+	k.failed = failed
+	finished := (k.state == job.StateCanceled || k.state == job.StateDone) && !failed
+	if !finished {
+		k.pause = jobRefresh
+	}
+	k.due = now.Add(k.pause - jobRefresh/2) // the ticks that bring it about are not on the dot
+	if finished {
+		k.pause = min(2*k.pause, finishedRefresh)
+	}
+}
+
+// hear takes in what a job's owner says of its state. Of an owner that is behind, since an earlier one is gone and with it what it knew, it makes one
+// that knows: it posts the job with the state known here, which merges.
+func (b *jobBook) hear(ctx context.Context, k *knownJob, s job.Standing) error {
+	merged := k.standing().Merge(s)
+	if merged == s {
+		return b.learn(k.spec, s)
+	}
+	_, err := b.one(ctx, k.spec.ID, &wire.JobRequest{Post: k.spec.Wire(), State: uint32(merged.State), Version: merged.Version})
+	return err
+}
