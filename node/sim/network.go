@@ -126,12 +126,12 @@ type Call struct {
 // Call sends a request from one host to another; a nil target refuses.
 func (n *Network) Call(from, to *Host, c *Call) {
 	n.count(c.Purpose, c.Size, 1)
-	open := true
+	life, open := from.life, true
 	finish := func(delay time.Duration, answer any, err error) {
-		from.After(delay, func() {
-			if open {
+		n.After(delay, func() {
+			if open && from.life == life {
 				open = false
-				c.Done(answer, err)
+				from.awake(func() { c.Done(answer, err) })
 			}
 		})
 	}

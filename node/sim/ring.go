@@ -106,6 +106,7 @@ func (r *Ring) Kill(p *RingPeer, silent bool) {
 	i := at(r.sorted, p.key)
 	r.sorted = slices.Delete(r.sorted, i, i+1)
 	p.Stop(silent)
+	p.Ring, p.table = nil, nil
 	if silent {
 		return
 	}
@@ -114,7 +115,7 @@ func (r *Ring) Kill(p *RingPeer, silent bool) {
 	// Leaf sets reach over r.cfg.R peers; those of peers that have not yet heard of the latest deaths a little farther.
 	for d := 1; d <= 3*ring.DefaultR && d <= n; d++ {
 		for _, q := range []*RingPeer{r.sorted[(i+d-1)%n], r.sorted[(i-d+n)%n]} {
-			if told[q] || !holds(q, p.peer.ID) {
+			if told[q] || !q.started() || !holds(q, p.peer.ID) {
 				continue
 			}
 			told[q] = true
@@ -153,7 +154,9 @@ func (r *Ring) arc(i int) ring.Arc {
 }
 
 // RandomKey draws a key.
-func (r *Ring) RandomKey() ring.Key { return ring.KeyOf(binary.BigEndian.AppendUint64(nil, r.rnd.Uint64())) }
+func (r *Ring) RandomKey() ring.Key {
+	return ring.KeyOf(binary.BigEndian.AppendUint64(nil, r.rnd.Uint64()))
+}
 
 // Settled says what is not yet as it should be: each living peer serves exactly its arc, and has the right leaf set. It is nil when all is.
 func (r *Ring) Settled() error {

@@ -31,7 +31,7 @@ func identity(seed, number uint64) dht.Peer {
 		id = binary.BigEndian.AppendUint64(id, mix(seed+mix(number)*4+word))
 	}
 	n := byte(number)
-	tcp := []byte{4, 10, byte(number >> 16), byte(number >> 8), n, 6, 0x0f, 0xa1}               // /ip4/10.x.x.x/tcp/4001
+	tcp := []byte{4, 10, byte(number >> 16), byte(number >> 8), n, 6, 0x0f, 0xa1}                 // /ip4/10.x.x.x/tcp/4001
 	quic := []byte{4, 10, byte(number >> 16), byte(number >> 8), n, 0x91, 2, 0x0f, 0xa1, 0xcd, 3} // /ip4/10.x.x.x/udp/4001/quic-v1
 	return dht.NewPeer(peer.ID(id), [][]byte{tcp, quic})
 }

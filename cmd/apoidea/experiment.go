@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node/experiment"
+)
+
+func newExperiment(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "experiment", Short: "Run the papers' experiments, and those that show what this system promises"}
+	cmd.AddCommand(newExperimentList(g), newExperimentRun(g))
+	return cmd
+}
+
+func newExperimentList(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the experiments", Example: "  apoidea experiment list", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), experimentNames())
+			}
+			var rows [][]string
+			for _, e := range experiment.All() {
+				rows = append(rows, []string{e.Name, e.About})
+			}
+			return table(cmd.OutOrStdout(), rows)
+		},
+	}
+}
+
+// experimentName is a line of `experiment list --json`.
+type experimentName struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+func experimentNames() []experimentName {
+	var names []experimentName
+	for _, e := range experiment.All() {
+		names = append(names, experimentName{e.Name, e.About})
+	}
+	return names
+}
+
+// experimentFlags are those of `experiment run`.
+type experimentFlags struct {
+	*globals
+	out     string
+	options experiment.Options
+}
+
+func newExperimentRun(g *globals) *cobra.Command {
+	o := experimentFlags{globals: g}
+	long := `Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
+further figures as CSV. The same seed gives the same table. An interrupt leaves DIR as it was.
+
+`
+	for _, e := range experiment.All() {
+		long += e.Name + ": " + e.About + ".\n" + e.Long + "\n\n"
+	}
+	cmd := &cobra.Command{
+		Use:   "run NAME -o DIR",
+		Short: "Run an experiment and write its table and charts into a directory",
+		Long:  long,
+		Example: `  apoidea experiment run churn -o out --quick
+  apoidea experiment run churn -o out --rtt planetlab-490.csv.gz --seed 7`,
+		Args: exactly("the name of an experiment"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.out, "out", "o", "", "directory to write into, made if need be (required)")
+	f.Uint64Var(&o.options.Seed, "seed", 1, "the same seed gives the same table")
+	f.IntVar(&o.options.Peers, "peers", 0, "peers (default: the experiment's own number)")
+	f.Float64Var(&o.options.Hours, "hours", 0, "virtual hours (default: the experiment's own)")
+	f.StringVar(&o.options.RTT, "rtt", "", "matrix of round trips in ms, square CSV, may be gzip (default: an internet made from the seed)")
+	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix's nodes: CSV with the columns node and prefix")
+	f.StringVar(&o.options.Hierarchy, "hierarchy", "", "IP ranges with their organisations: CSV of nested networks")
+	f.BoolVar(&o.options.Quick, "quick", false, "a smaller run that takes seconds")
+	return cmd
+}
+
+func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.Writer) error {
+	e, err := experiment.Find(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if o.out == "" {
+		return fmt.Errorf("%w: experiment run wants -o DIR", errUsage)
+	}
+	progress, done := experimentProgress(errOut, o.quiet)
+	report, err := experiment.Run(ctx, e, o.options, o.out, versionString(), progress)
+	done()
+	switch {
+	case errors.Is(err, experiment.ErrOptions):
+		return fmt.Errorf("%w: %w", errUsage, err)
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(out, report.Table)
+	case o.quiet:
+		return nil
+	}
+	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", report.Table.Text(), o.out)
+	return err
+}
+
+// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line now and then. It may be called from several goroutines.
+func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress), done func()) {
+	if quiet {
+		return func(experiment.Progress) {}, func() {}
+	}
+	terminal := isTerminal(w)
+	every := lineEvery
+	if terminal {
+		every = 200 * time.Millisecond
+	}
+	var mu sync.Mutex // guards last
+	var last time.Time
+	show = func(p experiment.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) < every {
+			return
+		}
+		last = time.Now()
+		text := fmt.Sprintf("%3.0f %%  %s", 100*p.Done, p.Text)
+		if terminal {
+			fmt.Fprint(w, "\r\x1b[K"+text)
+			return
+		}
+		fmt.Fprintln(w, text)
+	}
+	return show, func() {
+		if terminal {
+			fmt.Fprint(w, "\r\x1b[K")
+		}
+	}
+}

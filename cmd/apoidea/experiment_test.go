@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// executeExperiment runs a command line behind "experiment".
+func executeExperiment(t *testing.T, g *globals, args ...string) (out string, code int, err error) {
+	t.Helper()
+	var buf, progress bytes.Buffer
+	cmd := newExperiment(g)
+	groups(cmd)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	cmd.SetOut(&buf)
+	cmd.SetErr(&progress)
+	err = cmd.ExecuteContext(t.Context())
+	return buf.String(), exitCode(err), err
+}
+
+func TestExperimentCommandLines(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args string
+		code int
+		says string
+	}{
+		"list":       {"list", 0, "churn"},
+		"no name":    {"run", 2, "wants the name of an experiment"},
+		"unknown":    {"run chrun -o " + dir, 2, "there are"},
+		"nowhere":    {"run churn", 2, "wants -o DIR"},
+		"no peers":   {"run churn --peers -1 -o " + dir, 2, "peers -1"},
+		"no such":    {"run churn --rtt " + filepath.Join(dir, "none.csv") + " -o " + dir, 2, "rtt matrix"},
+		"group only": {"", 0, "Available Commands"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, code, err := executeExperiment(t, new(globals), strings.Fields(c.args)...)
+			if err != nil {
+				out += err.Error()
+			}
+			if code != c.code || !strings.Contains(out, c.says) {
+				t.Errorf("exit code %d, want %d, and %q, want %q in it", code, c.code, out, c.says)
+			}
+		})
+	}
+}
+
+func TestExperimentWritesItsTable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "out")
+	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--peers", "4", "--hours", "0.1", "--seed", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed, written []struct {
+		Row, Metric, Unit string
+		Paper, Here       *float64
+	}
+	if err := json.Unmarshal([]byte(out), &printed); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "table.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &written); err != nil {
+		t.Fatal(err)
+	}
+	if len(written) == 0 || len(printed) != len(written) {
+		t.Errorf("%d rows printed, %d written", len(printed), len(written))
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) < 5 {
+		t.Errorf("files %v, %v", entries, err)
+	}
+}

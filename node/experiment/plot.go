@@ -1,0 +1,257 @@
+package experiment
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Plot is a chart: lines over a common axis, or groups of bars.
+type Plot struct {
+	Name  string // of the file, without .svg
+	Title string
+	X, Y  string // what the axes show, with its unit
+	Lines []Line
+	// Bars stand over Groups, one of each beside the others; then there are no Lines.
+	Groups []string
+	Bars   []Bars
+	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are left out.
+	LogX, LogY bool
+	// YMin and YMax bound the picture where they differ.
+	YMin, YMax float64
+	// Marks are upright lines at moments, such as a disaster.
+	Marks []Mark
+}
+
+// Line is one line of a chart.
+type Line struct {
+	Label string
+	X, Y  []float64
+	// Dots draws the points alone, Dashed a broken line.
+	Dots, Dashed bool
+}
+
+// Bars are the bars of one kind, one for each group.
+type Bars struct {
+	Label  string
+	Values []float64
+}
+
+// Mark is an upright line with a word on it.
+type Mark struct {
+	X     float64
+	Label string
+}
+
+// palette has colours that people with any eyes tell apart (Okabe and Ito), the strongest first.
+var palette = []color.Color{
+	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+	color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+	color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
+	color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
+	color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
+	color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+	color.RGBA{R: 0x66, G: 0x66, B: 0x66, A: 0xff},
+	color.RGBA{R: 0x80, G: 0x48, B: 0x20, A: 0xff},
+}
+
+var (
+	ink   = color.RGBA{R: 0x1d, G: 0x24, B: 0x30, A: 0xff}
+	faint = color.RGBA{R: 0xe4, G: 0xe6, B: 0xea, A: 0xff}
+	paper = color.RGBA{R: 0xff, G: 0xff, B: 0xff, A: 0xff}
+)
+
+// The size of a chart.
+const (
+	plotWidth  = 760 * vg.Length(1)
+	plotHeight = 440 * vg.Length(1)
+)
+
+// SVG draws the chart. The same chart is the same picture, byte for byte.
+func (p *Plot) SVG() ([]byte, error) {
+	c := p.canvas()
+	var err error
+	if len(p.Bars) > 0 {
+		err = p.drawBars(c)
+	} else {
+		err = p.drawLines(c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
+	}
+	if p.YMin != p.YMax {
+		c.Y.Min, c.Y.Max = p.YMin, p.YMax
+	}
+	if err := p.drawMarks(c); err != nil {
+		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
+	}
+	sheet := vgsvg.New(plotWidth, plotHeight)
+	area := draw.New(sheet)
+	area.FillPolygon(paper, []vg.Point{{}, {X: plotWidth}, {X: plotWidth, Y: plotHeight}, {Y: plotHeight}})
+	c.Draw(draw.Crop(area, 14, -22, 12, -14))
+	var b bytes.Buffer
+	if _, err := sheet.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
+	}
+	// Where the font is not there, one of its kind.
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
+}
+
+// canvas is an empty chart with its axes.
+func (p *Plot) canvas() *plot.Plot {
+	c := plot.New()
+	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
+	c.BackgroundColor = paper
+	c.Title.Text, c.Title.TextStyle.Font, c.Title.TextStyle.Color, c.Title.Padding = p.Title, sans(17), ink, 10
+	for _, axis := range []*plot.Axis{&c.X, &c.Y} {
+		axis.Label.TextStyle.Font, axis.Label.TextStyle.Color = sans(13), ink
+		axis.Tick.Label.Font, axis.Tick.Label.Color = sans(11), ink
+		axis.Color, axis.Tick.Color = ink, ink
+		axis.LineStyle.Width, axis.Tick.LineStyle.Width = 0.8, 0.8
+		axis.Padding = 4
+		axis.Tick.Marker = ticks{}
+	}
+	c.X.Label.Text, c.Y.Label.Text = p.X, p.Y
+	c.X.Label.Padding, c.Y.Label.Padding = 4, 6
+	if p.LogX {
+		c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	if p.LogY {
+		c.Y.Scale, c.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	c.Legend.TextStyle.Font, c.Legend.TextStyle.Color = sans(12), ink
+	c.Legend.Top, c.Legend.Padding, c.Legend.ThumbnailWidth = true, 3, 22
+	c.Legend.XOffs = -6
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
+	c.Add(grid)
+	return c
+}
+
+// ticks are the default ones with labels that are not longer than they need be.
+type ticks struct{}
+
+// Ticks implements plot.Ticker.
+func (ticks) Ticks(low, high float64) []plot.Tick {
+	all := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range all {
+		if all[i].Label != "" {
+			all[i].Label = tickLabel(all[i].Value)
+		}
+	}
+	return all
+}
+
+func tickLabel(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1e9:
+		return strconv.FormatFloat(v/1e9, 'g', 4, 64) + "G"
+	case a >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + "M"
+	case a >= 1e4:
+		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
+	default:
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+}
+
+func (p *Plot) drawLines(c *plot.Plot) error {
+	for i := range p.Lines {
+		l := &p.Lines[i]
+		points := p.points(l)
+		if len(points) == 0 {
+			continue
+		}
+		colour := palette[i%len(palette)]
+		if l.Dots {
+			dots, err := plotter.NewScatter(points)
+			if err != nil {
+				return err
+			}
+			dots.Shape, dots.Radius, dots.Color = draw.CircleGlyph{}, 2, colour
+			c.Add(dots)
+			p.legend(c, l.Label, dots)
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width = colour, 1.8
+		if l.Dashed {
+			line.Dashes = []vg.Length{6, 4}
+		}
+		c.Add(line)
+		p.legend(c, l.Label, line)
+	}
+	return nil
+}
+
+// points leaves out what cannot be drawn.
+func (p *Plot) points(l *Line) plotter.XYs {
+	var points plotter.XYs
+	for i := range min(len(l.X), len(l.Y)) {
+		x, y := l.X[i], l.Y[i]
+		if math.IsNaN(x+y) || math.IsInf(x+y, 0) || p.LogX && x <= 0 || p.LogY && y <= 0 {
+			continue
+		}
+		points = append(points, plotter.XY{X: x, Y: y})
+	}
+	return points
+}
+
+func (p *Plot) legend(c *plot.Plot, label string, thumbs ...plot.Thumbnailer) {
+	if label != "" {
+		c.Legend.Add(label, thumbs...)
+	}
+}
+
+func (p *Plot) drawBars(c *plot.Plot) error {
+	room := plotWidth * 0.75 / vg.Length(max(len(p.Groups), 1)) // for each group
+	width := min(room*0.8/vg.Length(len(p.Bars)), 60)
+	for i := range p.Bars {
+		values := make(plotter.Values, len(p.Groups))
+		copy(values, p.Bars[i].Values)
+		bars, err := plotter.NewBarChart(values, width)
+		if err != nil {
+			return err
+		}
+		bars.Color = palette[i%len(palette)]
+		bars.LineStyle.Width = 0
+		bars.Offset = width * (vg.Length(i) - vg.Length(len(p.Bars)-1)/2)
+		c.Add(bars)
+		p.legend(c, p.Bars[i].Label, bars)
+	}
+	c.NominalX(p.Groups...)
+	return nil
+}
+
+func (p *Plot) drawMarks(c *plot.Plot) error {
+	for _, m := range p.Marks {
+		bottom, top := c.Y.Min, c.Y.Max
+		line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: bottom}, {X: m.X, Y: top}})
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width, line.Dashes = ink, 1, []vg.Length{3, 3}
+		c.Add(line)
+		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: top}}, Labels: []string{m.Label + " "}})
+		if err != nil {
+			return err
+		}
+		label.TextStyle[0].Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: 11}
+		label.TextStyle[0].Color = ink
+		label.TextStyle[0].XAlign, label.TextStyle[0].YAlign = draw.XRight, draw.YTop
+		c.Add(label)
+	}
+	return nil
+}
