@@ -56,6 +56,7 @@ func (w *Worker) answered(
 		h.asked = false
 		if !asIs[h.name] {
 			h.until.Store(max(h.until.Load(), until))
+			h.turns = 0
 		}
 	}
 	w.acknowledge(s, t, reply)
@@ -103,6 +104,7 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 			continue
 		}
 		r.host.untold--
+		r.host.turns = 0
 		w.known.add(r.hashes)
 	}
 	s.reports = append(again, s.reports...)
@@ -127,9 +129,17 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 // holdBack leaves an owner alone for a while that grows with each failure in a row.
 func (w *Worker) holdBack(s *session) {
 	now := time.Now()
-	s.hold = now.Add(min(retryFirst<<max(0, min(s.failures-1, 8)), retryMost)) // none: somebody else is to be told, and is not known yet
+	s.hold = now.Add(pause(max(s.failures, 1))) // none: somebody else is to be told, and is not known yet
 	s.at = time.Time{}
 	s.kick(s.hold)
+}
+
+// pause is the wait after so many failures in a row.
+func pause(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	return min(retryFirst<<min(failures-1, 8), retryMost)
 }
 
 // unanswered keeps what a message told for the next one.
@@ -191,16 +201,19 @@ func (w *Worker) reroute(s *session, name, owner string) {
 		return
 	}
 	to := w.session(owner)
+	sent := make(map[*host]struct{})
 	if h := s.hosts[name]; h != nil {
 		delete(s.hosts, name)
 		h.owner = owner
 		to.hosts[name] = h
+		sent[h] = struct{}{}
 	}
 	s.reports = slices.DeleteFunc(s.reports, func(r *report) bool {
 		if r.host.name != name {
 			return false
 		}
 		r.host.owner = owner
+		sent[r.host] = struct{}{}
 		to.reports = append(to.reports, r)
 		return true
 	})
@@ -208,10 +221,16 @@ func (w *Worker) reroute(s *session, name, owner string) {
 		if r.work.GetHost() != name {
 			return false
 		}
+		sent[r.host] = struct{}{}
 		to.releases = append(to.releases, r)
 		return true
 	})
-	to.kick(time.Now())
+	turns := 0
+	for h := range sent {
+		h.turns++
+		turns = max(turns, h.turns)
+	}
+	to.kick(time.Now().Add(pause(turns - 1))) // two that send us to each other are not asked without a pause
 }
 
 // granted takes URLs of a host under a lease.

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // hand moves a host with its lease from one owner to another, as their handoff does. Under the world's mutex.
@@ -173,4 +176,61 @@ func TestRevokedInMidExchange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// bouncing are two owners that send a worker to each other: one is gone, the other does not serve yet.
+type bouncing struct {
+	*world
+	on    atomic.Bool
+	last  string
+	calls int
+}
+
+func (o *bouncing) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
+	if !o.on.Load() {
+		return o.world.Session(ctx, owner, m)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls++
+	if o.last = owner; owner == "gone" {
+		return nil, errors.New("connection refused")
+	}
+	reply := &wire.SessionReply{TtlMs: 8000}
+	for _, work := range m.GetHosts() {
+		reply.Moved = append(reply.Moved, work.GetHost())
+	}
+	return reply, nil
+}
+
+func (o *bouncing) OwnerOf(string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last == "gone" {
+		return "not serving"
+	}
+	return "gone"
+}
+
+// TestSentBackAndForth: owners that send a worker to each other are asked with growing pauses.
+func TestSentBackAndForth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := &bouncing{}
+		x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) {
+			both.world, x.deps.Owners = x, both
+		})
+		begun := time.Now()
+		if err := x.run(func() bool {
+			if !both.on.Load() && x.worker.Stats().Pages > 0 {
+				both.on.Store(true) // what was fetched is yet to be told
+				begun = time.Now()
+			}
+			return time.Since(begun) > 10*time.Second
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if both.calls < 5 || both.calls > 40 {
+			t.Errorf("%d calls in ten seconds", both.calls)
+		}
+	})
 }

@@ -35,6 +35,7 @@ type host struct {
 	giveBack bool      // to be released when its window is done
 	running  bool
 	piped    int // pages between the exchange and the report
+	turns    int // owners in a row that sent us on, or did not answer
 	untold   int // outcomes that the owner has not acknowledged
 	dryAt    time.Time
 
