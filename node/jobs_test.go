@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -132,5 +133,162 @@ func TestJobsAreBounded(t *testing.T) {
 	}
 	if _, state, ok := book.Job(done.ID); !ok || state != job.StateCanceled {
 		t.Errorf("learnt again: %v, %v", state, ok)
+	}
+}
+
+// TestCanceledStaysCanceled: the owner dies before all have heard of the end of a job. Whoever is the first to tell the next owner, and with how many
+// changes of state behind it, the job ends everywhere.
+func TestCanceledStaysCanceled(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		cancelLast bool // the one that heard of it is the last to speak to the next owner
+		changes    []job.State
+	}{
+		{"running elsewhere", true, nil},
+		{"told first", false, nil},
+		{"changed often elsewhere", true, []job.State{job.StatePaused, job.StateRunning, job.StateDone, job.StateRunning}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := &jobWorld{present: newJobs(t, nil)}
+			knows, missed := newBookOf(t, w), newBookOf(t, w)
+			spec := newSpec(t, nil, "http://a.example/")
+			if _, err := knows.post(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := missed.get(t.Context(), spec.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := knows.setState(t.Context(), spec.ID, job.StateCanceled); err != nil {
+				t.Fatal(err)
+			}
+			w.present = newJobs(t, nil)
+			order := []*jobBook{knows, missed, knows}
+			if row.cancelLast {
+				order = []*jobBook{missed, knows, missed}
+			}
+			for i, b := range order {
+				b.refresh(t.Context(), w.later())
+				if i > 0 || !row.cancelLast {
+					continue
+				}
+				for _, state := range row.changes {
+					if _, err := missed.setState(t.Context(), spec.ID, state); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for i, b := range []*jobBook{knows, missed, newBookOf(t, w)} {
+				if _, err := b.get(t.Context(), spec.ID); err != nil {
+					t.Fatal(err)
+				}
+				if _, state, _ := b.Job(spec.ID); state != job.StateCanceled {
+					t.Errorf("book %d: %v", i, state)
+				}
+			}
+		})
+	}
+}
+
+// TestJobsAreAskedAfterTogether: many running jobs of one owner cost few requests a second, and finished ones next to none.
+func TestJobsAreAskedAfterTogether(t *testing.T) {
+	w := &jobWorld{present: newJobs(t, nil)}
+	poster, book := newBookOf(t, w), newBookOf(t, w)
+	const jobs = 3*refreshPart - 1
+	ids := make([]job.ID, jobs)
+	for i := range ids {
+		spec := newSpec(t, nil, "http://a.example/")
+		ids[i] = spec.ID
+		if _, err := poster.post(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := book.get(t.Context(), spec.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := func(seconds int) int {
+		begin := w.asks
+		for range seconds {
+			w.now = w.now.Add(jobRefresh)
+			book.refresh(t.Context(), w.now)
+		}
+		return w.asks - begin
+	}
+	if n := asks(10); n != 30 {
+		t.Errorf("%d requests in ten seconds for %d running jobs, want 30", n, jobs)
+	}
+	for _, id := range ids {
+		if _, err := poster.setState(t.Context(), id, job.StateDone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks(1)
+	for _, id := range ids {
+		if _, state, _ := book.Job(id); state != job.StateDone {
+			t.Fatalf("job %s: %v", id, state)
+		}
+	}
+	asks(120)
+	if n := asks(600); n > 33 {
+		t.Errorf("%d requests in ten minutes for finished jobs", n)
+	}
+	if _, err := poster.setState(t.Context(), ids[0], job.StateRunning); err != nil {
+		t.Fatal(err)
+	}
+	asks(int(finishedRefresh/jobRefresh) + 1)
+	if _, state, _ := book.Job(ids[0]); state != job.StateRunning {
+		t.Errorf("a resumed job: %v", state)
+	}
+}
+
+// TestJobsWithoutAnswer: jobs whose owner does not answer, or has not got them all, do not keep the others from being heard of.
+func TestJobsWithoutAnswer(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		mute  func(job.ID) error
+		heard bool
+	}{
+		{"moved", func(job.ID) error { return errors.New("moved") }, false},
+		{"served", func(job.ID) error { return nil }, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := &jobWorld{present: newJobs(t, nil)}
+			poster, book := newBookOf(t, w), newBookOf(t, w)
+			var ids []job.ID
+			for range 12 {
+				spec := newSpec(t, nil, "http://a.example/")
+				ids = append(ids, spec.ID)
+				if _, err := poster.post(t.Context(), spec); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := book.get(t.Context(), spec.ID); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := poster.setState(t.Context(), spec.ID, job.StatePaused); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mute := ids[:6]
+			w.present.serves = func(id job.ID) error {
+				if slices.Contains(mute, id) {
+					return row.mute(id)
+				}
+				return nil
+			}
+			book.refresh(t.Context(), w.later())
+			for i, id := range ids {
+				want := job.StatePaused
+				if i < len(mute) && !row.heard {
+					want = job.StateRunning
+				}
+				if _, state, _ := book.Job(id); state != want {
+					t.Errorf("job %d: %v, want %v", i, state, want)
+				}
+			}
+			begin := w.asks
+			book.refresh(t.Context(), w.later())
+			if first := w.asks - begin; !row.heard && first != len(mute)+1 {
+				t.Errorf("%d requests, want one for all that answer and one for each that does not", first)
+			}
+		})
 	}
 }

@@ -75,6 +75,12 @@ func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*jobBook, *[]j
 	return b, &told
 }
 
+func newBookOf(t *testing.T, w *jobWorld) *jobBook {
+	t.Helper()
+	b, _ := newBook(t, w, metaSpace(t))
+	return b
+}
+
 func metaSpace(t *testing.T) *storage.Keyspace {
 	t.Helper()
 	return storagetest.New(t).Keyspace(storage.KeyspaceMeta)
@@ -103,7 +109,11 @@ func TestJobRequests(t *testing.T) {
 		{name: "pause", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
 		{name: "pause again", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
 		{name: "resume", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, state: job.StateRunning, version: 3},
-		{name: "cancel", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateCanceled)}, state: job.StateCanceled, version: 4},
+		{name: "post with an earlier state", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused), Version: 2}, state: job.StateRunning, version: 3},
+		{name: "post with a later state", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused), Version: 6}, state: job.StatePaused, version: 6},
+		{name: "post with a state that is none", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: 99, Version: 9}, code: p2p.CodeRefused},
+		{name: "post with no version", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused)}, code: p2p.CodeRefused},
+		{name: "cancel", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateCanceled)}, state: job.StateCanceled, version: 7},
 		{name: "resume what is canceled", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, code: p2p.CodeRefused},
 		{name: "no name", req: &wire.JobRequest{Get: true}, code: p2p.CodeRefused},
 	} {
