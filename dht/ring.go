@@ -54,6 +54,7 @@ type Ring struct {
 	interval  time.Duration
 	nextRound time.Time
 	nextHeal  time.Time
+	lastDeath time.Time // of a leaf peer; zero before any
 	wake      time.Time
 	nearest   [2]ring.Key // predecessor and successor
 	steady    int         // rounds begun since they changed
@@ -107,6 +108,10 @@ const (
 	// healEvery is the time between two searches for our own position through a peer chosen at random: it finds a ring that split
 	// from ours and no longer shows in the routing table. Two calls or so each.
 	healEvery = 30 * time.Second
+	// healSoon is that time for healSoonFor after a leaf peer was given up: what looked like its death may have been a partition, and
+	// in a ring of two nobody else looks. The halves of a ring of 16 are one 9 s after they meet again.
+	healSoon    = 5 * time.Second
+	healSoonFor = 10 * time.Minute
 )
 
 // NewRing returns the ring as a joining peer knows it: itself. It panics when the config is not valid.

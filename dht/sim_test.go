@@ -146,7 +146,7 @@ func watchOverlaps(s *dhttest.Sim) *overlapWatch {
 		if _, ok := e.(dht.ArcChanged); !ok {
 			return
 		}
-		pairs := s.Overlaps()
+		pairs := s.Overlaps(nil)
 		w.worst = max(w.worst, pairs)
 		switch {
 		case pairs > 0 && w.since.IsZero():

@@ -112,6 +112,9 @@ func (r *Ring) scan(now time.Time) {
 // heal searches our own place through some peer far away, so that rings which lost sight of each other meet again.
 func (r *Ring) heal(now time.Time) {
 	r.nextHeal = now.Add(r.jitter(healEvery))
+	if !r.lastDeath.IsZero() && now.Sub(r.lastDeath) < healSoonFor {
+		r.nextHeal = now.Add(r.jitter(healSoon))
+	}
 	far := append(r.table.All(), r.contacts...)
 	far = slices.DeleteFunc(far, func(p Peer) bool { return r.leaves.Contains(p.Key()) })
 	if r.search == nil && len(far) > 0 {
@@ -236,7 +239,7 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	if r.firstContact.IsZero() {
 		r.firstContact = now
 	}
-	delete(r.graves, p.ID)
+	r.exhume(p)
 	delete(r.fences, p.ID)
 	if r.leaves.Insert(p.key) {
 		r.peers[p.key] = &neighbour{peer: p}

@@ -145,6 +145,7 @@ func (r *Ring) died(now time.Time, n *neighbour) {
 	}
 	r.remove(now, n.peer, r.cfg.DeadFor)
 	r.remember(n.peer)
+	r.lastDeath, r.nextHeal = now, now.Add(r.jitter(healSoon))
 	r.tell(PeerDead{n.peer})
 }
 
@@ -178,6 +179,16 @@ func (r *Ring) bury(now time.Time, p Peer, rest time.Duration) {
 func (r *Ring) buried(p Peer) bool {
 	g, ok := r.graves[p.ID]
 	return ok && p.Incarnation <= g.incarnation
+}
+
+// exhume takes the grave of a peer that spoke. When it is the one that was buried and not a later life of it, a line was cut and nobody
+// died, so that the others may live too: what is said of them is worth a call again.
+func (r *Ring) exhume(p Peer) {
+	g, ok := r.graves[p.ID]
+	if ok && g.incarnation == p.Incarnation {
+		clear(r.graves)
+	}
+	delete(r.graves, p.ID)
 }
 
 func (r *Ring) expire(now time.Time) {

@@ -48,6 +48,8 @@ type Sim struct {
 	Calls int
 	// OnEvent, when set, sees each event of each peer.
 	OnEvent func(n *Node, e dht.Event)
+	// OnStep, when set, is called after each step of the world: whatever it sees holds until the next.
+	OnStep func()
 
 	rnd       *rand.Rand
 	queue     eventQueue
@@ -166,6 +168,9 @@ func (s *Sim) end(n *Node) {
 // Freeze suspends a peer for d, as SIGSTOP does: it neither acts nor answers, and whatever comes meanwhile waits for it.
 func (s *Sim) Freeze(n *Node, d time.Duration) { n.thaw = s.Now.Add(d) }
 
+// Frozen says whether a peer is suspended at this moment.
+func (s *Sim) Frozen(n *Node) bool { return n.thaw.After(s.Now) }
+
 // awake runs fn once n is not frozen, if it still lives the same life.
 func (s *Sim) awake(n *Node, fn func()) {
 	life := n.life
@@ -202,6 +207,9 @@ func (s *Sim) RunUntil(d time.Duration, done func() bool) bool {
 		e := heap.Pop(&s.queue).(event)
 		s.Now = e.at
 		e.run()
+		if s.OnStep != nil {
+			s.OnStep()
+		}
 		if done() {
 			return true
 		}

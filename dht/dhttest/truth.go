@@ -44,7 +44,7 @@ func (s *Sim) Settled() error {
 	slices.SortFunc(living, func(a, b *Node) int { return a.peer.Key().Compare(b.peer.Key()) })
 	n := len(living)
 	for i, node := range living {
-		arc, serves := node.Arc()
+		arc, serves := s.Arc(node)
 		if want := (ring.Arc{Start: living[(i-1+n)%n].peer.Key(), End: node.peer.Key()}); !serves || arc != want {
 			return fmt.Errorf("peer %d (%s) serves %v %s, want %s", node.Index, node.State(), serves, arc, want)
 		}
@@ -62,24 +62,41 @@ func (s *Sim) Settled() error {
 	return nil
 }
 
-// Overlaps counts the pairs of living peers, not frozen, that serve a common key.
-func (s *Sim) Overlaps() int {
-	var arcs []ring.Arc
-	for _, n := range s.Living() {
-		if arc, serves := n.Arc(); serves && !n.thaw.After(s.Now) {
-			arcs = append(arcs, arc)
+// Arc is what a peer answers that it serves at this moment; a frozen one answers nothing.
+func (s *Sim) Arc(n *Node) (ring.Arc, bool) {
+	if !n.Alive || s.Frozen(n) {
+		return ring.Arc{}, false
+	}
+	if n.Notice(s.Now) {
+		s.after(n)
+	}
+	return n.Arc()
+}
+
+// Overlaps counts the pairs of peers that serve a common key, but for those that stand apart; a nil apart counts all.
+func (s *Sim) Overlaps(apart func(i, j int) bool) int {
+	type served struct {
+		arc   ring.Arc
+		index int
+	}
+	var arcs []served
+	for _, n := range s.Nodes {
+		if arc, serves := s.Arc(n); serves {
+			arcs = append(arcs, served{arc, n.Index})
 		}
 	}
-	slices.SortFunc(arcs, func(a, b ring.Arc) int { return a.End.Compare(b.End) })
+	slices.SortFunc(arcs, func(a, b served) int { return a.arc.End.Compare(b.arc.End) })
 	pairs := 0
-	for i, arc := range arcs {
+	for i, it := range arcs {
 		// Arcs that end inside this one, going back from its end, overlap it.
 		for d := 1; d < len(arcs); d++ {
 			before := arcs[(i-d+len(arcs))%len(arcs)]
-			if before.End == arc.Start || !arc.Contains(before.End) {
+			if before.arc.End == it.arc.Start || !it.arc.Contains(before.arc.End) {
 				break
 			}
-			pairs++
+			if apart == nil || !apart(it.index, before.index) {
+				pairs++
+			}
 		}
 	}
 	return pairs
@@ -89,7 +106,7 @@ func (s *Sim) Overlaps() int {
 func (s *Sim) Served() float64 {
 	share := 0.0
 	for _, n := range s.Living() {
-		if arc, serves := n.Arc(); serves {
+		if arc, serves := s.Arc(n); serves {
 			share += arc.Fraction()
 		}
 	}
