@@ -224,3 +224,37 @@ func TestContentRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestContentConfirmedOnDisk: whoever waits for a confirmation finds it after a crash; a batch that nobody waits for costs no sync.
+func TestContentConfirmedOnDisk(t *testing.T) {
+	disk := storagetest.NewDisk()
+	open := func(d *storagetest.Disk) *dedup.Content {
+		state, err := dedup.NewContent(contentRecords{d.Open(t).Keyspace(storage.KeyspaceContent)}, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	state := open(disk)
+	batch := make([]dedup.Confirmation, 20)
+	for i := range batch {
+		batch[i] = dedup.Confirmation{Key: dedup.Key(digestOf(i)), Record: dedup.Record{URL: "http://a.example/", RecordID: recordA}}
+	}
+	wait, err := state.ConfirmAll(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unwaited := disk.Crash()
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name string
+		disk *storagetest.Disk
+		want int
+	}{{"nobody waited", unwaited, 0}, {"waited for", disk.Crash(), len(batch)}} {
+		if n, err := open(row.disk).Count(dedup.Pos{}, dedup.Pos{}); err != nil || n != row.want {
+			t.Errorf("%s: %d records after a crash, %v; want %d", row.name, n, err, row.want)
+		}
+	}
+}

@@ -127,6 +127,7 @@ const maxPurses = 4096
 type totals struct{ drawn, returned, used *uint64 }
 
 func pagesIn(a *wire.Account) totals { return totals{&a.PagesDrawn, &a.PagesReturned, &a.PagesUsed} }
+
 func bytesIn(a *wire.Account) totals { return totals{&a.BytesDrawn, &a.BytesReturned, &a.BytesUsed} }
 
 // out is what the peer holds or has used: nothing of what was used can have been given back.

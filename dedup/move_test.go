@@ -1,0 +1,214 @@
+package dedup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+func exported(t testing.TB, c *Content, lo, hi Pos) (kvs []KV) {
+	t.Helper()
+	err := c.Export(lo, hi, func(key, value []byte) bool {
+		kvs = append(kvs, KV{bytes.Clone(key), bytes.Clone(value)})
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kvs
+}
+
+func importAll(t testing.TB, c *Content, kvs []KV) (changed int) {
+	t.Helper()
+	changed, wait, err := c.Import(kvs)
+	if err != nil || wait() != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
+func confirmed(t testing.TB, c *Content, n int, url string) {
+	t.Helper()
+	if _, err := c.Confirm(key(n), Record{URL: url, Peer: "p", RecordID: "r" + url, Date: start}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportIsUnion: two sides that confirmed some of the same bodies come to the same, in any order, grouping and repetition.
+func TestImportIsUnion(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		var all []KV
+		for side := range 3 {
+			c := newContent(t, newMemory(), 0)
+			for range 30 {
+				confirmed(t, c, rng.IntN(40), fmt.Sprint("http://", rng.IntN(4)))
+			}
+			// One record of which a copy names another holder, as no honest peers write it.
+			if _, err := c.Confirm(key(99), Record{URL: "u", Peer: fmt.Sprint(side), RecordID: "r", Date: start.Add(time.Duration(side) * time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, exported(t, c, Pos{}, Pos{})...)
+		}
+		var want []KV
+		for range 5 {
+			rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			m := newMemory()
+			c := newContent(t, m, 0)
+			changed := 0
+			for rest := all; len(rest) > 0; {
+				n := rng.IntN(len(rest)) + 1
+				before := m.updates
+				changed += importAll(t, c, rest[:n])
+				if m.updates > before+1 {
+					t.Fatalf("%d writes for an import", m.updates-before)
+				}
+				rest = rest[n:]
+			}
+			got := exported(t, c, Pos{}, Pos{})
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) || changed < len(got) || len(got) != c.Stats().Records {
+				t.Fatalf("seed %d: %d records, %d changed, %d counted; want %d", seed, len(got), changed, c.Stats().Records, len(want))
+			}
+			if n := importAll(t, c, all); n != 0 {
+				t.Fatalf("seed %d: the same again changed %d", seed, n)
+			}
+		}
+	}
+}
+
+// TestImportEndsClaims: what was claimed here and archived elsewhere is known.
+func TestImportEndsClaims(t *testing.T) {
+	there, here := newContent(t, newMemory(), 0), newContent(t, newMemory(), 0)
+	confirmed(t, there, 1, "u")
+	if _, err := here.Claim(start, key(1), Claimant{"v", "q"}); err != nil {
+		t.Fatal(err)
+	}
+	importAll(t, here, exported(t, there, Pos{}, Pos{}))
+	reply, err := here.Claim(start, key(1), Claimant{"w", "r"})
+	if err != nil || reply.Verdict != Known || reply.Record.URL != "u" || here.Stats().Claims != 0 {
+		t.Errorf("%+v, %v, %d claims", reply, err, here.Stats().Claims)
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	good, err := Record{URL: "u", Peer: "p", RecordID: "r", Date: start}.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three := key(1), key(2), key(3)
+	for _, row := range []struct {
+		name string
+		kv   KV
+	}{
+		{"a short key", KV{two[:31], good}},
+		{"a long key", KV{append(two[:], 0), good}},
+		{"no value", KV{two[:], nil}},
+		{"another format", KV{two[:], append([]byte{9}, good[1:]...)}},
+		{"something behind it", KV{two[:], append(bytes.Clone(good), 0)}},
+	} {
+		m := newMemory()
+		c := newContent(t, m, 0)
+		changed, wait, err := c.Import([]KV{{one[:], good}, row.kv, {three[:], good}})
+		if !errors.Is(err, ErrRecord) || changed != 1 || wait() != nil || len(m.values) != 1 {
+			t.Errorf("%s: %d changed, %v", row.name, changed, err)
+		}
+		if _, ok, err := c.Lookup(key(1)); !ok || err != nil {
+			t.Errorf("%s: the one before it is lost: %v", row.name, err)
+		}
+	}
+}
+
+// TestRemove: an arc that goes away is gone, one that comes back is known again, and what was removed costs a read at most.
+func TestRemove(t *testing.T) {
+	m := newMemory()
+	c := newContent(t, m, 0)
+	const bodies = 2 * PaperURLs
+	keys := make([]Key, bodies)
+	for i := range keys {
+		keys[i] = key(i)
+		confirmed(t, c, i, "u")
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
+	at := func(i int) Pos { return Pos(keys[i][:]) }
+	full := c.Stats().FilterBytes
+	for _, arc := range []struct {
+		name   string
+		lo, hi Pos
+		n      int
+	}{
+		{"nothing", at(7), at(7), 0},
+		{"one", at(7), at(8), 1},
+		{"the end", at(bodies - 100), Pos{}, 100},
+		{"the beginning", Pos{}, at(1000), 999},
+		{"all", Pos{}, Pos{}, bodies - 1100},
+	} {
+		n, err := c.Count(arc.lo, arc.hi)
+		if err != nil || n != arc.n {
+			t.Errorf("%s: %d records, %v; want %d", arc.name, n, err, arc.n)
+		}
+		left, before := len(m.values)-n, c.Stats().Records
+		moved := exported(t, c, arc.lo, arc.hi)
+		for again := range 2 {
+			wait, err := c.Remove(arc.lo, arc.hi)
+			if err != nil || wait() != nil || len(m.values) != left {
+				t.Fatalf("%s: %d left, %v; want %d", arc.name, len(m.values), err, left)
+			}
+			for _, kv := range moved {
+				if _, ok, err := c.Lookup(Key(kv.Key)); ok || err != nil {
+					t.Fatalf("%s: %x is still there, %v", arc.name, kv.Key[:4], err)
+				}
+			}
+			if again == 0 {
+				importAll(t, c, moved) // it comes back
+				if got := c.Stats().Records; got < before-5 || got > before+5 {
+					t.Errorf("%s: %d records counted, want %d", arc.name, got, before)
+				}
+				for _, kv := range moved {
+					if _, ok, err := c.Lookup(Key(kv.Key)); !ok || err != nil {
+						t.Fatalf("%s: %x is lost, %v", arc.name, kv.Key[:4], err)
+					}
+				}
+			}
+		}
+	}
+	if s := c.Stats(); s.Records > 10 || s.FilterBytes >= full {
+		t.Errorf("%d records counted, and a filter of %d bytes of %d", s.Records, s.FilterBytes, full)
+	}
+}
+
+// FuzzImport holds that records of strangers are refused or merge to the same in both orders.
+func FuzzImport(f *testing.F) {
+	c := newContent(f, newMemory(), 0)
+	confirmed(f, c, 1, "http://b/")
+	kvs := exported(f, c, Pos{}, Pos{})
+	f.Add(kvs[0].Key, kvs[0].Value)
+	smaller, err := Record{URL: "http://a/", Peer: "q", RecordID: "s", Date: start}.AppendBinary(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(kvs[0].Key, smaller)
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		in := []KV{{key, value}}
+		ab, ba := newContent(t, newMemory(), 0), newContent(t, newMemory(), 0)
+		importAll(t, ab, kvs)
+		if _, _, err := ab.Import(in); err != nil {
+			if !errors.Is(err, ErrRecord) {
+				t.Fatalf("another error: %v", err)
+			}
+			return
+		}
+		importAll(t, ba, in)
+		importAll(t, ba, kvs)
+		if !reflect.DeepEqual(exported(t, ab, Pos{}, Pos{}), exported(t, ba, Pos{}, Pos{})) {
+			t.Fatal("the order matters")
+		}
+	})
+}
