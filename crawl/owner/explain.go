@@ -64,7 +64,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 	if h.lease != nil {
 		d.Worker, d.LeaseEnds = h.lease.session.peer, time.UnixMilli(h.lease.expires)
 	}
-	if until := max(h.rec.notBefore, h.rec.backoffUntil); until > o.now {
+	if until := max(o.politeAt(h), h.rec.backoffUntil); until > o.now {
 		d.NotBefore = time.UnixMilli(until)
 	}
 	if h.rec.backoffUntil > o.now {

@@ -44,7 +44,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 
 // introduce tells a new worker what it has to know of a host.
 func (o *Owner) introduce(h *host, g *wire.Grant) {
-	until := h.rec.notBefore
+	until := o.politeAt(h)
 	if h.rec.backoffUntil > until {
 		until, g.BackoffReason = h.rec.backoffUntil, h.rec.backoffReason
 	}

@@ -170,8 +170,8 @@ func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
 	if in.worker == "" || ended || h.lease != nil && h.lease.epoch == in.epoch {
 		return
 	}
-	o.rests(h, until)
 	if until <= o.now {
+		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(until))
 		return
 	}
 	switch {

@@ -131,7 +131,6 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
 		if h.rec.worker != o.cfg.Self {
 			h.bar = o.start + o.cfg.TTL.Milliseconds()
-			o.rests(h, h.bar)
 		}
 	}
 	o.keep(h)

@@ -102,10 +102,13 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 	o.schedule(h)
 }
 
-// rests notes the politeness owed after a lease that ran out at a time of this peer's clock without a word: its worker stopped a quarter of the TTL before.
-func (o *Owner) rests(h *host, end int64) {
-	h.rec.notBefore = max(h.rec.notBefore, end-o.cfg.TTL.Milliseconds()/4+o.cfg.Delay.Milliseconds())
+// owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
+func (o *Owner) owedAfter(end int64) int64 {
+	return end - o.cfg.TTL.Milliseconds()/4 + o.cfg.Delay.Milliseconds()
 }
+
+// politeAt is when a host may be asked again, back-offs aside.
+func (o *Owner) politeAt(h *host) int64 { return max(h.rec.notBefore, o.owedAfter(h.bar)) }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (o *Owner) takeBack(h *host, it *item, how ending) {

@@ -349,5 +349,6 @@ func sorted(links []outlink) []outlink {
 	slices.SortFunc(links, func(a, b outlink) int {
 		return cmp.Or(cmp.Compare(a.url, b.url), cmp.Compare(a.depth, b.depth), cmp.Compare(a.hops, b.hops), cmp.Compare(a.kind, b.kind))
 	})
+	links = slices.Compact(links)
 	return links[:min(len(links), maxList)]
 }

@@ -29,7 +29,7 @@ func (o *Owner) evaluate(h *host) {
 		h.frozen = 0
 	}
 	if h.lease != nil && h.lease.expires <= o.now && h.frozen == 0 {
-		o.rests(h, h.lease.expires)
+		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
 		o.endLease(h, lapsed, 0)
 	}
 	if h.placing != placeIdle && h.asked+o.cfg.OfferTimeout.Milliseconds() <= o.now {
@@ -110,7 +110,7 @@ func (o *Owner) placeAt(h *host) int64 {
 	if at == never || !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
 		return never
 	}
-	polite := max(h.rec.notBefore, h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
+	polite := max(o.politeAt(h), h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
 	return max(at, h.bar, h.rest, polite)
 }
 
