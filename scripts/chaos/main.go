@@ -44,7 +44,12 @@ func main() {
 		}
 	}
 	flag.Parse()
-	chosen, err := choose(flag.Args(), o.quick)
+	var names []string
+	for flag.NArg() > 0 { // flags may stand behind names
+		names = append(names, flag.Arg(0))
+		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
+	}
+	chosen, err := choose(names, o.quick)
 	if err == nil && o.work == "" {
 		err = fmt.Errorf("--work is missing")
 	}

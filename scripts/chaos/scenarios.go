@@ -31,10 +31,10 @@ type scenario struct {
 	fault     func(t *trial, ctx context.Context) error
 }
 
-// The webs: what the crawl of one takes at least is pages x delay. Some seven thousand pages in 15 s, 24 thousand in 40 s, and longer ones for
+// The webs: what the crawl of one takes at least is pages x delay. Some five thousand pages in 15 s, 20 thousand in 50 s, and longer ones for
 // faults that take longer themselves.
 var (
-	small  = shape{48, 150, 100 * time.Millisecond}
+	small  = shape{48, 120, 100 * time.Millisecond}
 	medium = shape{48, 500, 80 * time.Millisecond}
 	long   = shape{48, 600, 150 * time.Millisecond}
 	longer = shape{48, 600, 250 * time.Millisecond}

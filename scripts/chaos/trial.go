@@ -88,9 +88,11 @@ const slack = 2 * time.Minute
 // run does the trial; the verdict is in figures and wrong, and an error is a trial that could not be done.
 func (t *trial) run(ctx context.Context) error {
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(t.size.pages)*t.size.delay+t.sc.lasts+slack)
+	all, cancel := context.WithCancel(ctx) // the web and its audit outlast a crawl that takes too long
 	defer t.group.Wait()
 	defer cancel()
+	ctx, stop := context.WithTimeout(all, 2*time.Duration(t.size.pages)*t.size.delay+t.sc.lasts+slack)
+	defer stop()
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (t *trial) run(ctx context.Context) error {
 		listen, domain = fmt.Sprintf("0.0.0.0:%d", t.port), "web.test"
 	}
 	var err error
-	if t.web, err = serveWeb(ctx, t.dir, listen, domain, t.seed, t.size, &t.group); err != nil {
+	if t.web, err = serveWeb(all, t.dir, listen, domain, t.seed, t.size, &t.group); err != nil {
 		return err
 	}
 	defer func() {
