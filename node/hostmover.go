@@ -2,8 +2,12 @@ package node
 
 import (
 	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 )
@@ -28,8 +32,21 @@ func (w *owners) mover() mover {
 	return m
 }
 
-// Note implements custody.Space.
-func (m hostMover) Note(custody.Pos) []byte { return nil }
+// Note implements custody.Space: the lease that is alive, so that its worker goes on under the next owner.
+func (m hostMover) Note(pos custody.Pos) []byte {
+	o := m.owners.loop.owner
+	o.Freeze(owner.Pos(pos))
+	note, ok := o.Lease(owner.Pos(pos))
+	if !ok {
+		return nil
+	}
+	raw, err := proto.Marshal(note)
+	if err != nil {
+		m.owners.log.Warn("lease not handed on, it runs out", "host", note.GetHost(), "err", err)
+		return nil
+	}
+	return raw
+}
 
 // Remove implements custody.Space.
 func (m hostMover) Remove(pos custody.Pos) error {
@@ -37,14 +54,31 @@ func (m hostMover) Remove(pos custody.Pos) error {
 	return nil
 }
 
-// Import implements mover.
+// Import implements mover. Records of a copy come after its peer's leases have run out; those of a living one bring its leases along.
 func (m hostMover) Import(p custody.Push) (wait func() error, err error) {
+	o := m.owners.loop.owner
 	kvs := make([]owner.KV, len(p.Records))
 	for i, r := range p.Records {
 		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
 	}
-	if err := m.owners.loop.owner.Import(kvs); err != nil {
+	var until time.Time
+	if p.From != "" {
+		until = m.owners.leasesEnd(p.From)
+	}
+	if err := o.ImportUntil(kvs, until); err != nil {
 		return nil, refuse("%v", err)
+	}
+	for _, n := range p.Notes {
+		note := new(wire.LeaseNote)
+		if err := decodeInto(n.Note, note); err != nil {
+			return nil, err
+		}
+		if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
+			return nil, refuse("lease note of host %q is at another's position", note.GetHost())
+		}
+		if err := o.Adopt(note); err != nil {
+			return nil, refuse("%v", err)
+		}
 	}
 	return nil, nil // the loop waits
 }
@@ -60,14 +94,6 @@ func (w *owners) recordsCame() {
 }
 
 // settled is told when the hosts of an arc are here.
-func (w *owners) settled() {}
-
-// awaitSettled waits until the records of a key are here, and says whether they are before ctx ends.
-func (w *owners) awaitSettled(ctx context.Context, key ring.Key) bool {
-	for !w.keeping.Settled(key) {
-		if sleep(ctx, settleEvery/2) != nil {
-			return false
-		}
-	}
-	return true
+func (w *owners) settled() {
+	w.spawn(func(context.Context) { w.loop.post(func(o *owner.Owner) { o.SettledChanged() }) })
 }

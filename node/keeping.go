@@ -362,8 +362,8 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	answer := custody.Nothing
 	if err != nil {
 		answer = custody.NotYet
-		if errors.Is(err, p2p.ErrUnreachable) {
-			k.ring.gone(ask.To)
+		if errors.Is(err, p2p.ErrUnreachable) && k.ring.gone(ask.To) {
+			k.poke()
 		}
 	}
 	k.mu.Lock()

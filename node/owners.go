@@ -51,8 +51,9 @@ type owners struct {
 
 	taken taken // touched on the loop only
 
-	keeping *keeping
-	space   *storage.Keyspace
+	space *storage.Keyspace
+	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more.
+	leasesEnd func(id peer.ID) time.Time
 }
 
 // seenSets lends the filters of dedup to the owner.
@@ -110,8 +111,15 @@ func newOwners(n *Node) (*owners, error) {
 	loader := &setLoader{}
 	w.sets = dedup.NewSets(kind, loader, seenMemory)
 	cfg := owner.DefaultConfig(string(w.self))
-	cfg.TTL, cfg.Delay, cfg.SeenBloom = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom"
-	w.keeping, w.space = n.keeping, n.store.Keyspace(storage.KeyspaceHosts)
+	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
+	w.space = n.store.Keyspace(storage.KeyspaceHosts)
+	w.leasesEnd = func(id peer.ID) time.Time {
+		now := n.crawl.clock.Now()
+		if ago, left := n.room.watch.leftAgo(id); left && ago < n.cfg.LeaseTTL {
+			return now.Add(n.cfg.LeaseTTL - ago)
+		}
+		return now // the ring has waited for a TTL before it gave us the arc of a dead one
+	}
 	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
@@ -230,12 +238,6 @@ func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 func (w *owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
 		w.spawn(func(ctx context.Context) {
-			wait, cancel := context.WithTimeout(ctx, offerTimeout)
-			settled := w.awaitSettled(wait, ring.HostKey(p.Host))
-			cancel()
-			if !settled {
-				return // the owner asks again a little later
-			}
 			c := w.place(ctx, p)
 			w.loop.post(func(o *owner.Owner) { o.Placed(p.Host, c.worker, c.measured, c.why) })
 		})

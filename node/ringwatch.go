@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ type ringWatch struct {
 	mu        sync.Mutex // guards what follows
 	version   uint64
 	last      ringMoment
-	departing map[peer.ID]time.Time
+	departing map[peer.ID]time.Time // who said goodbye and is expected to hand over what it holds, since when
+	goodbyes  map[peer.ID]time.Time // who said goodbye, when
 }
 
 // ringMoment is what custody's decisions depend on.
@@ -35,7 +37,7 @@ type ringMoment struct {
 }
 
 func newRingWatch(d *dht.DHT, self peer.ID) *ringWatch {
-	return &ringWatch{dht: d, self: self, departing: make(map[peer.ID]time.Time)}
+	return &ringWatch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
 }
 
 func (w *ringWatch) now() ringMoment {
@@ -105,23 +107,31 @@ func (w *ringWatch) Departs(id peer.ID) bool {
 func (w *ringWatch) left(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.departing[id] = time.Now()
 	w.version++
-	for other, since := range w.departing {
-		if time.Since(since) >= departTime {
-			delete(w.departing, other)
-		}
+	old := func(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime }
+	for _, list := range []map[peer.ID]time.Time{w.departing, w.goodbyes} {
+		maps.DeleteFunc(list, old)
+		list[id] = time.Now()
 	}
 }
 
-// gone notes a peer that cannot be reached: it hands nothing over any more.
-func (w *ringWatch) gone(id peer.ID) {
+// leftAgo is how long ago a peer said goodbye, if it did within departTime.
+func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.departing[id]; ok {
+	at, left := w.goodbyes[id]
+	return time.Since(at), left
+}
+
+// gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this is news.
+func (w *ringWatch) gone(id peer.ID) (departed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, departed = w.departing[id]; departed {
 		delete(w.departing, id)
 		w.version++
 	}
+	return departed
 }
 
 // knows says whether a peer is a neighbour on the ring.
