@@ -16,6 +16,12 @@
 // filter stands in front of the exact set: most questions are about what is not there, and cost no read. The paper's
 // filter alone is there as Paper.
 //
+// # Moving
+//
+// Records of bodies move between owners, and come back from copies, as raw keys and values. Importing them is a union: of
+// two records of one body the smaller stands (design, section 4, invariant 4). The filter keeps the keys of what was
+// removed until half of it is gone; a question about one of them costs a read and gets the right answer.
+//
 // # Concurrency
 //
 // Sets may be used by many goroutines. Filter and Content are plain state for one at a time, and time comes in as an
