@@ -15,7 +15,7 @@ type Config struct {
 	// joining peer runs twice as fast.
 	Interval time.Duration
 	// MaxInterval is what Interval grows to, by doubling, while nothing changes; 5 s by default. It bounds how long the silent
-	// death of a neighbour (no connection that drops) goes unnoticed.
+	// death of a neighbour (no connection that drops) goes unnoticed, but for the predecessor's, which is asked every 2 s.
 	MaxInterval time.Duration
 	// CallTimeout bounds one call, 2 s by default.
 	CallTimeout time.Duration
@@ -23,8 +23,8 @@ type Config struct {
 	SuspectGap time.Duration
 	// DeadFor is how long what others say of a dead peer is not believed, 60 s by default: gossip outlives the dead.
 	DeadFor time.Duration
-	// TakeOver is how long the arc of a dead predecessor rests before this peer serves it: one lease TTL, 8 s by default, so that
-	// a peer that only seemed dead has stopped.
+	// TakeOver is how long the arc of a dead predecessor rests, from the second question that it left unanswered, before this peer
+	// serves it: one lease TTL, 8 s by default, so that a peer that only seemed dead has stopped.
 	TakeOver time.Duration
 	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor it remembers; 20 s by
 	// default. So when a whole ring restarts in any order, nobody serves the arc of a peer that is about to return.

@@ -346,6 +346,9 @@ func (r *Ring) finish(now time.Time) {
 			r.wakeAt(until)
 		}
 	}
+	if at, ok := r.watch(); ok {
+		r.wakeAt(at)
+	}
 	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension shows soon
 	if r.wake.Before(now) {
 		r.wake = now

@@ -110,7 +110,7 @@ func TestTenthOf200Killed(t *testing.T) {
 
 func TestTenthOf1000Killed(t *testing.T) {
 	if !*long {
-		t.Skip("15 s of CPU: run with -long")
+		t.Skip("30 s of CPU: run with -long")
 	}
 	killATenth(t, 1000, 20*time.Millisecond)
 }

@@ -21,8 +21,10 @@ type neighbour struct {
 	asked    time.Time
 	asking   bool // a stabilize call is on its way
 	failures int  // since it last spoke
-	retry    time.Time
-	thirds   []peer.ID // who was asked about it since then
+	// unanswered is when the second call was made that made it suspect
+	unanswered time.Time
+	retry      time.Time
+	thirds     []peer.ID // who was asked about it since then
 }
 
 // word is what a neighbour said of itself last.

@@ -56,6 +56,9 @@ func (r *Ring) failed(now time.Time, to Peer) {
 			n.retry = now.Add(r.cfg.SuspectGap)
 			return
 		}
+		if n.failures == 2 {
+			n.unanswered = n.asked
+		}
 		r.askThird(now, n)
 		return
 	}
@@ -77,8 +80,28 @@ func (r *Ring) failed(now time.Time, to Peer) {
 	}
 }
 
+// watchEvery is after how much silence the predecessor is asked, whose arc waits for us: with CallTimeout, SuspectGap and TakeOver
+// an arc is served again 12.5 s after its owner fell silent. A quiet ring makes 0.9 calls a peer and second with it, 0.6 without.
+const watchEvery = 2 * time.Second
+
+// watch is when the predecessor is to be asked; false when there is none, or it is suspect already.
+func (r *Ring) watch() (time.Time, bool) {
+	n := r.peers[r.leaves.Predecessor()]
+	if n == nil || n.asking || n.failures > 0 || r.state == Leaving {
+		return time.Time{}, false
+	}
+	last := n.heard
+	if n.asked.After(last) {
+		last = n.asked
+	}
+	return last.Add(watchEvery), true
+}
+
 // retry calls again whom it is time to call again.
 func (r *Ring) retry(now time.Time) {
+	if at, ok := r.watch(); ok && due(at, now) {
+		r.ask(now, r.peers[r.leaves.Predecessor()])
+	}
 	for _, key := range r.leaves.Members() {
 		if n := r.peers[key]; due(n.retry, now) {
 			n.retry = time.Time{}
@@ -138,10 +161,11 @@ func (r *Ring) vouched(now time.Time, fl inFlight, answer *wire.Message, err err
 	}
 }
 
-// died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have stopped talking to us and still serve.
+// died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have served until the second question
+// that it did not answer reached it.
 func (r *Ring) died(now time.Time, n *neighbour) {
 	if r.leaves.Predecessor() == n.peer.key {
-		r.fences[n.peer.ID] = now.Add(r.cfg.TakeOver)
+		r.fences[n.peer.ID] = n.unanswered.Add(r.cfg.TakeOver)
 	}
 	r.remove(now, n.peer, r.cfg.DeadFor)
 	r.remember(n.peer)
