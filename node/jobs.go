@@ -33,7 +33,7 @@ type jobBook struct {
 	call func(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
 	keep *storage.Keyspace
 	log  *slog.Logger
-	// changed is told when a job was learnt or its state is another.
+	// changed is told when a job was learnt or its state is another, by several goroutines at a time.
 	changed func(spec *job.Spec, state job.State)
 
 	mu    sync.RWMutex // guards known and wanted

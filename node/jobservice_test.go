@@ -67,8 +67,13 @@ func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, err
 // newBook returns a book that asks w, and what it was told of changes.
 func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*jobBook, *[]job.State) {
 	t.Helper()
+	var mu sync.Mutex // jobs are asked after in several rows
 	var told []job.State
-	b, err := newJobBook(space, w.call, func(_ *job.Spec, s job.State) { told = append(told, s) }, quietLog)
+	b, err := newJobBook(space, w.call, func(_ *job.Spec, s job.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, s)
+	}, quietLog)
 	if err != nil {
 		t.Fatal(err)
 	}
