@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -63,6 +64,9 @@ func (n *Node) Leave(context.Context) error {
 	}
 	return nil
 }
+
+// Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only one, or not yet part of a ring.
+func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }
 
 // Export implements control.Backend.
 func (n *Node) Export(ctx context.Context, what string, whole bool, w io.Writer) error {

@@ -42,15 +42,23 @@ var errInterrupted = errors.New("interrupted")
 // twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1) signals the process and then its whole group.
 const twiceAfter = 300 * time.Millisecond
 
-// interruptible returns a context that ends with the first interrupt; the second one ends the process at once, which is safe: what was
-// acknowledged is on disk.
+// errTerminated is the cause of an end that the system asked for, as at a shutdown: a peer stops and keeps its records, while one that a person
+// interrupts leaves its ring.
+var errTerminated = errors.New("terminated")
+
+// interruptible returns a context that ends with the first interrupt, of which its cause tells; the second one ends the process at once, which is
+// safe: what was acknowledged is on disk.
 func interruptible() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancelCause := context.WithCancelCause(context.Background())
+	cancel := func() { cancelCause(nil) }
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel()
+		if <-signals == os.Interrupt {
+			cancelCause(errInterrupted)
+		} else {
+			cancelCause(errTerminated)
+		}
 		awaitSecond(signals, time.Now())
 		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
 		os.Exit(exitFailed)

@@ -71,13 +71,22 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		return err
 	}
 	interrupted := ctx
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		err := n.Run(gctx)
 		cancel()
 		return err
+	})
+	left := false
+	group.Go(func() error {
+		select {
+		case <-interrupted.Done():
+			left = o.leaveOrStop(interrupted, n, errOut, cancel)
+		case <-gctx.Done():
+		}
+		return nil
 	})
 	var last *control.Status
 	group.Go(func() error {
@@ -93,6 +102,9 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	})
 	err = failures(group.Wait())
 	if err == nil && last == nil && o.untilIdle {
+		if left {
+			return fmt.Errorf("%w; the ring goes on with the crawl", errInterrupted)
+		}
 		if interrupted.Err() != nil {
 			return fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
 		}
@@ -102,6 +114,22 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		err = o.summary(out, last, filepath.Join(cfg.DataDir, "archive"))
 	}
 	return err
+}
+
+// leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as others would miss it; any other stops and keeps
+// them for its next start.
+func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
+	if !errors.Is(context.Cause(ctx), errInterrupted) || n.Alone() {
+		stop()
+		return false
+	}
+	if !o.quiet {
+		fmt.Fprintln(errOut, "leaving the ring: what this peer keeps is handed over (a second interrupt stops at once; nothing is lost either way)")
+	}
+	if err := n.Leave(ctx); err != nil {
+		stop()
+	}
+	return true
 }
 
 // failures drops, of the errors that a peer ended with, those that merely say that its end was asked for.
