@@ -113,7 +113,7 @@ func BenchmarkSession(b *testing.B) {
 				var reply *wire.SessionReply
 				ready := p.stepNoWait(now, func(o *owner.Owner) { reply = o.Session(w.name, m) })
 				b.StopTimer()
-				w.receive(p, now, m, reply)
+				w.receive(p, now, m, reply, nil)
 				settleBench(p, w, now, ready)
 				b.StartTimer()
 			}
@@ -128,7 +128,7 @@ func talk(tb testing.TB, p *peer, w *workerSim, now time.Time, want uint32) *wir
 	m := w.session(p, want)
 	var reply *wire.SessionReply
 	ready := p.step(now, func(o *owner.Owner) { reply = o.Session(w.name, m) })
-	w.receive(p, now, m, reply)
+	w.receive(p, now, m, reply, nil)
 	settleBench(p, w, now, ready)
 	return reply
 }

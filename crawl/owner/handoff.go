@@ -97,7 +97,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 		return nil
 	}
 	o.endPlacing(h)
-	h.rec.worker = s.peer
+	o.names(h, s.peer)
 	h.lease = &lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)}
 	s.leases[h] = struct{}{}
 	o.leased++
@@ -181,7 +181,13 @@ func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
 		h.barBy = Epoch{}
 	}
 	h.bar = max(h.bar, until)
-	if h.lease == nil {
-		h.rec.worker = in.worker
+	o.names(h, in.worker)
+}
+
+// names notes in the record a worker that may hold a lease. It has room for one name, and after a crash a worker of this peer's own is known to be gone: so
+// another's is not overwritten by it while it counts.
+func (o *Owner) names(h *host, worker string) {
+	if h.bar <= o.now || h.rec.worker == "" || h.rec.worker == o.cfg.Self {
+		h.rec.worker = worker
 	}
 }

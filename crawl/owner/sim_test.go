@@ -30,12 +30,15 @@ type simulation struct {
 	fetches map[string]int
 	tries   map[string]uint32
 	mail    map[*peer][]owner.OutLink
+	moves   moves
+	// steady workers speak to each owner at least every second, and nobody sleeps: no lease lapses.
+	steady bool
 }
 
 func newSimulation(t *testing.T, seed uint64, peers, workers int, jobs jobTable, s site, cfg func(*owner.Config)) *simulation {
 	sim := &simulation{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: epochStart, site: s, fetches: make(map[string]int), tries: make(map[string]uint32),
-		mail: make(map[*peer][]owner.OutLink),
+		mail: make(map[*peer][]owner.OutLink), moves: moves{where: make(map[ring.Key]int), transit: make(map[ring.Key]transit)},
 	}
 	sim.answer = func(id job.ID, k task) *wire.Fetched {
 		try := sim.tries[id.String()+k.url]
@@ -46,11 +49,14 @@ func newSimulation(t *testing.T, seed uint64, peers, workers int, jobs jobTable,
 		sim.workers = append(sim.workers, newWorker(fmt.Sprintf("worker%d", i)))
 	}
 	for i := range peers {
-		c := owner.Config{Self: fmt.Sprintf("worker%d", i%max(workers, 1)), Window: 8, MaxHosts: 6, MaxOutbox: 40, MaxKnown: 50}
+		d := &district{share{i, peers}, &sim.moves}
+		c := owner.Config{
+			Self: fmt.Sprintf("worker%d", i%max(workers, 1)), Window: 8, MaxHosts: 6, MaxOutbox: 40, MaxKnown: 50, Settled: d.Settled,
+		}
 		if cfg != nil {
 			cfg(&c)
 		}
-		sim.peers = append(sim.peers, newPeer(t, c, share{i, peers}, jobs, sim.now))
+		sim.peers = append(sim.peers, newPeer(t, c, d, jobs, sim.now))
 	}
 	return sim
 }
@@ -104,6 +110,7 @@ func (s *simulation) effects(p *peer, ready owner.Ready) {
 func (s *simulation) turn(w *workerSim, p *peer) {
 	m := w.session(p, uint32(1+s.rng.IntN(8)))
 	sent := s.now
+	w.link(p).spoke = s.now
 	if s.faults && s.rng.IntN(12) == 0 {
 		return // the request is lost
 	}
@@ -118,7 +125,7 @@ func (s *simulation) turn(w *workerSim, p *peer) {
 		s.t.Fatal(err)
 	}
 	if !s.faults || s.rng.IntN(12) != 0 {
-		w.receive(p, sent, m, reply)
+		w.receive(p, sent, m, reply, s.ownerOf)
 	}
 	s.effects(p, ready)
 }
@@ -151,6 +158,20 @@ func (s *simulation) work() {
 					s.fetches[lease.queue[0].job.String()+lease.queue[0].url]++
 					w.fetch(p, host, s.now, func(k task) *wire.Fetched { return s.answer(k.job, k) })
 				}
+			}
+		}
+	}
+}
+
+// heartbeats has steady workers speak that have not for a second.
+func (s *simulation) heartbeats() {
+	if !s.steady || s.faults {
+		return
+	}
+	for _, w := range s.workers {
+		for _, p := range s.peers {
+			if l := w.link(p); len(l.leases)+len(l.reports) > 0 && s.now.Sub(l.spoke) > time.Second {
+				s.turn(w, p)
 			}
 		}
 	}
@@ -204,6 +225,8 @@ func (s *simulation) round() {
 			}
 		}
 	}
+	s.moveSome()
+	s.heartbeats()
 	s.work()
 	s.now = s.now.Add(time.Duration(1+s.rng.IntN(300)) * time.Millisecond)
 	for _, p := range s.peers {
@@ -227,10 +250,10 @@ func (s *simulation) run(faulty int, ids ...job.ID) {
 	for i := range 60_000 {
 		s.faults = i < faulty
 		s.round()
-		if i%16 == 0 && !s.faults && s.outstanding(ids...) == 0 {
+		if i%16 == 0 && !s.faults && s.outstanding(ids...) == 0 && len(s.moves.transit) == 0 {
 			return
 		}
-		if i%200 == 199 && !s.faults {
+		if i%200 == 199 && !s.faults && !s.steady && len(s.moves.transit) == 0 {
 			s.now = s.now.Add(time.Minute) // nobody wants to wait for retries
 		}
 	}

@@ -321,6 +321,7 @@ type workerSim struct {
 
 type workerLink struct {
 	seq, ack uint64
+	spoke    time.Time
 	leases   map[string]*hostLease
 	offers   []string
 	reports  map[string]*wire.HostWork // not acknowledged yet
@@ -383,7 +384,7 @@ func (w *workerSim) session(p *peer, want uint32) *wire.Session {
 		}
 	}
 	for _, host := range l.offers {
-		if !done[host] {
+		if !done[host] && !w.holds(host) {
 			m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: want})
 			done[host] = true
 		}
@@ -392,8 +393,18 @@ func (w *workerSim) session(p *peer, want uint32) *wire.Session {
 	return m
 }
 
-// receive takes the answer to a session that was sent at a time.
-func (w *workerSim) receive(p *peer, sent time.Time, m *wire.Session, reply *wire.SessionReply) {
+// holds says whether a worker has a lease on a host from any owner: then it declines offers.
+func (w *workerSim) holds(host string) bool {
+	for _, l := range w.links {
+		if l.leases[host] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// receive takes the answer to a session that was sent at a time. What has moved goes to whom route names.
+func (w *workerSim) receive(p *peer, sent time.Time, m *wire.Session, reply *wire.SessionReply, route func(host string) *peer) {
 	l := w.link(p)
 	l.ack = m.GetSeq()
 	refused := slices.Concat(reply.GetRefused(), reply.GetMoved())
@@ -403,15 +414,21 @@ func (w *workerSim) receive(p *peer, sent time.Time, m *wire.Session, reply *wir
 		if !slices.Contains(refused, host) && len(work.GetFetched()) > 0 {
 			delete(l.reports, host)
 		}
-		if work.GetRelease() {
+		if work.GetRelease() && !slices.Contains(refused, host) {
 			delete(l.leases, host)
 		}
 	}
-	for _, lease := range l.leases {
-		lease.until = until
+	asIs := slices.Concat(reply.GetMoved(), reply.GetNotRenewed())
+	for host, lease := range l.leases {
+		if !slices.Contains(asIs, host) {
+			lease.until = until
+		}
 	}
-	for _, host := range slices.Concat(reply.GetRevoked(), reply.GetMoved()) {
+	for _, host := range reply.GetRevoked() {
 		delete(l.leases, host)
+	}
+	for _, host := range reply.GetMoved() {
+		w.reroute(l, w.link(route(host)), host)
 	}
 	for _, g := range reply.GetGrants() {
 		lease := l.leases[g.GetHost()]
@@ -427,6 +444,19 @@ func (w *workerSim) receive(p *peer, sent time.Time, m *wire.Session, reply *wir
 			})
 		}
 	}
+}
+
+// reroute has lease and reports of a host go to another owner.
+func (w *workerSim) reroute(from, to *workerLink, host string) {
+	if lease := from.leases[host]; lease != nil {
+		to.leases[host] = lease
+	}
+	if r := from.reports[host]; r != nil {
+		all := to.report(host, r.GetEpoch())
+		all.Fetched = append(all.Fetched, r.GetFetched()...)
+	}
+	delete(from.leases, host)
+	delete(from.reports, host)
 }
 
 // fetch works on one URL of a host and notes the outcome for the next session.
