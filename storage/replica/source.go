@@ -19,6 +19,9 @@ type Config struct {
 	MaxLog int
 	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
 	SyncPause time.Duration
+	// Pace is the least time from one message of entries to the next to the same follower, unless one is full: each costs the follower a sync of its
+	// disk, and what waits meanwhile shares it.
+	Pace time.Duration
 	// Retry is the wait after a call that failed.
 	Retry time.Duration
 }
@@ -28,6 +31,7 @@ func (c *Config) fill() {
 	fill(&c.Span, 32<<10)
 	fill(&c.MaxLog, 64<<20)
 	fill(&c.SyncPause, 2*time.Millisecond)
+	fill(&c.Pace, 100*time.Millisecond)
 	fill(&c.Retry, 200*time.Millisecond)
 }
 
@@ -77,6 +81,7 @@ type follower struct {
 	reach   uint64    // the last entry then
 	spans   []scanned // under comparison
 	again   time.Time
+	pace    time.Time // no message of entries before, unless it is full
 }
 
 // scanned is a span with its records.
@@ -191,7 +196,7 @@ func (s *Source) renew(f *follower) {
 // restart begins a new stream.
 func (s *Source) restart(f *follower) {
 	s.streams++
-	*f = follower{name: f.name, current: f.current, stream: s.streams, acked: s.seq, again: f.again, cursor: []byte{}}
+	*f = follower{name: f.name, current: f.current, stream: s.streams, acked: s.seq, again: f.again, pace: f.pace, cursor: []byte{}}
 }
 
 // trim drops entries that everybody has.
@@ -241,8 +246,11 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 		case now.Before(f.again):
 			again = earlier(again, f.again)
 			continue
+		case s.paced(now, f):
+			again = earlier(again, f.pace)
+			continue
 		}
-		m, scan, ok := s.next(f)
+		m, scan, ok := s.next(now, f)
 		if !ok {
 			continue
 		}
@@ -258,6 +266,20 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 	return calls, scans, again
 }
 
+// paced says whether entries wait for others.
+func (s *Source) paced(now time.Time, f *follower) bool {
+	if !f.current || len(f.rest) > 0 || f.acked == s.seq || !now.Before(f.pace) {
+		return false
+	}
+	size := 0
+	for i := len(s.log) - 1; i >= 0 && s.log[i].seq > f.acked; i-- {
+		if size += s.log[i].size; size >= s.cfg.Message {
+			return false
+		}
+	}
+	return true
+}
+
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
@@ -265,7 +287,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (s *Source) next(f *follower) (*message, *Scan, bool) {
+func (s *Source) next(now time.Time, f *follower) (*message, *Scan, bool) {
 	if !f.current {
 		if !s.allLevel() {
 			return nil, nil, false
@@ -277,6 +299,7 @@ func (s *Source) next(f *follower) (*message, *Scan, bool) {
 	case len(f.rest) > 0:
 		return s.message(f, s.records(f)), nil, true
 	case f.acked < s.seq:
+		f.pace = now.Add(s.cfg.Pace)
 		return s.entries(f), nil, true
 	case !f.walked:
 		return nil, &Scan{Lo: f.cursor, Bytes: s.cfg.Message}, true
