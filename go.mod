@@ -20,6 +20,7 @@ require (
 	github.com/pelletier/go-toml/v2 v2.0.5
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	github.com/tidwall/btree v1.8.2
 	github.com/vbauerster/mpb/v8 v8.9.3
 	golang.org/x/net v0.57.0
 	golang.org/x/sync v0.22.0

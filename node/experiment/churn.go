@@ -69,7 +69,7 @@ func runChurn(ctx context.Context, o *Options, r *Report, progress func(Progress
 const (
 	// ringShare times as many peers are in the ring alone as have the whole logic of the node, for a ringHours part of the time.
 	ringShare = 10
-	ringHours = 12
+	ringHours = 30
 )
 
 func ringTable(r *Report, row string, c *sim.ChurnReport) {

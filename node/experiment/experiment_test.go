@@ -58,7 +58,7 @@ theirs  time     s         - |      -
 	if want := "row,metric,unit,paper,here\nours,optimal,%,75,92.25\nours,time,s,,0.123457\ntheirs,time,s,,\n"; err != nil || string(data) != want {
 		t.Errorf("%v, got\n%swant\n%s", err, data, want)
 	}
-	if data, err := (Table)(nil).JSON(); err != nil || string(data) != "[]\n" {
+	if data, err := Table(nil).JSON(); err != nil || string(data) != "[]\n" {
 		t.Errorf("empty table: %q, %v", data, err)
 	}
 	if v, ok := table.Find("ours", "optimal"); !ok || v != 92.25 {

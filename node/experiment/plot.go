@@ -76,6 +76,9 @@ const (
 	plotHeight = 440 * vg.Length(1)
 )
 
+// legendRoom is the share of the height that a line of the legend takes.
+const legendRoom = 0.055
+
 // SVG draws the chart. The same chart is the same picture, byte for byte.
 func (p *Plot) SVG() ([]byte, error) {
 	c := p.canvas()
@@ -88,8 +91,11 @@ func (p *Plot) SVG() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
 	}
-	if p.YMin != p.YMax {
+	switch {
+	case p.YMin != p.YMax:
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
+	case !p.LogY: // room for the legend
+		c.Y.Max += (c.Y.Max - c.Y.Min) * legendRoom * float64(max(len(p.Lines), len(p.Bars)))
 	}
 	if err := p.drawMarks(c); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
@@ -130,7 +136,7 @@ func (p *Plot) canvas() *plot.Plot {
 	}
 	c.Legend.TextStyle.Font, c.Legend.TextStyle.Color = sans(12), ink
 	c.Legend.Top, c.Legend.Padding, c.Legend.ThumbnailWidth = true, 3, 22
-	c.Legend.XOffs = -6
+	c.Legend.Left, c.Legend.XOffs = true, 8
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	c.Add(grid)

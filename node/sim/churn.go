@@ -25,7 +25,7 @@ type ChurnConfig struct {
 	Massacre float64
 	// Loss is the share of messages that vanish.
 	Loss float64
-	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups searches, 50 by default.
+	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups searches, 200 by default.
 	SampleEvery time.Duration
 	Lookups     int
 	// Ring is every peer's config, but for its seed and memory.
@@ -43,7 +43,7 @@ func (c *ChurnConfig) fill() {
 	fill(&c.Silent, 0.5)
 	fill(&c.Massacre, 0.1)
 	fill(&c.SampleEvery, 10*time.Second)
-	fill(&c.Lookups, 50)
+	fill(&c.Lookups, 200)
 	if c.Internet == nil {
 		c.Internet = NewSynthetic(c.Seed)
 	}

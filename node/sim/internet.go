@@ -189,7 +189,7 @@ func readMatrix(file io.Reader) (*Matrix, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer z.Close()
+		defer func() { _ = z.Close() }() // it was only read from
 		plain = z
 	}
 	rows := csv.NewReader(plain)

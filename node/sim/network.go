@@ -29,6 +29,8 @@ const (
 	Replication
 	// Custody: records on their way to another owner.
 	Custody
+	// Probes of sites, asked of leaf peers.
+	Probes
 	// Content questions: digests asked of their owners.
 	Content
 
@@ -38,7 +40,7 @@ const (
 
 // String is the purpose in one word.
 func (p Purpose) String() string {
-	return [...]string{"upkeep", "lookups", "links", "sessions", "replication", "custody", "content"}[p]
+	return [...]string{"upkeep", "lookups", "links", "sessions", "replication", "custody", "probes", "content"}[p]
 }
 
 // Traffic is what was sent for a purpose, answers included.

@@ -18,6 +18,11 @@ type Ring struct {
 	*Network
 	// OnEvent, when set, sees each event of each peer.
 	OnEvent func(p *RingPeer, e dht.Event)
+	// OnStart, when set, is told of a peer that begins to live, before anything happens to it.
+	OnStart func(p *RingPeer)
+
+	// firstIndex is the number of the first peer: those below it stand for something else on the internet.
+	firstIndex int
 
 	cfg    dht.Config
 	seed   uint64
@@ -56,7 +61,7 @@ func (r *Ring) draw() *RingPeer {
 	if len(r.sorted) > 0 {
 		best = ring.BestPosition(keys, arcs)
 	}
-	p := &RingPeer{Host: r.NewHost(len(r.peers)), world: r, peer: drawn[best], key: keys[best]}
+	p := &RingPeer{Host: r.NewHost(r.firstIndex + len(r.peers)), world: r, peer: drawn[best], key: keys[best]}
 	r.peers = append(r.peers, p)
 	r.byID[p.peer.ID] = p
 	return p

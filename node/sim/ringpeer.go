@@ -44,6 +44,9 @@ func (p *RingPeer) start(memory *dht.Memory, found bool) {
 	p.Host.Start()
 	p.table = newTable(p.key)
 	p.Ring = dht.NewRing(cfg, p.peer, p.table)
+	if w.OnStart != nil {
+		w.OnStart(p)
+	}
 	p.tickAt = time.Time{}
 	p.Tick(w.Now())
 	p.after()

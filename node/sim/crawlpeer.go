@@ -1,0 +1,330 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
+)
+
+const (
+	// hostSpace is the keyspace of hosts, hostHead begins the keys of those records that have replicas and move.
+	hostSpace = storage.KeyspaceHosts
+	hostHead  = 'h'
+	// stepGap is how long a peer gathers what comes for one step of its owner: one fsync for all.
+	stepGap = time.Millisecond
+	// diskTime is what an fsync takes.
+	diskTime = 3 * time.Millisecond
+	// leaseTTL is the design's.
+	leaseTTL = 8 * time.Second
+	// seenMemory bounds the filters of a peer.
+	seenMemory = 1 << 20
+)
+
+// crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, custody, outbox and worker.
+type crawlPeer struct {
+	*RingPeer
+	world *crawl
+	store store
+	owner *owner.Owner
+	view  *view
+
+	inputs  []func(*owner.Owner)
+	ends    []func()
+	planned bool
+	nextAt  time.Time
+	waiting []step
+
+	ship   *shipping
+	moving *moving
+	mail   *mailbox
+	worker *worker
+}
+
+// step is what a Commit came to, on its way through the disks.
+type step struct {
+	ready  owner.Ready
+	ends   []func()
+	seq    uint64 // of the last entry for the replicas
+	onDisk time.Duration
+}
+
+// newCrawlPeer gives a peer of the ring its crawler; called when the peer starts.
+func newCrawlPeer(w *crawl, p *RingPeer) *crawlPeer {
+	c := &crawlPeer{RingPeer: p, world: w}
+	c.view = newView(c)
+	c.ship = newShipping(c)
+	c.moving = newMoving(c)
+	c.mail = newMailbox(c)
+	c.worker = newWorker(c)
+	cfg := owner.DefaultConfig(string(p.peer.ID))
+	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
+	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
+	loader := &setLoader{}
+	sets := dedup.NewSets(dedup.Exact, loader, seenMemory)
+	o, err := owner.New(cfg, ownerStore{&c.store, c.ship.append}, seenSets{sets}, w, mine{c}, w.Now())
+	if err != nil {
+		w.fail(err)
+	}
+	c.owner, loader.owner = o, o
+	return c
+}
+
+// mine tells the owner which hosts are this peer's.
+type mine struct{ c *crawlPeer }
+
+// Mine implements owner.Ring.
+func (m mine) Mine(key ring.Key) bool { return m.c.Serves(key) }
+
+// seenSets lends the filters of dedup to the owner, as the node does.
+type seenSets struct{ sets *dedup.Sets }
+
+func setID(s owner.SetID) (id dedup.SetID) {
+	copy(id[:16], s.Job[:])
+	copy(id[16:], s.Pos[:])
+	return id
+}
+
+// Test implements owner.Seen.
+func (s seenSets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
+	answer, err := s.sets.Test(setID(set), hash)
+	switch answer {
+	case dedup.No:
+		return owner.No, err
+	case dedup.Yes:
+		return owner.Yes, err
+	default:
+		return owner.Maybe, err
+	}
+}
+
+// Add implements owner.Seen.
+func (s seenSets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
+
+// Drop implements owner.Seen.
+func (s seenSets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
+
+// setLoader lets the filters read the exact sets.
+type setLoader struct{ owner *owner.Owner }
+
+// Hashes implements dedup.Loader.
+func (l *setLoader) Hashes(set dedup.SetID, yield func(uint64) bool) error {
+	return l.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
+}
+
+// do runs apply in the next step of the owner, and ended once that is on the disks that count. Either may be nil.
+func (c *crawlPeer) do(apply func(*owner.Owner), ended func()) {
+	if apply != nil {
+		c.inputs = append(c.inputs, apply)
+	}
+	if ended != nil {
+		c.ends = append(c.ends, ended)
+	}
+	if !c.planned {
+		c.planned = true
+		c.Host.After(stepGap, c.step)
+	}
+}
+
+// step makes one step of the owner.
+func (c *crawlPeer) step() {
+	w := c.world
+	c.planned = false
+	inputs, ends := c.inputs, c.ends
+	c.inputs, c.ends = nil, nil
+	c.owner.Begin(w.Now())
+	for _, apply := range inputs {
+		apply(c.owner)
+	}
+	ready, err := c.owner.Commit()
+	if err != nil {
+		w.fail(fmt.Errorf("owner of peer %d: %w", c.Index, err))
+		return
+	}
+	c.waiting = append(c.waiting, step{ready: ready, ends: ends, seq: c.ship.source.Seq(), onDisk: w.Elapsed() + diskTime})
+	c.Host.After(diskTime, c.release)
+	c.ship.pump()
+	c.wakeAt(ready.Next)
+}
+
+// wakeAt plans a step for a time at which the owner has something to do by itself.
+func (c *crawlPeer) wakeAt(at time.Time) {
+	if at.IsZero() || !c.nextAt.IsZero() && !at.Before(c.nextAt) {
+		return
+	}
+	c.nextAt = at
+	c.Host.After(at.Sub(c.world.Now()), func() {
+		if c.nextAt.Equal(at) {
+			c.nextAt = time.Time{}
+			c.do(nil, nil)
+		}
+	})
+}
+
+// release lets answers and effects go of steps that are on disk here and at all level followers, in their order.
+func (c *crawlPeer) release() {
+	for len(c.waiting) > 0 {
+		s := c.waiting[0]
+		if s.onDisk > c.world.Elapsed() || s.seq > c.ship.durable() {
+			return
+		}
+		c.waiting = c.waiting[1:]
+		for _, ended := range s.ends {
+			ended()
+		}
+		c.effects(&s.ready)
+	}
+	c.waiting = nil
+}
+
+// effects sets going what a step came to.
+func (c *crawlPeer) effects(r *owner.Ready) {
+	for i := range r.Places {
+		c.place(&r.Places[i])
+	}
+	for _, offer := range r.Offers {
+		c.offer(offer)
+	}
+	if r.Outbox {
+		c.mail.collect()
+	}
+}
+
+// place looks for a worker among this peer and its leaf set, by the strategy of the paper: those that it names measure the site.
+func (c *crawlPeer) place(p *owner.Place) {
+	w := c.world
+	self := string(c.peer.ID)
+	v := &placement.View{Host: p.Host, Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
+	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: c.worker.backlog(), Capacity: workerCapacity}}
+	for _, id := range c.view.leaves {
+		if !slices.Contains(p.Exclude, string(id)) {
+			v.Candidates = append(v.Candidates, placement.Candidate{Peer: string(id)})
+		}
+	}
+	site := w.sites.host(p.Host).index
+	var next func()
+	next = func() {
+		choice := placement.RTT{}.Next(v)
+		left := len(choice.Probe)
+		if left == 0 {
+			c.do(func(o *owner.Owner) { o.Placed(p.Host, choice.Worker, measurements(v), choice.Why) }, nil)
+			return
+		}
+		for _, name := range choice.Probe {
+			came := func(rtt time.Duration, err error) {
+				m := placement.Measurement{RTT: rtt}
+				if err != nil {
+					m.Err = err.Error()
+				}
+				v.Measured[name] = m
+				if left--; left == 0 {
+					next()
+				}
+			}
+			if name == self {
+				rtt := w.Internet.RTT(c.Index, site)
+				c.Host.After(probes*rtt, func() { came(rtt, nil) })
+				continue
+			}
+			c.probe(peer.ID(name), p.Host, site, came)
+		}
+	}
+	next()
+}
+
+const (
+	// probes are made of a site by each candidate; probeTimeout bounds them, probeSize is about the size of the question beside the host's name.
+	probes       = 3
+	probeTimeout = 1500 * time.Millisecond
+	probeSize    = 24
+)
+
+// probe asks another peer how far a site is from it.
+func (c *crawlPeer) probe(of peer.ID, host string, site int, done func(time.Duration, error)) {
+	w := c.world
+	target := w.byID[of]
+	w.Call(c.Host, target.host(), &Call{
+		Purpose: Probes, Size: probeSize + len(host), Timeout: probeTimeout,
+		Handle: func(reply func(int, any)) {
+			rtt := w.Internet.RTT(target.Index, site)
+			target.Host.After(probes*rtt, func() { reply(probeSize, rtt) })
+		},
+		Done: func(answer any, err error) {
+			rtt, _ := answer.(time.Duration)
+			done(rtt, err)
+		},
+	})
+}
+
+// host is the peer's end of the network; nil for a peer that was never there.
+func (c *crawlPeer) host() *Host {
+	if c == nil {
+		return nil
+	}
+	return c.Host
+}
+
+func measurements(v *placement.View) []owner.Measurement {
+	var out []owner.Measurement
+	for _, candidate := range v.Candidates {
+		if m, ok := v.Measured[candidate.Peer]; ok {
+			out = append(out, owner.Measurement{Peer: candidate.Peer, RTTUs: m.RTT.Microseconds(), Error: m.Err})
+		}
+	}
+	return out
+}
+
+// offerTimeout bounds an offer; the owner gives up on it about then as well.
+const offerTimeout = 2 * time.Second
+
+// offer asks a worker to take hosts.
+func (c *crawlPeer) offer(offer owner.Offer) {
+	w := c.world
+	decline := func(hosts []string) {
+		if len(hosts) > 0 {
+			c.do(func(o *owner.Owner) { o.Declined(offer.Worker, hosts) }, nil)
+		}
+	}
+	if offer.Worker == string(c.peer.ID) {
+		decline(c.worker.offered(c.peer.ID, offer.Hosts))
+		return
+	}
+	target := w.byID[peer.ID(offer.Worker)]
+	size := 2
+	for _, host := range offer.Hosts {
+		size += len(host) + 2
+	}
+	w.Call(c.Host, target.host(), &Call{
+		Purpose: Sessions, Size: size, Timeout: offerTimeout,
+		Handle: func(reply func(int, any)) { reply(2, target.worker.offered(c.peer.ID, offer.Hosts)) },
+		Done: func(answer any, err error) {
+			hosts, _ := answer.([]string)
+			if err != nil {
+				hosts = offer.Hosts
+			}
+			decline(hosts)
+		},
+	})
+}
+
+// happened is told of each event of the peer's ring.
+func (c *crawlPeer) happened(e dht.Event) {
+	switch e := e.(type) {
+	case dht.PeerDead:
+		c.do(func(o *owner.Owner) { o.PeerDead(string(e.Peer.ID)) }, nil)
+	case dht.StateChanged, dht.LeavesChanged:
+		c.view.changed()
+	case dht.ArcChanged:
+		c.view.changed()
+		c.do(func(o *owner.Owner) { o.SettledChanged() }, nil)
+	}
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/replica"
+)
+
+const (
+	// replicas is r of the design: how many peers keep a record, its owner included.
+	replicas = 3
+	// replicaTimeout bounds one message to a follower.
+	replicaTimeout = 10 * time.Second
+)
+
+// shipping keeps copies of a peer's records on its next successors, and copies of its predecessors' records here, as the node does.
+type shipping struct {
+	c       *crawlPeer
+	source  *replica.Source
+	copies  *replica.Copies
+	disk    store
+	deposed map[peer.ID]bool
+	names   []string
+	again   time.Time
+}
+
+func newShipping(c *crawlPeer) *shipping {
+	s := &shipping{c: c, source: replica.NewSource(replica.Config{Incarnation: 1}), deposed: make(map[peer.ID]bool)}
+	s.copies = replica.NewCopies(copyStore{&s.disk})
+	return s
+}
+
+func (s *shipping) append(ops []replica.Op) { s.source.Append(ops) }
+
+// durable is the number up to which entries are on all the disks that count. Nothing more is acknowledged once another peer has taken the arc over.
+func (s *shipping) durable() uint64 {
+	if len(s.deposed) > 0 {
+		return 0
+	}
+	return s.source.Durable()
+}
+
+// follow tells the source who follows.
+func (s *shipping) follow() {
+	var names []string
+	for _, id := range s.c.view.succs[:min(replicas-1, len(s.c.view.succs))] {
+		names = append(names, string(id))
+	}
+	if slices.Equal(names, s.names) {
+		return
+	}
+	s.names = names
+	s.source.Follow(names, func(name string) bool { return !slices.Contains(s.c.view.leaves, peer.ID(name)) })
+	for id := range s.deposed {
+		if !slices.Contains(names, string(id)) {
+			delete(s.deposed, id)
+		}
+	}
+	s.pump()
+	s.c.release()
+}
+
+// pump does what the source wants done.
+func (s *shipping) pump() {
+	for {
+		calls, scans, again := s.source.Next(s.c.world.Now())
+		for _, call := range calls {
+			s.call(call)
+		}
+		for _, scan := range scans {
+			s.scan(scan)
+		}
+		if len(calls)+len(scans) == 0 {
+			s.wakeAt(again)
+			return
+		}
+	}
+}
+
+func (s *shipping) wakeAt(at time.Time) {
+	if at.IsZero() || !s.again.IsZero() && !at.Before(s.again) {
+		return
+	}
+	s.again = at
+	s.c.Host.After(at.Sub(s.c.world.Now()), func() {
+		if s.again.Equal(at) {
+			s.again = time.Time{}
+			s.pump()
+		}
+	})
+}
+
+// scan reads records for range sync.
+func (s *shipping) scan(scan replica.Scan) {
+	records := s.source.Collect(scan)
+	lo := []byte{hostHead}
+	if len(scan.Lo) > 1 && scan.Lo[0] == hostSpace {
+		lo = scan.Lo[1:]
+	}
+	full := false
+	if len(scan.Lo) == 0 || scan.Lo[0] <= hostSpace {
+		_ = s.c.store.Scan(lo, []byte{hostHead + 1}, func(key, value []byte) bool { // in memory: it does not fail
+			full = !records.Add(append([]byte{hostSpace}, key...), value)
+			return !full
+		})
+	}
+	if !full {
+		records.End()
+	}
+	if call, ok := s.source.Scanned(s.c.world.Now(), records, nil); ok {
+		s.call(call)
+	}
+}
+
+// errMoved answers a source whose arc the follower serves.
+type errMoved struct{}
+
+func (s *shipping) call(call replica.Call) {
+	w := s.c.world
+	to := peer.ID(call.To)
+	target := w.byID[to]
+	w.Call(s.c.Host, target.host(), &Call{
+		Purpose: Replication, Size: len(call.Message), Timeout: replicaTimeout,
+		Handle: func(reply func(int, any)) { target.ship.handle(s.c.peer.ID, call.Message, reply) },
+		Done: func(answer any, err error) {
+			raw, _ := answer.([]byte)
+			if _, moved := answer.(errMoved); moved {
+				s.deposed[to] = true
+				err = ErrRefused
+			} else if err == nil {
+				delete(s.deposed, to)
+			}
+			s.source.Result(w.Now(), call.ID, raw, err)
+			s.pump()
+			s.c.release()
+		},
+	})
+}
+
+// handle takes a message of a source.
+func (s *shipping) handle(from peer.ID, message []byte, reply func(int, any)) {
+	if s.c.Serves(ring.PeerKey([]byte(from))) {
+		reply(2, errMoved{})
+		return
+	}
+	raw, _, err := s.copies.Handle(string(from), message)
+	if err != nil {
+		s.c.world.fail(err)
+		return
+	}
+	s.c.moving.poke() // there may be a new source
+	s.c.Host.After(diskTime, func() { reply(len(raw), raw) })
+}

@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/tidwall/btree"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/storage/replica"
+)
+
+// store is an ordered store in memory. It dies with its peer.
+type store struct{ tree btree.Map[string, []byte] }
+
+// Get returns a copy of a value.
+func (s *store) Get(key []byte) (value []byte, ok bool, err error) {
+	value, ok = s.tree.Get(string(key))
+	return bytes.Clone(value), ok, nil
+}
+
+// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent.
+func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	end := string(hi)
+	s.tree.Ascend(string(lo), func(key string, value []byte) bool {
+		return (hi == nil || key < end) && fn([]byte(key), value)
+	})
+	return nil
+}
+
+// batch applies its changes as they come: a simulated process is not killed in the middle of one.
+type batch struct {
+	store *store
+	// note, when set, sees the changes of which the keys begin with head, for the replicas.
+	note func(op replica.Op)
+	head byte
+}
+
+// Set implements job.Batch and replica.Batch.
+func (b batch) Set(key, value []byte) {
+	kept := append([]byte{}, value...)
+	b.store.tree.Set(string(key), kept)
+	b.ship(replica.Op{Kind: replica.Set, Key: key, Value: kept})
+}
+
+// Delete implements job.Batch and replica.Batch.
+func (b batch) Delete(key []byte) {
+	b.store.tree.Delete(string(key))
+	b.ship(replica.Op{Kind: replica.Delete, Key: key})
+}
+
+// DeleteRange implements job.Batch and replica.Batch.
+func (b batch) DeleteRange(lo, hi []byte) {
+	var gone []string
+	end := string(hi)
+	b.store.tree.Ascend(string(lo), func(key string, _ []byte) bool {
+		if hi != nil && key >= end {
+			return false
+		}
+		gone = append(gone, key)
+		return true
+	})
+	for _, key := range gone {
+		b.store.tree.Delete(key)
+	}
+	b.ship(replica.Op{Kind: replica.DeleteRange, Key: lo, Value: hi})
+}
+
+// ship notes a change under the byte of its keyspace.
+func (b batch) ship(op replica.Op) {
+	if b.note == nil || len(op.Key) == 0 || op.Key[0] != b.head {
+		return
+	}
+	under := func(key []byte) []byte { return append([]byte{hostSpace}, key...) }
+	op.Key = under(op.Key)
+	if op.Kind == replica.DeleteRange {
+		if op.Value != nil {
+			op.Value = under(op.Value)
+		} else {
+			op.Value = []byte{hostSpace + 1}
+		}
+	}
+	b.note(op)
+}
+
+func onDisk() error { return nil }
+
+// ownerStore is where an owner keeps its hosts; what the replicas are to have as well goes to append, batch by batch.
+type ownerStore struct {
+	*store
+	append func(ops []replica.Op)
+}
+
+var _ job.Store = ownerStore{}
+
+// Update implements job.Store.
+func (s ownerStore) Update(fn func(job.Batch)) (wait func() error, err error) {
+	var ops []replica.Op
+	fn(batch{store: s.store, head: hostHead, note: func(op replica.Op) { ops = append(ops, op) }})
+	if len(ops) > 0 {
+		s.append(ops)
+	}
+	return onDisk, nil
+}
+
+// copyStore is where the copies of other peers' records lie.
+type copyStore struct{ *store }
+
+var _ replica.Store = copyStore{}
+
+// Update implements replica.Store.
+func (s copyStore) Update(fn func(replica.Batch)) (wait func() error, err error) {
+	fn(batch{store: s.store})
+	return onDisk, nil
+}

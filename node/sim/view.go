@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+)
+
+// view is the ring as custody looks at it.
+type view struct {
+	c       *crawlPeer
+	version uint64
+	leaves  []peer.ID // nearest first, successors and predecessors in turns as the ring names them
+	succs   []peer.ID
+	poked   bool
+}
+
+var (
+	_ custody.View       = (*view)(nil)
+	_ custody.Neighbours = (*view)(nil)
+)
+
+func newView(c *crawlPeer) *view { return &view{c: c} }
+
+// changed notes that the ring is another, and has replication and custody look at it once the input is over.
+func (v *view) changed() {
+	v.version++
+	if v.poked {
+		return
+	}
+	v.poked = true
+	v.c.Host.After(0, func() {
+		v.poked = false
+		v.read()
+		v.c.ship.follow()
+		v.c.moving.poke()
+	})
+}
+
+func (v *view) read() {
+	preds, succs := v.c.Leaves()
+	v.leaves, v.succs = nil, nil
+	for _, p := range succs {
+		v.succs = append(v.succs, p.ID)
+	}
+	for i := range max(len(preds), len(succs)) {
+		if i < len(succs) && !slices.Contains(v.leaves, succs[i].ID) {
+			v.leaves = append(v.leaves, succs[i].ID)
+		}
+		if i < len(preds) && !slices.Contains(v.leaves, preds[i].ID) {
+			v.leaves = append(v.leaves, preds[i].ID)
+		}
+	}
+}
+
+// Version implements custody.View.
+func (v *view) Version() uint64 { return v.version }
+
+// Serves implements custody.View.
+func (v *view) Serves(pos custody.Pos) bool { return v.c.Serves(pos.Key()) }
+
+// Owner implements custody.View.
+func (v *view) Owner(pos custody.Pos) (peer.ID, bool) {
+	p, ok := v.c.Guess(pos.Key())
+	return p.ID, ok
+}
+
+// Departs implements custody.View: here nobody says goodbye.
+func (v *view) Departs(peer.ID) bool { return false }
+
+// Arc implements custody.Neighbours.
+func (v *view) Arc() (ring.Arc, bool) { return v.c.Arc() }
+
+// Neighbours implements custody.Neighbours.
+func (v *view) Neighbours() []peer.ID { return slices.Clone(v.leaves) }
