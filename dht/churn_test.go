@@ -38,7 +38,7 @@ func rightAtLast(t *testing.T, s *dhttest.Sim) {
 }
 
 // churnSeeds are the worlds in which each fault is tried.
-const churnSeeds = 6
+const churnSeeds = 4
 
 // inWorlds runs a scenario in worlds where the connections of the dead drop, and in worlds where they only fall silent.
 func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand)) {

@@ -33,6 +33,11 @@ type Config struct {
 	// half of TakeOver, 4 s, and not less than a second, which a busy machine may be late by. A peer wakes twice in that time, so one
 	// that was stopped notices after 1.5 times Pause at most: before the first moment at which another may serve its arc.
 	Pause time.Duration
+	// Role to begin with. A worker serves nothing until it was told by Observe that it can be dialled for Promote.
+	Role Role
+	// Promote is how long a worker must be seen as public before it joins the ring, 15 min by default; Demote how long a member must be seen as
+	// private before it is to become a worker, 1 min by default.
+	Promote, Demote time.Duration
 	// LookupCalls bounds the calls of one lookup, 16 by default.
 	LookupCalls int
 	// ArcCache bounds the learnt arcs kept, 4096 by default (about 250 bytes each).
@@ -59,7 +64,7 @@ func DefaultConfig() Config {
 	return Config{
 		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second, CallTimeout: 2 * time.Second,
 		SuspectGap: 500 * time.Millisecond, DeadFor: time.Minute, TakeOver: 8 * time.Second, RejoinGrace: 20 * time.Second,
-		Pause: 4 * time.Second, LookupCalls: 16, ArcCache: 4096, MaxCalls: 64,
+		Pause: 4 * time.Second, Promote: 15 * time.Minute, Demote: time.Minute, LookupCalls: 16, ArcCache: 4096, MaxCalls: 64,
 	}
 }
 
@@ -72,6 +77,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("MaxInterval: %v is shorter than Interval %v", c.MaxInterval, c.Interval)
 	case c.CallTimeout < 0 || c.SuspectGap < 0 || c.DeadFor < 0 || c.TakeOver < 0 || c.RejoinGrace < 0 || c.Pause < 0:
 		return fmt.Errorf("CallTimeout, SuspectGap, DeadFor, TakeOver, RejoinGrace, Pause: negative duration")
+	case c.Promote < 0 || c.Demote < 0:
+		return fmt.Errorf("durations Promote and Demote: negative")
 	case c.LookupCalls < 0 || c.ArcCache < 0 || c.MaxCalls < 0:
 		return fmt.Errorf("LookupCalls, ArcCache, MaxCalls: negative number")
 	}
@@ -92,6 +99,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.TakeOver, d.TakeOver)
 	orDefault(&c.RejoinGrace, d.RejoinGrace)
 	orDefault(&c.Pause, max(c.TakeOver/2, leastPause))
+	orDefault(&c.Promote, d.Promote)
+	orDefault(&c.Demote, d.Demote)
 	orDefault(&c.LookupCalls, d.LookupCalls)
 	orDefault(&c.ArcCache, d.ArcCache)
 	orDefault(&c.MaxCalls, d.MaxCalls)

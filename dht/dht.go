@@ -149,6 +149,10 @@ func (d *DHT) note(e Event) {
 		d.log.Debug("neighbour does not answer", "peer", e.Peer)
 	case StateChanged:
 		d.log.Info("ring state changed", "old", e.Old, "new", e.New)
+	case CutOff:
+		d.log.Info("other peers cannot dial this one")
+	case AttachedChanged:
+		d.log.Debug("attached workers or ring peers changed")
 	case ArcChanged:
 		d.log.Debug("served arc changed", "arc", e.New, "serves", e.Has)
 	}
@@ -266,6 +270,12 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 func (d *DHT) Leave(ctx context.Context) error {
 	var calls []Call
 	d.do(func(r *Ring, now time.Time) { calls = r.Leave(now) })
+	d.farewell(ctx, calls)
+	return ctx.Err()
+}
+
+// farewell makes the calls and waits for them.
+func (d *DHT) farewell(ctx context.Context, calls []Call) {
 	var telling sync.WaitGroup
 	for _, call := range calls {
 		telling.Go(func() {
@@ -275,7 +285,42 @@ func (d *DHT) Leave(ctx context.Context) error {
 		})
 	}
 	telling.Wait()
+}
+
+// Observe tells whether other peers can dial this one; see Reach. Without it the role stays as Config.Role says.
+func (d *DHT) Observe(seen Reachability) {
+	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
+}
+
+// StepDown makes a worker of a ring peer that CutOff told to become one: it stops serving, says goodbye to its neighbours and attaches
+// itself to some of them. Hand over what is served before. It does nothing to a peer that is a worker or leaving. The error is ctx's.
+func (d *DHT) StepDown(ctx context.Context) error {
+	var calls []Call
+	d.do(func(r *Ring, now time.Time) { calls = r.StepDown(now) })
+	d.farewell(ctx, calls)
 	return ctx.Err()
+}
+
+// Attached returns the workers attached to this peer, by position: at most MaxAttached. They cannot be dialled; a call to one must go over
+// the connection that it holds. The slice is the caller's.
+func (d *DHT) Attached() []Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.Attached()
+}
+
+// Candidates returns up to AttachedUsed of the attached workers, chosen by key so that each gets its share of hosts.
+func (d *DHT) Candidates(key ring.Key) []Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.Candidates(key)
+}
+
+// Attachments returns the ring peers that a worker is attached to, nearest first: AttachTo when all is well, none for a ring peer.
+func (d *DHT) Attachments() []Peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.Attachments()
 }
 
 // Guess names the believed owner of key without the network: our own arc, the leaf set, learnt arcs. See Ring.Guess.

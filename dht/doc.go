@@ -8,6 +8,9 @@
 // iterative search of an owner, and DHT drives both over a Transport and a Membership. The Transport carries requests
 // (dht/p2p over libp2p, dhttest in memory), the Membership is a Kademlia routing table.
 //
+// A peer that others cannot dial is a *worker*: it owns nothing and is *attached* to ring peers around its position, which reach it by
+// the connections that it made.
+//
 // Its promises: a DHT is safe for concurrent use, New starts nothing, and when Run returns nothing is left running. Nothing
 // survives a crash but what the caller stored of Snapshot.
 package dht

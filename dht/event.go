@@ -15,6 +15,8 @@ const (
 	Serving
 	// Leaving peers have given up their arc and are on their way out.
 	Leaving
+	// Worker peers cannot be dialled: they stand in no leaf set, and are attached to ring peers by connections of their own.
+	Worker
 )
 
 // String names the state in lower case.
@@ -24,6 +26,8 @@ func (s State) String() string {
 		return "serving"
 	case Leaving:
 		return "leaving"
+	case Worker:
+		return "worker"
 	default:
 		return "joining"
 	}
@@ -35,6 +39,8 @@ func (s State) wire() wire.State {
 		return wire.State_STATE_SERVING
 	case Leaving:
 		return wire.State_STATE_LEAVING
+	case Worker:
+		return wire.State_STATE_WORKER
 	default:
 		return wire.State_STATE_JOINING
 	}
@@ -56,6 +62,12 @@ type ArcChanged struct {
 // LeavesChanged tells that the leaf set is another one.
 type LeavesChanged struct{}
 
+// CutOff tells a serving peer that it cannot be dialled any more: hand its arc over, then call StepDown. It serves until then.
+type CutOff struct{}
+
+// AttachedChanged tells that other workers are attached to this peer than before, or, to a worker, that it is attached to others.
+type AttachedChanged struct{}
+
 // PeerUp tells of a peer that came into the leaf set.
 type PeerUp struct{ Peer Peer }
 
@@ -68,10 +80,12 @@ type PeerDead struct{ Peer Peer }
 // PeerLeft tells of a leaf peer that said goodbye.
 type PeerLeft struct{ Peer Peer }
 
-func (StateChanged) event()  {}
-func (ArcChanged) event()    {}
-func (LeavesChanged) event() {}
-func (PeerUp) event()        {}
-func (PeerSuspect) event()   {}
-func (PeerDead) event()      {}
-func (PeerLeft) event()      {}
+func (StateChanged) event()    {}
+func (ArcChanged) event()      {}
+func (LeavesChanged) event()   {}
+func (CutOff) event()          {}
+func (AttachedChanged) event() {}
+func (PeerUp) event()          {}
+func (PeerSuspect) event()     {}
+func (PeerDead) event()        {}
+func (PeerLeft) event()        {}

@@ -16,12 +16,14 @@ func FuzzHandle(f *testing.F) {
 	key := ring.HostKey("a.example")
 	for _, m := range []*wire.Message{
 		stabilizeRequest(said), leaveRequest(said), nextHopRequest(key), entryRequest(other), pingRequest("third"), pingResponse(true),
+		attachRequest(other, false), attachResponse(true, []Peer{other}),
 	} {
 		data, err := wire.Encode(m)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(data, byte(3))
+		f.Add(data, byte(3+8))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, steps byte) {
 		m, err := wire.Decode(data)
@@ -29,6 +31,10 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		now := time.Unix(1e9, 0)
+		if steps&8 != 0 {
+			fuzzWorker(t, now, m, steps)
+			return
+		}
 		r := NewRing(Config{Found: true}, NewPeer("self", nil), noTable{})
 		r.Tick(now)
 		for range steps % 8 {
@@ -49,6 +55,28 @@ func FuzzHandle(f *testing.F) {
 			t.Fatalf("serves %v %s, predecessor %s", serves, arc, r.leaves.Predecessor())
 		}
 	})
+}
+
+// fuzzWorker does the same to a worker, which never serves and keeps to its bounds.
+func fuzzWorker(t *testing.T, now time.Time, m *wire.Message, steps byte) {
+	r := NewRing(Config{Role: RoleWorker}, NewPeer("self", nil), noTable{})
+	r.Join(now, NewPeer("other", nil))
+	for range steps % 8 {
+		if answer := r.Handle(now, "other", m); answer.Validate() != nil {
+			t.Fatalf("answer %v: %v", answer, answer.Validate())
+		}
+		for _, call := range r.Ready().Calls {
+			if err := call.Request.Validate(); err != nil {
+				t.Fatalf("request: %v", err)
+			}
+			r.Result(now, call.ID, m, nil)
+		}
+		now = now.Add(5 * time.Second)
+		r.Tick(now)
+	}
+	if _, serves := r.Arc(); serves || r.State() != Worker || len(r.attach.held) > AttachTo+1 || len(r.attach.known) > maxAttachKnown {
+		t.Fatalf("%s, held by %d, knows %d", r.State(), len(r.attach.held), len(r.attach.known))
+	}
 }
 
 // FuzzParseMemory: what is read can be written and read again.

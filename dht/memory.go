@@ -22,6 +22,8 @@ type Memory struct {
 	Incarnation uint64
 	// Alone says that the peer served the whole circle, so it may again without asking anybody.
 	Alone bool
+	// Role at last.
+	Role Role
 	// Predecessor began the arc that was served last; HasPredecessor is false when none ever was.
 	Predecessor    ring.Key
 	HasPredecessor bool
@@ -44,7 +46,7 @@ func ParseMemory(data []byte) (*Memory, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("ring memory: %w", err)
 	}
-	memory := &Memory{Incarnation: m.GetIncarnation(), Alone: m.GetAlone(), Peers: peersOf(m.GetPeers())}
+	memory := &Memory{Incarnation: m.GetIncarnation(), Alone: m.GetAlone(), Role: roleOf(m.GetRole()), Peers: peersOf(m.GetPeers())}
 	if start := m.GetPredecessor(); len(start) > 0 {
 		memory.Predecessor, memory.HasPredecessor = ring.Key(start), true
 	}
@@ -53,7 +55,7 @@ func ParseMemory(data []byte) (*Memory, error) {
 
 // Bytes is the stored form.
 func (m *Memory) Bytes() ([]byte, error) {
-	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Peers: wirePeers(m.Peers)}
+	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Role: m.Role.wire(), Peers: wirePeers(m.Peers)}
 	if m.HasPredecessor {
 		stored.Predecessor = m.Predecessor[:]
 	}

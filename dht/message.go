@@ -47,6 +47,14 @@ func pingResponse(reachable bool) *wire.Message {
 	return wire.New(&wire.Message_PingResponse{PingResponse: &wire.PingResponse{Reachable: reachable}})
 }
 
+func attachRequest(sender Peer, leave bool) *wire.Message {
+	return wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: sender.wire(), Leave: leave}})
+}
+
+func attachResponse(accepted bool, peers []Peer) *wire.Message {
+	return wire.New(&wire.Message_AttachResponse{AttachResponse: &wire.AttachResponse{Accepted: accepted, Peers: wirePeers(peers)}})
+}
+
 func refusal(reason wire.Reason, text string) *wire.Message {
 	return wire.New(&wire.Message_Refusal{Refusal: &wire.Refusal{Reason: reason, Text: text}})
 }

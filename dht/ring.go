@@ -51,6 +51,11 @@ type Ring struct {
 	firstContact time.Time // zero before any peer answered
 	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
 
+	reach  Reach
+	cutOff bool    // CutOff was told
+	attach *Attach // while a worker
+	guests *Guests
+
 	interval  time.Duration
 	nextRound time.Time
 	nextHeal  time.Time
@@ -96,6 +101,8 @@ const (
 	callStabilize callKind = iota
 	callVouch
 	callSearch
+	callAttach
+	callFarewell // whatever comes of it
 )
 
 const (
@@ -135,6 +142,11 @@ func NewRing(config Config, self Peer, table Table) *Ring {
 		fences: map[peer.ID]time.Time{}, calls: map[uint64]inFlight{}, inTable: map[ring.Key]struct{}{},
 		learnt: ring.NewArcCache[Peer](cfg.ArcCache), nearest: [2]ring.Key{key, key},
 	}
+	r.reach, r.attach, r.guests = NewReach(cfg.Role, cfg.Promote, cfg.Demote), NewAttach(key), NewGuests()
+	r.self.Role = cfg.Role
+	if cfg.Role == RoleWorker {
+		r.state = Worker
+	}
 	if r.memory != nil {
 		r.remember(r.memory.Peers...)
 	}
@@ -152,8 +164,15 @@ func be64(k ring.Key) uint64 {
 // Tick tells the time. Call it first of all, and then at every Next.
 func (r *Ring) Tick(now time.Time) {
 	r.begin(now)
+	r.takeRole(now)
 	if !now.Before(r.nextRound) {
 		r.round(now)
+	}
+	if r.state == Worker {
+		r.moor(now)
+	}
+	if r.guests.Expire(now) {
+		r.tell(AttachedChanged{})
 	}
 	r.retry(now)
 	r.finish(now)
@@ -173,7 +192,7 @@ func (r *Ring) Ready() Ready {
 func (r *Ring) Join(now time.Time, entries ...Peer) {
 	r.begin(now)
 	r.remember(entries...)
-	if r.state == Joining {
+	if r.state == Joining || r.state == Worker {
 		r.nextRound = now
 		r.located = false
 		if r.search != nil {
@@ -192,14 +211,21 @@ func (r *Ring) Leave(now time.Time) []Call {
 	r.begin(now)
 	r.setState(Leaving)
 	r.serve(false, ring.Arc{})
-	var calls []Call
-	for _, key := range r.leaves.Members() {
-		calls = append(calls, Call{
-			To: r.peers[key].peer, Timeout: r.cfg.CallTimeout,
-			Request: leaveRequest(r.neighbours(now)),
-		})
-	}
+	calls := r.goodbyes(now)
 	r.finish(now)
+	return calls
+}
+
+// goodbyes are the farewells to the leaf set, or to whom a worker is attached. Workers attached to us find out when they ask again.
+func (r *Ring) goodbyes(now time.Time) []Call {
+	r.guests = NewGuests()
+	var calls []Call
+	for _, p := range r.standing(r.leaves.Members()) {
+		calls = append(calls, Call{To: p, Timeout: r.cfg.CallTimeout, Request: leaveRequest(r.neighbours(now))})
+	}
+	for _, p := range r.attach.Clear() {
+		calls = append(calls, Call{To: p, Timeout: r.cfg.CallTimeout, Request: attachRequest(r.self, true)})
+	}
 	return calls
 }
 
@@ -223,8 +249,14 @@ func (r *Ring) Leaves() (preds, succs []Peer) {
 	return r.standing(r.leaves.Predecessors()), r.standing(r.leaves.Successors())
 }
 
-// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density.
-func (r *Ring) Size() int { return r.leaves.Estimate() }
+// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density. A worker,
+// which is none of them, counts those it knows.
+func (r *Ring) Size() int {
+	if r.state == Worker {
+		return len(r.Members())
+	}
+	return r.leaves.Estimate()
+}
 
 // Stable says whether the nearest neighbours have been the same for two rounds and nobody is suspect or being introduced.
 func (r *Ring) Stable() bool {
@@ -236,9 +268,10 @@ func (r *Ring) Stable() bool {
 	return r.steady >= 2 && len(r.candidates) == 0
 }
 
-// Members returns the peers known: the leaf set and the routing table, in clockwise order from this peer, without it.
+// Members returns the ring peers known: the leaf set, those that a worker is attached to and the routing table, in clockwise order from
+// this peer, without it.
 func (r *Ring) Members() []Peer {
-	members := r.standing(r.leaves.Members())
+	members := append(r.standing(r.leaves.Members()), r.attach.Peers()...)
 	for _, p := range r.table.All() {
 		if p.ID != r.self.ID && !r.leaves.Contains(p.Key()) && !r.buried(p) {
 			members = append(members, p)
@@ -253,7 +286,7 @@ func (r *Ring) Members() []Peer {
 // Snapshot is what the peer should find again after a restart. Store it whenever LeavesChanged, ArcChanged or StateChanged
 // tells of a change, and once before the first Tick, which keeps incarnations apart.
 func (r *Ring) Snapshot() *Memory {
-	m := &Memory{Incarnation: r.self.Incarnation}
+	m := &Memory{Incarnation: r.self.Incarnation, Role: r.self.Role}
 	switch {
 	case r.serves:
 		m.Alone, m.Predecessor, m.HasPredecessor = r.served.Whole(), r.served.Start, true
@@ -268,7 +301,7 @@ func (r *Ring) Snapshot() *Memory {
 			}
 		}
 	}
-	for _, p := range r.contacts {
+	for _, p := range append(r.attach.Peers(), r.contacts...) {
 		m.Peers = appendPeer(m.Peers, p, wire.MaxPeers)
 	}
 	return m
@@ -326,9 +359,15 @@ func (r *Ring) begin(now time.Time) {
 		r.nextHeal = now.Add(r.jitter(healEvery))
 		return
 	}
-	if r.late(now) {
-		r.rejoin(now)
+	if !r.late(now) {
+		return
 	}
+	r.reach.Interrupted(now)
+	if r.state == Worker {
+		r.attach.RenewAll(now)
+		return
+	}
+	r.rejoin(now)
 }
 
 // finish closes every input: what it means for the arc served, and when to wake.
@@ -346,8 +385,10 @@ func (r *Ring) finish(now time.Time) {
 			r.wakeAt(until)
 		}
 	}
-	if at, ok := r.watch(); ok {
-		r.wakeAt(at)
+	for _, next := range []func() (time.Time, bool){r.watch, r.reach.Next, r.guests.Next, r.attach.Next} {
+		if at, ok := next(); ok && at.After(now) {
+			r.wakeAt(at)
+		}
 	}
 	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension shows soon
 	if r.wake.Before(now) {

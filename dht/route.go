@@ -104,7 +104,7 @@ func (r *Ring) NextHop(key ring.Key) *wire.NextHopResponse {
 
 // closest returns the n known peers nearest to key on the circle, the nearest first, from the leaf set and the routing table.
 func (r *Ring) closest(key ring.Key, n int) []Peer {
-	near := r.standing(r.leaves.Members())
+	near := append(r.standing(r.leaves.Members()), r.attach.Peers()...)
 	for _, p := range r.table.Nearest(key, nearestAsked) {
 		if p.ID != r.self.ID && !r.buried(p) {
 			p.key = p.Key()

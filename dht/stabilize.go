@@ -54,6 +54,10 @@ func (r *Ring) round(now time.Time) {
 		return
 	}
 	r.expire(now)
+	if r.state == Worker {
+		r.workerRound(now)
+		return
+	}
 	r.scan(now)
 	if r.state == Joining {
 		r.interval = r.cfg.Interval / 2
@@ -152,6 +156,10 @@ func (r *Ring) pump(now time.Time) {
 		r.located = true
 		r.consider(now, append([]Peer{found.Owner}, met...))
 	}
+	if r.state == Worker {
+		r.attach.Hear(met...)
+		r.moor(now)
+	}
 }
 
 // Handle answers a request of from. A ping with a target is not answered here: ask Relay.
@@ -172,6 +180,11 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		}
 		r.hear(now, body.LeaveRequest.GetSender(), r.doubted == 0)
 		return leaveResponse()
+	case *wire.Message_AttachRequest:
+		if peer.ID(body.AttachRequest.GetSender().GetId()) != from {
+			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+		}
+		return r.attached(now, body.AttachRequest)
 	case *wire.Message_NextHopRequest:
 		return nextHopResponse(r.NextHop(ring.Key(body.NextHopRequest.GetKey())))
 	case *wire.Message_EntryRequest:
@@ -204,6 +217,8 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 		r.stabilized(now, fl.to, answer.GetStabilizeResponse().GetSender(), id > r.doubted, err)
 	case callVouch:
 		r.vouched(now, fl, answer, err)
+	case callAttach:
+		r.moored(now, fl.to, answer.GetAttachResponse(), err)
 	case callSearch:
 		fl.search.Answer(now, fl.to, answer, err)
 		if fl.search == r.search {
@@ -233,6 +248,18 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		return
 	}
 	r.dropCandidate(p.key)
+	if r.state == Worker { // whoever spoke to us took us for a ring peer
+		r.attach.Hear(append(listed(said), p)...)
+		return
+	}
+	if said.GetState() == wire.State_STATE_WORKER {
+		r.left(now, p)
+		r.bury(now, p, r.cfg.DeadFor)
+		return
+	}
+	if r.guests.Drop(p.ID) { // it speaks as a ring peer now
+		r.tell(AttachedChanged{})
+	}
 	if said.GetState() == wire.State_STATE_LEAVING {
 		r.left(now, p)
 		r.consider(now, listed(said))
@@ -332,10 +359,14 @@ func (r *Ring) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
 
 // consider introduces us to those of the peers that would stand in the leaf set if all of them lived.
 func (r *Ring) consider(now time.Time, peers []Peer) {
+	if r.state == Worker {
+		r.attach.Hear(peers...)
+		return
+	}
 	var fresh []Peer
 	for _, p := range peers {
 		p.key = p.Key()
-		if p.ID != r.self.ID && p.ID != "" && r.leaves.Fits(p.key) && !r.buried(p) && !r.isCandidate(p.key) {
+		if p.ID != r.self.ID && p.ID != "" && p.Role == RoleMember && r.leaves.Fits(p.key) && !r.buried(p) && !r.isCandidate(p.key) {
 			fresh = appendPeer(fresh, p, 4*maxCandidates)
 		}
 	}

@@ -28,6 +28,10 @@ const thirdsAsked = 2
 func (r *Ring) Disconnected(now time.Time, id peer.ID) {
 	r.begin(now)
 	r.ask(now, r.peers[ring.PeerKey([]byte(id))])
+	r.attach.Renew(now, id)
+	if r.guests.Drop(id) {
+		r.tell(AttachedChanged{})
+	}
 	r.finish(now)
 }
 

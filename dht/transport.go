@@ -44,6 +44,7 @@ type Peer struct {
 	ID          peer.ID
 	Addrs       [][]byte // binary multiaddrs, opaque to this package; may be empty when the transport knows them
 	Incarnation uint64   // grows with each start of the peer; 0 when unknown
+	Role        Role
 	key         ring.Key // its position; zero when built as a literal
 }
 
@@ -68,7 +69,7 @@ func peerOf(p *wire.Peer) Peer {
 		return Peer{}
 	}
 	q := NewPeer(peer.ID(p.GetId()), p.GetAddrs())
-	q.Incarnation = p.GetIncarnation()
+	q.Incarnation, q.Role = p.GetIncarnation(), roleOf(p.GetRole())
 	return q
 }
 
@@ -81,7 +82,7 @@ func peersOf(list []*wire.Peer) []Peer {
 }
 
 func (p Peer) wire() *wire.Peer {
-	return &wire.Peer{Id: []byte(p.ID), Addrs: p.Addrs, Incarnation: p.Incarnation}
+	return &wire.Peer{Id: []byte(p.ID), Addrs: p.Addrs, Incarnation: p.Incarnation, Role: p.Role.wire()}
 }
 
 func wirePeers(peers []Peer) []*wire.Peer {

@@ -33,7 +33,10 @@ type World struct {
 	Loss float64
 	// Silent makes dead peers eat what is sent to them instead of refusing it.
 	Silent bool
-	// Config is every peer's, but for its seed and memory.
+	// NAT says which peers cannot be dialled: what is sent to one arrives only where it sent something itself in the last minute, so that
+	// there is a connection. They start as workers. nil: none.
+	NAT func(i int) bool
+	// Config is every peer's, but for its seed, memory and role.
 	Config dht.Config
 	// Ring says which kad-dht network a peer's table is filled from; nil puts all in one.
 	Ring func(i int) int
@@ -57,7 +60,11 @@ type Sim struct {
 	byID      map[peer.ID]*Node
 	sorted    map[int][]dht.Peer // the living, by network; nil after a birth or a death
 	partition func(i, j int) bool
+	lines     map[[2]int]time.Time // when a peer that cannot be dialled last sent something to another
 }
+
+// lineFor is how long a connection lasts on which nothing is sent.
+const lineFor = time.Minute
 
 // Node is one peer of a Sim.
 type Node struct {
@@ -76,7 +83,7 @@ type Node struct {
 func NewSim(w World) *Sim {
 	s := &Sim{
 		World: w, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		rnd: rand.New(rand.NewPCG(w.Seed, 7)), byID: map[peer.ID]*Node{},
+		rnd: rand.New(rand.NewPCG(w.Seed, 7)), byID: map[peer.ID]*Node{}, lines: map[[2]int]time.Time{},
 	}
 	if s.Latency == nil {
 		s.Latency = func(i, j int) time.Duration {
@@ -139,6 +146,9 @@ func (s *Sim) start(n *Node, memory *dht.Memory, found bool) {
 	cfg := s.Config
 	cfg.Seed = s.rnd.Uint64()
 	cfg.Memory, cfg.Found = memory, cfg.Found || found
+	if s.behindNAT(n) {
+		cfg.Role = dht.RoleWorker
+	}
 	n.Alive = true
 	n.life++
 	s.sorted = nil
@@ -150,12 +160,38 @@ func (s *Sim) start(n *Node, memory *dht.Memory, found bool) {
 	s.refreshLater(n, n.life, 2*time.Second)
 }
 
-// Leave lets a peer say goodbye and go once its neighbours know.
-func (s *Sim) Leave(n *Node) {
-	for _, call := range n.Ring.Leave(s.Now) {
+// Observe tells a peer whether others can dial it.
+func (s *Sim) Observe(n *Node, seen dht.Reachability) {
+	n.Ring.Observe(s.Now, seen)
+	s.after(n)
+}
+
+// StepDown lets a ring peer say goodbye and go on as a worker.
+func (s *Sim) StepDown(n *Node) {
+	s.farewell(n, n.Ring.StepDown(s.Now))
+}
+
+func (s *Sim) farewell(n *Node, calls []dht.Call) {
+	for _, call := range calls {
 		s.send(n, call.To, call.Request, call.Timeout, func(*wire.Message, error) {})
 	}
 	s.after(n)
+}
+
+func (s *Sim) behindNAT(n *Node) bool { return s.NAT != nil && s.NAT(n.Index) }
+
+// reaches says whether what from sends can arrive at to.
+func (s *Sim) reaches(from, to *Node) bool {
+	if !s.behindNAT(to) {
+		return true
+	}
+	last, ok := s.lines[[2]int{to.Index, from.Index}]
+	return ok && s.Now.Sub(last) < lineFor
+}
+
+// Leave lets a peer say goodbye and go once its neighbours know.
+func (s *Sim) Leave(n *Node) {
+	s.farewell(n, n.Ring.Leave(s.Now))
 	s.At(time.Second, func() { s.end(n) })
 }
 
@@ -249,6 +285,9 @@ func (s *Sim) Lookup(n *Node, key ring.Key) (dht.Lookup, error) {
 func (s *Sim) after(n *Node) {
 	ready := n.Ready()
 	for _, e := range ready.Events {
+		if _, ok := e.(dht.StateChanged); ok {
+			s.sorted = nil // a worker stands in no routing table
+		}
 		if s.OnEvent != nil {
 			s.OnEvent(n, e)
 		}
@@ -294,7 +333,10 @@ func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Dura
 	}
 	there := s.Latency(from.Index, target.Index)
 	finish(timeout, nil, ErrTimeout)
-	if s.lost(from.Index, target.Index) {
+	if s.behindNAT(from) {
+		s.lines[[2]int{from.Index, target.Index}] = s.Now
+	}
+	if s.lost(from.Index, target.Index) || !s.reaches(from, target) {
 		return
 	}
 	s.At(there, func() {
@@ -305,7 +347,9 @@ func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Dura
 			return
 		}
 		s.awake(target, func() {
-			target.Table.Add(from.peer)
+			if from.Self().Role == dht.RoleMember {
+				target.Table.Add(from.peer)
+			}
 			s.answer(target, from.peer.ID, req, func(answer *wire.Message) {
 				if !s.lost(target.Index, from.Index) {
 					from.Table.Add(target.peer)

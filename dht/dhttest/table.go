@@ -154,7 +154,7 @@ func (s *Sim) refreshLater(n *Node, life int, delay time.Duration) {
 
 // refresh drops the dead and fills the buckets. A peer that nobody knows has nobody to ask, and its table stays as it is.
 func (s *Sim) refresh(n *Node) {
-	n.Table.Drop(func(p dht.Peer) bool { return !s.byID[p.ID].Alive })
+	n.Table.Drop(func(p dht.Peer) bool { return !s.byID[p.ID].Alive || s.byID[p.ID].Self().Role != dht.RoleMember })
 	if len(n.Table.All()) > 0 {
 		n.Table.fill(s.Sorted(s.ringOf(n.Index)), s.rnd)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Sorted returns the living peers of one kad-dht network in the order of their positions.
+// Sorted returns the living ring peers of one kad-dht network in the order of their positions.
 func (s *Sim) Sorted(network int) []dht.Peer {
 	if s.sorted[network] == nil {
 		var peers []dht.Peer
 		for _, n := range s.Nodes {
-			if n.Alive && s.ringOf(n.Index) == network {
+			if n.Alive && n.Self().Role == dht.RoleMember && s.ringOf(n.Index) == network {
 				peers = append(peers, n.peer)
 			}
 		}
@@ -26,21 +26,26 @@ func (s *Sim) Sorted(network int) []dht.Peer {
 	return s.sorted[network]
 }
 
+// Members returns the living ring peers: those that are no workers.
+func (s *Sim) Members() []*Node {
+	return slices.DeleteFunc(s.Living(), func(n *Node) bool { return n.State() == dht.Worker })
+}
+
 // Living returns the living peers.
 func (s *Sim) Living() []*Node {
 	return slices.DeleteFunc(slices.Clone(s.Nodes), func(n *Node) bool { return !n.Alive })
 }
 
-// Truth returns the living peer that owns key, by looking at all of them.
+// Truth returns the living ring peer that owns key, by looking at all of them.
 func (s *Sim) Truth(key ring.Key) *Node {
-	return slices.MinFunc(s.Living(), func(a, b *Node) int {
+	return slices.MinFunc(s.Members(), func(a, b *Node) int {
 		return a.peer.Key().Sub(key).Compare(b.peer.Key().Sub(key))
 	})
 }
 
-// Settled says what is not yet as it should be: each living peer serves exactly its arc, and has the right leaf set. It is nil when all is.
+// Settled says what is not yet as it should be: each living ring peer serves exactly its arc, and has the right leaf set. It is nil when all is.
 func (s *Sim) Settled() error {
-	living := s.Living()
+	living := s.Members()
 	slices.SortFunc(living, func(a, b *Node) int { return a.peer.Key().Compare(b.peer.Key()) })
 	n := len(living)
 	for i, node := range living {

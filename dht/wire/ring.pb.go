@@ -21,6 +21,52 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Role int32
+
+const (
+	Role_ROLE_MEMBER Role = 0 // of the ring
+	Role_ROLE_WORKER Role = 1 // cannot be dialled: owns no arc, and is reached by connections of its own only
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "ROLE_MEMBER",
+		1: "ROLE_WORKER",
+	}
+	Role_value = map[string]int32{
+		"ROLE_MEMBER": 0,
+		"ROLE_WORKER": 1,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_ring_proto_enumTypes[0].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_ring_proto_enumTypes[0]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{0}
+}
+
 type State int32
 
 const (
@@ -28,6 +74,7 @@ const (
 	State_STATE_JOINING State = 1
 	State_STATE_SERVING State = 2
 	State_STATE_LEAVING State = 3
+	State_STATE_WORKER  State = 4 // no member of the ring; see AttachRequest
 )
 
 // Enum value maps for State.
@@ -37,12 +84,14 @@ var (
 		1: "STATE_JOINING",
 		2: "STATE_SERVING",
 		3: "STATE_LEAVING",
+		4: "STATE_WORKER",
 	}
 	State_value = map[string]int32{
 		"STATE_UNKNOWN": 0,
 		"STATE_JOINING": 1,
 		"STATE_SERVING": 2,
 		"STATE_LEAVING": 3,
+		"STATE_WORKER":  4,
 	}
 )
 
@@ -57,11 +106,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_ring_proto_enumTypes[0].Descriptor()
+	return file_ring_proto_enumTypes[1].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_ring_proto_enumTypes[0]
+	return &file_ring_proto_enumTypes[1]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -70,7 +119,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{0}
+	return file_ring_proto_rawDescGZIP(), []int{1}
 }
 
 type Reason int32
@@ -109,11 +158,11 @@ func (x Reason) String() string {
 }
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_ring_proto_enumTypes[1].Descriptor()
+	return file_ring_proto_enumTypes[2].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
-	return &file_ring_proto_enumTypes[1]
+	return &file_ring_proto_enumTypes[2]
 }
 
 func (x Reason) Number() protoreflect.EnumNumber {
@@ -122,7 +171,7 @@ func (x Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{1}
+	return file_ring_proto_rawDescGZIP(), []int{2}
 }
 
 // Peer is a member of the ring as others speak of it.
@@ -131,6 +180,7 @@ type Peer struct {
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                    // the bytes of its peer ID; its position is their SHA-256
 	Addrs         [][]byte               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`              // binary multiaddrs
 	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // grows with every start of the peer; 0 when the speaker does not know it
+	Role          Role                   `protobuf:"varint,4,opt,name=role,proto3,enum=apoidea.dht.v1.Role" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +234,13 @@ func (x *Peer) GetIncarnation() uint64 {
 		return x.Incarnation
 	}
 	return 0
+}
+
+func (x *Peer) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_MEMBER
 }
 
 // Neighbours is what a peer says of itself: its state, what it serves, and its leaf set, nearest first.
@@ -821,6 +878,111 @@ func (*LeaveResponse) Descriptor() ([]byte, []int) {
 	return file_ring_proto_rawDescGZIP(), []int{12}
 }
 
+// AttachRequest of a worker to a ring peer: attach it, or renew that; with leave, forget it.
+type AttachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sender        *Peer                  `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Leave         bool                   `protobuf:"varint,2,opt,name=leave,proto3" json:"leave,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_ring_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AttachRequest) GetSender() *Peer {
+	if x != nil {
+		return x.Sender
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetLeave() bool {
+	if x != nil {
+		return x.Leave
+	}
+	return false
+}
+
+type AttachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // attached from now on, until a while has passed without another request
+	Peers         []*Peer                `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`        // ring peers around the answering one, itself left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_ring_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AttachResponse) GetAccepted() bool {
+	if x != nil {
+		return x.Accepted
+	}
+	return false
+}
+
+func (x *AttachResponse) GetPeers() []*Peer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
 // Refusal answers any request that is not served.
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -832,7 +994,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1006,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1019,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{13}
+	return file_ring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Refusal) GetReason() Reason {
@@ -890,6 +1052,8 @@ type Message struct {
 	//	*Message_EntryResponse
 	//	*Message_LeaveRequest
 	//	*Message_LeaveResponse
+	//	*Message_AttachRequest
+	//	*Message_AttachResponse
 	Body          isMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -897,7 +1061,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1073,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1086,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{14}
+	return file_ring_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Message) GetVersion() uint32 {
@@ -1038,6 +1202,24 @@ func (x *Message) GetLeaveResponse() *LeaveResponse {
 	return nil
 }
 
+func (x *Message) GetAttachRequest() *AttachRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Message_AttachRequest); ok {
+			return x.AttachRequest
+		}
+	}
+	return nil
+}
+
+func (x *Message) GetAttachResponse() *AttachResponse {
+	if x != nil {
+		if x, ok := x.Body.(*Message_AttachResponse); ok {
+			return x.AttachResponse
+		}
+	}
+	return nil
+}
+
 type isMessage_Body interface {
 	isMessage_Body()
 }
@@ -1086,6 +1268,14 @@ type Message_LeaveResponse struct {
 	LeaveResponse *LeaveResponse `protobuf:"bytes,12,opt,name=leave_response,json=leaveResponse,proto3,oneof"`
 }
 
+type Message_AttachRequest struct {
+	AttachRequest *AttachRequest `protobuf:"bytes,13,opt,name=attach_request,json=attachRequest,proto3,oneof"`
+}
+
+type Message_AttachResponse struct {
+	AttachResponse *AttachResponse `protobuf:"bytes,14,opt,name=attach_response,json=attachResponse,proto3,oneof"`
+}
+
 func (*Message_Refusal) isMessage_Body() {}
 
 func (*Message_StabilizeRequest) isMessage_Body() {}
@@ -1108,21 +1298,26 @@ func (*Message_LeaveRequest) isMessage_Body() {}
 
 func (*Message_LeaveResponse) isMessage_Body() {}
 
+func (*Message_AttachRequest) isMessage_Body() {}
+
+func (*Message_AttachResponse) isMessage_Body() {}
+
 // Memory is what a peer keeps of the ring between two runs.
 type Memory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Alone         bool                   `protobuf:"varint,3,opt,name=alone,proto3" json:"alone,omitempty"`            // it knew of no other peer
-	Predecessor   []byte                 `protobuf:"bytes,4,opt,name=predecessor,proto3" json:"predecessor,omitempty"` // position of the predecessor while it last served; empty: none
-	Peers         []*Peer                `protobuf:"bytes,5,rep,name=peers,proto3" json:"peers,omitempty"`             // the leaf set, nearest first
+	Alone         bool                   `protobuf:"varint,3,opt,name=alone,proto3" json:"alone,omitempty"`                        // it knew of no other peer
+	Predecessor   []byte                 `protobuf:"bytes,4,opt,name=predecessor,proto3" json:"predecessor,omitempty"`             // position of the predecessor while it last served; empty: none
+	Peers         []*Peer                `protobuf:"bytes,5,rep,name=peers,proto3" json:"peers,omitempty"`                         // the leaf set, nearest first
+	Role          Role                   `protobuf:"varint,6,opt,name=role,proto3,enum=apoidea.dht.v1.Role" json:"role,omitempty"` // its own, at last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1329,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1342,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{15}
+	return file_ring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Memory) GetVersion() uint32 {
@@ -1185,16 +1380,24 @@ func (x *Memory) GetPeers() []*Peer {
 	return nil
 }
 
+func (x *Memory) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_MEMBER
+}
+
 var File_ring_proto protoreflect.FileDescriptor
 
 const file_ring_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"ring.proto\x12\x0eapoidea.dht.v1\"N\n" +
+	"ring.proto\x12\x0eapoidea.dht.v1\"x\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\fR\x05addrs\x12 \n" +
-	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\"\xab\x02\n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12(\n" +
+	"\x04role\x18\x04 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role\"\xab\x02\n" +
 	"\n" +
 	"Neighbours\x12(\n" +
 	"\x04self\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x04self\x12+\n" +
@@ -1234,10 +1437,16 @@ const file_ring_proto_rawDesc = "" +
 	"\x05peers\x18\x03 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"B\n" +
 	"\fLeaveRequest\x122\n" +
 	"\x06sender\x18\x01 \x01(\v2\x1a.apoidea.dht.v1.NeighboursR\x06sender\"\x0f\n" +
-	"\rLeaveResponse\"M\n" +
+	"\rLeaveResponse\"S\n" +
+	"\rAttachRequest\x12,\n" +
+	"\x06sender\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x06sender\x12\x14\n" +
+	"\x05leave\x18\x02 \x01(\bR\x05leave\"X\n" +
+	"\x0eAttachResponse\x12\x1a\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\x12*\n" +
+	"\x05peers\x18\x02 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"M\n" +
 	"\aRefusal\x12.\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x16.apoidea.dht.v1.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xc1\x06\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xd4\a\n" +
 	"\aMessage\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x123\n" +
 	"\arefusal\x18\x02 \x01(\v2\x17.apoidea.dht.v1.RefusalH\x00R\arefusal\x12O\n" +
@@ -1251,19 +1460,26 @@ const file_ring_proto_rawDesc = "" +
 	"\x0eentry_response\x18\n" +
 	" \x01(\v2\x1d.apoidea.dht.v1.EntryResponseH\x00R\rentryResponse\x12C\n" +
 	"\rleave_request\x18\v \x01(\v2\x1c.apoidea.dht.v1.LeaveRequestH\x00R\fleaveRequest\x12F\n" +
-	"\x0eleave_response\x18\f \x01(\v2\x1d.apoidea.dht.v1.LeaveResponseH\x00R\rleaveResponseB\x06\n" +
-	"\x04body\"\xa8\x01\n" +
+	"\x0eleave_response\x18\f \x01(\v2\x1d.apoidea.dht.v1.LeaveResponseH\x00R\rleaveResponse\x12F\n" +
+	"\x0eattach_request\x18\r \x01(\v2\x1d.apoidea.dht.v1.AttachRequestH\x00R\rattachRequest\x12I\n" +
+	"\x0fattach_response\x18\x0e \x01(\v2\x1e.apoidea.dht.v1.AttachResponseH\x00R\x0eattachResponseB\x06\n" +
+	"\x04body\"\xd2\x01\n" +
 	"\x06Memory\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05alone\x18\x03 \x01(\bR\x05alone\x12 \n" +
 	"\vpredecessor\x18\x04 \x01(\fR\vpredecessor\x12*\n" +
-	"\x05peers\x18\x05 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers*S\n" +
+	"\x05peers\x18\x05 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\x12(\n" +
+	"\x04role\x18\x06 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role*(\n" +
+	"\x04Role\x12\x0f\n" +
+	"\vROLE_MEMBER\x10\x00\x12\x0f\n" +
+	"\vROLE_WORKER\x10\x01*e\n" +
 	"\x05State\x12\x11\n" +
 	"\rSTATE_UNKNOWN\x10\x00\x12\x11\n" +
 	"\rSTATE_JOINING\x10\x01\x12\x11\n" +
 	"\rSTATE_SERVING\x10\x02\x12\x11\n" +
-	"\rSTATE_LEAVING\x10\x03*U\n" +
+	"\rSTATE_LEAVING\x10\x03\x12\x10\n" +
+	"\fSTATE_WORKER\x10\x04*U\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x0eREASON_UNKNOWN\x10\x00\x12\x12\n" +
 	"\x0eREASON_VERSION\x10\x01\x12\x12\n" +
@@ -1282,61 +1498,70 @@ func file_ring_proto_rawDescGZIP() []byte {
 	return file_ring_proto_rawDescData
 }
 
-var file_ring_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_ring_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_ring_proto_goTypes = []any{
-	(State)(0),                // 0: apoidea.dht.v1.State
-	(Reason)(0),               // 1: apoidea.dht.v1.Reason
-	(*Peer)(nil),              // 2: apoidea.dht.v1.Peer
-	(*Neighbours)(nil),        // 3: apoidea.dht.v1.Neighbours
-	(*Hint)(nil),              // 4: apoidea.dht.v1.Hint
-	(*StabilizeRequest)(nil),  // 5: apoidea.dht.v1.StabilizeRequest
-	(*StabilizeResponse)(nil), // 6: apoidea.dht.v1.StabilizeResponse
-	(*NextHopRequest)(nil),    // 7: apoidea.dht.v1.NextHopRequest
-	(*NextHopResponse)(nil),   // 8: apoidea.dht.v1.NextHopResponse
-	(*PingRequest)(nil),       // 9: apoidea.dht.v1.PingRequest
-	(*PingResponse)(nil),      // 10: apoidea.dht.v1.PingResponse
-	(*EntryRequest)(nil),      // 11: apoidea.dht.v1.EntryRequest
-	(*EntryResponse)(nil),     // 12: apoidea.dht.v1.EntryResponse
-	(*LeaveRequest)(nil),      // 13: apoidea.dht.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 14: apoidea.dht.v1.LeaveResponse
-	(*Refusal)(nil),           // 15: apoidea.dht.v1.Refusal
-	(*Message)(nil),           // 16: apoidea.dht.v1.Message
-	(*Memory)(nil),            // 17: apoidea.dht.v1.Memory
+	(Role)(0),                 // 0: apoidea.dht.v1.Role
+	(State)(0),                // 1: apoidea.dht.v1.State
+	(Reason)(0),               // 2: apoidea.dht.v1.Reason
+	(*Peer)(nil),              // 3: apoidea.dht.v1.Peer
+	(*Neighbours)(nil),        // 4: apoidea.dht.v1.Neighbours
+	(*Hint)(nil),              // 5: apoidea.dht.v1.Hint
+	(*StabilizeRequest)(nil),  // 6: apoidea.dht.v1.StabilizeRequest
+	(*StabilizeResponse)(nil), // 7: apoidea.dht.v1.StabilizeResponse
+	(*NextHopRequest)(nil),    // 8: apoidea.dht.v1.NextHopRequest
+	(*NextHopResponse)(nil),   // 9: apoidea.dht.v1.NextHopResponse
+	(*PingRequest)(nil),       // 10: apoidea.dht.v1.PingRequest
+	(*PingResponse)(nil),      // 11: apoidea.dht.v1.PingResponse
+	(*EntryRequest)(nil),      // 12: apoidea.dht.v1.EntryRequest
+	(*EntryResponse)(nil),     // 13: apoidea.dht.v1.EntryResponse
+	(*LeaveRequest)(nil),      // 14: apoidea.dht.v1.LeaveRequest
+	(*LeaveResponse)(nil),     // 15: apoidea.dht.v1.LeaveResponse
+	(*AttachRequest)(nil),     // 16: apoidea.dht.v1.AttachRequest
+	(*AttachResponse)(nil),    // 17: apoidea.dht.v1.AttachResponse
+	(*Refusal)(nil),           // 18: apoidea.dht.v1.Refusal
+	(*Message)(nil),           // 19: apoidea.dht.v1.Message
+	(*Memory)(nil),            // 20: apoidea.dht.v1.Memory
 }
 var file_ring_proto_depIdxs = []int32{
-	2,  // 0: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
-	0,  // 1: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
-	2,  // 2: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
-	2,  // 3: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
-	2,  // 4: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
-	3,  // 5: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
-	3,  // 6: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
-	4,  // 7: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
-	2,  // 8: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
-	2,  // 9: apoidea.dht.v1.EntryRequest.sender:type_name -> apoidea.dht.v1.Peer
-	2,  // 10: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
-	0,  // 11: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
-	2,  // 12: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
-	3,  // 13: apoidea.dht.v1.LeaveRequest.sender:type_name -> apoidea.dht.v1.Neighbours
-	1,  // 14: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
-	15, // 15: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
-	5,  // 16: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
-	6,  // 17: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
-	7,  // 18: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
-	8,  // 19: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
-	9,  // 20: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
-	10, // 21: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
-	11, // 22: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
-	12, // 23: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
-	13, // 24: apoidea.dht.v1.Message.leave_request:type_name -> apoidea.dht.v1.LeaveRequest
-	14, // 25: apoidea.dht.v1.Message.leave_response:type_name -> apoidea.dht.v1.LeaveResponse
-	2,  // 26: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	0,  // 0: apoidea.dht.v1.Peer.role:type_name -> apoidea.dht.v1.Role
+	3,  // 1: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 2: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
+	3,  // 3: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
+	3,  // 4: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
+	3,  // 5: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
+	4,  // 6: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
+	4,  // 7: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
+	5,  // 8: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
+	3,  // 9: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
+	3,  // 10: apoidea.dht.v1.EntryRequest.sender:type_name -> apoidea.dht.v1.Peer
+	3,  // 11: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 12: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
+	3,  // 13: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
+	4,  // 14: apoidea.dht.v1.LeaveRequest.sender:type_name -> apoidea.dht.v1.Neighbours
+	3,  // 15: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
+	3,  // 16: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
+	2,  // 17: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
+	18, // 18: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
+	6,  // 19: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
+	7,  // 20: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
+	8,  // 21: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
+	9,  // 22: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
+	10, // 23: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
+	11, // 24: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
+	12, // 25: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
+	13, // 26: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
+	14, // 27: apoidea.dht.v1.Message.leave_request:type_name -> apoidea.dht.v1.LeaveRequest
+	15, // 28: apoidea.dht.v1.Message.leave_response:type_name -> apoidea.dht.v1.LeaveResponse
+	16, // 29: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
+	17, // 30: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
+	3,  // 31: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
+	0,  // 32: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_ring_proto_init() }
@@ -1344,7 +1569,7 @@ func file_ring_proto_init() {
 	if File_ring_proto != nil {
 		return
 	}
-	file_ring_proto_msgTypes[14].OneofWrappers = []any{
+	file_ring_proto_msgTypes[16].OneofWrappers = []any{
 		(*Message_Refusal)(nil),
 		(*Message_StabilizeRequest)(nil),
 		(*Message_StabilizeResponse)(nil),
@@ -1356,14 +1581,16 @@ func file_ring_proto_init() {
 		(*Message_EntryResponse)(nil),
 		(*Message_LeaveRequest)(nil),
 		(*Message_LeaveResponse)(nil),
+		(*Message_AttachRequest)(nil),
+		(*Message_AttachResponse)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ring_proto_rawDesc), len(file_ring_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   16,
+			NumEnums:      3,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -101,6 +101,10 @@ func (m *Message) Validate() error {
 		return errors.Join(body.EntryResponse.GetSelf().check(), checkPeers("peers", body.EntryResponse.GetPeers()))
 	case *Message_LeaveRequest:
 		return body.LeaveRequest.GetSender().check()
+	case *Message_AttachRequest:
+		return body.AttachRequest.GetSender().check()
+	case *Message_AttachResponse:
+		return checkPeers("peers", body.AttachResponse.GetPeers())
 	case *Message_PingResponse, *Message_LeaveResponse:
 	default:
 		return errors.New("message without a body")

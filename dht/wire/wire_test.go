@@ -41,6 +41,8 @@ func samples() map[string]*Message {
 		"entry response":     New(&Message_EntryResponse{&EntryResponse{Self: named("a"), Peers: []*Peer{named("d")}}}),
 		"leave request":      New(&Message_LeaveRequest{&LeaveRequest{Sender: neighbours()}}),
 		"leave response":     New(&Message_LeaveResponse{&LeaveResponse{}}),
+		"attach request":     New(&Message_AttachRequest{&AttachRequest{Sender: &Peer{Id: []byte("w"), Role: Role_ROLE_WORKER}, Leave: true}}),
+		"attach response":    New(&Message_AttachResponse{&AttachResponse{Accepted: true, Peers: []*Peer{named("d")}}}),
 	}
 }
 
@@ -89,6 +91,8 @@ func TestWhatBreaksARuleIsRefused(t *testing.T) {
 		{"hint of nobody", hop(&Hint{Start: key("b"), End: key("c")}), nil},
 		{"long text", New(&Message_Refusal{&Refusal{Text: string(make([]byte, MaxTextBytes+1))}}), ErrTooLarge},
 		{"long target", New(&Message_PingRequest{&PingRequest{Target: make([]byte, MaxIDBytes+1)}}), ErrTooLarge},
+		{"nobody attaches", New(&Message_AttachRequest{&AttachRequest{}}), nil},
+		{"many to attach to", New(&Message_AttachResponse{&AttachResponse{Peers: many}}), ErrTooLarge},
 		{"many entries", New(&Message_EntryResponse{&EntryResponse{Self: named("a"), Peers: many}}), ErrTooLarge},
 	} {
 		data, err := proto.Marshal(row.m)

@@ -1,0 +1,189 @@
+package dht
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// around returns n peers, nearest to self first.
+func around(self ring.Key, n int) []Peer {
+	peers := make([]Peer, n)
+	for i := range peers {
+		peers[i] = NewPeer(peer.ID(fmt.Sprintf("ring-%d", i)), [][]byte{{byte(i)}})
+	}
+	slices.SortFunc(peers, func(p, q Peer) int { return ring.Near(p.key, self).Compare(ring.Near(q.key, self)) })
+	return peers
+}
+
+func sameIDs(t *testing.T, what string, got, want []Peer) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(p, q Peer) bool { return p.ID == q.ID }) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestAttachTakesTheNearest(t *testing.T) {
+	self := ring.PeerKey([]byte("worker"))
+	peers := around(self, 10)
+	now := time.Unix(1e9, 0)
+	a := NewAttach(self)
+	if asked := a.Ask(now); len(asked) != 0 {
+		t.Errorf("asks %v before it heard of anybody", asked)
+	}
+	for i := range peers {
+		a.Hear(peers[len(peers)-1-i])
+	}
+	a.Hear(Peer{ID: "another", Role: RoleWorker}, Peer{})
+	sameIDs(t, "asked", a.Ask(now), peers[:3])
+	if len(a.Ask(now)) != 0 || len(a.Peers()) != 0 {
+		t.Error("asks twice at one time, or is attached before the answer")
+	}
+
+	// The second is full: the fourth instead.
+	for i, p := range peers[:3] {
+		if _, changed := a.Answer(now, p.ID, i != 1, nil); changed != (i != 1) {
+			t.Errorf("changed = %v by peer %d", changed, i)
+		}
+	}
+	sameIDs(t, "asked after a refusal", a.Ask(now), peers[3:4])
+	a.Answer(now, peers[3].ID, true, nil)
+	held := []Peer{peers[0], peers[2], peers[3]}
+	sameIDs(t, "attached", a.Peers(), held)
+	if !a.Full() {
+		t.Error("three are not enough")
+	}
+
+	// All are asked again when it is time, the first does not answer twice: the second, which may have a place by now, instead.
+	if at, ok := a.Next(); !ok || at != now.Add(attachRenew) {
+		t.Errorf("next at %v, %v", at, ok)
+	}
+	now = now.Add(attachRenew)
+	sameIDs(t, "renewed", a.Ask(now), held)
+	if a.Failed(now, peers[0].ID) {
+		t.Error("dropped after one failure")
+	}
+	sameIDs(t, "asked once more", a.Ask(now), peers[:1])
+	if !a.Failed(now, peers[0].ID) {
+		t.Error("kept after two failures")
+	}
+	sameIDs(t, "asked instead", a.Ask(now), peers[1:2])
+}
+
+func TestAttachMovesToNearerPeers(t *testing.T) {
+	self := ring.PeerKey([]byte("worker"))
+	peers := around(self, 8)
+	now := time.Unix(1e9, 0)
+	a := NewAttach(self)
+	a.Hear(peers[5:]...)
+	for range 5 {
+		for _, p := range a.Ask(now) {
+			leave, _ := a.Answer(now, p.ID, true, peers)
+			if len(leave) > 1 {
+				t.Errorf("leaves %v at once", leave)
+			}
+		}
+		if len(a.Peers()) < AttachTo {
+			t.Errorf("attached to %v while it moves", a.Peers())
+		}
+		now = now.Add(attachBetter)
+	}
+	sameIDs(t, "attached at last", a.Peers(), peers[:3])
+}
+
+func TestGuestsAreBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	g := NewGuests()
+	worker := func(i int) Peer { return NewPeer(peer.ID(fmt.Sprintf("worker-%d", i)), nil) }
+	for i := range MaxAttached {
+		if accepted, changed := g.Take(now, worker(i)); !accepted || !changed {
+			t.Fatalf("worker %d: accepted = %v, changed = %v", i, accepted, changed)
+		}
+	}
+	if accepted, _ := g.Take(now, worker(MaxAttached)); accepted {
+		t.Error("one more is taken")
+	}
+	now = now.Add(attachRenew)
+	if accepted, changed := g.Take(now, worker(3)); !accepted || changed {
+		t.Errorf("renewed: accepted = %v, changed = %v", accepted, changed)
+	}
+	if !g.Drop(worker(4).ID) || g.Drop(worker(4).ID) {
+		t.Error("one whose connection dropped is there, or one that is not")
+	}
+	if at, ok := g.Next(); !ok || at != now.Add(attachFor-attachRenew) {
+		t.Errorf("next at %v, %v", at, ok)
+	}
+	if !g.Expire(now.Add(attachFor-attachRenew)) || g.Len() != 1 {
+		t.Errorf("%d left, want the one that asked again", g.Len())
+	}
+}
+
+// TestCandidatesShareTheHosts: each host has four of the workers, always the same, and each worker about as many hosts.
+func TestCandidatesShareTheHosts(t *testing.T) {
+	g := NewGuests()
+	for i := range MaxAttached {
+		g.Take(time.Unix(1e9, 0), NewPeer(peer.ID(fmt.Sprintf("worker-%d", i)), nil))
+	}
+	hosts := map[peer.ID]int{}
+	const keys = 4000
+	for i := range keys {
+		key := ring.HostKey(fmt.Sprintf("host%d.example", i))
+		chosen := g.For(key)
+		sameIDs(t, "asked again", g.For(key), chosen)
+		if len(chosen) != AttachedUsed {
+			t.Fatalf("%d candidates", len(chosen))
+		}
+		for _, p := range chosen {
+			hosts[p.ID]++
+		}
+	}
+	mean := keys * AttachedUsed / MaxAttached
+	for id, n := range hosts {
+		if n > 3*mean || n < mean/4 {
+			t.Errorf("%s is a candidate for %d hosts, the mean is %d", id, n, mean)
+		}
+	}
+}
+
+// TestWorkerStandsInNoLeafSet: what a worker says, and what is said of it, brings it into no leaf set; nor may another attach it.
+func TestWorkerStandsInNoLeafSet(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	r := NewRing(Config{Found: true}, NewPeer("member", nil), noTable{})
+	r.Tick(now)
+	worker := NewPeer("worker", nil)
+	said := &wire.Neighbours{Self: worker.wire(), State: wire.State_STATE_JOINING}
+	r.Handle(now, worker.ID, stabilizeRequest(said))
+	if r.Size() != 2 {
+		t.Fatalf("ring of %d", r.Size())
+	}
+	r.Ready()
+	worker.Role = RoleWorker
+	if answer := r.Handle(now, worker.ID, attachRequest(worker, false)); !answer.GetAttachResponse().GetAccepted() || r.Size() != 1 {
+		t.Errorf("answer %v, ring of %d", answer, r.Size())
+	}
+	said = &wire.Neighbours{Self: worker.wire(), State: wire.State_STATE_WORKER}
+	r.Handle(now, worker.ID, stabilizeRequest(said))
+	other := NewPeer("other", nil)
+	r.Handle(now, other.ID, stabilizeRequest(&wire.Neighbours{Self: other.wire(), Successors: []*wire.Peer{worker.wire()}}))
+	for _, call := range r.Ready().Calls {
+		if call.To.ID == worker.ID {
+			t.Error("a worker is called")
+		}
+	}
+	if got := r.Attached(); len(got) != 1 || r.Size() != 2 {
+		t.Errorf("attached %v, ring of %d", got, r.Size())
+	}
+	if answer := r.Handle(now, other.ID, attachRequest(worker, true)); answer.GetRefusal() == nil {
+		t.Error("another detaches a worker")
+	}
+	r.Disconnected(now, worker.ID)
+	if got := r.Attached(); len(got) != 0 {
+		t.Errorf("attached without a connection: %v", got)
+	}
+}

@@ -1,0 +1,94 @@
+package dht
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Guests are the workers attached to a ring peer: at most MaxAttached, each until attachFor has passed without a request of its. A plain
+// state machine.
+type Guests struct {
+	workers map[peer.ID]*guest
+}
+
+type guest struct {
+	peer  Peer
+	until time.Time
+}
+
+// NewGuests returns a list of nobody.
+func NewGuests() *Guests { return &Guests{workers: map[peer.ID]*guest{}} }
+
+// Take attaches a worker or renews that; accepted is false when there is no place.
+func (g *Guests) Take(now time.Time, p Peer) (accepted, changed bool) {
+	g.Expire(now)
+	if w := g.workers[p.ID]; w != nil {
+		w.peer, w.until = p, now.Add(attachFor)
+		return true, false
+	}
+	if len(g.workers) >= MaxAttached {
+		return false, false
+	}
+	g.workers[p.ID] = &guest{peer: p, until: now.Add(attachFor)}
+	return true, true
+}
+
+// Drop forgets a worker and reports whether it was attached: it left, or its connection is gone, without which it cannot be reached.
+func (g *Guests) Drop(id peer.ID) bool {
+	_, attached := g.workers[id]
+	delete(g.workers, id)
+	return attached
+}
+
+// Expire forgets those that were silent for too long, and reports whether there were any.
+func (g *Guests) Expire(now time.Time) (changed bool) {
+	for id, w := range g.workers {
+		if !now.Before(w.until) {
+			delete(g.workers, id)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// Next is when the next is forgotten; false when nobody is attached.
+func (g *Guests) Next() (next time.Time, ok bool) {
+	for _, w := range g.workers {
+		if !ok || w.until.Before(next) {
+			next, ok = w.until, true
+		}
+	}
+	return next, ok
+}
+
+// Peers are the attached workers in the order of their positions.
+func (g *Guests) Peers() []Peer {
+	return g.sorted(func(p, q Peer) int { return p.key.Compare(q.key) })
+}
+
+// For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or goes, and others for other keys. The
+// first bytes of keys and workers of one neighbourhood are alike, so it goes by the last.
+func (g *Guests) For(key ring.Key) []Peer {
+	last := func(k ring.Key) uint64 { return binary.BigEndian.Uint64(k[ring.KeySize-8:]) }
+	target := last(key)
+	peers := g.sorted(func(p, q Peer) int { return cmp.Compare(last(p.key)^target, last(q.key)^target) })
+	return peers[:min(len(peers), AttachedUsed)]
+}
+
+func (g *Guests) sorted(order func(p, q Peer) int) []Peer {
+	peers := make([]Peer, 0, len(g.workers))
+	for _, w := range g.workers {
+		peers = append(peers, w.peer)
+	}
+	slices.SortFunc(peers, func(p, q Peer) int { return cmp.Or(order(p, q), cmp.Compare(p.ID, q.ID)) })
+	return peers
+}
+
+// Len is the number of workers attached.
+func (g *Guests) Len() int { return len(g.workers) }

@@ -1,0 +1,119 @@
+package dht
+
+import (
+	"time"
+
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// Role is what a peer can be: by whether others can dial it.
+type Role uint8
+
+const (
+	// RoleMember peers can be dialled: they stand in the ring and own an arc.
+	RoleMember Role = iota
+	// RoleWorker peers cannot, because of NAT or a firewall: they own nothing, and work over connections of their own.
+	RoleWorker
+)
+
+// String names the role in lower case.
+func (r Role) String() string {
+	if r == RoleWorker {
+		return "worker"
+	}
+	return "member"
+}
+
+func (r Role) wire() wire.Role {
+	if r == RoleWorker {
+		return wire.Role_ROLE_WORKER
+	}
+	return wire.Role_ROLE_MEMBER
+}
+
+func roleOf(r wire.Role) Role {
+	if r == wire.Role_ROLE_WORKER {
+		return RoleWorker
+	}
+	return RoleMember
+}
+
+// Reachability is what is known of whether others can dial this peer.
+type Reachability uint8
+
+const (
+	// ReachUnknown: nobody tried of late. It changes no role.
+	ReachUnknown Reachability = iota
+	// ReachPublic: others dialled this peer.
+	ReachPublic
+	// ReachPrivate: others tried, and could not.
+	ReachPrivate
+)
+
+// String names what is known in lower case.
+func (r Reachability) String() string {
+	switch r {
+	case ReachPublic:
+		return "public"
+	case ReachPrivate:
+		return "private"
+	default:
+		return "unknown"
+	}
+}
+
+// Reach turns observations of reachability into a role that does not flutter, as a plain state machine: a worker becomes a member when
+// it was public for a time without a break, a member becomes a worker when it was private for another (design 3: 15 minutes, one minute).
+type Reach struct {
+	role     Role
+	up, down time.Duration
+	seen     Reachability
+	since    time.Time // when seen began
+}
+
+// NewReach begins with a role and nothing observed: until the first observation it stays so.
+func NewReach(role Role, up, down time.Duration) Reach { return Reach{role: role, up: up, down: down} }
+
+// Observe takes what is known now; it holds until the next observation.
+func (r *Reach) Observe(now time.Time, seen Reachability) {
+	if seen != r.seen {
+		r.seen, r.since = seen, now
+	}
+}
+
+// Interrupted tells that nothing was observed up to now, because the machine slept: what was seen counts from here again.
+func (r *Reach) Interrupted(now time.Time) { r.since = now }
+
+// StepDown makes it a worker's at once, whatever was seen.
+func (r *Reach) StepDown(now time.Time) {
+	r.role = RoleWorker
+	if r.seen == ReachPublic {
+		r.since = now
+	}
+}
+
+// Seen is the last observation.
+func (r *Reach) Seen() Reachability { return r.seen }
+
+// Role is what the peer should be now.
+func (r *Reach) Role(now time.Time) Role {
+	if at, ok := r.Next(); ok && !now.Before(at) {
+		r.role = RoleMember
+		if r.seen == ReachPrivate {
+			r.role = RoleWorker
+		}
+	}
+	return r.role
+}
+
+// Next is when the role changes if nothing else is observed; false when it does not.
+func (r *Reach) Next() (time.Time, bool) {
+	switch {
+	case r.role == RoleWorker && r.seen == ReachPublic:
+		return r.since.Add(r.up), true
+	case r.role == RoleMember && r.seen == ReachPrivate:
+		return r.since.Add(r.down), true
+	default:
+		return time.Time{}, false
+	}
+}
