@@ -94,7 +94,7 @@ func (p *Plot) SVG() ([]byte, error) {
 	switch {
 	case p.YMin != p.YMax:
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
-	case !p.LogY: // room for the legend
+	case !p.LogY && !math.IsInf(c.Y.Max-c.Y.Min, 0): // room for the legend; an empty chart has no height yet
 		c.Y.Max += (c.Y.Max - c.Y.Min) * legendRoom * float64(max(len(p.Lines), len(p.Bars)))
 	}
 	if err := p.drawMarks(c); err != nil {
