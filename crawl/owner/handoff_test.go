@@ -432,3 +432,56 @@ func TestImportUntil(t *testing.T) {
 		})
 	}
 }
+
+// TestAnothersLeaseIsWaitedOutAfterACrash: a record has room for one worker. That it names one of the process that crashed must not hide another.
+func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
+	copyOf := func(worker string) []owner.KV {
+		s, _ := newArcScene(t, "origin of "+worker, true, nil)
+		s.post(0, pages(host, 20)...)
+		s.lease(worker, host, 4)
+		return exported(t, s.peer)
+	}
+	other, own := copyOf("w"), copyOf("next")
+	for _, tt := range []struct {
+		name   string
+		copies [][]owner.KV
+	}{
+		{"its own worker's last", [][]owner.KV{other, own}},
+		{"its own worker's first", [][]owner.KV{own, other}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, _ := newArcScene(t, "next", true, nil)
+			for _, kvs := range tt.copies {
+				b.adopt(kvs, nil)
+			}
+			b.open(b.now)
+			if n := b.places(7900 * time.Millisecond); n > 0 {
+				t.Error("a worker is looked for within another's lease")
+			}
+			if b.places(time.Second) == 0 {
+				t.Error("no worker is looked for after it")
+			}
+		})
+	}
+}
+
+// TestAdoptedURLsArePaidFor: what is out under an adopted lease counts among the pages that a host may have, also where the URL was met here before.
+func TestAdoptedURLsArePaidFor(t *testing.T) {
+	few := func(m *wire.JobSpec, _ *owner.Config) { m.MaxPagesPerHost = 4 }
+	for _, met := range []bool{false, true} {
+		a, _ := newArcScene(t, "self", true, few)
+		a.post(0, pages(host, 20)...)
+		g := a.lease("w", host, 4)
+		b, _ := newArcScene(t, "next", true, few)
+		if met {
+			b.post(1, pages(host, 20)...)
+		}
+		handoff(a, b, host)
+		reply, _ := b.say("w", &wire.Session{
+			Held: []*wire.HostLease{{Host: host, Epoch: g.GetEpoch()}}, Hosts: []*wire.HostWork{{Host: host, Epoch: g.GetEpoch(), Want: 4}},
+		})
+		if len(reply.GetGrants()) != 1 || len(granted(reply.GetGrants()[0])) > 0 {
+			t.Errorf("met before %v: beside the four pages that are out: %v", met, reply)
+		}
+	}
+}
