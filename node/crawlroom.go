@@ -59,7 +59,7 @@ type crawlRoom struct {
 }
 
 func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
-	c = &crawlRoom{node: n, clock: newLeaseClock()}
+	c = &crawlRoom{node: n, clock: n.clock}
 	resolver := resolve.Config{}
 	if n.cfg.DNSServer != "" {
 		resolver.Servers = []string{withPort(n.cfg.DNSServer)}

@@ -54,7 +54,9 @@ func (r *ringRoom) leavesChanged() {
 }
 
 // newRingRoom builds host and ring with the services of register, and listens; nothing runs yet.
-func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, register func(*p2p.Net), log *slog.Logger) (room *ringRoom, err error) {
+func newRingRoom(
+	ctx context.Context, cfg *Config, m meta, incarnation uint64, now func() time.Time, register func(*p2p.Net), log *slog.Logger,
+) (room *ringRoom, err error) {
 	memory, err := m.memory()
 	if err != nil {
 		return nil, err
@@ -73,6 +75,7 @@ func newRingRoom(ctx context.Context, cfg *Config, m meta, incarnation uint64, r
 	}
 	config := dht.DefaultConfig()
 	config.TakeOver = cfg.LeaseTTL
+	config.Now = now
 	config.Memory = memory
 	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0
 	self := r.net.Peer(r.net.Self())

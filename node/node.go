@@ -46,6 +46,7 @@ type Node struct {
 	log         *slog.Logger
 	incarnation uint64
 	started     time.Time
+	clock       *leaseClock // one for the ring, the owners and the worker: all of them count time asleep
 
 	store *storage.Store
 	meta  meta
@@ -79,7 +80,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), watchers: newWatchers(),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if err := n.open(ctx); err != nil {
@@ -104,7 +105,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.api, err = control.Listen(ctx, n.cfg.APIAddr()); err != nil {
 		return err
 	}
-	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.register, n.log); err != nil {
+	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
 	if err := n.furnish(); err != nil {
