@@ -3,9 +3,9 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet lint tidy test fuzz.
+# Steps, in this order (default: all): format vet lint tidy test fuzz chaos.
 # --fuzz says how long each fuzz target runs (default 2s, 0 skips the step). --long is for the night: every test twenty times over, each fuzz
-# target five minutes.
+# target five minutes, every kind of harm that scripts/chaos.sh does to a ring.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,15 +16,15 @@ while [ $# -gt 0 ]; do
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | lint | tidy | test | fuzz) steps+=("$1") ;;
+    format | vet | lint | tidy | test | fuzz | chaos) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(format vet lint tidy test fuzz)
+[ ${#steps[@]} -gt 0 ] || steps=(format vet lint tidy test fuzz chaos)
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
-tools=(scripts/walker scripts/bench scripts/warccheck)
+tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos)
 
 gobin=$(go env GOBIN)
 PATH=$PATH:${gobin:-$(go env GOPATH)/bin}
@@ -74,6 +74,11 @@ step_fuzz() {
         { grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input' "$log"; } || exit 1
     done || exit 1
   done
+}
+
+# A ring of real processes crawls a real web server while peers are killed, stopped and asked to leave.
+step_chaos() {
+  if [ $long = 1 ]; then scripts/chaos.sh; else scripts/chaos.sh --quick; fi
 }
 
 # ensure_lint: the pinned golangci-lint is in PATH, built from source if need be.

@@ -35,6 +35,7 @@ type scenario struct {
 // faults that take longer themselves.
 var (
 	small  = shape{48, 120, 100 * time.Millisecond}
+	middle = shape{48, 300, 80 * time.Millisecond}
 	medium = shape{48, 500, 80 * time.Millisecond}
 	long   = shape{48, 600, 150 * time.Millisecond}
 	longer = shape{48, 600, 250 * time.Millisecond}
@@ -50,7 +51,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "kill-one", words: "kill -9 of one of eight",
-		peers: 8, seeds: 20, quickSeeds: 2, size: medium, quick: small, again: 1, fault: (*trial).killOne,
+		peers: 8, seeds: 20, quickSeeds: 1, size: medium, quick: middle, again: 1, fault: (*trial).killOne,
 	},
 	{
 		name: "kill-two", words: "kill -9 of two of eight at once, neighbours on the ring",
@@ -86,7 +87,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "replication-cost", words: "processor time a page with replication, compared with r = 1",
-		peers: 8, seeds: 1, size: shape{48, 1000, 0}, up: (*trial).upAlone, fault: (*trial).compareCost,
+		peers: 8, seeds: 1, size: shape{48, 1000, 0}, lasts: 3 * time.Minute, up: (*trial).upAlone, fault: (*trial).compareCost,
 	},
 }
 
