@@ -23,6 +23,9 @@ const dialTimeout = 10 * time.Second
 // errNotSent: the stream ended before the request was handed to it.
 var errNotSent = errors.New("request not sent")
 
+// errNoConnection ends a call that must not dial.
+var errNoConnection = errors.New("no connection, and it is not to be dialled")
+
 // errStale ends a call without a deadline.
 var errStale = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
 
@@ -62,7 +65,8 @@ func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStrea
 	if slot == nil {
 		slot = &outSlot{ready: make(chan struct{})}
 		n.out[key] = slot
-		n.wg.Go(func() { n.open(slot, key) }) //nolint:contextcheck // others may wait for it too
+		noDial, _ := network.GetNoDial(ctx)
+		n.wg.Go(func() { n.open(slot, key, !noDial) }) //nolint:contextcheck // others may wait for it too
 	}
 	n.mu.Unlock()
 	select {
@@ -79,10 +83,10 @@ func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStrea
 
 // open fills a slot. It does not depend on the context of the caller that came
 // first, because others may wait for the same stream.
-func (n *Net) open(slot *outSlot, key streamKey) {
+func (n *Net) open(slot *outSlot, key streamKey, mayDial bool) {
 	ctx, cancel := context.WithTimeout(n.life, dialTimeout)
 	defer cancel()
-	s, err := n.dial(ctx, key.peer, key.service)
+	s, err := n.dial(ctx, key.peer, key.service, mayDial)
 	n.mu.Lock()
 	if err == nil && n.closed {
 		err = ErrClosed
@@ -100,8 +104,11 @@ func (n *Net) open(slot *outSlot, key streamKey) {
 	close(slot.ready)
 }
 
-// dial opens a stream, connecting first if need be.
-func (n *Net) dial(ctx context.Context, to peer.ID, svc *service) (network.Stream, error) {
+// dial opens a stream, connecting first if need be and it may.
+func (n *Net) dial(ctx context.Context, to peer.ID, svc *service, mayDial bool) (network.Stream, error) {
+	if !mayDial && !n.Connected(to) {
+		return nil, &unreachable{to, errNoConnection}
+	}
 	if err := n.connect(ctx, to); err != nil {
 		return nil, err
 	}

@@ -54,6 +54,8 @@ type Config struct {
 	// least are closed down to LowWater. 0: 160 and 192, fit for a ring peer; a
 	// volunteer behind a home router takes 32 and 64.
 	LowWater, HighWater int
+	// Reachability says how this peer knows whether others can dial it.
+	Reachability Reachability
 }
 
 // maxNetworkName in bytes: it travels in every stream's first message.
@@ -75,6 +77,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.LowWater == 0 && c.HighWater == 0 {
 		c.LowWater, c.HighWater = 160, 192
+	}
+	if c.Reachability == ReachByProfile {
+		c.Reachability = ReachPublic
+		if c.Profile == Public {
+			c.Reachability = ReachAuto
+		}
 	}
 	if c.LowWater < 1 || c.HighWater < c.LowWater {
 		return c, fmt.Errorf("config: LowWater %d and HighWater %d: want 1 or more, and not falling", c.LowWater, c.HighWater)
@@ -106,6 +114,8 @@ type Net struct {
 	large    atomic.Int64
 	dials    backoffs
 	kad      atomic.Pointer[Kad]
+	// dialBacks is nil unless Reachability is ReachAuto.
+	dialBacks *dialBacks
 
 	mu           sync.Mutex // guards what follows; never held over the network
 	out          map[streamKey]*outSlot
@@ -136,6 +146,11 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 	if n.host, err = newHost(cfg); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
+	if cfg.Reachability == ReachAuto {
+		if n.dialBacks, err = newDialBacks(n.host); err != nil {
+			return nil, errors.Join(err, n.host.Close())
+		}
+	}
 	n.self = n.host.ID()
 	n.life, n.end = context.WithCancel(context.Background())
 	n.host.Network().Notify(&network.NotifyBundle{
@@ -164,6 +179,8 @@ func (n *Net) Run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			n.sweep()
+		case e := <-n.news():
+			n.dialledBack(e)
 		case <-ctx.Done():
 			return n.Close()
 		}
@@ -200,6 +217,7 @@ func (n *Net) Close() error {
 	if kad := n.kad.Load(); kad != nil {
 		err = kad.close()
 	}
+	n.dialBacks.close()
 	err = errors.Join(err, n.host.Close())
 	n.wg.Wait()
 	if err != nil {

@@ -55,7 +55,7 @@ var _ dht.Membership = (*Kad)(nil)
 func NewKad(n *Net) (*Kad, error) {
 	options := []kaddht.Option{
 		kaddht.ProtocolPrefix(protocol.ID(protocolRoot + n.cfg.Network)),
-		kaddht.Mode(kaddht.ModeServer),
+		kaddht.Mode(kadMode(n.cfg.Reachability)),
 		kaddht.BucketSize(bucketSize),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
@@ -77,6 +77,18 @@ func NewKad(n *Net) (*Kad, error) {
 		return nil, errors.Join(errors.New("kad-dht: this Net has one already"), table.Close())
 	}
 	return k, nil
+}
+
+// kadMode: who cannot be dialled asks, and does not answer. With ReachAuto that changes with SetRole.
+func kadMode(r Reachability) kaddht.ModeOpt {
+	switch r {
+	case ReachAuto:
+		return kaddht.ModeAuto
+	case ReachPrivate:
+		return kaddht.ModeClient
+	default:
+		return kaddht.ModeServer
+	}
 }
 
 // Nearest returns up to n peers of the routing table by XOR distance to key,

@@ -54,16 +54,22 @@ func newHost(cfg Config) (host.Host, error) {
 		libp2p.Ping(false),
 	}
 	if cfg.Profile == Public {
-		options = append(options,
-			libp2p.ConnectionGater(publicOnly{}),
-			libp2p.AddrsFactory(publicAddrs),
-			libp2p.EnableAutoNATv2())
-	} else {
-		options = append(options,
-			libp2p.ForceReachabilityPublic(), // nobody asks whether loopback can be reached
-			libp2p.DisableIdentifyAddressDiscovery())
+		options = append(options, libp2p.ConnectionGater(publicOnly{}), libp2p.AddrsFactory(publicAddrs))
 	}
-	return libp2p.New(options...)
+	return libp2p.New(append(options, reachOptions(cfg)...)...)
+}
+
+// reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to. AutoNAT v1 is off with a fixed word of
+// its own, since its servers say what they like, where v2 has them prove it. kad-dht hears that word, and then those of SetRole.
+func reachOptions(cfg Config) []libp2p.Option {
+	if cfg.Reachability == ReachPublic && cfg.Profile == Lab { // nobody asks whether loopback can be reached
+		return []libp2p.Option{libp2p.ForceReachabilityPublic(), libp2p.DisableIdentifyAddressDiscovery()}
+	}
+	options := []libp2p.Option{libp2p.EnableAutoNATv2()}
+	if cfg.Reachability == ReachPrivate {
+		return append(options, libp2p.ForceReachabilityPrivate())
+	}
+	return append(options, libp2p.ForceReachabilityPublic())
 }
 
 const (

@@ -28,8 +28,14 @@ type ringPeer struct {
 // sources it founds a ring.
 func startRingPeer(t *testing.T, key crypto.PrivKey, listen string, memory *dht.Memory, src Sources) *ringPeer {
 	t.Helper()
+	return startPeer(t, Config{Network: "test", Identity: key, Listen: []string{listen}}, dht.Config{Memory: memory}, src)
+}
+
+// startPeer runs a peer of a ring in a hurry.
+func startPeer(t *testing.T, netCfg Config, cfg dht.Config, src Sources) *ringPeer {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	net, err := New(Config{Network: "test", Identity: key, Listen: []string{listen}}, log)
+	net, err := New(netCfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +44,18 @@ func startRingPeer(t *testing.T, key crypto.PrivKey, listen string, memory *dht.
 		t.Fatal(err)
 	}
 	p := &ringPeer{member: member{net, kad}}
-	cfg := dht.Config{
-		Interval: 50 * time.Millisecond, MaxInterval: 200 * time.Millisecond,
-		TakeOver: 200 * time.Millisecond, RejoinGrace: 200 * time.Millisecond, Found: src.Empty(), Memory: memory,
-	}
+	cfg.Interval, cfg.MaxInterval = 50*time.Millisecond, 200*time.Millisecond
+	cfg.TakeOver, cfg.RejoinGrace, cfg.Found = 200*time.Millisecond, 200*time.Millisecond, src.Empty()
+	cfg.Role = net.Role(cfg.Memory, cfg.Found)
 	transport := NewRingTransport(net)
 	if p.dht, err = dht.New(cfg, net.Peer(net.Self()), transport, kad, log); err != nil {
 		t.Fatal(err)
 	}
 	transport.Serve(p.dht.Handle)
 	net.OnDisconnect(p.dht.Disconnected)
+	if err := net.Follow(p.dht); err != nil {
+		t.Fatal(err)
+	}
 	if err := net.Listen(); err != nil {
 		t.Fatal(err)
 	}

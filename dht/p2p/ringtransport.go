@@ -93,6 +93,8 @@ func (t *RingTransport) learn(m *wire.Message) {
 	case *wire.Message_NextHopResponse:
 		t.learnPeers(body.NextHopResponse.GetHint().GetOwner())
 		t.learnPeers(body.NextHopResponse.GetCloser()...)
+	case *wire.Message_AttachResponse:
+		t.learnPeers(body.AttachResponse.GetPeers()...)
 	case *wire.Message_EntryResponse:
 		t.learnPeers(body.EntryResponse.GetSelf())
 		t.learnPeers(body.EntryResponse.GetPeers()...)

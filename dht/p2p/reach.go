@@ -1,0 +1,172 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/apoidea/apoidea/dht"
+)
+
+// Reachability says how a Net knows whether other peers can dial it.
+type Reachability uint8
+
+const (
+	// ReachByProfile is ReachPublic in Lab and ReachAuto in Public.
+	ReachByProfile Reachability = iota
+	// ReachAuto: other peers are asked to dial this one (AutoNAT v2), again and again.
+	ReachAuto
+	// ReachPublic: they can, and nobody is asked.
+	ReachPublic
+	// ReachPrivate: they cannot.
+	ReachPrivate
+)
+
+func (r Reachability) String() string {
+	switch r {
+	case ReachAuto:
+		return "auto"
+	case ReachPublic:
+		return "public"
+	case ReachPrivate:
+		return "private"
+	default:
+		return "by profile"
+	}
+}
+
+// dialBacks is what a Net with ReachAuto hears of being dialled, and tells kad-dht of its role; nil in any other.
+type dialBacks struct {
+	heard event.Subscription
+	role  event.Emitter
+	hear  []func(dht.Reachability) // guarded by Net.mu
+	last  dht.Reachability         // told; of the goroutine of Run
+}
+
+func newDialBacks(h host.Host) (*dialBacks, error) {
+	heard, err := h.EventBus().Subscribe(new(event.EvtHostReachableAddrsChanged))
+	if err != nil {
+		return nil, fmt.Errorf("reachability: %w", err)
+	}
+	role, err := h.EventBus().Emitter(new(event.EvtLocalReachabilityChanged))
+	if err != nil {
+		return nil, fmt.Errorf("reachability: %w", err)
+	}
+	return &dialBacks{heard: heard, role: role}, nil
+}
+
+// Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring member, since nobody could tell it; a peer
+// that returns is what it was at last; and any other is a worker until others have dialled it for long enough.
+func (n *Net) Role(memory *dht.Memory, founder bool) dht.Role {
+	switch {
+	case n.cfg.Reachability == ReachPrivate:
+		return dht.RoleWorker
+	case n.cfg.Reachability == ReachPublic || founder:
+		return dht.RoleMember
+	case memory != nil:
+		return memory.Role
+	default:
+		return dht.RoleWorker
+	}
+}
+
+// OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being dialled becomes another: usually
+// (*dht.DHT).Observe. f must not block. Call it before Run.
+func (n *Net) OnReachability(f func(dht.Reachability)) {
+	if n.dialBacks != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.dialBacks.hear = append(n.dialBacks.hear, f)
+	}
+}
+
+// Follow lets a DHT of this Net observe its reachability, and SetRole follow the DHT. Call it before either runs.
+func (n *Net) Follow(d *dht.DHT) error {
+	n.OnReachability(d.Observe)
+	d.Subscribe(func(e dht.Event) {
+		s, ok := e.(dht.StateChanged)
+		if !ok || (s.New == dht.Worker) == (s.Old == dht.Worker) {
+			return
+		}
+		role := dht.RoleMember
+		if s.New == dht.Worker {
+			role = dht.RoleWorker
+		}
+		if err := n.SetRole(role); err != nil {
+			n.log.Warn("kad-dht was not told of the role", "err", err)
+		}
+	})
+	return n.SetRole(d.Self().Role)
+}
+
+// SetRole tells which role this peer has taken, at the start and after each change: with ReachAuto a worker does not answer
+// for kad-dht, so that it stands in nobody's routing table. Otherwise the role is settled at the start, and SetRole does nothing.
+func (n *Net) SetRole(role dht.Role) error {
+	if n.dialBacks == nil {
+		return nil
+	}
+	as := network.ReachabilityPublic
+	if role == dht.RoleWorker {
+		as = network.ReachabilityPrivate
+	}
+	if err := n.dialBacks.role.Emit(event.EvtLocalReachabilityChanged{Reachability: as}); err != nil {
+		return fmt.Errorf("role %s: %w", role, err)
+	}
+	return nil
+}
+
+// news is where Run hears of dial-backs; nil, which never speaks, without ReachAuto.
+func (n *Net) news() <-chan any {
+	if n.dialBacks == nil {
+		return nil
+	}
+	return n.dialBacks.heard.Out()
+}
+
+// dialledBack takes news.
+func (n *Net) dialledBack(e any) {
+	changed, ok := e.(event.EvtHostReachableAddrsChanged)
+	if !ok {
+		return
+	}
+	seen := reachabilityOf(changed)
+	if seen == n.dialBacks.last {
+		return
+	}
+	n.dialBacks.last = seen
+	n.log.Info("reachability changed", "reachability", seen, "dialled", len(changed.Reachable), "not", len(changed.Unreachable))
+	n.mu.Lock()
+	hear := n.dialBacks.hear
+	n.mu.Unlock()
+	for _, f := range hear {
+		f(seen)
+	}
+}
+
+// reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says more than one that was not tried.
+func reachabilityOf(e event.EvtHostReachableAddrsChanged) dht.Reachability {
+	switch {
+	case len(e.Reachable) > 0:
+		return dht.ReachPublic
+	case len(e.Unreachable) > 0:
+		return dht.ReachPrivate
+	default:
+		return dht.ReachUnknown
+	}
+}
+
+func (d *dialBacks) close() {
+	if d != nil {
+		_ = d.heard.Close()
+		_ = d.role.Close()
+	}
+}
+
+// WithoutDial returns a context in which Call uses a connection that is there, and fails with ErrUnreachable when there is none. For
+// calls to attached workers: dialling one would only wait for an answer that cannot come.
+func WithoutDial(ctx context.Context) context.Context {
+	return network.WithNoDial(ctx, "the peer cannot be dialled")
+}
