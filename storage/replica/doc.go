@@ -17,6 +17,6 @@
 // [Source] and [Copies] are plain: no goroutine, no clock but the time given to them, no network. Copies reads and writes its [Store]. The node
 // drives them over libp2p, the simulator in virtual time.
 //
-// What it promises: [Source.Durable] entries are on disk at every level follower of the present set. Memory is bounded: a follower that lags
+// What it promises: [Source.Durable] entries are on disk at every follower of the present set that is level or was. Memory is bounded: a follower that lags
 // more than [Config.MaxLog] behind is made level anew.
 package replica

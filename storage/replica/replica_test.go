@@ -349,6 +349,86 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// TestDurableWaitsForWhoWasLevel: a follower that had everything and cannot be reached, or has started again, is waited for until it is level again or another
+// takes its place. One that never was level is not.
+func TestDurableWaitsForWhoWasLevel(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(x *net)
+		heal func(x *net)
+	}{
+		{"its answers get lost", func(x *net) { x.loss = 1 }, func(x *net) { x.settle() }},
+		{"it started again", func(x *net) {
+			x.copies["a"].streams = map[string]*stream{}
+			x.source.cfg.SyncPause = time.Hour // between two steps of range sync
+		}, func(x *net) {
+			x.source.cfg.SyncPause = 1
+			x.now = x.now.Add(time.Hour)
+			x.settle()
+		}},
+		{"the log overflowed", func(x *net) {
+			x.loss = 1
+			for range 200 {
+				x.write()
+				x.step()
+			}
+		}, func(x *net) { x.settle() }},
+		{"it is replaced", func(x *net) { x.loss = 1 }, func(x *net) {
+			x.source.Follow([]string{"b"}, func(name string) bool { return name == "a" })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newNet(t, 1, 0)
+			for range 20 {
+				x.write()
+			}
+			x.source.Follow([]string{"a"}, never)
+			if x.source.Durable() != x.source.Seq() {
+				t.Fatal("a follower that has yet to become level is waited for")
+			}
+			x.settle()
+			had := x.source.Seq()
+			x.source.cfg.Retry = 1
+			c.harm(x)
+			for range 30 {
+				x.write()
+				x.step()
+				if d := x.source.Durable(); d > had && x.copyOf("a") != x.state(x.records) && !slices.Contains(x.history[d:], x.copyOf("a")) {
+					t.Fatalf("durable %d of %d, and the follower is at %d or so", d, x.source.Seq(), had)
+				}
+			}
+			if d := x.source.Durable(); d >= x.source.Seq() {
+				t.Fatalf("durable %d of %d without the follower", d, x.source.Seq())
+			}
+			c.heal(x)
+			if d := x.source.Durable(); d != x.source.Seq() {
+				t.Fatalf("durable %d of %d in the end", d, x.source.Seq())
+			}
+		})
+	}
+}
+
+// TestLostCallBreaksNoStream: what may have arrived is sent again as it was, and nothing is compared anew.
+func TestLostCallBreaksNoStream(t *testing.T) {
+	x := newNet(t, 1, 0)
+	x.source.cfg.MaxLog = 1 << 20
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	stream := x.source.find("a").stream
+	for range 50 {
+		x.loss = 0.5
+		x.write()
+		x.step()
+		if f := x.source.find("a"); f.stream != stream || !f.level {
+			t.Fatalf("stream %d after %d, level %v", f.stream, stream, f.level)
+		}
+	}
+	x.settle()
+	if x.copyOf("a") != x.state(x.records) {
+		t.Error("the copy is another")
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	f.Add((&message{stream: 3, n: 1, ops: []Op{{Set, []byte("ha"), []byte("1")}, {Delete, []byte("hab"), nil}, {DeleteRange, []byte("h"), []byte("i")}}}).encode())
 	f.Add((&message{stream: 3, n: 2, spans: []span{{hi: []byte("hb")}, {}}}).encode())

@@ -70,6 +70,10 @@ type follower struct {
 	n       uint64 // messages sent on the stream
 	acked   uint64 // entries up to it are on its disk, as far as their keys lie before the cursor
 	level   bool
+	was     bool   // it was level, its stream broke, and nobody replaced it yet
+	had     uint64 // acked then
+	message []byte // under way
+	resend  bool   // message found no answer
 	cursor  []byte // keys before it are the same there, up to acked; all of them once level
 	busy    uint64 // the call or scan under way; 0: none
 	sending uint64 // acked if the message under way is acknowledged
@@ -138,12 +142,17 @@ func (s *Source) Append(ops []Op) uint64 {
 // Seq is the number of the last entry.
 func (s *Source) Seq() uint64 { return s.seq }
 
-// Durable is the number up to which every level follower of the present set has the entries on disk.
+// Durable is the number up to which every follower of the present set that is level, or was, has the entries on disk. One whose stream broke, because
+// it cannot be reached or has started again, is waited for until it is level again or another takes its place.
 func (s *Source) Durable() uint64 {
 	least := s.seq
 	for _, f := range s.followers {
-		if f.current && f.level {
+		switch {
+		case !f.current:
+		case f.level:
 			least = min(least, f.acked)
+		case f.was:
+			least = min(least, f.had)
 		}
 	}
 	return least
@@ -190,13 +199,25 @@ func (s *Source) renew(f *follower) {
 		s.restart(f)
 		return
 	}
-	f.stream, f.level = 0, false
+	f.stream = 0
+	f.lapse()
+}
+
+// lapse notes that a follower is not level any more, and what it has. One that joins the set anew is not waited for before it is level.
+func (f *follower) lapse() {
+	if f.level {
+		f.was, f.had = true, f.acked
+	}
+	f.was, f.level = f.was && f.current, false
 }
 
 // restart begins a new stream.
 func (s *Source) restart(f *follower) {
+	f.lapse()
 	s.streams++
-	*f = follower{name: f.name, current: f.current, stream: s.streams, acked: s.seq, again: f.again, pace: f.pace, cursor: []byte{}}
+	*f = follower{
+		name: f.name, current: f.current, stream: s.streams, acked: s.seq, again: f.again, pace: f.pace, cursor: []byte{}, was: f.was, had: f.had,
+	}
 }
 
 // trim drops entries that everybody has.
@@ -246,6 +267,11 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 		case now.Before(f.again):
 			again = earlier(again, f.again)
 			continue
+		case f.resend && f.current:
+			s.calls++
+			f.busy, f.resend = s.calls, false
+			calls = append(calls, Call{f.busy, f.name, f.message})
+			continue
 		case s.paced(now, f):
 			again = earlier(again, f.pace)
 			continue
@@ -260,7 +286,8 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 			scan.ID = f.busy
 			scans = append(scans, *scan)
 		} else {
-			calls = append(calls, Call{f.busy, f.name, m.encode()})
+			f.message = m.encode()
+			calls = append(calls, Call{f.busy, f.name, f.message})
 		}
 	}
 	return calls, scans, again
@@ -450,7 +477,8 @@ func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bo
 	f.spans, f.atEnd, f.sending = r.spans, r.end, f.acked
 	s.calls++
 	f.busy = s.calls
-	return Call{f.busy, f.name, s.message(f, m).encode()}, true
+	f.message = s.message(f, m).encode()
+	return Call{f.busy, f.name, f.message}, true
 }
 
 // Result brings the answer to a call, or why there is none.
@@ -460,10 +488,15 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 		return
 	}
 	f.busy = 0
+	if err != nil && f.stream != 0 && f.current {
+		f.resend, f.again = true, now.Add(s.cfg.Retry) // the follower knows the message if only its answer went lost
+		return
+	}
 	var a answer
 	if err == nil {
 		a, err = decodeAnswer(reply, len(f.spans))
 	}
+	f.message = nil
 	switch {
 	case f.stream == 0 || err != nil:
 		s.broken(now, f)
@@ -479,7 +512,7 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	}
 }
 
-// broken begins a new stream after a rest: whether the last message arrived is not known.
+// broken begins a new stream after a rest.
 func (s *Source) broken(now time.Time, f *follower) {
 	s.restart(f)
 	f.again = now.Add(s.cfg.Retry)
