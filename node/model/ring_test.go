@@ -1,0 +1,202 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+)
+
+// most peers there are. Peer i stands in front of peer i+1 on the ring, and the host lies before the first.
+const most = 4
+
+// place is a peer's name and position.
+type place struct {
+	id  peer.ID
+	key ring.Key
+}
+
+var (
+	places  = newPlaces()
+	host    = newHost()
+	hostKey = ring.HostKey(host)
+	hostPos = custody.PosOf(hostKey)
+)
+
+func newPlaces() (list [most]place) {
+	for i := range list {
+		id := peer.ID(fmt.Sprintf("peer %c", 'a'+i))
+		list[i] = place{id, ring.PeerKey([]byte(id))}
+	}
+	slices.SortFunc(list[:], func(a, b place) int { return a.key.Compare(b.key) })
+	return list
+}
+
+func newHost() string {
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("h%d.example", i)
+		if ring.Between(places[most-1].key, ring.HostKey(name), places[0].key) {
+			return name
+		}
+	}
+}
+
+func number(id peer.ID) int {
+	return slices.IndexFunc(places[:], func(p place) bool { return p.id == id })
+}
+
+// standing is what is believed of a peer.
+type standing uint8
+
+const (
+	absent standing = iota
+	member
+	leaving
+)
+
+// state is where a peer stands in its own life, as in package dht.
+type state uint8
+
+const (
+	joining state = iota
+	serving
+	left
+)
+
+// seat is a peer's place in the ring, by the rules of package dht, serve.go; whom it believes alive is for the steps of the world to say.
+type seat struct {
+	i       int
+	state   state
+	view    [most]standing
+	changes uint64
+	serves  bool
+	arc     ring.Arc
+	fences  [most]time.Time // until when the arc of a peer that died is not served
+}
+
+// next walks the ring from a peer on, as believed, and returns the first member that it meets; the peer itself if there is no other.
+func (s *seat) next(from, step int) int {
+	for i := (from + step + most) % most; i != from; i = (i + step + most) % most {
+		if s.view[i] == member {
+			return i
+		}
+	}
+	return from
+}
+
+func (s *seat) known() ring.Arc {
+	return ring.Arc{Start: places[s.next(s.i, -1)].key, End: places[s.i].key}
+}
+
+// refresh brings the arc up to date: it shrinks at once and grows when no fence is up. A joining peer serves when its successor knows of it and nobody
+// else serves its position.
+func (s *seat) refresh(w *world) {
+	now := w.now
+	known := s.known()
+	switch {
+	case s.state == left:
+		s.serve(false, ring.Arc{})
+	case s.state == serving && s.arc != known:
+		if s.arc.Holds(known) || !s.fenced(now) {
+			s.serve(true, known)
+		}
+	case s.state == joining && s.mayServe(w):
+		s.state = serving
+		s.serve(true, known)
+	}
+}
+
+func (s *seat) fenced(now time.Time) bool {
+	return slices.ContainsFunc(s.fences[:], func(until time.Time) bool { return now.Before(until) })
+}
+
+func (s *seat) mayServe(w *world) bool {
+	if s.fenced(w.now) {
+		return false
+	}
+	succ := s.next(s.i, 1)
+	if succ == s.i {
+		return true
+	}
+	for i := range s.view {
+		if q := w.peers[i]; s.view[i] == member && i != s.i && (!q.running() || q.seat.serves && q.seat.arc.Contains(places[s.i].key)) {
+			return false
+		}
+	}
+	said := w.peers[succ].seat
+	return said.next(succ, -1) == s.i && !said.fenced(w.now)
+}
+
+func (s *seat) serve(has bool, arc ring.Arc) {
+	if has != s.serves || arc != s.arc {
+		s.serves, s.arc = has, arc
+		s.changes++
+	}
+}
+
+// learn notes what another peer is. Its death puts up a fence.
+func (s *seat) learn(i int, what standing, now time.Time) {
+	if s.view[i] == member && what == absent {
+		s.fences[i] = now.Add(ttl)
+	}
+	s.view[i] = what
+	s.changes++
+}
+
+// rejoin is what a peer does that was suspended.
+func (s *seat) rejoin() {
+	if s.state == serving {
+		s.state = joining
+		s.serve(false, ring.Arc{})
+	}
+}
+
+// Version implements custody.View.
+func (s *seat) Version() uint64 { return s.changes }
+
+// Serves implements custody.View.
+func (s *seat) Serves(pos custody.Pos) bool { return s.serves && s.arc.Contains(pos.Key()) }
+
+// Mine implements owner.Ring.
+func (s *seat) Mine(key ring.Key) bool { return s.serves && s.arc.Contains(key) }
+
+// Owner implements custody.View.
+func (s *seat) Owner(pos custody.Pos) (peer.ID, bool) {
+	key := pos.Key()
+	for i := range places {
+		if s.view[i] == member && (ring.Arc{Start: places[s.next(i, -1)].key, End: places[i].key}).Contains(key) {
+			return places[i].id, true
+		}
+	}
+	return "", false
+}
+
+// Departs implements custody.View.
+func (s *seat) Departs(id peer.ID) bool { return s.view[number(id)] == leaving }
+
+// Arc implements custody.Neighbours.
+func (s *seat) Arc() (ring.Arc, bool) { return s.arc, s.serves }
+
+// Neighbours implements custody.Neighbours.
+func (s *seat) Neighbours() (ids []peer.ID) {
+	for i, what := range s.view {
+		if i != s.i && what != absent {
+			ids = append(ids, places[i].id)
+		}
+	}
+	return ids
+}
+
+// followers are the next peers on the ring.
+func (s *seat) followers(n int) (ids []string) {
+	for i := s.next(s.i, 1); i != s.i && len(ids) < n; {
+		ids = append(ids, string(places[i].id))
+		for i = (i + 1) % most; i != s.i && s.view[i] != member; i = (i + 1) % most {
+		}
+	}
+	return ids
+}
