@@ -10,6 +10,8 @@
 //   - lapse: the end of a lease that nobody gave back. It is no try, but three of them quarantine a URL.
 //   - outbox: links for other owners, written in one batch with the outcome of the page they stand on.
 //   - fate: the outcome that all pending URLs of a job on a host get without being tried: its budget is used up, the host is down, it was canceled.
+//   - settled: all records of a key that others may hold have arrived. Before, an owner takes links and says nothing of the host to workers.
+//   - frozen: a host on its way to another owner; its lease goes along as a note, and is adopted there under the same epoch.
 //
 // [Owner] is a plain state machine in steps: [Owner.Begin] with the time, any number of inputs, [Owner.Commit]. It has no goroutine, clock,
 // lock or network; one goroutine (or a simulator) drives it. All inputs of a step land in at most a few batches of the [Store], each of which
@@ -20,5 +22,6 @@
 // [Config.MaxHosts] and found again by an index of hosts with work, outbox links beyond [Config.MaxOutbox] wait on disk.
 //
 // What always holds, and is tested by name: never two live leases of one host; accepted URLs = pending + leased + outcomes, for each job and
-// host, also after a crash between any two batches; no budget is overshot; the smallest depth met wins, whatever the order of arrival.
+// host, also after a crash between any two batches; no budget is overshot; the smallest depth met wins, whatever the order of arrival; copies of records merge to the same, in whatever order and however
+// often.
 package owner
