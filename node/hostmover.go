@@ -35,7 +35,8 @@ func (w *owners) mover() mover {
 // Note implements custody.Space: the lease that is alive, so that its worker goes on under the next owner.
 func (m hostMover) Note(pos custody.Pos) []byte {
 	o := m.owners.loop.owner
-	o.Freeze(owner.Pos(pos))
+	o.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
+	defer o.Unfreeze(owner.Pos(pos))
 	note, ok := o.Lease(owner.Pos(pos))
 	if !ok {
 		return nil
