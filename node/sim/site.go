@@ -134,8 +134,10 @@ func (s *sites) get(address string) (f *wire.Fetched, digest [sha256.Size]byte) 
 	switch {
 	case r.status >= 300 && r.status < 400:
 		f.Outcome = uint32(link.OutcomeRedirect)
-		if to, err := link.Canonical(r.header.Get("Location")); err == nil {
-			f.Links = [][]byte{[]byte(to)}
+		if target, err := u.Parse(r.header.Get("Location")); err == nil {
+			if to, err := link.Canonical(target.String()); err == nil {
+				f.Links = [][]byte{[]byte(to)}
+			}
 		}
 	case r.status >= 200 && r.status < 300:
 		f.Outcome = uint32(link.OutcomeOK)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tidwall/btree"
 
@@ -96,10 +97,23 @@ var _ job.Store = ownerStore{}
 func (s ownerStore) Update(fn func(job.Batch)) (wait func() error, err error) {
 	var ops []replica.Op
 	fn(batch{store: s.store, head: hostHead, note: func(op replica.Op) { ops = append(ops, op) }})
+	inOrder(ops)
 	if len(ops) > 0 {
 		s.append(ops)
 	}
 	return onDisk, nil
+}
+
+// inOrder sorts changes by key where their order means nothing: an owner names each key once between two ranges, in no order.
+func inOrder(ops []replica.Op) {
+	for len(ops) > 0 {
+		n := 0
+		for n < len(ops) && ops[n].Kind != replica.DeleteRange {
+			n++
+		}
+		slices.SortFunc(ops[:n], func(a, b replica.Op) int { return bytes.Compare(a.Key, b.Key) })
+		ops = ops[min(n+1, len(ops)):]
+	}
 }
 
 // copyStore is where the copies of other peers' records lie.
