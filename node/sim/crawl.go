@@ -41,6 +41,8 @@ type CrawlConfig struct {
 	Ring dht.Config
 	// Progress, when set, hears after each second of virtual time how much of the whole is done.
 	Progress func(done, all time.Duration)
+
+	plant func(w *crawl) // spoils what the owners know before it is judged: the test that a fault is seen
 }
 
 func (c *CrawlConfig) fill() {
@@ -151,6 +153,9 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 	w.begin, w.sentBefore = w.Elapsed(), w.Sent
 	if err := w.crawl(ctx); err != nil {
 		return nil, err
+	}
+	if cfg.plant != nil {
+		cfg.plant(w)
 	}
 	w.judge()
 	return &w.report, w.err
