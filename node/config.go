@@ -47,6 +47,9 @@ type Config struct {
 	DNSSeed []string
 	// DNSServer is host:port of the resolver for seeds and for the hosts that are crawled; empty takes the system's.
 	DNSServer string
+	// Reachability says whether others can dial this peer: auto (they are asked), public, private, or empty for the profile's way (public: auto, lab:
+	// public). A peer that cannot be dialled is a worker: it owns nothing and crawls for peers of the ring.
+	Reachability string
 	// Found lets a peer with state serve alone although it was not alone before.
 	Found bool
 
@@ -118,6 +121,7 @@ func (c *Config) Validate() error {
 		oneOf("archive", c.Archive, "gzip", "none"),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
+		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),
 		entries(c.Bootstrap),
 		oneOf("placement", c.Placement, placement.Names()...),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),

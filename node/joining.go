@@ -39,6 +39,14 @@ type ringRoom struct {
 	changed chan struct{}
 }
 
+// walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is attached to.
+func (r *ringRoom) walkFrom() peer.ID {
+	if moored := r.dht.Attachments(); r.dht.State() == dht.Worker && len(moored) > 0 {
+		return moored[0].ID
+	}
+	return r.net.Self()
+}
+
 // leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to it. It does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
@@ -78,6 +86,7 @@ func newRingRoom(
 	config.Now = now
 	config.Memory = memory
 	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0
+	config.Role = r.net.Role(memory, config.Found)
 	self := r.net.Peer(r.net.Self())
 	self.Incarnation = incarnation
 	transport := p2p.NewRingTransport(r.net)
@@ -87,6 +96,7 @@ func newRingRoom(
 	r.watch = newRingWatch(r.dht, r.net.Self())
 	transport.Serve(r.dht.Handle) //nolint:contextcheck // a request has the context of its connection
 	r.net.OnDisconnect(r.dht.Disconnected)
+	r.net.OnReachability(r.dht.Observe)
 	return r, nil
 }
 
@@ -134,6 +144,14 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	if r.cfg.Profile == ProfilePublic {
 		c.Profile = p2p.Public
 		c.LowWater, c.HighWater = 32, 64
+	}
+	switch r.cfg.Reachability {
+	case "auto":
+		c.Reachability = p2p.ReachAuto
+	case "public":
+		c.Reachability = p2p.ReachPublic
+	case "private":
+		c.Reachability = p2p.ReachPrivate
 	}
 	return c
 }
@@ -211,7 +229,7 @@ func (r *ringRoom) join(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case r.dht.State() == dht.Serving:
+		case r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0:
 			return nil // others found us, or we serve alone
 		case !r.restarted:
 			return report

@@ -120,7 +120,7 @@ func (k *keeping) Settled(key ring.Key) bool {
 // quiet says whether no records are on their way to or from this peer.
 func (k *keeping) quiet() bool {
 	k.mu.Lock()
-	all := k.settler.All()
+	all := k.settler.All() || k.ring.dht.State() == dht.Worker
 	k.mu.Unlock()
 	return all && k.clean()
 }

@@ -181,7 +181,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.do)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.do)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
-	n.walker = &walker{self: self, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
+	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
 	n.room.dht.Subscribe(n.ringEvent)
 	close(n.furnished)
@@ -318,7 +318,7 @@ func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) 
 
 // becomeReady opens the services when the ring lets this peer serve.
 func (n *Node) becomeReady(ctx context.Context) error {
-	for n.room.dht.State() != dht.Serving {
+	for n.room.dht.State() != dht.Serving && len(n.room.dht.Attachments()) == 0 {
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return unlessCanceled(err)
 		}
@@ -368,8 +368,11 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.PeerLeft:
 		n.room.watch.left(e.Peer.ID)
 		n.owners.peerGone(e.Peer.ID)
-	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged:
+	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
 		n.room.leavesChanged()
+	case dht.CutOff:
+		n.owners.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // what it keeps is handed over as its arc is gone
+		return
 	default:
 		return
 	}
@@ -403,6 +406,9 @@ func (n *Node) Banner() string {
 	addr := ""
 	if addrs := n.room.net.Addrs(); len(addrs) > 0 {
 		addr = addrs[0]
+	}
+	if n.room.dht.State() == dht.Worker {
+		return fmt.Sprintf("peer %s works for a ring of %d, as it cannot be dialled; data in %s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir)
 	}
 	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 const (
@@ -64,7 +65,7 @@ func newPlacer(n *Node) (*placer, error) {
 func (c *crawlRoom) place(ctx context.Context, p owner.Place) choice { return c.placer.place(ctx, p) }
 
 func (pl *placer) place(ctx context.Context, p owner.Place) choice {
-	v := &placement.View{Host: p.Host, Candidates: pl.candidates(p.Exclude), Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
+	v := &placement.View{Host: p.Host, Candidates: pl.candidates(ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
 	var site netip.Addr
 	if len(p.Addrs) > 0 {
 		site, _ = netip.AddrFromSlice(p.Addrs[0])
@@ -98,8 +99,8 @@ func (pl *placer) recall(site netip.Addr, v *placement.View) {
 	}
 }
 
-// candidates are this peer and its leaf set, nearest on the ring first, without those that would not take the host.
-func (pl *placer) candidates(exclude []string) []placement.Candidate {
+// candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host.
+func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	n := pl.node
 	self := string(n.room.net.Self())
 	list := []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity())}} //nolint:gosec // small counts
@@ -117,6 +118,16 @@ func (pl *placer) candidates(exclude []string) []placement.Candidate {
 				continue
 			}
 			id := string(peers[i].ID)
+			seen[id] = true
+			c := placement.Candidate{Peer: id}
+			if l := pl.loads[id]; l != nil {
+				c.Backlog, c.Capacity = l.GetBacklog(), l.GetCapacity()
+			}
+			list = append(list, c)
+		}
+	}
+	for _, p := range n.room.dht.Candidates(key) {
+		if id := string(p.ID); !seen[id] {
 			seen[id] = true
 			c := placement.Candidate{Peer: id}
 			if l := pl.loads[id]; l != nil {

@@ -16,9 +16,18 @@ import (
 // departTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
 const departTime = leaveTime
 
-// ringWatch is the ring as custody looks at it, now and not as of the last event.
+// place is what a peer knows of its own place in the ring: dht.DHT.
+type place interface {
+	State() dht.State
+	Arc() (ring.Arc, bool)
+	Serves(key ring.Key) bool
+	Guess(key ring.Key) (dht.Peer, bool)
+	Leaves() (preds, succs []dht.Peer)
+}
+
+// ringWatch is the ring as custody looks at it, now and not as of the last event. It is safe for concurrent use.
 type ringWatch struct {
-	dht  *dht.DHT
+	dht  place
 	self peer.ID
 
 	mu        sync.Mutex // guards what follows
@@ -36,7 +45,7 @@ type ringMoment struct {
 	leaves []peer.ID
 }
 
-func newRingWatch(d *dht.DHT, self peer.ID) *ringWatch {
+func newRingWatch(d place, self peer.ID) *ringWatch {
 	return &ringWatch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
 }
 
@@ -57,11 +66,19 @@ func (w *ringWatch) leaves() []peer.ID {
 	return ids
 }
 
+// isOver says of a goodbye that it does not count any more.
+func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime }
+
 // Version implements custody.View.
 func (w *ringWatch) Version() uint64 {
-	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := w.now() // under the lock, or an older moment could follow a newer one
+	before := len(w.departing)
+	maps.DeleteFunc(w.departing, isOver)
+	if len(w.departing) < before {
+		w.version++
+	}
 	l := &w.last
 	if now.state != l.state || now.arc != l.arc || now.serves != l.serves || !slices.Equal(now.leaves, l.leaves) {
 		w.last = now
@@ -73,10 +90,19 @@ func (w *ringWatch) Version() uint64 {
 // Serves implements custody.View.
 func (w *ringWatch) Serves(pos custody.Pos) bool { return w.dht.Serves(pos.Key()) }
 
-// Owner implements custody.View.
+// Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest behind the position to which it is attached; that one
+// tells it if it should be another.
 func (w *ringWatch) Owner(pos custody.Pos) (peer.ID, bool) {
-	p, ok := w.dht.Guess(pos.Key())
-	return p.ID, ok
+	if p, ok := w.dht.Guess(pos.Key()); ok {
+		return p.ID, true
+	}
+	var best dht.Peer
+	for i, p := range w.dht.Attachments() {
+		if i == 0 || p.Key().Sub(pos.Key()).Compare(best.Key().Sub(pos.Key())) < 0 {
+			best = p
+		}
+	}
+	return best.ID, best.ID != ""
 }
 
 // Arc implements custody.Neighbours.
@@ -87,8 +113,8 @@ func (w *ringWatch) Neighbours() []peer.ID {
 	ids := w.leaves()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id := range w.departing {
-		if !slices.Contains(ids, id) {
+	for id, since := range w.departing {
+		if !isOver(id, since) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -100,7 +126,7 @@ func (w *ringWatch) Departs(id peer.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since, ok := w.departing[id]
-	return ok && time.Since(since) < departTime
+	return ok && !isOver(id, since)
 }
 
 // left notes a peer that said goodbye.
@@ -108,9 +134,8 @@ func (w *ringWatch) left(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version++
-	old := func(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime }
 	for _, list := range []map[peer.ID]time.Time{w.departing, w.goodbyes} {
-		maps.DeleteFunc(list, old)
+		maps.DeleteFunc(list, isOver)
 		list[id] = time.Now()
 	}
 }
@@ -120,7 +145,7 @@ func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, left := w.goodbyes[id]
-	return time.Since(at), left
+	return time.Since(at), left && !isOver(id, at)
 }
 
 // gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this is news.

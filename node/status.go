@@ -84,6 +84,9 @@ func (n *Node) member(ctx context.Context) (*report, error) {
 			m.Leaves = append(m.Leaves, p.ID.String())
 		}
 	}
+	for _, p := range n.room.dht.Attached() {
+		m.Attached = append(m.Attached, p.ID.String())
+	}
 	return m, nil
 }
 
@@ -183,6 +186,10 @@ func (n *Node) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
+	s.Role = roleRing
+	if d.State() == dht.Worker {
+		s.Role = roleWorker
+	}
 	if arc, ok := d.Arc(); ok {
 		s.Ring.Arc = [2]string{hexKey(arc.Start), hexKey(arc.End)}
 	}
@@ -194,7 +201,7 @@ func (n *Node) state(c *control.Counters) string {
 	switch {
 	case n.leaving.Load() || n.room.dht.State() == dht.Leaving:
 		return stateLeaving
-	case n.room.dht.State() != dht.Serving:
+	case n.room.dht.State() != dht.Serving && n.room.dht.State() != dht.Worker:
 		return stateJoining
 	case n.crawl.paused():
 		return statePaused
@@ -243,6 +250,7 @@ func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) 
 	for i := range r.Members {
 		s.Peers = append(s.Peers, lineOf(&r.Members[i]))
 	}
+	s.Peers = append(s.Peers, workersOf(r.Members)...)
 	if r.Error != "" {
 		s.Holding = r.Error
 	}
@@ -264,9 +272,37 @@ func ringState(members []control.Member) string {
 	return state
 }
 
+// The roles of peers: members of the ring, and those that others cannot dial, which own nothing and crawl for them.
+const (
+	roleRing   = "ring"
+	roleWorker = "worker"
+)
+
+// workersOf lists the workers attached to members, each once.
+func workersOf(members []control.Member) (lines []control.PeerLine) {
+	seen := make(map[string]bool)
+	for i := range members {
+		for _, id := range members[i].Attached {
+			if !seen[id] {
+				seen[id] = true
+				lines = append(lines, control.PeerLine{Peer: id, Role: roleWorker, Leased: leasedTo(members, id)})
+			}
+		}
+	}
+	return lines
+}
+
+// leasedTo counts the hosts that a worker holds.
+func leasedTo(members []control.Member, id string) (n int64) {
+	for i := range members {
+		n += int64(members[i].Delegated[id])
+	}
+	return n
+}
+
 func lineOf(m *control.Member) control.PeerLine {
 	p := control.PeerLine{
-		Peer: m.Peer, RTTMs: m.RTTMs, Role: "ring", Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
+		Peer: m.Peer, RTTMs: m.RTTMs, Role: roleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
 		Hosts: m.HostsOwned, Leased: m.HostsLeased,
 	}
 	if len(m.Addrs) > 0 {

@@ -24,7 +24,9 @@ const reportTimeout = 5 * time.Second
 
 // walker goes round the ring along the successors and collects what every member says of itself.
 type walker struct {
-	self   peer.ID
+	self peer.ID
+	// start is where the walk begins and ends: this peer, if it is one of the ring.
+	start  func() peer.ID
 	report func(ctx context.Context, of peer.ID) (*report, error)
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
@@ -48,7 +50,8 @@ func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64, error) {
 	r := new(control.Ring)
 	var taken []map[string]uint64
-	next := w.self
+	start := w.start()
+	next := start
 	seen := make(map[peer.ID]bool)
 	for !seen[next] && len(r.Members) < maxMembers {
 		seen[next] = true
@@ -70,7 +73,7 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 		w.met(id, m.SuccessorAddrs)
 		next = id
 	}
-	if next != w.self {
+	if next != start {
 		r.Error = fmt.Sprintf("the walk came back to %s instead of its start", next)
 		return r, taken, nil
 	}

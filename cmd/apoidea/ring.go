@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,11 +57,15 @@ func (g *globals) watchRing(ctx context.Context, out io.Writer, c *control.Clien
 }
 
 func printRing(out io.Writer, r *control.Ring) error {
+	var attached []string
 	rows := [][]string{{"POSITION", "PEER", "STATE", "ARC", "HOSTS", "LEASED", "PAGES", "RTT", "ADDRESS"}}
 	for _, m := range r.Members {
 		addr := ""
 		if len(m.Addrs) > 0 {
 			addr = m.Addrs[0]
+		}
+		for _, id := range m.Attached {
+			attached = append(attached, short(id))
 		}
 		rows = append(rows, []string{
 			keyText(m.Position), short(m.Peer), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), number(m.HostsOwned), number(m.HostsLeased),
@@ -72,6 +78,11 @@ func printRing(out io.Writer, r *control.Ring) error {
 	state := "closed: the arcs tile the whole circle"
 	if !r.Closed {
 		state = "not closed: " + r.Error
+	}
+	if len(attached) > 0 {
+		slices.Sort(attached)
+		attached = slices.Compact(attached)
+		state += fmt.Sprintf("; %d workers that cannot be dialled: %s", len(attached), strings.Join(attached, " "))
 	}
 	_, err := fmt.Fprintf(out, "%d members, %s\n", len(r.Members), state)
 	return err

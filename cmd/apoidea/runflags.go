@@ -32,6 +32,7 @@ type runFlags struct {
 	maxBody      string
 	leaseTTL     time.Duration
 	replicas     int
+	reachability string
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
@@ -54,6 +55,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
+	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
 	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
 	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
@@ -64,6 +66,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
+	c.Reachability = r.reachability
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {

@@ -43,7 +43,7 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		{"state", s.State},
 		{"up", seconds(s.UptimeS)},
 		{"network", s.Network + ", version " + s.Version},
-		{"ring", fmt.Sprintf("%d members, stable %v, arc (%s, %s]", s.Ring.Members, s.Ring.Stable, keyText(s.Ring.Arc[0]), keyText(s.Ring.Arc[1]))},
+		{"ring", fmt.Sprintf("%d members, stable %v, %s", s.Ring.Members, s.Ring.Stable, arcText(s))},
 		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, bytesText(s.Bytes))},
 		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched)},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
@@ -100,5 +100,17 @@ func newPeers(g *globals) *cobra.Command {
 			}
 			return printPeers(cmd.OutOrStdout(), peers)
 		},
+	}
+}
+
+// arcText says which part of the ring a peer answers for.
+func arcText(s *control.Status) string {
+	switch {
+	case s.Role == "worker":
+		return "a worker: others cannot dial this peer, so it owns nothing"
+	case s.Ring.Arc[1] == "":
+		return "no arc"
+	default:
+		return fmt.Sprintf("arc (%s, %s]", keyText(s.Ring.Arc[0]), keyText(s.Ring.Arc[1]))
 	}
 }

@@ -12,6 +12,8 @@ type Status struct {
 	// State is joining, crawling, idle, paused or leaving.
 	State   string  `json:"state"`
 	UptimeS float64 `json:"uptime_s"`
+	// Role is ring or worker: one that others cannot dial, which owns nothing.
+	Role string `json:"role,omitempty"`
 
 	Counters
 
@@ -114,6 +116,8 @@ type Member struct {
 	Leaves []string `json:"leaves,omitempty"`
 	// Delegated counts, per worker, the hosts of this peer it holds at present.
 	Delegated map[string]int `json:"delegated,omitempty"`
+	// Attached are the workers that are attached to this peer, as others cannot dial them.
+	Attached []string `json:"attached,omitempty"`
 	// Moving says that records are on their way to or from this peer, as its arc, or a neighbour's, has changed.
 	Moving bool `json:"moving,omitempty"`
 }
