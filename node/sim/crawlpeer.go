@@ -13,13 +13,9 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/storage"
 )
 
 const (
-	// hostSpace is the keyspace of hosts, hostHead begins the keys of those records that have replicas and move.
-	hostSpace = storage.KeyspaceHosts
-	hostHead  = 'h'
 	// stepGap is how long a peer gathers what comes for one step of its owner: one fsync for all.
 	stepGap = time.Millisecond
 	// diskTime is what an fsync takes.
@@ -44,6 +40,7 @@ type crawlPeer struct {
 	nextAt  time.Time
 	waiting []step
 
+	bodies *bodies
 	ship   *shipping
 	moving *moving
 	mail   *mailbox
@@ -63,6 +60,7 @@ func newCrawlPeer(w *crawl, p *RingPeer) *crawlPeer {
 	c := &crawlPeer{RingPeer: p, world: w}
 	c.view = newView(c)
 	c.ship = newShipping(c)
+	c.bodies = newBodies(c)
 	c.moving = newMoving(c)
 	c.mail = newMailbox(c)
 	c.worker = newWorker(c)
@@ -154,6 +152,13 @@ func (c *crawlPeer) step() {
 	c.Host.After(diskTime, c.release)
 	c.ship.pump()
 	c.wakeAt(ready.Next)
+}
+
+// durable runs done once all that has been written is on the disks that count.
+func (c *crawlPeer) durable(done func()) {
+	c.waiting = append(c.waiting, step{ends: []func(){done}, seq: c.ship.source.Seq(), onDisk: c.world.Elapsed() + diskTime})
+	c.Host.After(diskTime, c.release)
+	c.ship.pump()
 }
 
 // wakeAt plans a step for a time at which the owner has something to do by itself.

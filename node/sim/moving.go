@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/owner"
-	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
@@ -26,130 +25,166 @@ const (
 // moving has records move as the ring changes, and knows whether those of the peer's arc have all arrived, as the node does.
 type moving struct {
 	c       *crawlPeer
-	keeper  *custody.Keeper
+	rooms   []*room
 	settler *custody.Settler
+	settle  time.Time
+}
+
+// mover is one kind of records with the state machine that keeps them.
+type mover interface {
+	custody.Space
+	// run has fn run on the state machine, and ended once what it wrote is on the disks that count.
+	run(fn func(), ended func())
+	// Import merges records; called by run.
+	Import(p *custody.Push) error
+}
+
+// room is a kind of records in this peer.
+type room struct {
+	m       *moving
+	number  int
+	space   *space
+	mover   mover
+	keeper  *custody.Keeper
 	clean   uint64 // Keeper.CleanAt as of its last step
 	ticking bool   // a tick, or the push that came of it, is under way
 	again   bool   // and another one is wanted
 	next    time.Time
-	settle  time.Time
 }
 
 func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
-	m.keeper = custody.NewKeeper(custody.Config{}, c.peer.ID, hostRecords{c}, copiesOf{c}, c.view)
+	m.add(hostSpace, hostRecords{c})
+	m.add(bodySpace, bodyRecords{c})
 	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isClean)
 	return m
 }
 
-func (m *moving) isClean() bool { return m.clean == m.c.view.Version()+1 }
+func (m *moving) add(of *space, mover mover) {
+	keeper := custody.NewKeeper(custody.Config{}, m.c.peer.ID, mover, copiesOf{m.c, of}, m.c.view)
+	m.rooms = append(m.rooms, &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper})
+}
+
+func (m *moving) isClean() bool {
+	for _, r := range m.rooms {
+		if r.clean != m.c.view.Version()+1 {
+			return false
+		}
+	}
+	return true
+}
 
 // settled says whether the records of a key have all arrived here.
 func (m *moving) settled(key ring.Key) bool { return m.settler.Settled(custody.PosOf(key)) }
 
 // poke has everything looked at again.
 func (m *moving) poke() {
-	m.tick()
+	for _, r := range m.rooms {
+		r.tick()
+	}
 	m.ask()
 }
 
-// tick lets the keeper walk on in a step of the owner, and makes its pushes.
-func (m *moving) tick() {
-	if m.ticking {
-		m.again = true
+// tick lets the keeper walk on, and makes its pushes.
+func (r *room) tick() {
+	if r.ticking {
+		r.again = true
 		return
 	}
-	m.ticking, m.again = true, false
+	r.ticking, r.again = true, false
 	var ready custody.Ready
-	m.c.do(func(*owner.Owner) {
+	r.mover.run(func() {
 		var err error
-		if ready, err = m.keeper.Tick(m.c.world.Now()); err != nil {
-			m.c.world.fail(err)
+		if ready, err = r.keeper.Tick(r.m.c.world.Now()); err != nil {
+			r.m.c.world.fail(err)
 		}
 	}, func() {
 		if len(ready.Calls) > 0 {
-			m.push(ready.Calls[0])
+			r.push(ready.Calls[0])
 			return
 		}
-		m.walked(ready.Next)
+		r.walked(ready.Next)
 	})
 }
 
 // walked ends a tick without a push.
-func (m *moving) walked(next time.Time) {
-	m.ticking = false
-	if m.clean != m.keeper.CleanAt() {
-		m.clean = m.keeper.CleanAt()
-		m.ask()
+func (r *room) walked(next time.Time) {
+	r.ticking = false
+	if r.clean != r.keeper.CleanAt() {
+		r.clean = r.keeper.CleanAt()
+		r.m.ask()
 	}
-	if m.again {
-		m.tick()
+	if r.again {
+		r.tick()
 		return
 	}
-	if next.IsZero() || !m.next.IsZero() && !next.Before(m.next) {
+	if next.IsZero() || !r.next.IsZero() && !next.Before(r.next) {
 		return
 	}
-	m.next = next
-	m.c.Host.After(next.Sub(m.c.world.Now()), func() {
-		if m.next.Equal(next) {
-			m.next = time.Time{}
-			m.tick()
+	r.next = next
+	r.m.c.Host.After(next.Sub(r.m.c.world.Now()), func() {
+		if r.next.Equal(next) {
+			r.next = time.Time{}
+			r.tick()
 		}
 	})
 }
 
 // push takes records to where they belong.
-func (m *moving) push(call custody.Call) {
-	w := m.c.world
-	ended := func(failed error) {
-		var drops []custody.Drop
-		m.c.do(func(*owner.Owner) {
-			var err error
-			if drops, err = m.keeper.Result(call.ID, failed); err != nil {
-				w.fail(err)
-			}
-		}, func() {
-			for _, d := range drops {
-				lo, hi := copyKey(d.Lo), upTo(copyKey(d.Hi))
-				if _, err := m.c.ship.copies.Drop(string(d.Source), lo, hi); err != nil {
-					w.fail(err)
-				}
-			}
-			m.ticking = false
-			m.tick()
-		})
-	}
-	if failed := w.byID[call.To]; failed == nil {
-		ended(ErrRefused)
+func (r *room) push(call custody.Call) {
+	c := r.m.c
+	target := c.world.byID[call.To]
+	switch {
+	case target == nil:
+		r.pushed(call.ID, ErrRefused)
+		return
+	case target == c:
+		r.take(&call.Push, func() { r.pushed(call.ID, nil) })
 		return
 	}
-	if call.To == m.c.peer.ID {
-		m.take(call.Push, func() { ended(nil) })
-		return
-	}
-	target := w.byID[call.To]
-	w.Call(m.c.Host, target.host(), &Call{
-		Purpose: Custody, Size: recordsSize(&call.Push), Timeout: pushTimeout,
+	c.world.Call(c.Host, target.host(), &Call{
+		Purpose: Custody, Size: recordsSize(r.space, &call.Push), Timeout: pushTimeout,
 		Handle: func(reply func(int, any)) {
-			for _, r := range call.Push.Records {
-				if !target.Serves(custody.Pos(r.Key[1:]).Key()) {
+			for _, rec := range call.Push.Records {
+				if !target.Serves(custody.Pos(rec.Key[len(r.space.head):]).Key()) {
 					reply(2, errMoved{})
 					return
 				}
 			}
-			target.moving.take(call.Push, func() { reply(2, nil) })
+			target.moving.rooms[r.number].take(&call.Push, func() { reply(2, nil) })
 		},
 		Done: func(answer any, err error) {
 			if _, moved := answer.(errMoved); moved {
 				err = ErrRefused
 			}
-			ended(err)
+			r.pushed(call.ID, err)
 		},
 	})
 }
 
-func recordsSize(p *custody.Push) int {
-	m := &wire.Records{Space: uint32(hostSpace), From: []byte(p.From)}
+// pushed tells the keeper how a push ended, and walks on.
+func (r *room) pushed(id uint64, failed error) {
+	w := r.m.c.world
+	var drops []custody.Drop
+	r.mover.run(func() {
+		var err error
+		if drops, err = r.keeper.Result(id, failed); err != nil {
+			w.fail(err)
+		}
+	}, func() {
+		for _, d := range drops {
+			lo, hi := r.space.under(r.space.at(d.Lo)), upTo(r.space.under(r.space.at(d.Hi)))
+			if _, err := r.m.c.ship.copies.Drop(string(d.Source), lo, hi); err != nil {
+				w.fail(err)
+			}
+		}
+		r.ticking = false
+		r.tick()
+	})
+}
+
+func recordsSize(of *space, p *custody.Push) int {
+	m := &wire.Records{Space: uint32(of.prefix), From: []byte(p.From)}
 	for _, r := range p.Records {
 		m.Key, m.Value = append(m.Key, r.Key), append(m.Value, r.Value)
 	}
@@ -159,25 +194,12 @@ func recordsSize(p *custody.Push) int {
 	return proto.Size(m)
 }
 
-// take merges records into this peer's own, and continues the leases that came along; done runs when that is on the disks that count.
-func (m *moving) take(p custody.Push, done func()) {
-	w := m.c.world
-	m.c.do(func(o *owner.Owner) {
-		kvs := make([]owner.KV, len(p.Records))
-		for i, r := range p.Records {
-			kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
-		}
-		if err := o.Import(kvs); err != nil {
+// take merges records into this peer's own; done runs when that is on the disks that count.
+func (r *room) take(p *custody.Push, done func()) {
+	w := r.m.c.world
+	r.mover.run(func() {
+		if err := r.mover.Import(p); err != nil {
 			w.fail(err)
-		}
-		for _, n := range p.Notes {
-			note := new(crawlwire.LeaseNote)
-			if err := proto.Unmarshal(n.Note, note); err != nil {
-				w.fail(err)
-			}
-			if err := o.Adopt(note); err != nil {
-				w.fail(err)
-			}
 		}
 		w.moved += int64(len(p.Records))
 	}, done)
@@ -195,7 +217,7 @@ func (m *moving) ask() {
 		w.Call(m.c.Host, target.host(), &Call{
 			Purpose: Custody, Size: askSize, Timeout: askTimeout,
 			Handle: func(reply func(int, any)) { reply(2, target.moving.answer(m.c.peer.ID, ask.Arc)) },
-			Done: func(answer any, err error) {
+			Done: func(answer any, _ error) {
 				a, _ := answer.(custody.Answer) // NotYet when there is none
 				m.settler.Result(w.Now(), ask.ID, a)
 				m.ask()
@@ -220,116 +242,4 @@ func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
 		return custody.Nothing
 	}
 	return custody.AnswersArc(from, arc, m.c.view, m.isClean())
-}
-
-// upTo is the first key behind all that begin with a prefix.
-func upTo(prefix []byte) []byte {
-	end := append([]byte{}, prefix...)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
-}
-
-// hostKey begins the keys of the host at a position, copyKey those in a copy.
-func hostKey(pos custody.Pos) []byte { return append([]byte{hostHead}, pos[:]...) }
-func copyKey(pos custody.Pos) []byte { return append([]byte{hostSpace, hostHead}, pos[:]...) }
-
-// nextPos finds the first position from one on at which a scan finds records.
-func nextPos(from custody.Pos, scan func(lo, hi []byte, fn func(key, value []byte) bool) error) (pos custody.Pos, ok bool, err error) {
-	err = scan(hostKey(from), []byte{hostHead + 1}, func(key, _ []byte) bool {
-		if ok = len(key) >= 1+custody.PosSize; ok {
-			pos = custody.Pos(key[1:])
-		}
-		return !ok
-	})
-	return pos, ok, err
-}
-
-// hostRecords are this peer's own records. The methods run in steps of the owner.
-type hostRecords struct{ c *crawlPeer }
-
-var _ custody.Space = hostRecords{}
-
-func (h hostRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	// What the step has gathered so far is to be seen.
-	if err := h.c.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
-		return err
-	}
-	return h.c.store.Scan(lo, hi, fn)
-}
-
-// Next implements custody.Reader.
-func (h hostRecords) Next(from custody.Pos) (custody.Pos, bool, error) { return nextPos(from, h.scan) }
-
-// Export implements custody.Reader.
-func (h hostRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
-	lo := hostKey(pos)
-	if from == nil {
-		from = lo
-	}
-	return h.scan(from, upTo(lo), fn)
-}
-
-// Note implements custody.Space: the host stands still from here on, and its lease goes along.
-func (h hostRecords) Note(pos custody.Pos) []byte {
-	h.c.owner.Freeze(owner.Pos(pos))
-	note, ok := h.c.owner.Lease(owner.Pos(pos))
-	if !ok {
-		return nil
-	}
-	raw, err := proto.Marshal(note)
-	if err != nil {
-		h.c.world.fail(err)
-	}
-	return raw
-}
-
-// Remove implements custody.Space.
-func (h hostRecords) Remove(pos custody.Pos) error {
-	h.c.owner.Remove(owner.Pos(pos), owner.Pos(pos.Next()))
-	return nil
-}
-
-// copiesOf are the copies of other peers' records that lie here.
-type copiesOf struct{ c *crawlPeer }
-
-var _ custody.Copies = copiesOf{}
-
-// Sources implements custody.Copies.
-func (s copiesOf) Sources() ([]peer.ID, error) {
-	names, err := s.c.ship.copies.Sources()
-	ids := make([]peer.ID, len(names))
-	for i, name := range names {
-		ids[i] = peer.ID(name)
-	}
-	return ids, err
-}
-
-// Of implements custody.Copies.
-func (s copiesOf) Of(source peer.ID) custody.Reader { return copyRecords{s.c, string(source)} }
-
-// copyRecords are the records in one copy.
-type copyRecords struct {
-	c      *crawlPeer
-	source string
-}
-
-func (r copyRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	under := func(key []byte) []byte { return append([]byte{hostSpace}, key...) }
-	return r.c.ship.copies.Scan(r.source, under(lo), under(hi), func(key, value []byte) bool { return fn(key[1:], value) })
-}
-
-// Next implements custody.Reader.
-func (r copyRecords) Next(from custody.Pos) (custody.Pos, bool, error) { return nextPos(from, r.scan) }
-
-// Export implements custody.Reader.
-func (r copyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
-	lo := hostKey(pos)
-	if from == nil {
-		from = lo
-	}
-	return r.scan(from, upTo(lo), fn)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -97,14 +98,19 @@ func (s *shipping) wakeAt(at time.Time) {
 // scan reads records for range sync.
 func (s *shipping) scan(scan replica.Scan) {
 	records := s.source.Collect(scan)
-	lo := []byte{hostHead}
-	if len(scan.Lo) > 1 && scan.Lo[0] == hostSpace {
-		lo = scan.Lo[1:]
-	}
 	full := false
-	if len(scan.Lo) == 0 || scan.Lo[0] <= hostSpace {
-		_ = s.c.store.Scan(lo, []byte{hostHead + 1}, func(key, value []byte) bool { // in memory: it does not fail
-			full = !records.Add(append([]byte{hostSpace}, key...), value)
+	for _, part := range []struct {
+		space *space
+		store *store
+	}{{bodySpace, &s.c.bodies.store}, {hostSpace, &s.c.store}} {
+		lo := part.space.head
+		if len(scan.Lo) > 0 && scan.Lo[0] > part.space.prefix || full {
+			continue
+		} else if len(scan.Lo) > 0 && scan.Lo[0] == part.space.prefix && bytes.Compare(scan.Lo[1:], lo) > 0 {
+			lo = scan.Lo[1:]
+		}
+		_ = part.store.Scan(lo, upTo(part.space.head), func(key, value []byte) bool { // in memory: it does not fail
+			full = !records.Add(part.space.under(key), value)
 			return !full
 		})
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -31,9 +34,9 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 // batch applies its changes as they come: a simulated process is not killed in the middle of one.
 type batch struct {
 	store *store
-	// note, when set, sees the changes of which the keys begin with head, for the replicas.
-	note func(op replica.Op)
-	head byte
+	// note, when set, sees the changes that the replicas are to have as well: those of which the keys begin with the head of the space.
+	note  func(op replica.Op)
+	space *space
 }
 
 // Set implements job.Batch and replica.Batch.
@@ -68,20 +71,37 @@ func (b batch) DeleteRange(lo, hi []byte) {
 
 // ship notes a change under the byte of its keyspace.
 func (b batch) ship(op replica.Op) {
-	if b.note == nil || len(op.Key) == 0 || op.Key[0] != b.head {
+	if b.note == nil || !bytes.HasPrefix(op.Key, b.space.head) {
 		return
 	}
-	under := func(key []byte) []byte { return append([]byte{hostSpace}, key...) }
-	op.Key = under(op.Key)
+	op.Key = b.space.under(op.Key)
 	if op.Kind == replica.DeleteRange {
-		if op.Value != nil {
-			op.Value = under(op.Value)
+		if op.Value == nil {
+			op.Value = []byte{b.space.prefix + 1}
 		} else {
-			op.Value = []byte{hostSpace + 1}
+			op.Value = b.space.under(op.Value)
 		}
 	}
 	b.note(op)
 }
+
+// space is a keyspace with replicas: its byte, and what begins the keys of those records that have replicas and move.
+type space struct {
+	prefix byte
+	head   []byte
+}
+
+// The spaces in the order of their bytes.
+var (
+	bodySpace = &space{prefix: storage.KeyspaceContent}
+	hostSpace = &space{prefix: storage.KeyspaceHosts, head: []byte{'h'}}
+)
+
+// under is a key with the byte of its keyspace before it.
+func (s *space) under(key []byte) []byte { return append([]byte{s.prefix}, key...) }
+
+// at begins the keys of the records at a position.
+func (s *space) at(pos custody.Pos) []byte { return append(slices.Clone(s.head), pos[:]...) }
 
 func onDisk() error { return nil }
 
@@ -96,7 +116,26 @@ var _ job.Store = ownerStore{}
 // Update implements job.Store.
 func (s ownerStore) Update(fn func(job.Batch)) (wait func() error, err error) {
 	var ops []replica.Op
-	fn(batch{store: s.store, head: hostHead, note: func(op replica.Op) { ops = append(ops, op) }})
+	fn(batch{store: s.store, space: hostSpace, note: func(op replica.Op) { ops = append(ops, op) }})
+	inOrder(ops)
+	if len(ops) > 0 {
+		s.append(ops)
+	}
+	return onDisk, nil
+}
+
+// bodyStore is where the records of bodies lie.
+type bodyStore struct {
+	*store
+	append func(ops []replica.Op)
+}
+
+var _ dedup.Records = bodyStore{}
+
+// Update implements dedup.Records.
+func (s bodyStore) Update(fn func(dedup.Batch)) (wait func() error, err error) {
+	var ops []replica.Op
+	fn(batch{store: s.store, space: bodySpace, note: func(op replica.Op) { ops = append(ops, op) }})
 	inOrder(ops)
 	if len(ops) > 0 {
 		s.append(ops)

@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dedup"
 )
 
 // The rules of crawl/worker, which this model follows message for message.
@@ -51,7 +52,7 @@ type lease struct {
 	more, asked, giveBack, ended bool
 	again                        bool // it was offered while held
 	running, planned             bool
-	untold                       int
+	untold, piped                int // outcomes not acknowledged, and pages not yet reported
 	askAgain                     time.Duration
 	dryAt                        time.Duration // negative while there is work
 	due                          time.Duration // of the next request
@@ -85,6 +86,8 @@ type report struct {
 	lease   *lease
 	fetched *wire.Fetched
 	hashes  []uint64
+	digest  [32]byte
+	fresh   bool // the body is new: its owner is told once the outcome is acknowledged
 }
 
 type release struct {
@@ -260,7 +263,7 @@ func (s *session) buildLease(t *turn, l *lease, told int) {
 		t.work(l.name, nil).Want = uint32(min(w.target(), windowFirst)) //nolint:gosec // at most windowMost
 		l.asked = true
 		t.offered = append(t.offered, l)
-	case !l.running && len(l.queue) == 0 && l.untold <= told && (l.giveBack || l.dryAt >= 0 && w.now()-l.dryAt >= releaseLinger):
+	case !l.running && l.piped == 0 && len(l.queue) == 0 && l.untold <= told && (l.giveBack || l.dryAt >= 0 && w.now()-l.dryAt >= releaseLinger):
 		s.giveBack(l)
 	case l.giveBack:
 	case len(l.queue) <= w.target()/2:
@@ -359,6 +362,9 @@ func (s *session) acknowledge(t *turn, reply *wire.SessionReply) {
 		r.lease.untold--
 		r.lease.turns = 0
 		s.w.remember(r.hashes)
+		if r.fresh {
+			s.w.c.bodies.confirm(r.digest, string(r.fetched.GetUrl()))
+		}
 	}
 	s.reports = append(again, s.reports...)
 	s.releases = slices.DeleteFunc(s.releases, func(r *release) bool { return slices.Contains(t.releases, r) && !kept(r.lease.name) })
@@ -535,9 +541,9 @@ func (w *worker) settle(l *lease) {
 	s := w.session(l.owner)
 	now := w.now()
 	switch {
-	case len(l.queue) == 0 && !l.running && l.untold > 0:
+	case len(l.queue) == 0 && !l.running && l.piped == 0 && l.untold > 0:
 		s.kick(now)
-	case len(l.queue) == 0 && !l.running:
+	case len(l.queue) == 0 && !l.running && l.piped == 0:
 		if l.dryAt < 0 {
 			l.dryAt = now
 		}
@@ -581,7 +587,7 @@ func (w *worker) fetch(l *lease) {
 	l.running = true
 	world := w.c.world
 	v := world.sites.begin(now, l.name, w.c.Host, func() time.Duration { return l.until })
-	f, _ := world.sites.get(k.url)
+	f, digest := world.sites.get(k.url)
 	rtt := world.Internet.RTT(w.c.Index, world.sites.host(l.name).index)
 	took := 2*rtt + time.Duration(f.GetSize())*time.Second/bandwidth //nolint:gosec // bytes of a page
 	w.c.Host.After(took, func() {
@@ -593,11 +599,31 @@ func (w *worker) fetch(l *lease) {
 			return
 		}
 		l.due = w.now() + world.cfg.Delay
-		w.report(l, k, f, took)
+		f.DurationMs = uint32(max(took.Milliseconds(), 1)) //nolint:gosec // seconds
+		f.FetchedMs = world.Now().UnixMilli()
+		w.page(l, k, f, digest)
 		w.plan(l)
 		w.settle(l)
 	})
 	w.settle(l)
+}
+
+// page asks about the body of a page and reports it.
+func (w *worker) page(l *lease, k task, f *wire.Fetched, digest [32]byte) {
+	w.pages++
+	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { //nolint:gosec // one of its constants
+		w.report(l, k, f, digest)
+		return
+	}
+	l.piped++
+	w.c.bodies.claim(digest, k.url, func(v dedup.Verdict) {
+		l.piped--
+		if v == dedup.Known {
+			f.Outcome = uint32(link.OutcomeDuplicate)
+		}
+		w.report(l, k, f, digest)
+		w.settle(l)
+	})
 }
 
 // lapse drops a lease of which the time is over.
@@ -609,13 +635,11 @@ func (w *worker) lapse(l *lease) {
 }
 
 // report tells an outcome to the owner, together with others or a little later.
-func (w *worker) report(l *lease, k task, f *wire.Fetched, took time.Duration) {
-	w.pages++
+func (w *worker) report(l *lease, k task, f *wire.Fetched, digest [32]byte) {
 	f.Job, f.Depth, f.Hops, f.Kind = k.job[:], k.depth, uint32(k.hops), uint32(k.kind)
-	f.FetchedMs = w.c.world.Now().UnixMilli()
-	f.DurationMs = uint32(max(took.Milliseconds(), 1)) //nolint:gosec // seconds
-	r := &report{lease: l, fetched: f}
-	redirect := link.Outcome(f.GetOutcome()) == link.OutcomeRedirect //nolint:gosec // one of its constants
+	outcome := link.Outcome(f.GetOutcome()) //nolint:gosec // one of its constants
+	r := &report{lease: l, fetched: f, digest: digest, fresh: outcome == link.OutcomeOK}
+	redirect := outcome == link.OutcomeRedirect
 	fresh := f.GetLinks()[:0:0]
 	for _, to := range f.GetLinks() {
 		hash := link.Hash(k.job, string(to))

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/node/custody"
+)
+
+// upTo is the first key behind all that begin with a prefix; nil if there is none.
+func upTo(prefix []byte) []byte {
+	end := slices.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// scanner reads records in the order of keys.
+type scanner func(lo, hi []byte, fn func(key, value []byte) bool) error
+
+// next finds the first position from one on at which a scan finds records.
+func (s *space) next(from custody.Pos, scan scanner) (pos custody.Pos, ok bool, err error) {
+	err = scan(s.at(from), upTo(s.head), func(key, _ []byte) bool {
+		if ok = len(key) >= len(s.head)+custody.PosSize; ok {
+			pos = custody.Pos(key[len(s.head):])
+		}
+		return !ok
+	})
+	return pos, ok, err
+}
+
+// export calls fn for the records at a position, from a key on.
+func (s *space) export(pos custody.Pos, from []byte, scan scanner, fn func(key, value []byte) bool) error {
+	lo := s.at(pos)
+	hi := upTo(lo)
+	if from != nil {
+		lo = from
+	}
+	return scan(lo, hi, fn)
+}
+
+// hostRecords are this peer's own records of hosts. The methods run in steps of the owner.
+type hostRecords struct{ c *crawlPeer }
+
+var _ mover = hostRecords{}
+
+func (h hostRecords) run(fn, ended func()) { h.c.do(func(*owner.Owner) { fn() }, ended) }
+
+func (h hostRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	// What the step has gathered so far is to be seen.
+	if err := h.c.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
+		return err
+	}
+	return h.c.store.Scan(lo, hi, fn)
+}
+
+// Next implements custody.Reader.
+func (h hostRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+	return hostSpace.next(from, h.scan)
+}
+
+// Export implements custody.Reader.
+func (h hostRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+	return hostSpace.export(pos, from, h.scan, fn)
+}
+
+// Note implements custody.Space: the lease that is alive goes along.
+func (h hostRecords) Note(pos custody.Pos) []byte {
+	h.c.owner.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
+	defer h.c.owner.Unfreeze(owner.Pos(pos))
+	note, ok := h.c.owner.Lease(owner.Pos(pos))
+	if !ok {
+		return nil
+	}
+	raw, err := proto.Marshal(note)
+	if err != nil {
+		h.c.world.fail(err)
+	}
+	return raw
+}
+
+// Remove implements custody.Space.
+func (h hostRecords) Remove(pos custody.Pos) error {
+	h.c.owner.Remove(owner.Pos(pos), owner.Pos(pos.Next()))
+	return nil
+}
+
+// Import implements mover. Records of a copy come after its peer's leases have run out, since the ring waits for a TTL before it gives away the arc of a
+// dead one; those of a living one bring its leases along.
+func (h hostRecords) Import(p *custody.Push) error {
+	kvs := make([]owner.KV, len(p.Records))
+	for i, r := range p.Records {
+		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
+	}
+	var until time.Time
+	if p.From != "" {
+		until = h.c.world.Now()
+	}
+	if err := h.c.owner.ImportUntil(kvs, until); err != nil {
+		return err
+	}
+	for _, n := range p.Notes {
+		note := new(wire.LeaseNote)
+		if err := proto.Unmarshal(n.Note, note); err != nil {
+			return err
+		}
+		if err := h.c.owner.Adopt(note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bodyRecords are this peer's own records of bodies.
+type bodyRecords struct{ c *crawlPeer }
+
+var _ mover = bodyRecords{}
+
+func (b bodyRecords) run(fn, ended func()) {
+	b.c.Host.After(0, func() {
+		fn()
+		b.c.durable(ended)
+	})
+}
+
+// Next implements custody.Reader.
+func (b bodyRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+	return bodySpace.next(from, b.c.bodies.store.Scan)
+}
+
+// Export implements custody.Reader.
+func (b bodyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+	return bodySpace.export(pos, from, b.c.bodies.store.Scan, fn)
+}
+
+// Note implements custody.Space.
+func (b bodyRecords) Note(custody.Pos) []byte { return nil }
+
+// Remove implements custody.Space.
+func (b bodyRecords) Remove(pos custody.Pos) error {
+	_, err := b.c.bodies.state.Remove(dedup.Pos(pos), dedup.Pos(pos.Next()))
+	return err
+}
+
+// Import implements mover.
+func (b bodyRecords) Import(p *custody.Push) error {
+	kvs := make([]dedup.KV, len(p.Records))
+	for i, r := range p.Records {
+		kvs[i] = dedup.KV{Key: r.Key, Value: r.Value}
+	}
+	_, _, err := b.c.bodies.state.Import(kvs)
+	return err
+}
+
+// copiesOf are the copies of other peers' records of a space that lie here.
+type copiesOf struct {
+	c     *crawlPeer
+	space *space
+}
+
+var _ custody.Copies = copiesOf{}
+
+// Sources implements custody.Copies.
+func (s copiesOf) Sources() ([]peer.ID, error) {
+	names, err := s.c.ship.copies.Sources()
+	ids := make([]peer.ID, len(names))
+	for i, name := range names {
+		ids[i] = peer.ID(name)
+	}
+	return ids, err
+}
+
+// Of implements custody.Copies.
+func (s copiesOf) Of(source peer.ID) custody.Reader { return copyRecords{s, string(source)} }
+
+// copyRecords are the records in one copy.
+type copyRecords struct {
+	copiesOf
+	source string
+}
+
+func (r copyRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	end := []byte{r.space.prefix + 1}
+	if hi != nil {
+		end = r.space.under(hi)
+	}
+	return r.c.ship.copies.Scan(r.source, r.space.under(lo), end, func(key, value []byte) bool { return fn(key[1:], value) })
+}
+
+// Next implements custody.Reader.
+func (r copyRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+	return r.space.next(from, r.scan)
+}
+
+// Export implements custody.Reader.
+func (r copyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+	return r.space.export(pos, from, r.scan, fn)
+}
