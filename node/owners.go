@@ -26,6 +26,10 @@ const (
 	tagProbe   = 'P'
 )
 
+// reportGrace is what workers get to report to the new owner of a host before it grants the host's URLs: a little longer than they wait between two
+// tries.
+const reportGrace = 1500 * time.Millisecond
+
 // seenMemory bounds the filters of the URL sets in bytes: a million URLs take about 2 MB.
 const seenMemory = 24 << 20
 
@@ -118,7 +122,9 @@ func newOwners(n *Node) (*owners, error) {
 		if ago, left := n.room.watch.leftAgo(id); left && ago < n.cfg.LeaseTTL {
 			return now.Add(n.cfg.LeaseTTL - ago)
 		}
-		return now // the ring has waited for a TTL before it gave us the arc of a dead one
+		// The ring has waited for a TTL before it gave us the arc of a dead one, so its leases are over; but what its workers fetched under them
+		// they are about to report here, and it is not to be fetched again.
+		return now.Add(reportGrace)
 	}
 	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())

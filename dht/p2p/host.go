@@ -263,6 +263,9 @@ func (n *Net) Connected(p peer.ID) bool {
 // protectTag names our protection in the connection manager.
 const protectTag = "leafset"
 
+// Drop closes the connections to a peer that the ring has given up, so that calls which wait for it end. Should it be alive it is dialled anew.
+func (n *Net) Drop(id peer.ID) { _ = n.host.Network().ClosePeer(id) }
+
 // Protect keeps the connections to these peers, and to no others that an
 // earlier Protect named, from being closed when there are too many.
 func (n *Net) Protect(ids []peer.ID) {

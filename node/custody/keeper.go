@@ -1,6 +1,7 @@
 package custody
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/maphash"
@@ -277,8 +278,7 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	}
 	to, ok := k.destination(pos)
 	if ok && to == "" {
-		w.cursor, w.from = pos.Next(), nil
-		w.ended = w.cursor == Pos{}
+		k.skip(pos)
 		return nil, false, nil
 	}
 	if !ok || w.failed[to] {
@@ -289,6 +289,22 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	}
 	call, err = k.push(reader, pos, to)
 	return call, false, err
+}
+
+// skip goes on behind the arc in which records are in their place: that of this peer, or of the source, each of which ends at the peer's own position.
+func (k *Keeper) skip(pos Pos) {
+	w := k.walk
+	id := k.self
+	if !w.own {
+		id = w.sources[0]
+	}
+	end := PosOf(ring.PeerKey([]byte(id)))
+	if bytes.Compare(end[:], pos[:]) < 0 || !w.own && k.view.Departs(id) {
+		w.ended = true // the arc passes zero, or all of it is in its place
+		return
+	}
+	w.cursor, w.from = end.Next(), nil
+	w.ended = w.cursor == Pos{}
 }
 
 // destination says where the records at a position belong; "" if they are in their place. It is not known while the ring is settling.

@@ -381,7 +381,28 @@ func (s *Source) entries(f *follower) *message {
 		m.ops = append(m.ops, f.concern(e.ops)...)
 		f.sending = e.seq
 	}
+	if !m.part {
+		m.ops = latest(m.ops)
+	}
 	return s.message(f, m)
+}
+
+// latest leaves out what a later change of the same key makes void. Entries that share a message apply as one, and the records of a busy host are
+// written anew in each of them.
+func latest(ops []Op) []Op {
+	last := make(map[string]int, len(ops))
+	for i := range ops {
+		if ops[i].Kind != DeleteRange {
+			last[string(ops[i].Key)] = i
+		}
+	}
+	kept := make([]Op, 0, len(ops))
+	for i := range ops {
+		if ops[i].Kind == DeleteRange || last[string(ops[i].Key)] == i {
+			kept = append(kept, ops[i])
+		}
+	}
+	return kept
 }
 
 // part sends the next part of a large entry. The follower applies it when the last one has come.
