@@ -23,6 +23,7 @@ type place interface {
 	Serves(key ring.Key) bool
 	Guess(key ring.Key) (dht.Peer, bool)
 	Leaves() (preds, succs []dht.Peer)
+	Attachments() []dht.Peer
 }
 
 // ringWatch is the ring as custody looks at it, now and not as of the last event. It is safe for concurrent use.
@@ -43,6 +44,7 @@ type ringMoment struct {
 	arc    ring.Arc
 	serves bool
 	leaves []peer.ID
+	moored []peer.ID // to whom a worker is attached
 }
 
 func newRingWatch(d place, self peer.ID) *ringWatch {
@@ -52,7 +54,14 @@ func newRingWatch(d place, self peer.ID) *ringWatch {
 func (w *ringWatch) now() ringMoment {
 	s := ringMoment{state: w.dht.State(), leaves: w.leaves()}
 	s.arc, s.serves = w.dht.Arc()
+	for _, p := range w.dht.Attachments() {
+		s.moored = append(s.moored, p.ID)
+	}
 	return s
+}
+
+func (m *ringMoment) equal(other *ringMoment) bool {
+	return m.state == other.state && m.arc == other.arc && m.serves == other.serves && slices.Equal(m.leaves, other.leaves) && slices.Equal(m.moored, other.moored)
 }
 
 func (w *ringWatch) leaves() []peer.ID {
@@ -79,8 +88,7 @@ func (w *ringWatch) Version() uint64 {
 	if len(w.departing) < before {
 		w.version++
 	}
-	l := &w.last
-	if now.state != l.state || now.arc != l.arc || now.serves != l.serves || !slices.Equal(now.leaves, l.leaves) {
+	if !now.equal(&w.last) {
 		w.last = now
 		w.version++
 	}
