@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -39,6 +40,14 @@ type ringRoom struct {
 	changed chan struct{}
 }
 
+// toWorker is a context for calls to a peer that may be attached as a worker: it cannot be dialled, so they go over the connection that it made.
+func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
+	if slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id }) {
+		return p2p.WithoutDial(ctx)
+	}
+	return ctx
+}
+
 // walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is attached to.
 func (r *ringRoom) walkFrom() peer.ID {
 	if moored := r.dht.Attachments(); r.dht.State() == dht.Worker && len(moored) > 0 {
@@ -51,8 +60,10 @@ func (r *ringRoom) walkFrom() peer.ID {
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
 	ids := make([]peer.ID, 0, len(preds)+len(succs))
-	for _, p := range append(succs, preds...) {
-		ids = append(ids, p.ID)
+	for _, list := range [][]dht.Peer{succs, preds, r.dht.Attached(), r.dht.Attachments()} {
+		for _, p := range list {
+			ids = append(ids, p.ID)
+		}
 	}
 	r.net.Protect(ids)
 	select {
@@ -96,7 +107,9 @@ func newRingRoom(
 	r.watch = newRingWatch(r.dht, r.net.Self())
 	transport.Serve(r.dht.Handle) //nolint:contextcheck // a request has the context of its connection
 	r.net.OnDisconnect(r.dht.Disconnected)
-	r.net.OnReachability(r.dht.Observe)
+	if err := r.net.Follow(r.dht); err != nil {
+		return nil, errors.Join(err, r.net.Close())
+	}
 	return r, nil
 }
 

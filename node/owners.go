@@ -56,6 +56,8 @@ type owners struct {
 	taken taken // touched on the loop only
 
 	space *storage.Keyspace
+	// toWorker prepares a context for a call to a worker.
+	toWorker func(ctx context.Context, id peer.ID) context.Context
 	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more.
 	leasesEnd func(id peer.ID) time.Time
 }
@@ -117,6 +119,7 @@ func newOwners(n *Node) (*owners, error) {
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
+	w.toWorker = n.room.toWorker
 	w.leasesEnd = func(id peer.ID) time.Time {
 		now := n.crawl.clock.Now()
 		if ago, left := n.room.watch.leftAgo(id); left && ago < n.cfg.LeaseTTL {
@@ -313,7 +316,7 @@ func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int
 	if err != nil {
 		return nil, err
 	}
-	answer, err := w.router.send(ctx, to, serviceWorker, raw)
+	answer, err := w.router.send(w.toWorker(ctx, to), to, serviceWorker, raw)
 	if err != nil {
 		return nil, err
 	}

@@ -184,7 +184,7 @@ func (pl *placer) probe(ctx context.Context, of peer.ID, host, scheme string) *w
 	if err != nil {
 		return &wire.ProbeReply{Error: err.Error()}
 	}
-	answer, err := pl.node.room.net.Call(ctx, of, serviceWorker, raw)
+	answer, err := pl.node.room.net.Call(pl.node.room.toWorker(ctx, of), of, serviceWorker, raw)
 	if err != nil {
 		return &wire.ProbeReply{Error: clip("no answer: "+err.Error(), 200)}
 	}
