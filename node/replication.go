@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -39,8 +38,9 @@ type replication struct {
 	// deposes says whether this peer serves the arc of another: then that one's records are not taken.
 	deposes func(source peer.ID) bool
 
-	on    atomic.Bool  // there were followers
-	plain atomic.Int64 // batches under way that are not noted, as there were none
+	on      atomic.Bool  // there were followers
+	plain   atomic.Int64 // batches under way that are not noted, as there were none
+	leaving atomic.Bool  // nobody is to keep copies any more
 
 	mu      sync.Mutex // guards what follows; never held over disk or network
 	source  *replica.Source
@@ -61,18 +61,25 @@ type waiter struct {
 }
 
 func newReplication(n *Node) *replication {
-	r := &replication{
-		self: n.room.net.Self(), net: n.room.net, store: n.store, log: n.log, deposed: make(map[peer.ID]bool),
-		source: replica.NewSource(replica.Config{Incarnation: n.incarnation}),
-		copies: replica.NewCopies(keyspace[replica.Batch]{n.store.Keyspace(storage.KeyspaceCopies)}), loop: newSerial(),
+	r := replicationOf(n.room.net.Self(), n.room.net, n.store, replica.Config{Incarnation: n.incarnation}, n.log)
+	r.watch(n.room.watch, n.cfg.Replicas)
+	return r
+}
+
+// watch has the ring say where the copies are to be, of which there are so many with the original.
+func (r *replication) watch(w *ringWatch, replicas int) {
+	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
+	r.dead = func(id peer.ID) bool { return !w.knows(id) }
+	r.deposes = func(source peer.ID) bool { return w.dht.Serves(ring.PeerKey([]byte(source))) && !w.Departs(source) }
+}
+
+// replicationOf returns the replication of a store, which is yet to be told of the ring.
+func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
+	return &replication{
+		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
+		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: newSerial(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	r.followers = func() []peer.ID { return n.room.watch.successors(n.cfg.Replicas - 1) }
-	r.dead = func(id peer.ID) bool { return !n.room.watch.knows(id) }
-	r.deposes = func(source peer.ID) bool {
-		return n.room.dht.Serves(ring.PeerKey([]byte(source))) && !n.room.watch.Departs(source)
-	}
-	return r
 }
 
 // nudge has the followers looked at.
@@ -122,11 +129,15 @@ func (r *replication) run(ctx context.Context) error {
 
 // follow tells the source who follows. Before the first one does, batches that were begun without being noted end.
 func (r *replication) follow(ctx context.Context) error {
-	ids := r.followers()
+	var ids []peer.ID
+	if !r.leaving.Load() {
+		ids = r.followers()
+	}
 	r.mu.Lock()
 	same := slices.Equal(ids, r.names)
+	settled := same && r.source.Followers() == len(ids) // else some are to be told to forget, and may die before they are
 	r.mu.Unlock()
-	if same {
+	if settled {
 		return nil
 	}
 	if len(ids) > 0 && !r.on.Swap(true) {
@@ -149,7 +160,9 @@ func (r *replication) follow(ctx context.Context) error {
 			delete(r.deposed, id)
 		}
 	}
-	r.log.Debug("replicas", "peers", ids)
+	if !same {
+		r.log.Debug("replicas", "peers", ids)
+	}
 	return nil
 }
 
@@ -176,10 +189,11 @@ func (r *replication) call(ctx context.Context, call replica.Call) {
 		r.log.Debug("replica did not take a message", "peer", to, "err", err)
 	}
 	r.mu.Lock()
-	if p2p.CodeOf(err) == p2p.CodeMoved {
-		r.deposed[to] = true
-	} else if err == nil {
+	switch {
+	case err == nil:
 		delete(r.deposed, to)
+	case p2p.CodeOf(err) == p2p.CodeMoved && slices.Contains(r.names, to): // of one that was replaced nothing more would be heard
+		r.deposed[to] = true
 	}
 	r.source.Result(time.Now(), call.ID, reply, err)
 	r.mu.Unlock()
@@ -240,32 +254,69 @@ func (r *replication) records(lo []byte, into *replica.Records) error {
 // append notes a batch that was applied; the returned wait ends when it is on the disks of all level followers.
 func (r *replication) append(ops []replica.Op) (wait func() error) {
 	r.mu.Lock()
-	seq := r.source.Append(ops)
-	ready := len(r.deposed) == 0 && r.source.Durable() >= seq
-	var w waiter
-	if !ready {
-		w = waiter{seq, make(chan struct{})}
-		r.waiters = append(r.waiters, w)
-	}
+	r.source.Append(ops)
+	w := r.waiting()
 	r.mu.Unlock()
-	if ready {
+	if w.done == nil {
 		return func() error { return nil }
 	}
 	r.nudge()
-	return func() error {
-		select {
-		case <-w.done:
-			return nil
-		case <-r.ended:
-			return errStopping
-		}
+	return func() error { return r.await(context.Background(), w) }
+}
+
+// await returns when all level followers have a batch.
+func (r *replication) await(ctx context.Context, w waiter) error {
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ended:
+	}
+	select {
+	case <-w.done: // it was let go before the end
+		return nil
+	default:
+		return errStopping
 	}
 }
+
+// all waits until everything that was written before is on the disks of this peer and of all level followers.
+func (r *replication) all(ctx context.Context) error {
+	local, err := r.store.Update(func(b *storage.Batch) error {
+		b.In(storage.KeyspaceMeta).Delete(nil) // of nothing: what was written before is on disk when it is
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	w := r.waiting()
+	r.mu.Unlock()
+	if err := local(); err != nil || w.done == nil {
+		return err
+	}
+	r.nudge()
+	return r.await(ctx, w)
+}
+
+// waiting has a waiter stand for all that was appended; one without done if nothing is to be waited for. Called with the lock held.
+func (r *replication) waiting() (w waiter) {
+	w.seq = r.source.Seq()
+	if len(r.deposed) > 0 || r.source.Durable() < w.seq {
+		w.done = make(chan struct{})
+		r.waiters = append(r.waiters, w)
+	}
+	return w
+}
+
+// errDeposed is the answer to a source whose arc is served here.
+var errDeposed = &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves your arc"}
 
 // handle takes a message of a source.
 func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if r.deposes(from) {
-		return nil, &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves your arc"}
+		return nil, errDeposed
 	}
 	var reply []byte
 	var wait func() error
@@ -278,6 +329,9 @@ func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 	}
 	if err := wait(); err != nil {
 		return nil, err
+	}
+	if r.deposes(from) {
+		return nil, errDeposed // by now: what was just written may have missed the walk over the copy that we took over
 	}
 	return reply, nil
 }
@@ -293,7 +347,7 @@ func (r *replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) e
 
 // dismiss tells the followers of a peer that leaves for good to forget their copies, and waits until they have, or ctx ends.
 func (r *replication) dismiss(ctx context.Context) error {
-	r.followers = func() []peer.ID { return nil }
+	r.leaving.Store(true)
 	for {
 		r.nudge()
 		r.mu.Lock()
@@ -356,7 +410,12 @@ func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
 		return local, err
 	}
 	replicas := s.ship.append(note.ops)
-	return func() error { return errors.Join(local(), replicas()) }, nil
+	return func() error {
+		if err := local(); err != nil {
+			return err // the replicas may never answer, and what failed is to be known at once
+		}
+		return replicas()
+	}, nil
 }
 
 // noting is a batch that also notes its changes for the replicas.
@@ -395,6 +454,8 @@ func (b *noting) DeleteRange(lo, hi []byte) {
 		if hi == nil {
 			end = []byte{b.prefix + 1}
 		}
-		b.ops = append(b.ops, replica.Op{Kind: replica.DeleteRange, Key: b.key(lo), Value: end})
+		if key := b.key(lo); bytes.Compare(key, end) < 0 { // a follower refuses a range that is none
+			b.ops = append(b.ops, replica.Op{Kind: replica.DeleteRange, Key: key, Value: end})
+		}
 	}
 }

@@ -1,0 +1,793 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	dhtwire "github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/replica"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+// wires carries requests between peers in one process, unless a test is in the way.
+type wires struct {
+	mu    sync.Mutex
+	serve map[peer.ID]map[string]p2p.Handler
+	// going and coming are asked of each request and of each answer; an error, or a wait for ctx, is what the caller sees.
+	going, coming func(ctx context.Context, m crossing) error
+	count         map[string]int
+}
+
+// crossing is a request on its way.
+type crossing struct {
+	from, to peer.ID
+	service  string
+	request  []byte
+}
+
+func newWires() *wires {
+	return &wires{serve: make(map[peer.ID]map[string]p2p.Handler), count: make(map[string]int)}
+}
+
+func (w *wires) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// at has a peer serve; without handlers it cannot be reached.
+func (w *wires) at(id peer.ID, handlers map[string]p2p.Handler) {
+	w.set(func() { w.serve[id] = handlers })
+}
+
+// hold is an answer to going and coming: what it holds back has not come when its caller gives up.
+func hold(ctx context.Context, _ crossing) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// line is a peer's end of the wires.
+type line struct {
+	*wires
+	self peer.ID
+}
+
+// Call implements caller.
+func (l line) Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	l.mu.Lock()
+	serve, going, coming := l.serve[to][service], l.going, l.coming
+	l.count[service]++
+	l.mu.Unlock()
+	m := crossing{l.self, to, service, req}
+	if going != nil {
+		if err := going(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	if serve == nil {
+		return nil, fmt.Errorf("call %s: %w", to, p2p.ErrUnreachable)
+	}
+	reply, err := serve(ctx, l.self, req)
+	if coming != nil {
+		if err := coming(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	return reply, errors.Join(ctx.Err(), err)
+}
+
+// circle is a ring of which everybody believes the same, unless told otherwise.
+type circle struct {
+	mu      sync.Mutex
+	members []peer.ID
+}
+
+func (c *circle) set(members ...peer.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = members
+}
+
+// seat is a peer's place in a circle.
+type seat struct {
+	circle *circle
+	self   peer.ID
+
+	own     []peer.ID // what this peer believes of the members, if not the same as the others
+	joining bool
+	hints   int
+}
+
+var (
+	_ place    = (*seat)(nil)
+	_ ringView = (*seat)(nil)
+)
+
+func (s *seat) believe(members ...peer.ID) { s.set(func() { s.own = members }) }
+
+func (s *seat) set(change func()) {
+	s.circle.mu.Lock()
+	defer s.circle.mu.Unlock()
+	change()
+}
+
+// around are the members, clockwise from this peer's position on, without it; in says whether it is one.
+func (s *seat) around() (others []dht.Peer, in bool) {
+	s.circle.mu.Lock()
+	defer s.circle.mu.Unlock()
+	members := s.circle.members
+	if s.own != nil {
+		members = s.own
+	}
+	for _, id := range members {
+		if id != s.self {
+			others = append(others, dht.NewPeer(id, nil))
+		}
+	}
+	here := ring.PeerKey([]byte(s.self))
+	slices.SortFunc(others, func(a, b dht.Peer) int { return a.Key().Sub(here).Compare(b.Key().Sub(here)) })
+	return others, slices.Contains(members, s.self)
+}
+
+func (s *seat) State() dht.State {
+	_, in := s.around()
+	s.circle.mu.Lock()
+	defer s.circle.mu.Unlock()
+	switch {
+	case s.joining:
+		return dht.Joining
+	case in:
+		return dht.Serving
+	default:
+		return dht.Leaving
+	}
+}
+
+func (s *seat) Arc() (ring.Arc, bool) {
+	others, _ := s.around()
+	arc := ring.Arc{End: ring.PeerKey([]byte(s.self))}
+	arc.Start = arc.End
+	if len(others) > 0 {
+		arc.Start = others[len(others)-1].Key()
+	}
+	return arc, s.State() == dht.Serving
+}
+
+func (s *seat) Serves(key ring.Key) bool {
+	arc, ok := s.Arc()
+	return ok && arc.Contains(key)
+}
+
+func (s *seat) Guess(key ring.Key) (dht.Peer, bool) {
+	others, in := s.around()
+	if in {
+		others = append(others, dht.NewPeer(s.self, nil))
+	}
+	if len(others) == 0 {
+		return dht.Peer{}, false
+	}
+	return slices.MinFunc(others, func(a, b dht.Peer) int { return a.Key().Sub(key).Compare(b.Key().Sub(key)) }), true
+}
+
+func (s *seat) Leaves() (preds, succs []dht.Peer) {
+	succs, _ = s.around()
+	preds = slices.Clone(succs)
+	slices.Reverse(preds)
+	return preds, succs
+}
+
+func (s *seat) Attachments() []dht.Peer { return nil }
+
+func (s *seat) Hint(key ring.Key) *dhtwire.Hint {
+	p, ok := s.Guess(key)
+	if !ok {
+		return nil
+	}
+	end := p.Key()
+	return &dhtwire.Hint{Owner: &dhtwire.Peer{Id: []byte(p.ID)}, Start: make([]byte, ring.KeySize), End: end[:]}
+}
+
+func (s *seat) Learn(hints ...*dhtwire.Hint) { s.set(func() { s.hints += len(hints) }) }
+
+func (s *seat) Lookup(_ context.Context, key ring.Key) (dht.Lookup, error) {
+	p, _ := s.Guess(key)
+	return dht.Lookup{Owner: p}, nil
+}
+
+func (s *seat) Unreachable(peer.ID) {}
+
+// copier is a peer with a store of its own, which keeps copies of others and is copied.
+type copier struct {
+	id    peer.ID
+	seat  *seat
+	watch *ringWatch
+	store *storage.Store
+	ship  *replication
+	stop  func()
+}
+
+// newCopier starts a peer of a ring.
+func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
+	t.Helper()
+	p := &copier{id: id, seat: &seat{circle: c, self: id}, store: storagetest.New(t)}
+	p.watch = newRingWatch(p.seat, id)
+	p.ship = replicationOf(id, line{net, id}, p.store, replica.Config{Incarnation: 1, Message: 1024, Span: 256}, quietLog)
+	p.ship.watch(p.watch, 3)
+	p.serve(net)
+	p.stop = background(t, p.ship.loop.run, p.ship.run)
+	return p
+}
+
+func (p *copier) serve(net *wires) { net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle}) }
+
+// background runs parts until stop is called, or the test ends; none of them may fail.
+func background(t *testing.T, parts ...func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, part := range parts {
+		running.Go(func() {
+			if err := part(ctx); err != nil {
+				t.Errorf("a part ended: %v", err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// space is a keyspace of the peer that is shipped.
+func (p *copier) space(prefix byte) shipped[job.Batch] {
+	return shippedSpace[job.Batch](&Node{store: p.store, ship: p.ship}, prefix)
+}
+
+// set writes a record, and returns what tells that it is safe.
+func (p *copier) set(t *testing.T, prefix byte, key, value string) <-chan error {
+	t.Helper()
+	wait, err := p.space(prefix).Update(func(b job.Batch) { b.Set([]byte(key), []byte(value)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	safe := make(chan error, 1)
+	go func() { safe <- wait() }()
+	return safe
+}
+
+// own are the records of a peer that have replicas.
+func (p *copier) own(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, space := range replicated {
+		if err := p.store.Keyspace(space.prefix).Scan(space.head, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+			all[string(space.prefix)+string(key)] = string(value)
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// copyOf is what a peer keeps of another.
+func (p *copier) copyOf(t *testing.T, source peer.ID) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	if err := p.ship.copies.Scan(string(source), nil, nil, func(key, value []byte) bool {
+		all[string(key)] = string(value)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// ended says what came of a wait, once nothing happens any more by itself: still is true if it goes on.
+func ended(safe <-chan error) (err error, still bool) { //nolint:revive // the error first reads better where it is used
+	synctest.Wait()
+	select {
+	case err = <-safe:
+		return err, false
+	default:
+		return nil, true
+	}
+}
+
+func (p *copier) level(t *testing.T, want int) {
+	t.Helper()
+	time.Sleep(5 * time.Second)
+	if level, all := p.ship.level(); level != want || all != want {
+		t.Fatalf("%d of %d replicas are level, want %d", level, all, want)
+	}
+}
+
+// inBubble runs a test with peers a, b and c of one ring in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, net *wires, c *circle, peers []*copier)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		net, c := newWires(), &circle{}
+		c.set("a", "b", "c")
+		var peers []*copier
+		for _, id := range []peer.ID{"a", "b", "c"} {
+			peers = append(peers, newCopier(t, net, c, id))
+		}
+		for _, p := range peers {
+			p.ship.nudge()
+			p.level(t, 2)
+		}
+		test(t, net, c, peers)
+		for _, p := range peers {
+			p.stop()
+		}
+	})
+}
+
+// TestShippedWaits (invariant 2): a batch is acknowledged when every level replica has said that it has it, and not before.
+func TestShippedWaits(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		breaks func(net *wires)
+	}{
+		{"a replica is silent", func(net *wires) {
+			net.going = func(ctx context.Context, m crossing) error {
+				if m.to == "c" {
+					return hold(ctx, m)
+				}
+				return nil
+			}
+		}},
+		{"the answer is withheld", func(net *wires) {
+			net.coming = func(ctx context.Context, m crossing) error {
+				if m.to == "c" {
+					return hold(ctx, m)
+				}
+				return nil
+			}
+		}},
+		{"a replica cannot be reached", func(net *wires) { net.serve["c"] = nil }},
+		{"a replica refuses", func(net *wires) {
+			net.going = func(_ context.Context, m crossing) error {
+				if m.to == "c" {
+					return refuse("no")
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, net *wires, _ *circle, peers []*copier) {
+				a := peers[0]
+				net.set(func() { row.breaks(net) })
+				safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+				time.Sleep(time.Minute)
+				if err, still := ended(safe); !still {
+					t.Fatalf("acknowledged without a replica: %v", err)
+				}
+				if got := peers[1].copyOf(t, "a")["jk"]; got != "v" {
+					t.Errorf("the other replica has %q", got)
+				}
+				net.set(func() { net.going, net.coming = nil, nil })
+				peers[2].serve(net)
+				time.Sleep(time.Minute)
+				if err, still := ended(safe); still || err != nil {
+					t.Errorf("not acknowledged: %v, %t", err, still)
+				}
+				if got := peers[2].copyOf(t, "a")["jk"]; got != "v" {
+					t.Errorf("acknowledged, and the copy has %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestShippedReplaced: a replica that is gone is waited for until the ring has replaced it; its successor is brought level.
+func TestShippedReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
+		a, b := peers[0], peers[1]
+		net.at("c", nil)
+		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+		time.Sleep(time.Minute)
+		if _, still := ended(safe); !still {
+			t.Fatal("acknowledged without a replica")
+		}
+		d := newCopier(t, net, c, "d")
+		c.set("a", "b", "d")
+		a.ship.nudge()
+		if err, still := ended(safe); still || err != nil {
+			t.Errorf("not acknowledged although the dead one was replaced: %v, %t", err, still)
+		}
+		a.level(t, 2)
+		for _, p := range []*copier{b, d} {
+			if got := p.copyOf(t, "a"); !maps.Equal(got, a.own(t)) {
+				t.Errorf("%s has %v", p.id, got)
+			}
+		}
+	})
+}
+
+// TestShippedStops: whoever waits when the peer stops hears that, as does everybody who waits later.
+func TestShippedStops(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, _ *circle, peers []*copier) {
+		a := peers[0]
+		net.set(func() { net.coming = hold })
+		var waits []<-chan error
+		for i := range 5 {
+			waits = append(waits, a.set(t, storage.KeyspaceJobs, fmt.Sprint("k", i), "v"))
+		}
+		all := make(chan error, 1)
+		go func() { all <- a.ship.all(context.Background()) }()
+		waits = append(waits, all)
+		time.Sleep(time.Second)
+		a.stop()
+		waits = append(waits, a.set(t, storage.KeyspaceJobs, "late", "v"))
+		for i, safe := range waits {
+			if err, still := ended(safe); still || !errors.Is(err, errStopping) {
+				t.Errorf("wait %d: %v, %t", i, err, still)
+			}
+		}
+		if _, err := a.ship.handle(t.Context(), "b", nil); !errors.Is(err, errStopping) {
+			t.Errorf("a message to a peer that has stopped: %v", err)
+		}
+	})
+}
+
+// TestShippedDisk: what the disk says of a failed write is known at once, whatever the replicas do.
+func TestShippedDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, _ *circle, peers []*copier) {
+		net.set(func() { net.coming = hold })
+		broken := errors.New("broken disk")
+		space := peers[0].space(storage.KeyspaceJobs)
+		write := space.write
+		space.write = func(fn func(*storage.Batch) error) (func() error, error) {
+			_, err := write(fn)
+			return func() error { return broken }, err
+		}
+		wait, err := space.Update(func(b job.Batch) { b.Set([]byte("k"), []byte("v")) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() { failed <- wait() }()
+		if err, still := ended(failed); still || !errors.Is(err, broken) {
+			t.Errorf("%v, %t", err, still)
+		}
+	})
+}
+
+// TestShippedSwitch: a batch that began when nobody followed is in the records that the first replica is made level with.
+func TestShippedSwitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, c := newWires(), &circle{}
+		c.set("a")
+		a, b := newCopier(t, net, c, "a"), newCopier(t, net, c, "b")
+		begun, end := make(chan struct{}), make(chan struct{})
+		written := make(chan error, 1)
+		go func() {
+			_, err := a.space(storage.KeyspaceJobs).Update(func(batch job.Batch) {
+				close(begun)
+				<-end
+				batch.Set([]byte("early"), []byte("v"))
+			})
+			written <- err
+		}()
+		<-begun
+		c.set("a", "b")
+		a.ship.nudge()
+		time.Sleep(time.Minute)
+		if level, _ := a.ship.level(); level != 0 {
+			t.Error("level before a batch that is not noted was written")
+		}
+		late := a.set(t, storage.KeyspaceJobs, "late", "v")
+		close(end)
+		if err := errors.Join(<-written, <-late); err != nil {
+			t.Fatal(err)
+		}
+		a.level(t, 1)
+		if got := b.copyOf(t, "a"); len(got) != 2 || !maps.Equal(got, a.own(t)) {
+			t.Errorf("the copy has %v", got)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// TestShippedOrder: what replicas come to is what the writers came to, however their batches overtake each other's disks; what has no replicas stays.
+func TestShippedOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+		a := peers[0]
+		var writers sync.WaitGroup
+		for n, space := range replicated {
+			writers.Go(func() {
+				key := func(i int) []byte { return append(slices.Clone(space.head), byte('a'+i%5)) }
+				for i := range 300 {
+					if _, err := a.space(space.prefix).Update(func(b job.Batch) {
+						b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
+						b.Set(key(i), fmt.Append(nil, n, i))
+						switch i % 7 {
+						case 3:
+							b.Delete(key(i + 2))
+						case 5:
+							b.DeleteRange(key(0), key(3))
+						case 6:
+							b.DeleteRange(key(1), key(1)) // of nothing
+						}
+					}); err != nil {
+						t.Error(err)
+					}
+					if i%50 == 0 {
+						time.Sleep(150 * time.Millisecond) // let some of them go
+					}
+				}
+			})
+		}
+		writers.Wait()
+		time.Sleep(time.Minute)
+		own := a.own(t)
+		if _, ok := own["h!"]; ok || len(own) < 6 {
+			t.Fatalf("records that are to have replicas: %v", own)
+		}
+		for _, p := range peers[1:] {
+			if got := p.copyOf(t, "a"); !maps.Equal(got, own) {
+				t.Errorf("%s has %v, want %v", p.id, got, own)
+			}
+		}
+		a.level(t, 2)
+	})
+}
+
+// TestDeposed: a peer whose arc another one serves acknowledges nothing until they agree.
+func TestDeposed(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+		a, b := peers[0], peers[1]
+		a.seat.believe("a", "b", "c")
+		b.seat.believe("b", "c") // a is dead to it
+		if !b.watch.dht.Serves(ring.PeerKey([]byte("a"))) {
+			b = peers[2]
+			peers[1].seat.believe("a", "b", "c")
+			b.seat.believe("b", "c")
+		}
+		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+		time.Sleep(time.Minute)
+		if _, still := ended(safe); !still {
+			t.Fatal("a deposed peer acknowledged a batch")
+		}
+		if got := b.copyOf(t, "a"); len(got) > 0 {
+			t.Errorf("who deposed took %v", got)
+		}
+		all := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() { all <- a.ship.all(ctx) }()
+		time.Sleep(2 * time.Second)
+		if err, still := ended(all); still || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting for everything ended with %v, %t", err, still)
+		}
+		b.seat.believe("a", "b", "c")
+		time.Sleep(time.Second)
+		if err, still := ended(safe); still || err != nil {
+			t.Errorf("they agree again, and it is not acknowledged: %v, %t", err, still)
+		}
+	})
+}
+
+// TestDeposedByNobody: a replica that deposes and is replaced holds nothing up, not even when its last word comes late.
+func TestDeposedByNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
+		a := peers[0]
+		word := make(chan struct{})
+		net.set(func() {
+			net.going = func(_ context.Context, m crossing) error {
+				if m.to == "c" {
+					<-word
+					return errDeposed
+				}
+				return nil
+			}
+		})
+		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+		time.Sleep(time.Second)
+		c.set("a", "b")
+		a.ship.nudge()
+		time.Sleep(time.Second)
+		close(word)
+		time.Sleep(time.Minute)
+		if err, still := ended(safe); still || err != nil {
+			t.Errorf("not acknowledged: %v, %t", err, still)
+		}
+		later := a.set(t, storage.KeyspaceJobs, "k2", "v")
+		time.Sleep(time.Second)
+		if err, still := ended(later); still || err != nil {
+			t.Errorf("a later batch is not acknowledged: %v, %t", err, still)
+		}
+	})
+}
+
+// TestDeposesMeanwhile: a message that came before the arc changed and was written after is not acknowledged.
+func TestDeposesMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+		a, b := peers[0], peers[1]
+		asked := 0
+		b.ship.deposes = func(peer.ID) bool {
+			asked++
+			return asked > 1
+		}
+		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+		time.Sleep(time.Second)
+		if _, still := ended(safe); !still {
+			t.Errorf("acknowledged by a peer that took the arc over meanwhile")
+		}
+	})
+}
+
+// TestDismiss: who leaves for good has its copies forgotten, also where one of those who are to forget dies instead.
+func TestDismiss(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		dies bool
+	}{{"all forget", false}, {"one dies", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
+				a := peers[0]
+				if err := <-a.set(t, storage.KeyspaceJobs, "k", "v"); err != nil {
+					t.Fatal(err)
+				}
+				if row.dies {
+					net.at("c", nil)
+				}
+				c.set("b", "c")
+				for _, p := range peers[1:] {
+					p.watch.left("a")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := a.ship.dismiss(ctx)
+				if (err != nil) != row.dies {
+					t.Errorf("after a second: %v", err)
+				}
+				if row.dies {
+					c.set("b")
+					if err := a.ship.dismiss(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if got := peers[1].copyOf(t, "a"); len(got) > 0 {
+					t.Errorf("a copy is kept: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestForgottenDead: a former replica that dies before it was told to forget is not called for ever, and does not keep a leaving peer.
+func TestForgottenDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, c := newWires(), &circle{}
+		c.set("a", "b", "c", "d")
+		a := newCopier(t, net, c, "a")
+		_, succs := a.seat.Leaves()
+		first, second, third := succs[0].ID, succs[1].ID, succs[2].ID
+		c.set("a", first, third)
+		for _, id := range []peer.ID{first, second, third} {
+			newCopier(t, net, c, id)
+		}
+		a.ship.nudge()
+		a.level(t, 2)
+		net.at(third, nil)
+		c.set("a", first, second, third)
+		a.ship.nudge()
+		a.level(t, 2)
+		if n := a.ship.source.Followers(); n != 3 {
+			t.Fatalf("%d followers, the last of them to be told to forget", n)
+		}
+		c.set("a", first, second)
+		time.Sleep(time.Second)
+		if n := a.ship.source.Followers(); n != 2 {
+			t.Errorf("%d followers after one died", n)
+		}
+	})
+}
+
+// TestRangeSync: a replica that comes back is made level with what the source has by now, piece by piece through all keyspaces.
+func TestRangeSync(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
+		a, b := peers[0], peers[1]
+		rnd := rand.New(rand.NewPCG(1, 2))
+		change := func() {
+			for range 300 {
+				space := replicated[rnd.IntN(len(replicated))]
+				key := fmt.Appendf(slices.Clone(space.head), "%03d", rnd.IntN(200))
+				if _, err := a.space(space.prefix).Update(func(b job.Batch) {
+					b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
+					if rnd.IntN(3) == 0 {
+						b.Delete(key)
+					} else {
+						b.Set(key, fmt.Append(nil, rnd.Int()))
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		change()
+		a.level(t, 2)
+		net.at("b", nil)
+		c.set("a", "c")
+		a.ship.nudge()
+		change()
+		a.level(t, 1)
+		b.serve(net)
+		c.set("a", "b", "c")
+		a.ship.nudge()
+		change() // meanwhile
+		time.Sleep(time.Minute)
+		a.level(t, 2)
+		if got, own := b.copyOf(t, "a"), a.own(t); !maps.Equal(got, own) || len(own) < 100 {
+			t.Errorf("the copy has %d records, the source %d", len(got), len(own))
+		}
+	})
+}
+
+// TestReplicaRefuses: what makes no sense is refused, and the copies stay as they are.
+func TestReplicaRefuses(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+		if err := <-peers[0].set(t, storage.KeyspaceJobs, "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		before := peers[1].copyOf(t, "a")
+		for _, raw := range [][]byte{nil, {0}, {1}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte{7}, 100)} {
+			if _, err := peers[1].ship.handle(t.Context(), "a", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+				t.Errorf("%x: %v", raw, err)
+			}
+		}
+		if after := peers[1].copyOf(t, "a"); !maps.Equal(before, after) || len(after) == 0 {
+			t.Errorf("the copy is now %v", after)
+		}
+	})
+}
+
+// FuzzReplicaHandle: nothing that a stranger sends as the message of a source makes the copies panic, and nothing goes into another's copy.
+func FuzzReplicaHandle(f *testing.F) {
+	source := replica.NewSource(replica.Config{})
+	source.Follow([]string{"f"}, func(string) bool { return false })
+	_, scans, _ := source.Next(time.Unix(0, 0))
+	into := source.Collect(scans[0])
+	into.Add([]byte("jk"), []byte("v"))
+	into.End()
+	call, _ := source.Scanned(time.Unix(0, 0), into, nil)
+	f.Add(call.Message)
+	f.Add([]byte{1, 3, 8, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r := replicationOf("a", nil, storagetest.New(t), replica.Config{}, quietLog)
+		r.deposes = func(peer.ID) bool { return false }
+		stop := background(t, r.loop.run)
+		defer stop()
+		for range 2 { // as of an answer that went lost
+			if _, err := r.handle(t.Context(), "stranger", raw); err != nil && p2p.CodeOf(err) != p2p.CodeRefused {
+				t.Errorf("answered %v", err)
+			}
+		}
+		names, err := r.copies.Sources()
+		if err != nil || len(names) > 1 || len(names) == 1 && names[0] != "stranger" {
+			t.Errorf("copies of %q: %v", names, err)
+		}
+	})
+}
