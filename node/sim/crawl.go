@@ -31,6 +31,8 @@ type CrawlConfig struct {
 	// connection that drops, 0.5 by default.
 	Session time.Duration
 	Silent  float64
+	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
+	Replicas int
 	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one, 20 s by default; PagesPerHost is by
 	// default what can be fetched in For at that pace.
 	Hosts, PagesPerHost int
@@ -51,6 +53,7 @@ func (c *CrawlConfig) fill() {
 	fill(&c.Patience, time.Hour)
 	fill(&c.Session, time.Hour)
 	fill(&c.Silent, 0.5)
+	fill(&c.Replicas, 3)
 	fill(&c.Hosts, c.Peers)
 	fill(&c.Delay, 20*time.Second)
 	fill(&c.PagesPerHost, max(10, int(0.9*c.For.Seconds()/(c.Delay.Seconds()+1))))

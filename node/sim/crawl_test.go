@@ -45,6 +45,14 @@ func TestNothingLostUnderChurn(t *testing.T) {
 	}
 }
 
+// TestWithoutReplicasPagesAreLost shows that it is the replicas that keep what the dead knew, and that a loss is seen.
+func TestWithoutReplicasPagesAreLost(t *testing.T) {
+	r := runCrawl(t, CrawlConfig{Seed: 5, Peers: 20, Hosts: 20, Delay: 4 * time.Second, For: 5 * time.Minute, Session: 10 * time.Minute, Replicas: 1})
+	if r.Lost == 0 || r.Refetched == 0 {
+		t.Errorf("%d died, %d lost, %d fetched again", r.Died, r.Lost, r.Refetched)
+	}
+}
+
 // TestLostPageIsReported takes a host away from its owner after the crawl.
 func TestLostPageIsReported(t *testing.T) {
 	r := runCrawl(t, CrawlConfig{

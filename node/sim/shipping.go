@@ -11,12 +11,8 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-const (
-	// replicas is r of the design: how many peers keep a record, its owner included.
-	replicas = 3
-	// replicaTimeout bounds one message to a follower.
-	replicaTimeout = 10 * time.Second
-)
+// replicaTimeout bounds one message to a follower.
+const replicaTimeout = 10 * time.Second
 
 // shipping keeps copies of a peer's records on its next successors, and copies of its predecessors' records here, as the node does.
 type shipping struct {
@@ -48,7 +44,7 @@ func (s *shipping) durable() uint64 {
 // follow tells the source who follows.
 func (s *shipping) follow() {
 	var names []string
-	for _, id := range s.c.view.succs[:min(replicas-1, len(s.c.view.succs))] {
+	for _, id := range s.c.view.succs[:min(s.c.world.cfg.Replicas-1, len(s.c.view.succs))] {
 		names = append(names, string(id))
 	}
 	if slices.Equal(names, s.names) {
