@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func (w *world) choices() (list []choice) {
 		if running || !up {
 			add(func(w *world) { w.deliver(i) }, "deliver %s", m)
 		}
-		if up && (w.left.lose > 0 || !running) && !slices.Contains(w.rules.prompt, m.kind) {
+		if up && m.kind != failure && (w.left.lose > 0 || !running) && !slices.Contains(w.rules.prompt, m.kind) {
 			add(func(w *world) {
 				if running {
 					w.left.lose--
@@ -224,6 +225,79 @@ func (e *explorer) follow(w *world, depth int) *found {
 		e.steps = e.steps[:len(e.steps)-1]
 	}
 	return nil
+}
+
+// walk follows one row of steps chosen at random, and then the rest.
+func (e *explorer) walk(rnd *rand.Rand, steps int) *found {
+	w := e.begin
+	current = w
+	for range steps {
+		list := w.choices()
+		if len(list) == 0 {
+			break
+		}
+		c := list[rnd.IntN(len(list))]
+		e.steps = append(e.steps, c.name)
+		c.do(w)
+		w.rush()
+		if err := w.check(); err != nil {
+			return e.found(err)
+		}
+	}
+	if err := w.rest(); err != nil {
+		return e.found(err)
+	}
+	return nil
+}
+
+// after is the world behind a row of steps by name, of which each has to be there.
+func after(begin *world, steps []string) *world {
+	w := clone(begin)
+	current = w
+	for _, name := range steps {
+		list := w.choices()
+		list[slices.IndexFunc(list, func(c choice) bool { return c.name == name })].do(w)
+		w.rush()
+	}
+	return w
+}
+
+// again follows a row of steps by name, past those that are not to be had, and says what it broke.
+func again(begin *world, steps []string) *found {
+	e := &explorer{}
+	w := clone(begin)
+	current = w
+	for _, name := range steps {
+		list := w.choices()
+		i := slices.IndexFunc(list, func(c choice) bool { return c.name == name })
+		if i < 0 {
+			continue
+		}
+		e.steps = append(e.steps, name)
+		list[i].do(w)
+		w.rush()
+		if err := w.check(); err != nil {
+			return e.found(err)
+		}
+	}
+	if err := w.rest(); err != nil {
+		return e.found(err)
+	}
+	return nil
+}
+
+// shrink leaves out of a row of steps what it does not need to break the same rule.
+func shrink(begin *world, f *found) *found {
+	for n := max(len(f.steps)/2, 1); n > 0; n /= 2 {
+		for i := 0; i+n <= len(f.steps); {
+			if g := again(begin, slices.Delete(slices.Clone(f.steps), i, i+n)); g != nil && g.rule == f.rule {
+				f = g
+			} else {
+				i++
+			}
+		}
+	}
+	return f
 }
 
 func (e *explorer) step(next *world, c choice, depth int) *found {

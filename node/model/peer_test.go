@@ -42,14 +42,13 @@ type process struct {
 	keeper  *custody.Keeper
 	settler *custody.Settler
 
-	names   []string      // followers
-	deposed [most]bool    // followers that serve this peer's arc
-	parked  []parked      // steps whose answers wait
-	next    time.Time     // of the owner
-	keep    time.Time     // of the keeper, zero: when the view changes
-	seen    uint64        // version of the view that the owner and the keeper know
-	walks   bool          // the keeper has more to do now
-	frozen  []custody.Pos // of the push under way
+	names   []string   // followers
+	deposed [most]bool // followers that serve this peer's arc
+	parked  []parked   // steps whose answers wait
+	next    time.Time  // of the owner
+	keep    time.Time  // of the keeper, zero: when the view changes
+	seen    uint64     // version of the view that the owner and the keeper know
+	walks   bool       // the keeper has more to do now
 }
 
 // parked is what may leave when the replicas have an entry.
@@ -72,6 +71,9 @@ func (w *world) start(i int) {
 	p.seat = &seat{i: i, view: w.truth, changes: 1}
 	p.seat.view[i] = member
 	w.truth[i] = member
+	if slices.ContainsFunc(w.peers, func(q *pc) bool { return q.boot > 0 && q != p || q.boot > 1 }) {
+		p.seat.alone = w.now.Add(ttl)
+	}
 	id := places[i].id
 	// Functions are shared between copies of the world, so they look for their peer in the one that is stepped.
 	x := &process{space: &space{disk: p.disk, prefix: hosts, ship: new([][]replica.Op)}, walks: true}
@@ -254,34 +256,31 @@ func (w *world) walk(p *pc) (more bool) {
 		return false
 	}
 	var ready custody.Ready
+	x.keep, x.walks = time.Time{}, false
 	w.step(p, func(*owner.Owner) {
 		var err error
 		if ready, err = x.keeper.Tick(w.now); err != nil {
 			panic(err)
 		}
 	})
-	x.keep, x.walks = ready.Next, false
+	x.keep = ready.Next
 	for _, c := range ready.Calls {
 		if c.To != places[p.i].id {
 			w.send(&msg{kind: push, from: p.i, to: number(c.To), id: c.ID, push: &c.Push, boot: p.boot})
 			continue
 		}
-		w.parkStep(p, func(o *owner.Owner) { w.take(o, &c.Push) }, parked{self: c.ID})
+		w.parkStep(p, func(o *owner.Owner) { _ = w.take(p, o, &c.Push) }, parked{self: c.ID})
 	}
 	return len(ready.Calls) > 0 || !ready.Next.IsZero() && !ready.Next.After(w.now)
 }
 
 // take merges a push.
-func (w *world) take(o *owner.Owner, p *custody.Push) error {
+func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
 	kvs := make([]owner.KV, len(p.Records))
 	for i, r := range p.Records {
 		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
 	}
-	until := time.Time{}
-	if w.rules.hasty {
-		until = w.now
-	}
-	err := o.ImportUntil(kvs, until)
+	err := o.ImportUntil(kvs, w.leasesEnd(at, p.From))
 	for _, n := range p.Notes {
 		note := new(wire.LeaseNote)
 		if uerr := proto.Unmarshal(n.Note, note); uerr != nil {
@@ -292,19 +291,31 @@ func (w *world) take(o *owner.Owner, p *custody.Push) error {
 	return err
 }
 
+// leasesEnd is when the last lease is over that the peer may have given of whose copy records are: a TTL after this peer saw it die or leave. The zero time
+// means that one may have been renewed a moment ago, as far as this peer knows: a newcomer may inherit the arc of a peer that died just before it came.
+func (w *world) leasesEnd(at *pc, from peer.ID) time.Time {
+	switch {
+	case w.rules.hasty:
+		return w.now
+	case from == "":
+		return time.Time{}
+	}
+	i := number(from)
+	if left := at.seat.goodbyes[i]; at.seat.view[i] == leaving || w.now.Sub(left) < ttl {
+		return left.Add(ttl)
+	}
+	return at.seat.fences[i]
+}
+
 // pushed ends a push.
 func (w *world) pushed(p *pc, id uint64, failed error) {
 	x := p.proc
 	var drops []custody.Drop
-	w.step(p, func(o *owner.Owner) {
+	w.step(p, func(*owner.Owner) {
 		var err error
 		if drops, err = x.keeper.Result(id, failed); err != nil {
 			panic(err)
 		}
-		for _, pos := range x.frozen {
-			o.Unfreeze(owner.Pos(pos))
-		}
-		x.frozen = nil
 	})
 	for _, d := range drops {
 		lo, hi := append([]byte{hosts, 'h'}, d.Lo[:]...), append([]byte{hosts, 'h'}, d.Hi[:]...)
@@ -352,14 +363,14 @@ func (s hostSpace) Export(pos custody.Pos, from []byte, fn func(key, value []byt
 	return s.reader().Export(pos, from, fn)
 }
 
-// Note implements custody.Space: the lease that is alive goes along, and the host stands still until the push has ended.
+// Note implements custody.Space: the lease that is alive goes along.
 func (s hostSpace) Note(pos custody.Pos) []byte {
 	if !current.rules.notes {
 		return nil
 	}
 	o := s.p.proc.owner
-	o.Freeze(owner.Pos(pos))
-	s.p.proc.frozen = append(s.p.proc.frozen, pos)
+	o.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
+	defer o.Unfreeze(owner.Pos(pos))
 	note, ok := o.Lease(owner.Pos(pos))
 	if !ok {
 		return nil

@@ -76,6 +76,10 @@ type seat struct {
 	serves  bool
 	arc     ring.Arc
 	fences  [most]time.Time // until when the arc of a peer that died is not served
+	// goodbyes are when peers said that they leave.
+	goodbyes [most]time.Time
+	// alone is when the peer may serve without having found anybody: at once if it founds the ring, else somebody has to tell it to, who waits for a while.
+	alone time.Time
 }
 
 // next walks the ring from a peer on, as believed, and returns the first member that it meets; the peer itself if there is no other.
@@ -118,17 +122,18 @@ func (s *seat) mayServe(w *world) bool {
 	if s.fenced(w.now) {
 		return false
 	}
-	succ := s.next(s.i, 1)
-	if succ == s.i {
-		return true
-	}
-	for i := range s.view {
-		if q := w.peers[i]; s.view[i] == member && i != s.i && (!q.running() || q.seat.serves && q.seat.arc.Contains(places[s.i].key)) {
+	for i, q := range w.peers {
+		switch {
+		case i == s.i || !q.running() && s.view[i] != member:
+		case !q.running() || w.truth[i] == member && !w.rules.parted && (s.view[i] != member || q.seat.view[s.i] != member):
+			return false // two rounds of calls among the neighbours have not come to the same yet
+		case s.view[i] == member && q.seat.serves && q.seat.arc.Contains(places[s.i].key):
 			return false
 		}
 	}
+	succ := s.next(s.i, 1)
 	said := w.peers[succ].seat
-	return said.next(succ, -1) == s.i && !said.fenced(w.now)
+	return succ == s.i && !w.now.Before(s.alone) || succ != s.i && said.next(succ, -1) == s.i && !said.fenced(w.now)
 }
 
 func (s *seat) serve(has bool, arc ring.Arc) {
@@ -143,14 +148,17 @@ func (s *seat) learn(i int, what standing, now time.Time) {
 	if s.view[i] == member && what == absent {
 		s.fences[i] = now.Add(ttl)
 	}
+	if what == leaving {
+		s.goodbyes[i] = now
+	}
 	s.view[i] = what
 	s.changes++
 }
 
 // rejoin is what a peer does that was suspended.
-func (s *seat) rejoin() {
+func (s *seat) rejoin(now time.Time) {
 	if s.state == serving {
-		s.state = joining
+		s.state, s.alone = joining, now.Add(ttl)
 		s.serve(false, ring.Arc{})
 	}
 }

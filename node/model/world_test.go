@@ -40,6 +40,7 @@ type rules struct {
 	ackAlone  bool // answers do not wait for the replicas
 	greedy    bool // a peer serves a dead one's arc at once
 	drowsy    bool // a peer that was paused goes on as before
+	loyal     bool // a follower takes what its source sends although it serves the source's arc
 	forgetful bool // records are removed although the push failed
 	stubborn  bool // a worker goes on after its deadline
 	hasty     bool // the leases of records that were taken over are not waited out
@@ -80,9 +81,10 @@ const (
 	session
 	sessionReply
 	postReply
+	failure // of another message, for a sender that was paused
 )
 
-var kindNames = []string{"ship", "push", "push reply", "ask", "ask reply", "offer", "session", "session reply", "post reply"}
+var kindNames = []string{"ship", "push", "push reply", "ask", "ask reply", "offer", "session", "session reply", "post reply", "failure"}
 
 // msg is on its way. Nothing in it changes.
 type msg struct {
@@ -97,6 +99,7 @@ type msg struct {
 	answer   custody.Answer
 	session  *wire.Session
 	reply    *wire.SessionReply
+	of       *msg
 }
 
 func (m *msg) String() string {
@@ -163,6 +166,10 @@ func (w *world) receiver(m *msg) (running, up bool) {
 // deliver brings a message to its receiver, or, if there is none, the failure to its sender.
 func (w *world) deliver(i int) {
 	m := w.drop(i)
+	if m.kind == failure {
+		w.fail(m.of)
+		return
+	}
 	if _, up := w.receiver(m); !up {
 		w.fail(m)
 		return
@@ -190,7 +197,9 @@ func (w *world) deliver(i int) {
 	case sessionReply:
 		w.workers[m.to].hear(w, m)
 	case postReply:
-		w.ack(urls[m.id])
+		if !m.failed {
+			w.ack(urls[0])
+		}
 	}
 	if m.kind != offer && m.kind != sessionReply && m.kind != postReply {
 		w.drive(w.mine(m.to))
@@ -226,7 +235,11 @@ func (w *world) fail(m *msg) {
 		return
 	default:
 	}
-	if p := w.peers[asker]; !p.running() || p.boot != m.boot {
+	switch p := w.peers[asker]; {
+	case !p.up || p.boot != m.boot:
+		return
+	case p.paused:
+		w.send(&msg{kind: failure, from: int(m.kind), to: asker, id: m.id, boot: m.boot, of: m})
 		return
 	}
 	p := w.mine(asker)
@@ -251,7 +264,7 @@ func (w *world) shipTo(m *msg, lost bool) {
 	from, to := w.mine(m.from), w.mine(m.to)
 	var reply []byte
 	err := errMoved
-	if !to.seat.Serves(custody.PosOf(places[m.from].key)) || to.seat.Departs(places[m.from].id) {
+	if w.rules.loyal || !to.seat.Serves(custody.PosOf(places[m.from].key)) || to.seat.Departs(places[m.from].id) {
 		if reply, _, err = to.proc.copies.Handle(string(places[m.from].id), m.raw); err != nil {
 			panic(err)
 		}
@@ -264,7 +277,7 @@ func (w *world) shipTo(m *msg, lost bool) {
 	}
 	x := from.proc
 	if errors.Is(err, errMoved) {
-		x.deposed[m.to] = true
+		x.deposed[m.to] = slices.Contains(x.names, string(places[m.to].id)) // who follows no more has no say
 	} else if err == nil {
 		x.deposed[m.to] = false
 	}
@@ -284,7 +297,7 @@ func (w *world) pushTo(m *msg) {
 		w.send(reply)
 		return
 	}
-	w.step(p, func(o *owner.Owner) { reply.failed = w.take(o, m.push) != nil }, reply)
+	w.step(p, func(o *owner.Owner) { reply.failed = w.take(p, o, m.push) != nil }, reply)
 }
 
 // sessionTo has the owner answer a worker.
@@ -298,11 +311,11 @@ func (w *world) sessionTo(m *msg) {
 func (w *world) post(p *pc) {
 	url := urls[0]
 	links := &wire.Links{Rules: link.RulesVersion, JobIds: [][]byte{theJob.ID[:]}, Url: [][]byte{[]byte(url)}, Job: []uint32{0}, Depth: []uint32{0}}
-	var reply *wire.LinksReply
-	w.step(p, func(o *owner.Owner) { reply = o.Links(links) }, &msg{kind: postReply, from: p.i, to: p.i})
-	if len(reply.GetMoved())+len(reply.GetBusy()) > 0 {
-		panic("model: link refused")
-	}
+	reply := &msg{kind: postReply, from: p.i, to: p.i, boot: p.boot}
+	w.step(p, func(o *owner.Owner) {
+		r := o.Links(links)
+		reply.failed = len(r.GetMoved())+len(r.GetBusy()) > 0
+	}, reply)
 	w.drive(p)
 }
 
@@ -354,6 +367,7 @@ func (w *world) pass(d time.Duration) {
 
 // crash ends a process; what it sent may still arrive.
 func (w *world) crash(p *pc, wipe bool) {
+	waiting := p.proc.parked
 	p.up, p.paused, p.proc = false, false, nil
 	p.seat = &seat{i: p.i}
 	w.truth[p.i] = absent
@@ -361,8 +375,13 @@ func (w *world) crash(p *pc, wipe bool) {
 		p.disk = nil
 	}
 	for i, m := range slices.Backward(w.msgs) { // nobody is left to hear it
-		if (m.kind == pushReply || m.kind == askReply || m.kind == postReply) && m.to == p.i {
+		if (m.kind == pushReply || m.kind == askReply || m.kind == postReply || m.kind == failure) && m.to == p.i {
 			w.drop(i)
+		}
+	}
+	for _, out := range waiting {
+		for _, m := range out.msgs {
+			w.fail(m)
 		}
 	}
 }
@@ -371,7 +390,7 @@ func (w *world) crash(p *pc, wipe bool) {
 func (w *world) wake(p *pc) {
 	p.paused = false
 	if w.now.Sub(p.woke) > quantum && !w.rules.drowsy {
-		p.seat.rejoin()
+		p.seat.rejoin(w.now)
 	}
 	w.drive(p)
 }
