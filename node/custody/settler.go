@@ -24,6 +24,8 @@ type Neighbours interface {
 	Arc() (ring.Arc, bool)
 	// Neighbours are the peers that may hold records of the arc: the leaf set, and those that are leaving.
 	Neighbours() []peer.ID
+	// Departs says that a peer is leaving and hands over what it holds by itself.
+	Departs(id peer.ID) bool
 }
 
 // Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to Settler.Result.
@@ -35,7 +37,8 @@ type Ask struct {
 
 // Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
 //
-// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged.
+// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged. So it is too
+// when a neighbour dies that has not answered: the arc may have been its own a moment ago.
 type Settler struct {
 	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
 	patience, again time.Duration
@@ -47,6 +50,7 @@ type Settler struct {
 	arc      ring.Arc
 	since    time.Time
 	answered map[peer.ID]bool
+	missed   map[peer.ID]bool   // asked about the arc, not answered, and no reason to be gone
 	asking   map[uint64]peer.ID // about arc
 	next     map[peer.ID]time.Time
 	last     uint64
@@ -83,6 +87,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 	case s.since.IsZero() || s.arc != arc:
 		s.arc, s.since = arc, now
 		s.answered, s.next, s.asking = make(map[peer.ID]bool), make(map[peer.ID]time.Time), make(map[uint64]peer.ID)
+		s.missed = make(map[peer.ID]bool)
 	}
 	if now.Sub(s.since) >= s.patience {
 		s.settle(arc)
@@ -98,6 +103,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 			continue
 		}
 		open = true
+		s.missed[id] = !s.ring.Departs(id)
 		at := s.next[id]
 		if s.isAsking(id) {
 			continue
@@ -110,11 +116,21 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		s.asking[s.last] = id
 		asks = append(asks, Ask{s.last, id, arc})
 	}
-	if !open {
+	if !open && !s.misses() {
 		s.settle(arc)
 		return nil, true, time.Time{}
 	}
 	return asks, false, next
+}
+
+// misses says whether a neighbour is gone without having answered.
+func (s *Settler) misses() bool {
+	for id, missed := range s.missed {
+		if missed && !s.answered[id] {
+			return true
+		}
+	}
+	return false
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -51,13 +51,15 @@ func TestNeighbourMustSeeTheSameRing(t *testing.T) {
 
 // around is a ring for a settler alone.
 type around struct {
-	arc    ring.Arc
-	serves bool
-	ids    []peer.ID
+	arc     ring.Arc
+	serves  bool
+	ids     []peer.ID
+	departs peer.ID
 }
 
-func (a *around) Arc() (ring.Arc, bool) { return a.arc, a.serves }
-func (a *around) Neighbours() []peer.ID { return a.ids }
+func (a *around) Arc() (ring.Arc, bool)   { return a.arc, a.serves }
+func (a *around) Neighbours() []peer.ID   { return a.ids }
+func (a *around) Departs(id peer.ID) bool { return id == a.departs }
 
 // TestSettler walks a settler through arcs that come, grow, shrink and go.
 func TestSettler(t *testing.T) {
@@ -108,7 +110,10 @@ func TestSettler(t *testing.T) {
 		s.Result(at(310), ask.ID, Nothing) // of another arc
 	}
 	tick(320, 0, false)
-	r.ids = []peer.ID{"a", "c"} // b is gone, and its word not needed
+	r.departs = "b"
+	s.Result(at(320), asks[1].ID, NotYet)
+	tick(325, 0, false)
+	r.ids = []peer.ID{"a", "c"} // b has left as it said, and its word is not needed
 	s.Result(at(330), asks[0].ID, Nothing)
 	asks = tick(340, 1, false)
 	s.Result(at(350), asks[0].ID, Nothing)
@@ -124,4 +129,11 @@ func TestSettler(t *testing.T) {
 	tick(500, 2, false)
 	tick(1400, 0, false)
 	tick(1500, 0, true) // patience
+	r.arc = ring.Arc{Start: ring.Key{1}, End: ring.Key{9}}
+	asks = tick(2000, 2, false)
+	s.Result(at(2010), asks[0].ID, Nothing)
+	r.ids = []peer.ID{"a"} // c died before it answered
+	tick(2020, 0, false)
+	tick(2900, 0, false)
+	tick(3000, 0, true)
 }

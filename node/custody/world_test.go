@@ -157,7 +157,7 @@ func (p *keep) start() {
 	p.view[p.id] = member
 	p.changes++
 	p.keeper = NewKeeper(Config{Part: part, Steps: 3}, p.id, space{p}, copiesOf{p}, p)
-	p.settler = NewSettler(time.Hour, 50*time.Millisecond, p, p.keeper.Clean)
+	p.settler = NewSettler(time.Minute, 50*time.Millisecond, p, p.keeper.Clean)
 }
 
 // stop ends the process, and with it what it sent.
