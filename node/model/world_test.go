@@ -353,7 +353,7 @@ func (w *world) pass(d time.Duration) {
 		for q := range most {
 			if w.misled(p, q) {
 				w.wrong[p][q] = min(w.wrong[p][q]+1, maxWrong)
-			} else {
+			} else if w.truth[q] != member || w.peers[p].seat.view[q] != absent {
 				w.wrong[p][q] = 0
 			}
 		}
