@@ -52,7 +52,7 @@ func TestExperimentCommandLines(t *testing.T) {
 
 func TestExperimentWritesItsTable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "out")
-	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--peers", "4", "--hours", "0.1", "--seed", "3")
+	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--peers", "3", "--hours", "0.03", "--seed", "3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func TestChurnIsTheSameForASeed(t *testing.T) {
 	}
 	run := func(seed uint64) map[string][]byte {
 		dir := t.TempDir()
-		if _, err := Run(t.Context(), e, Options{Seed: seed, Peers: 4, Hours: 0.2}, dir, "", nil); err != nil {
+		if _, err := Run(t.Context(), e, Options{Seed: seed, Peers: 3, Hours: 0.05}, dir, "", nil); err != nil {
 			t.Fatal(err)
 		}
 		return contents(t, dir)

@@ -44,6 +44,7 @@ func (c *ChurnConfig) fill() {
 	fill(&c.Massacre, 0.1)
 	fill(&c.SampleEvery, 10*time.Second)
 	fill(&c.Lookups, 200)
+	c.SampleEvery = min(c.SampleEvery, c.For)
 	if c.Internet == nil {
 		c.Internet = NewSynthetic(c.Seed)
 	}

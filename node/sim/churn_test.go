@@ -14,11 +14,14 @@ import (
 )
 
 func small() ChurnConfig {
-	return ChurnConfig{Seed: 7, Peers: 60, For: 2 * time.Minute, Session: 10 * time.Minute}
+	return ChurnConfig{Seed: 7, Peers: 40, For: 90 * time.Second, Session: 6 * time.Minute, Lookups: 50}
 }
 
 func runChurn(t *testing.T, cfg ChurnConfig) *ChurnReport {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("a simulation has one goroutine, and the detector makes it slow")
+	}
 	r, err := RunChurn(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +35,7 @@ func TestRingUnderChurn(t *testing.T) {
 	t.Logf("%d born, %d died; lookups %+v; %.3f %% of the keys with their owner; upkeep %.0f B/s; settled %v after %d died",
 		r.Born, r.Died, r.Churn, 100*r.Owned, r.UpkeepBytes, r.Settled, r.Killed)
 	switch {
-	case r.Born < 4 || r.Died < 4 || r.Killed < 5:
+	case r.Born < 4 || r.Died < 4 || r.Killed < 3:
 		t.Errorf("%d born, %d died, %d killed: no churn", r.Born, r.Died, r.Killed)
 	case r.Quiet.Lookups == 0 || r.Quiet.Wrong+r.Quiet.Failed+r.Quiet.Waiting > 0 || r.QuietOwned < 1-1e-9:
 		t.Errorf("30 s after the last change: %+v, %v of the keys with their owner", r.Quiet, r.QuietOwned)

@@ -12,6 +12,9 @@ import (
 
 func runCrawl(t *testing.T, cfg CrawlConfig) *CrawlReport {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("a simulation has one goroutine, and the detector makes it slow")
+	}
 	r, err := RunCrawl(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +35,7 @@ func TestEveryPageOnceWithoutChurn(t *testing.T) {
 }
 
 func TestNothingLostUnderChurn(t *testing.T) {
-	cfg := CrawlConfig{Seed: 5, Peers: 20, Hosts: 20, Delay: 4 * time.Second, For: 8 * time.Minute, Session: 15 * time.Minute}
+	cfg := CrawlConfig{Seed: 5, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 6 * time.Minute, Session: 10 * time.Minute}
 	r := runCrawl(t, cfg)
 	if r.Died < 3 || r.Born < 3 || r.Moved == 0 {
 		t.Errorf("%d died, %d born, %d records moved: no churn", r.Died, r.Born, r.Moved)
@@ -47,7 +50,7 @@ func TestNothingLostUnderChurn(t *testing.T) {
 
 // TestWithoutReplicasPagesAreLost shows that it is the replicas that keep what the dead knew, and that a loss is seen.
 func TestWithoutReplicasPagesAreLost(t *testing.T) {
-	r := runCrawl(t, CrawlConfig{Seed: 5, Peers: 20, Hosts: 20, Delay: 4 * time.Second, For: 5 * time.Minute, Session: 10 * time.Minute, Replicas: 1})
+	r := runCrawl(t, CrawlConfig{Seed: 5, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 4 * time.Minute, Session: 10 * time.Minute, Replicas: 1})
 	if r.Lost == 0 || r.Refetched == 0 {
 		t.Errorf("%d died, %d lost, %d fetched again", r.Died, r.Lost, r.Refetched)
 	}
