@@ -79,6 +79,11 @@ const (
 // legendRoom is the share of the height that a line of the legend takes.
 const legendRoom = 0.055
 
+// legendHeight is the share of the height that the legend is to have for itself.
+func (p *Plot) legendHeight() float64 {
+	return legendRoom * float64(max(len(p.Lines), len(p.Bars)))
+}
+
 // SVG draws the chart. The same chart is the same picture, byte for byte.
 func (p *Plot) SVG() ([]byte, error) {
 	c := p.canvas()
@@ -94,8 +99,11 @@ func (p *Plot) SVG() ([]byte, error) {
 	switch {
 	case p.YMin != p.YMax:
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
-	case !p.LogY && !math.IsInf(c.Y.Max-c.Y.Min, 0): // room for the legend; an empty chart has no height yet
-		c.Y.Max += (c.Y.Max - c.Y.Min) * legendRoom * float64(max(len(p.Lines), len(p.Bars)))
+	case math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
+	case p.LogY:
+		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, p.legendHeight())
+	default:
+		c.Y.Max += (c.Y.Max - c.Y.Min) * p.legendHeight()
 	}
 	if err := p.drawMarks(c); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
