@@ -22,7 +22,6 @@ const (
 // bodies is both sides of the questions about bodies: this peer answers for the keys that it serves, and its worker asks the owners of the others.
 type bodies struct {
 	c       *crawlPeer
-	store   store
 	state   *dedup.Content
 	asking  []*inquiry
 	planned bool
@@ -39,7 +38,7 @@ type inquiry struct {
 
 func newBodies(c *crawlPeer) *bodies {
 	b := &bodies{c: c}
-	state, err := dedup.NewContent(bodyStore{&b.store, c.ship.append}, 0, 0)
+	state, err := dedup.NewContent(bodyStore{&c.disk.bodies, c.ship.append}, 0, 0)
 	if err != nil {
 		c.world.fail(err)
 	}

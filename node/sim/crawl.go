@@ -31,6 +31,9 @@ type CrawlConfig struct {
 	// connection that drops, 0.5 by default.
 	Session time.Duration
 	Silent  float64
+	// Return is the share of the dead that come back with their disk, after an exponential absence of Absence in the mean (ten minutes by default).
+	Return  float64
+	Absence time.Duration
 	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
 	Replicas int
 	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one, 20 s by default; PagesPerHost is by
@@ -53,6 +56,7 @@ func (c *CrawlConfig) fill() {
 	fill(&c.Patience, time.Hour)
 	fill(&c.Session, time.Hour)
 	fill(&c.Silent, 0.5)
+	fill(&c.Absence, 10*time.Minute)
 	fill(&c.Replicas, 3)
 	fill(&c.Hosts, c.Peers)
 	fill(&c.Delay, 20*time.Second)
@@ -93,8 +97,8 @@ type CrawlSample struct {
 
 // CrawlReport is what a crawl came to.
 type CrawlReport struct {
-	Samples    []CrawlSample
-	Born, Died int
+	Samples              []CrawlSample
+	Born, Died, Returned int
 	// Finished says whether nothing was outstanding in the end, Took how long that took from the posting on.
 	Finished bool
 	Took     time.Duration
@@ -172,7 +176,11 @@ func newCrawl(cfg CrawlConfig) (*crawl, error) {
 	}
 	w.firstIndex = cfg.Hosts
 	w.OnStart = func(p *RingPeer) {
-		c := newCrawlPeer(w, p)
+		d := new(disk)
+		if before := w.byID[p.peer.ID]; before != nil {
+			d = before.disk
+		}
+		c := newCrawlPeer(w, p, d)
 		w.byID[p.peer.ID] = c
 		w.born[c] = w.Elapsed()
 	}
@@ -281,13 +289,25 @@ func (w *crawl) live(p *RingPeer) {
 	})
 }
 
-// kill ends a peer: its memory and its disk are gone.
+// kill ends a peer: its memory is gone, and its disk as well unless it is to return.
 func (w *crawl) kill(p *RingPeer) {
 	c := w.byID[p.peer.ID]
 	w.Kill(p, w.rnd.Float64() < w.cfg.Silent)
 	w.report.Died++
 	w.died(c)
-	w.byID[p.peer.ID] = &crawlPeer{RingPeer: p, world: w} // what remains is a name
+	rest := &crawlPeer{RingPeer: p, world: w} // what remains is a name
+	w.byID[p.peer.ID] = rest
+	if w.rnd.Float64() >= w.cfg.Return {
+		return
+	}
+	rest.disk = c.disk
+	w.After(w.exponential(w.cfg.Absence), func() {
+		if w.alive {
+			w.report.Returned++
+			w.Restart(p)
+			w.live(p)
+		}
+	})
 }
 
 // died takes the peer's share of the work into the books.
@@ -305,7 +325,9 @@ const leastLife = 10 * time.Minute
 
 // arrive lets newcomers arrive at the rate at which peers die.
 func (w *crawl) arrive() {
-	w.After(w.exponential(mean(w.cfg.Session)/time.Duration(w.cfg.Peers)), func() {
+	// Those that return hold the number as well.
+	every := float64(mean(w.cfg.Session)) / float64(w.cfg.Peers) / max(1-w.cfg.Return, 1e-3)
+	w.After(w.exponential(time.Duration(every)), func() {
 		if w.alive {
 			w.live(w.Join())
 			w.report.Born++

@@ -19,8 +19,8 @@ func runCrawl(t *testing.T, cfg CrawlConfig) *CrawlReport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d born, %d died; truth %d, found %d, lost %d, extra %d; %+v; %d lapsed, %d broken off; %d records moved; finished %v after %v; %d events",
-		r.Born, r.Died, r.Truth, r.Found, r.Lost, r.Extra, r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Finished, r.Took, r.Events)
+	t.Logf("%d born, %d died, %d returned; truth %d, found %d, lost %d, extra %d; %+v; %d lapsed, %d broken off; %d records moved; finished %v after %v; %d events",
+		r.Born, r.Died, r.Returned, r.Truth, r.Found, r.Lost, r.Extra, r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Finished, r.Took, r.Events)
 	for p := range Purposes {
 		t.Logf("%s: %d calls, %.0f bytes a page", p, r.Sent[p].Calls, float64(r.Sent[p].Bytes)/float64(max(r.Found, 1)))
 	}
@@ -45,6 +45,19 @@ func TestNothingLostUnderChurn(t *testing.T) {
 	}
 	if again := runCrawl(t, cfg); !reflect.DeepEqual(r, again) {
 		t.Error("the same seed gave another run")
+	}
+}
+
+// TestReturnAfterAbsence has every dead peer come back with its disk, which knows what was true when it died.
+func TestReturnAfterAbsence(t *testing.T) {
+	r := runCrawl(t, CrawlConfig{
+		Seed: 6, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 6 * time.Minute, Session: 8 * time.Minute, Return: 1, Absence: time.Minute,
+	})
+	if r.Returned < 3 {
+		t.Errorf("%d returned", r.Returned)
+	}
+	if r.Lost != 0 || r.Extra != 0 || r.Overlaps != 0 || r.Impolite != 0 || !r.Finished || r.Refetched*50 > r.Requests {
+		t.Errorf("%+v, lost %v", r.SiteAudit, r.LostURLs)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 type crawlPeer struct {
 	*RingPeer
 	world *crawl
-	store store
+	disk  *disk
 	owner *owner.Owner
 	view  *view
 
@@ -47,6 +47,12 @@ type crawlPeer struct {
 	worker *worker
 }
 
+// disk is what outlives a peer's process.
+type disk struct {
+	hosts, bodies, copies store
+	starts                uint64
+}
+
 // step is what a Commit came to, on its way through the disks.
 type step struct {
 	ready  owner.Ready
@@ -56,8 +62,9 @@ type step struct {
 }
 
 // newCrawlPeer gives a peer of the ring its crawler; called when the peer starts.
-func newCrawlPeer(w *crawl, p *RingPeer) *crawlPeer {
-	c := &crawlPeer{RingPeer: p, world: w}
+func newCrawlPeer(w *crawl, p *RingPeer, d *disk) *crawlPeer {
+	c := &crawlPeer{RingPeer: p, world: w, disk: d}
+	d.starts++
 	c.view = newView(c)
 	c.ship = newShipping(c)
 	c.bodies = newBodies(c)
@@ -69,7 +76,7 @@ func newCrawlPeer(w *crawl, p *RingPeer) *crawlPeer {
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
 	loader := &setLoader{}
 	sets := dedup.NewSets(dedup.Exact, loader, seenMemory)
-	o, err := owner.New(cfg, ownerStore{&c.store, c.ship.append}, seenSets{sets}, w, mine{c}, w.Now())
+	o, err := owner.New(cfg, ownerStore{&c.disk.hosts, c.ship.append}, seenSets{sets}, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)
 	}

@@ -60,7 +60,7 @@ func (h hostRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error 
 	if err := h.c.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 		return err
 	}
-	return h.c.store.Scan(lo, hi, fn)
+	return h.c.disk.hosts.Scan(lo, hi, fn)
 }
 
 // Next implements custody.Reader.
@@ -134,12 +134,12 @@ func (b bodyRecords) run(fn, ended func()) {
 
 // Next implements custody.Reader.
 func (b bodyRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
-	return bodySpace.next(from, b.c.bodies.store.Scan)
+	return bodySpace.next(from, b.c.disk.bodies.Scan)
 }
 
 // Export implements custody.Reader.
 func (b bodyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
-	return bodySpace.export(pos, from, b.c.bodies.store.Scan, fn)
+	return bodySpace.export(pos, from, b.c.disk.bodies.Scan, fn)
 }
 
 // Note implements custody.Space.

@@ -111,6 +111,9 @@ func (r *Ring) Kill(p *RingPeer, silent bool) {
 	i := at(r.sorted, p.key)
 	r.sorted = slices.Delete(r.sorted, i, i+1)
 	p.Stop(silent)
+	if p.started() {
+		p.memory = p.Snapshot()
+	}
 	p.Ring, p.table = nil, nil
 	if silent {
 		return
@@ -130,6 +133,12 @@ func (r *Ring) Kill(p *RingPeer, silent bool) {
 			})
 		}
 	}
+}
+
+// Restart starts a dead peer again with what it remembers of the ring.
+func (r *Ring) Restart(p *RingPeer) {
+	r.insert(p)
+	p.start(p.memory, false)
 }
 
 // holds says whether a peer stands in the leaf set of another.

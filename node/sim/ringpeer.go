@@ -22,6 +22,7 @@ type RingPeer struct {
 	key    ring.Key
 	table  *table
 	tickAt time.Time
+	memory *dht.Memory // what it kept when it died
 }
 
 // identity is a peer with the name, of the length of a real one, and the two addresses that a number stands for.

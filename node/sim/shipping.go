@@ -19,15 +19,14 @@ type shipping struct {
 	c       *crawlPeer
 	source  *replica.Source
 	copies  *replica.Copies
-	disk    store
 	deposed map[peer.ID]bool
 	names   []string
 	again   time.Time
 }
 
 func newShipping(c *crawlPeer) *shipping {
-	s := &shipping{c: c, source: replica.NewSource(replica.Config{Incarnation: 1}), deposed: make(map[peer.ID]bool)}
-	s.copies = replica.NewCopies(copyStore{&s.disk})
+	s := &shipping{c: c, source: replica.NewSource(replica.Config{Incarnation: c.disk.starts}), deposed: make(map[peer.ID]bool)}
+	s.copies = replica.NewCopies(copyStore{&c.disk.copies})
 	return s
 }
 
@@ -98,7 +97,7 @@ func (s *shipping) scan(scan replica.Scan) {
 	for _, part := range []struct {
 		space *space
 		store *store
-	}{{bodySpace, &s.c.bodies.store}, {hostSpace, &s.c.store}} {
+	}{{bodySpace, &s.c.disk.bodies}, {hostSpace, &s.c.disk.hosts}} {
 		lo := part.space.head
 		if len(scan.Lo) > 0 && scan.Lo[0] > part.space.prefix || full {
 			continue

@@ -213,7 +213,7 @@ func (s *session) exchange() {
 func (s *session) build() *turn {
 	w := s.w
 	w.seq++
-	t := &turn{at: w.now(), m: &wire.Session{Incarnation: 1, Seq: w.seq, Ack: s.ack, Capacity: workerCapacity, Backlog: w.backlog()}}
+	t := &turn{at: w.now(), m: &wire.Session{Incarnation: w.c.disk.starts, Seq: w.seq, Ack: s.ack, Capacity: workerCapacity, Backlog: w.backlog()}}
 	told := make(map[string]int)
 	t.reports, s.reports = s.reports, nil
 	for _, r := range t.reports {
