@@ -58,6 +58,7 @@ func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *d
 
 // TestOneServesUnderFaults: at no step of the world is a key served by two, and no owner is wrong 30 s after the last change.
 func TestOneServesUnderFaults(t *testing.T) {
+	unraced(t)
 	inWorlds(t, "one of 8 pauses for 30 s", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		n := s.Nodes[rnd.IntN(8)]
@@ -145,4 +146,13 @@ func TestOneServesUnderFaults(t *testing.T) {
 			}
 		}
 	})
+}
+
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
+// would take ten times as long.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine in virtual time: not with -short")
+	}
 }

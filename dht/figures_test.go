@@ -13,6 +13,7 @@ import (
 
 // TestJoinServesWithin: a newcomer to a ring of 16 serves within 5 s of its start, whichever entry it knows.
 func TestJoinServesWithin(t *testing.T) {
+	unraced(t)
 	const within = 5 * time.Second
 	longest := time.Duration(0)
 	for seed := range uint64(8) {
@@ -35,6 +36,7 @@ func TestJoinServesWithin(t *testing.T) {
 // TestTakeOverWithin: the arc of a dead peer is served by its heir when its leases have ended, soon after where its connections drop, and where it only
 // falls silent as soon as that can be told from a slow answer.
 func TestTakeOverWithin(t *testing.T) {
+	unraced(t)
 	ttl := dht.DefaultConfig().TakeOver
 	for _, row := range []struct {
 		name   string

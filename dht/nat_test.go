@@ -76,6 +76,7 @@ func aThird(seed uint64, n int) map[int]bool {
 
 // TestThirtyPercentBehindNAT: they own nothing, find every owner, stay attached while ring peers die, and nobody takes them for ring peers.
 func TestThirtyPercentBehindNAT(t *testing.T) {
+	unraced(t)
 	for _, row := range []struct {
 		name  string
 		peers int
@@ -200,6 +201,7 @@ func TestRolesChange(t *testing.T) {
 
 // TestWorkerThatSlept finds its places again, and has not become a ring peer in its sleep.
 func TestWorkerThatSlept(t *testing.T) {
+	unraced(t)
 	behind := aThird(5, 16)
 	s := natWorld(t, 5, 16, behind)
 	for i := range behind {

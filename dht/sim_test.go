@@ -102,6 +102,7 @@ func killATenth(t *testing.T, n int, gap time.Duration) {
 }
 
 func TestTenthOf200Killed(t *testing.T) {
+	unraced(t)
 	if raceEnabled {
 		t.Skip("a simulation has one goroutine, and the detector makes it slow")
 	}
@@ -124,6 +125,7 @@ func TestTenThousandPeers(t *testing.T) {
 
 // TestSilentDeaths: nobody's connection drops, and the dead answer nothing.
 func TestSilentDeaths(t *testing.T) {
+	unraced(t)
 	s := grow(t, dhttest.World{Seed: 5, Silent: true}, 64, 100*time.Millisecond)
 	s.Run(time.Minute)
 	for i := range 6 {
@@ -168,6 +170,7 @@ func (w *overlapWatch) none(t *testing.T) {
 }
 
 func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
+	unraced(t)
 	if raceEnabled {
 		t.Skip("a simulation has one goroutine, and the detector makes it slow")
 	}
@@ -272,6 +275,7 @@ func TestPartitionHeals(t *testing.T) {
 // TestLossRarelyKills: a twentieth of the messages is lost for good, which no real transport does, and of the suspicions that brings
 // hardly one ends with a living peer given up. The ring is whole again after each.
 func TestLossRarelyKills(t *testing.T) {
+	unraced(t)
 	s := grow(t, dhttest.World{Seed: 8, Silent: true, Loss: 0.05}, 32, 500*time.Millisecond)
 	dead, suspect := 0, 0
 	s.OnEvent = func(_ *dhttest.Node, e dht.Event) {
@@ -307,6 +311,7 @@ func TestLeavingPeersAreReplacedAtOnce(t *testing.T) {
 // TestRestartOfAll: every peer is killed at one moment and comes back in random order. Until the grace is over nobody serves a key that was
 // another's, and no key is served twice.
 func TestRestartOfAll(t *testing.T) {
+	unraced(t)
 	for _, row := range []struct {
 		name           string
 		n, missing     int

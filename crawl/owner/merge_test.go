@@ -124,6 +124,7 @@ func merged(t *testing.T, s *scene, copies [][]owner.KV) map[string]string {
 // same records in whatever order they are merged, however often each, also where the merging owner had met the hosts itself, and whether or not it
 // knows the jobs. Every merge passes Check, so accepted URLs are those pending, leased and done.
 func TestMergeOrderDoesNotMatter(t *testing.T) {
+	unraced(t)
 	for seed := range uint64(30) {
 		w := newMergeWorld(t, seed)
 		owners := []*scene{w.owner("a", w.jobs), w.owner("b", w.jobs), w.owner("c", w.jobs)}

@@ -137,6 +137,7 @@ func scenarioOf(t *testing.T, name string) scenario {
 
 // TestModel follows every row of steps from each beginning, and holds the invariants after each step, and the end of some rows at rest.
 func TestModel(t *testing.T) {
+	unraced(t)
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			e := &explorer{begin: s.begin(t, s.rules), depth: s.depth, limit: 1 << 30, ends: 10}
@@ -183,6 +184,7 @@ func TestWalks(t *testing.T) {
 
 // TestGuards takes one guard after the other out, and each time the model has to find what the guard is for.
 func TestGuards(t *testing.T) {
+	unraced(t)
 	for _, g := range []struct {
 		guard    string
 		scenario string
@@ -305,5 +307,14 @@ func TestClone(t *testing.T) {
 	}
 	if !slices.Contains(c.acked, "outcome of "+urls[1]) {
 		t.Fatalf("the copy crawled %v", c.acked)
+	}
+}
+
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
+// would take ten times as long.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine in virtual time: not with -short")
 	}
 }

@@ -184,8 +184,11 @@ func (w *world) deliver(i int) {
 	case ask:
 		p := w.peers[m.to]
 		answer := custody.AnswersArc(places[m.from].id, m.arc, p.seat, p.proc.keeper.Clean())
-		if p.seat.state == joining {
-			answer = custody.Nothing
+		if p.seat.state == joining { // it keeps nobody waiting for what is its own
+			held, err := p.proc.keeper.Holds(m.arc)
+			if answer = custody.Nothing; held || err != nil {
+				answer = custody.NotYet
+			}
 		}
 		w.send(&msg{kind: askReply, from: m.to, to: m.from, id: m.id, boot: m.boot, answer: answer})
 	case askReply:

@@ -30,6 +30,7 @@ func runChurn(t *testing.T, cfg ChurnConfig) *ChurnReport {
 }
 
 func TestRingUnderChurn(t *testing.T) {
+	unraced(t)
 	cfg := small()
 	r := runChurn(t, cfg)
 	t.Logf("%d born, %d died; lookups %+v; %.3f %% of the keys with their owner; upkeep %.0f B/s; settled %v after %d died",
@@ -128,5 +129,14 @@ func TestCoverageOfTheCircle(t *testing.T) {
 	r.Kill(victim, true)
 	if c := r.Coverage(); c.Owned > 1-1e-6 || r.Settled() == nil {
 		t.Errorf("after a death %+v, %v", c, r.Settled())
+	}
+}
+
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
+// would take ten times as long.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine in virtual time: not with -short")
 	}
 }

@@ -35,6 +35,7 @@ func TestEveryPageOnceWithoutChurn(t *testing.T) {
 }
 
 func TestNothingLostUnderChurn(t *testing.T) {
+	unraced(t)
 	cfg := CrawlConfig{Seed: 5, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 6 * time.Minute, Session: 10 * time.Minute}
 	r := runCrawl(t, cfg)
 	if r.Died < 3 || r.Born < 3 || r.Moved == 0 {
