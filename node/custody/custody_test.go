@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // up lists the peers that run as members.
@@ -80,7 +82,10 @@ func (w *world) gone(p *keep) {
 // TestNothingIsLost: peers join, leave, die, with their disks as long as one copy of each record is left, and return; pushes and answers get lost, doubled and late; views are old and change in
 // mid-walk. What was acknowledged is with its owner in the end, nothing is removed before one other has all of it, and all comes to rest.
 func TestNothingIsLost(t *testing.T) {
-	const seeds = 40
+	seeds := 40
+	if testing.Short() {
+		seeds = 8
+	}
 	moved, settled := 0, 0
 	for _, loss := range []float64{0, 0.1, 0.4} {
 		for seed := range uint64(seeds) {
@@ -146,6 +151,42 @@ func TestRollingLoss(t *testing.T) {
 			if len(w.acked) == 0 {
 				t.Fatalf("round %d: nothing to lose", round)
 			}
+		}
+	}
+}
+
+// TestHolds looks for records in arcs that lead over the end of the circle or not, in own records and in copies that count.
+func TestHolds(t *testing.T) {
+	w := newWorld(t, 1, 4, 0)
+	list := w.clockwise()
+	p, asker, dead, goes := list[0], list[1], list[2], list[3]
+	p.start()
+	p.view[goes.id] = leaving
+	at := func(first byte) Pos { return Pos{first} }
+	put := func(s shelf, pos Pos) { s.merge(string(pos[:])+"\x00", "version1") }
+	end := asker.key[0]
+	arc := ring.Arc{Start: ring.Key{end - 1}, End: asker.key}
+	over := ring.Arc{Start: ring.Key{end + 2}, End: asker.key}
+	for _, c := range []struct {
+		name string
+		put  func()
+		arc  ring.Arc
+		want bool
+	}{
+		{"nothing", func() {}, arc, false},
+		{"own in front", func() { put(p.own, at(end-2)) }, arc, false},
+		{"own behind", func() { put(p.own, at(end+1)) }, arc, false},
+		{"own within", func() { put(p.own, at(end)) }, arc, true},
+		{"own within, over the end", func() { put(p.own, at(0)) }, over, true},
+		{"own outside, over the end", func() { put(p.own, at(end+1)) }, over, false},
+		{"copy of the asker", func() { p.copies[asker.id] = make(shelf); put(p.copies[asker.id], at(end)) }, arc, false},
+		{"copy of one that leaves", func() { p.copies[goes.id] = make(shelf); put(p.copies[goes.id], at(end)) }, arc, false},
+		{"copy of one that is dead", func() { p.copies[dead.id] = make(shelf); put(p.copies[dead.id], at(end)) }, arc, true},
+	} {
+		p.own, p.copies = make(shelf), make(map[peer.ID]shelf)
+		c.put()
+		if got, err := p.keeper.Holds(c.arc); got != c.want || err != nil {
+			t.Errorf("%s: %v, %v", c.name, got, err)
 		}
 	}
 }

@@ -188,6 +188,37 @@ func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 // CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero if never.
 func (k *Keeper) CleanAt() uint64 { return k.clean }
 
+// Holds says whether anything of the arc of another peer lies here, as own records or in copies, but for the copies of that peer and of those that
+// hand over what they hold by themselves. A peer that is not Clean because it has yet to serve what it holds can answer a neighbour with it.
+func (k *Keeper) Holds(arc ring.Arc) (bool, error) {
+	if held, err := within(k.space, arc); held || err != nil || k.copies == nil {
+		return held, err
+	}
+	sources, err := k.copies.Sources()
+	if err != nil {
+		return false, err
+	}
+	for _, source := range sources {
+		if ring.PeerKey([]byte(source)) == arc.End || k.view.Departs(source) {
+			continue
+		}
+		if held, err := within(k.copies.Of(source), arc); held || err != nil {
+			return held, err
+		}
+	}
+	return false, nil
+}
+
+// within says whether there are records at a position of an arc, which may lead over the end of the circle.
+func within(r Reader, arc ring.Arc) (bool, error) {
+	for _, from := range []Pos{PosOf(arc.Start).Next(), {}} {
+		if pos, ok, err := r.Next(from); err != nil || ok && arc.Contains(pos.Key()) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // Moved counts the positions whose records were handed on or taken over.
 func (k *Keeper) Moved() int64 { return k.moved }
 
