@@ -234,7 +234,9 @@ func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
 	return p
 }
 
-func (p *copier) serve(net *wires) { net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle}) }
+func (p *copier) serve(net *wires) {
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle})
+}
 
 // background runs parts until stop is called, or the test ends; none of them may fail.
 func background(t *testing.T, parts ...func(context.Context) error) (stop func()) {
@@ -517,14 +519,14 @@ func TestShippedOrder(t *testing.T) {
 		var writers sync.WaitGroup
 		for n, space := range replicated {
 			writers.Go(func() {
-				key := func(i int) []byte { return append(slices.Clone(space.head), byte('a'+i%5)) }
-				for i := range 300 {
+				key := func(i int) []byte { return append(slices.Clone(space.head), byte('a'+i%11)) }
+				for i := range 298 {
 					if _, err := a.space(space.prefix).Update(func(b job.Batch) {
 						b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
 						b.Set(key(i), fmt.Append(nil, n, i))
 						switch i % 7 {
 						case 3:
-							b.Delete(key(i + 2))
+							b.Delete(key(i + 4))
 						case 5:
 							b.DeleteRange(key(0), key(3))
 						case 6:
@@ -556,37 +558,43 @@ func TestShippedOrder(t *testing.T) {
 
 // TestDeposed: a peer whose arc another one serves acknowledges nothing until they agree.
 func TestDeposed(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
-		a, b := peers[0], peers[1]
-		a.seat.believe("a", "b", "c")
-		b.seat.believe("b", "c") // a is dead to it
-		if !b.watch.dht.Serves(ring.PeerKey([]byte("a"))) {
-			b = peers[2]
-			peers[1].seat.believe("a", "b", "c")
-			b.seat.believe("b", "c")
-		}
-		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
-		time.Sleep(time.Minute)
-		if _, still := ended(safe); !still {
-			t.Fatal("a deposed peer acknowledged a batch")
-		}
-		if got := b.copyOf(t, "a"); len(got) > 0 {
-			t.Errorf("who deposed took %v", got)
-		}
-		all := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		go func() { all <- a.ship.all(ctx) }()
-		time.Sleep(2 * time.Second)
-		if err, still := ended(all); still || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waiting for everything ended with %v, %t", err, still)
-		}
-		b.seat.believe("a", "b", "c")
-		time.Sleep(time.Second)
-		if err, still := ended(safe); still || err != nil {
-			t.Errorf("they agree again, and it is not acknowledged: %v, %t", err, still)
-		}
-	})
+	for _, row := range []struct {
+		name string
+		late bool
+	}{{"by a replica that was level", false}, {"by one that follows from now on", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+				a, b := peers[0], peers[1]
+				if row.late {
+					a.seat.believe("a", "c")
+					a.ship.nudge()
+					a.level(t, 1)
+				}
+				b.seat.believe("b") // all others are dead to it
+				a.seat.believe("a", "b", "c")
+				a.ship.nudge()
+				time.Sleep(time.Second)
+				safe := a.set(t, storage.KeyspaceJobs, "k", "v")
+				time.Sleep(time.Minute)
+				if _, still := ended(safe); !still {
+					t.Fatal("a deposed peer acknowledged a batch")
+				}
+				if got := b.copyOf(t, "a"); len(got) > 0 {
+					t.Errorf("who deposed took %v", got)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := a.ship.all(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("waiting for everything ended with %v", err)
+				}
+				b.seat.believe("a", "b", "c")
+				time.Sleep(time.Second)
+				if err, still := ended(safe); still || err != nil {
+					t.Errorf("they agree again, and it is not acknowledged: %v, %t", err, still)
+				}
+			})
+		})
+	}
 }
 
 // TestDeposedByNobody: a replica that deposes and is replaced holds nothing up, not even when its last word comes late.

@@ -45,8 +45,10 @@ func runApart(ctx context.Context, o options, s *scenario, seed uint64) bool {
 		fmt.Printf("WRONG %s, seed %d: %v\n", s.name, seed, err)
 		return false
 	}
-	args := []string{"netns", "exec", spaceNames(spaces)[0], self, "--spaces", spaces, "--work", o.work, "--seed", strconv.FormatUint(seed, 10),
-		"--seeds", "1", "--port", strconv.Itoa(o.port), "--log-level", o.logLevel, "--quick=" + strconv.FormatBool(o.quick), s.name}
+	args := []string{
+		"netns", "exec", spaceNames(spaces)[0], self, "--spaces", spaces, "--work", o.work, "--seed", strconv.FormatUint(seed, 10),
+		"--seeds", "1", "--port", strconv.Itoa(o.port), "--log-level", o.logLevel, "--quick=" + strconv.FormatBool(o.quick), s.name,
+	}
 	cmd := exec.CommandContext(ctx, "ip", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
