@@ -44,6 +44,9 @@ const (
 // movementRest is how long movement gathers.
 const movementRest = time.Second
 
+// maxLines bounds the lines, as a stranger names the peers: what comes beyond them is counted whoever kept it.
+const maxLines = 64
+
 // note adds records to a line.
 func (m *movement) note(l moved) {
 	m.mu.Lock()
@@ -51,15 +54,24 @@ func (m *movement) note(l moved) {
 	if len(m.lines) == 0 {
 		m.since = time.Now()
 	}
-	i := slices.IndexFunc(m.lines, func(k *moved) bool {
-		return k.how == l.how && k.prefix == l.prefix && k.peer == l.peer && k.of == l.of
-	})
+	i := m.line(&l)
+	if i < 0 && len(m.lines) >= maxLines && l.how == cameFrom {
+		l.of = ""
+		i = m.line(&l)
+	}
 	if i < 0 {
 		m.lines = append(m.lines, &l)
 		return
 	}
 	m.lines[i].places += l.places
 	m.lines[i].records += l.records
+}
+
+// line finds the line of what goes the same way.
+func (m *movement) line(l *moved) int {
+	return slices.IndexFunc(m.lines, func(k *moved) bool {
+		return k.how == l.how && k.prefix == l.prefix && k.peer == l.peer && k.of == l.of
+	})
 }
 
 // flush tells what was gathered for long enough, and how long it is until the rest is due; zero if there is none.

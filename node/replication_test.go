@@ -111,6 +111,7 @@ type seat struct {
 
 	own     []peer.ID // what this peer believes of the members, if not the same as the others
 	joining bool
+	moored  []dht.Peer
 	hints   int
 }
 
@@ -192,7 +193,7 @@ func (s *seat) Leaves() (preds, succs []dht.Peer) {
 	return preds, succs
 }
 
-func (s *seat) Attachments() []dht.Peer { return nil }
+func (s *seat) Attachments() []dht.Peer { return s.moored }
 
 func (s *seat) Hint(key ring.Key) *dhtwire.Hint {
 	p, ok := s.Guess(key)

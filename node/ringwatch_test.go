@@ -1,0 +1,129 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+)
+
+// newWatch is peer a in a ring with b and c.
+func newWatch() (*ringWatch, *seat, *circle) {
+	c := &circle{}
+	c.set("a", "b", "c")
+	s := &seat{circle: c, self: "a"}
+	return newRingWatch(s, "a"), s, c
+}
+
+// TestRingWatchVersion: the version changes with each change of what custody asks the ring, and else never.
+func TestRingWatchVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s, c := newWatch()
+		for _, row := range []struct {
+			name   string
+			change func()
+			want   bool
+		}{
+			{"at first", func() {}, true},
+			{"nothing", func() {}, false},
+			{"time passes", func() { time.Sleep(time.Hour) }, false},
+			{"a peer joins", func() { c.set("a", "b", "c", "d") }, true},
+			{"a peer dies", func() { c.set("a", "b", "c") }, true},
+			{"this peer gives up its arc", func() { s.set(func() { s.joining = true }) }, true},
+			{"and serves again", func() { s.set(func() { s.joining = false }) }, true},
+			{"a goodbye", func() { w.left("b") }, true},
+			{"who said nothing cannot be reached", func() { w.gone("c") }, false},
+			{"who said goodbye cannot be reached", func() { w.gone("b") }, true},
+			{"once more", func() { w.gone("b") }, false},
+			{"another goodbye", func() { w.left("c") }, true},
+			{"a part of its time", func() { time.Sleep(departTime - 1) }, false},
+			{"all of it", func() { time.Sleep(1) }, true},
+			{"long after it", func() { time.Sleep(time.Hour) }, false},
+			{"moored to others", func() { s.set(func() { s.moored = []dht.Peer{dht.NewPeer("b", nil)} }) }, true},
+		} {
+			before := w.Version()
+			if row.name == "at first" {
+				before = 0
+			}
+			row.change()
+			if after := w.Version(); (after != before) != row.want || after < before {
+				t.Errorf("%s: version %d after %d", row.name, after, before)
+			}
+		}
+	})
+}
+
+// TestRingWatchDeparts: a goodbye counts until its time is over or its peer cannot be reached.
+func TestRingWatchDeparts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, c := newWatch()
+		if _, left := w.leftAgo("b"); left || w.Departs("b") {
+			t.Error("departs without a goodbye")
+		}
+		w.left("b")
+		c.set("a", "c")
+		time.Sleep(departTime - time.Second)
+		if ago, left := w.leftAgo("b"); !left || ago != departTime-time.Second || !w.Departs("b") {
+			t.Errorf("%s after the goodbye: %t, departs %t", ago, left, w.Departs("b"))
+		}
+		if ids := w.Neighbours(); !slices.Contains(ids, "b") || w.knows("b") {
+			t.Errorf("neighbours %q; b is a leaf: %t", ids, w.knows("b"))
+		}
+		time.Sleep(time.Second)
+		if _, left := w.leftAgo("b"); left || w.Departs("b") {
+			t.Error("departs when its time is over")
+		}
+		if ids := w.Neighbours(); slices.Contains(ids, "b") {
+			t.Errorf("neighbours %q", ids)
+		}
+		w.left("c")
+		if !w.gone("c") || w.Departs("c") || w.gone("c") {
+			t.Error("departs, or is news again, although it cannot be reached")
+		}
+		if _, left := w.leftAgo("c"); !left {
+			t.Error("no goodbye although there was one, and leases that it gave")
+		}
+	})
+}
+
+// TestRingWatchSuccessors: replicas are the next peers, as many as there are.
+func TestRingWatchSuccessors(t *testing.T) {
+	w, s, c := newWatch()
+	_, succs := s.Leaves()
+	next := []peer.ID{succs[0].ID, succs[1].ID}
+	for n, want := range [][]peer.ID{nil, next[:1], next, next} {
+		if got := w.successors(n); !slices.Equal(got, want) {
+			t.Errorf("%d successors: %q, want %q", n, got, want)
+		}
+	}
+	if got := w.successors(-1); len(got) > 0 {
+		t.Errorf("-1 successors: %q", got)
+	}
+	c.set("a")
+	if got := w.successors(2); len(got) > 0 {
+		t.Errorf("alone: %q", got)
+	}
+}
+
+// TestRingWatchOwner: a peer that knows no leaf set hands its records to whom it is attached to, nearest behind the position.
+func TestRingWatchOwner(t *testing.T) {
+	w, s, c := newWatch()
+	pos := custody.PosOf(ring.PeerKey([]byte("b")))
+	if id, ok := w.Owner(pos); !ok || id != "b" {
+		t.Errorf("owner of b's position: %q", id)
+	}
+	c.set()
+	if id, ok := w.Owner(pos); ok {
+		t.Errorf("owner when nobody is known: %q", id)
+	}
+	s.moored = []dht.Peer{dht.NewPeer("c", nil), dht.NewPeer("b", nil), dht.NewPeer("a", nil)}
+	if id, ok := w.Owner(pos); !ok || id != "b" {
+		t.Errorf("owner among those attached to: %q", id)
+	}
+}
