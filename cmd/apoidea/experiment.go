@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,17 +59,17 @@ type experimentFlags struct {
 
 func newExperimentRun(g *globals) *cobra.Command {
 	o := experimentFlags{globals: g}
-	long := `Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
+	var long strings.Builder
+	long.WriteString(`Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
 further figures as CSV. The same seed gives the same table. An interrupt leaves DIR as it was.
-
-`
+`)
 	for _, e := range experiment.All() {
-		long += e.Name + ": " + e.About + ".\n" + e.Long + "\n\n"
+		fmt.Fprintf(&long, "\n%s: %s.\n%s\n", e.Name, e.About, e.Long)
 	}
 	cmd := &cobra.Command{
 		Use:   "run NAME -o DIR",
 		Short: "Run an experiment and write its table and charts into a directory",
-		Long:  long,
+		Long:  long.String(),
 		Example: `  apoidea experiment run churn -o out --quick
   apoidea experiment run churn -o out --rtt planetlab-490.csv.gz --seed 7`,
 		Args: exactly("the name of an experiment"),

@@ -117,10 +117,9 @@ func (b *bodies) ask(to peer.ID, list []*inquiry) {
 		tell(list, replies)
 		return
 	}
-	target := w.byID[to]
-	w.Call(b.c.Host, target.host(), &Call{
+	w.request(b.c, to, &request{
 		Purpose: Content, Size: questionSize(list), Timeout: contentTimeout,
-		Handle: func(reply func(int, any)) {
+		Handle: func(target *crawlPeer, reply func(int, any)) {
 			replies, size := target.bodies.answer(from, list)
 			reply(size, replies)
 		},

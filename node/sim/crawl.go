@@ -412,6 +412,27 @@ func (w *crawl) judge() {
 	slices.SortFunc(r.Loads, cmp.Compare)
 }
 
+// request is a call to the process that a peer is when it arrives: between two lives there may have been a death.
+type request struct {
+	Purpose Purpose
+	Size    int
+	Timeout time.Duration
+	Handle  func(target *crawlPeer, reply func(size int, answer any))
+	Done    func(answer any, err error)
+}
+
+// request sends it; a peer that was never there refuses.
+func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
+	var host *Host
+	if known := w.byID[to]; known != nil {
+		host = known.Host
+	}
+	w.Call(from.Host, host, &Call{
+		Purpose: q.Purpose, Size: q.Size, Timeout: q.Timeout, Done: q.Done,
+		Handle: func(reply func(int, any)) { q.Handle(w.byID[to], reply) },
+	})
+}
+
 // sessionTimeout bounds a message to an owner.
 const sessionTimeout = leaseTTL / 2
 
@@ -424,10 +445,9 @@ func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionRe
 		c.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() { done(reply, nil) })
 		return
 	}
-	target := w.byID[to]
-	w.Call(c.Host, target.host(), &Call{
+	w.request(c, to, &request{
 		Purpose: Sessions, Size: 1 + proto.Size(m), Timeout: sessionTimeout,
-		Handle: func(answer func(int, any)) {
+		Handle: func(target *crawlPeer, answer func(int, any)) {
 			target.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() { answer(proto.Size(reply), reply) })
 		},
 		Done: func(answer any, err error) {

@@ -263,10 +263,9 @@ const (
 // probe asks another peer how far a site is from it.
 func (c *crawlPeer) probe(of peer.ID, host string, site int, done func(time.Duration, error)) {
 	w := c.world
-	target := w.byID[of]
-	w.Call(c.Host, target.host(), &Call{
+	w.request(c, of, &request{
 		Purpose: Probes, Size: probeSize + len(host), Timeout: probeTimeout,
-		Handle: func(reply func(int, any)) {
+		Handle: func(target *crawlPeer, reply func(int, any)) {
 			rtt := w.Internet.RTT(target.Index, site)
 			target.Host.After(probes*rtt, func() { reply(probeSize, rtt) })
 		},
@@ -275,14 +274,6 @@ func (c *crawlPeer) probe(of peer.ID, host string, site int, done func(time.Dura
 			done(rtt, err)
 		},
 	})
-}
-
-// host is the peer's end of the network; nil for a peer that was never there.
-func (c *crawlPeer) host() *Host {
-	if c == nil {
-		return nil
-	}
-	return c.Host
 }
 
 func measurements(v *placement.View) []owner.Measurement {
@@ -310,14 +301,13 @@ func (c *crawlPeer) offer(offer owner.Offer) {
 		decline(c.worker.offered(c.peer.ID, offer.Hosts))
 		return
 	}
-	target := w.byID[peer.ID(offer.Worker)]
 	size := 2
 	for _, host := range offer.Hosts {
 		size += len(host) + 2
 	}
-	w.Call(c.Host, target.host(), &Call{
+	w.request(c, peer.ID(offer.Worker), &request{
 		Purpose: Sessions, Size: size, Timeout: offerTimeout,
-		Handle: func(reply func(int, any)) { reply(2, target.worker.offered(c.peer.ID, offer.Hosts)) },
+		Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.worker.offered(c.peer.ID, offer.Hosts)) },
 		Done: func(answer any, err error) {
 			hosts, _ := answer.([]string)
 			if err != nil {

@@ -133,18 +133,13 @@ func (r *room) walked(next time.Time) {
 // push takes records to where they belong.
 func (r *room) push(call custody.Call) {
 	c := r.m.c
-	target := c.world.byID[call.To]
-	switch {
-	case target == nil:
-		r.pushed(call.ID, ErrRefused)
-		return
-	case target == c:
+	if call.To == c.peer.ID {
 		r.take(&call.Push, func() { r.pushed(call.ID, nil) })
 		return
 	}
-	c.world.Call(c.Host, target.host(), &Call{
+	c.world.request(c, call.To, &request{
 		Purpose: Custody, Size: recordsSize(r.space, &call.Push), Timeout: pushTimeout,
-		Handle: func(reply func(int, any)) {
+		Handle: func(target *crawlPeer, reply func(int, any)) {
 			for _, rec := range call.Push.Records {
 				if !target.Serves(custody.Pos(rec.Key[len(r.space.head):]).Key()) {
 					reply(2, errMoved{})
@@ -213,10 +208,9 @@ func (m *moving) ask() {
 		m.c.do(func(o *owner.Owner) { o.SettledChanged() }, nil)
 	}
 	for _, ask := range asks {
-		target := w.byID[ask.To]
-		w.Call(m.c.Host, target.host(), &Call{
+		w.request(m.c, ask.To, &request{
 			Purpose: Custody, Size: askSize, Timeout: askTimeout,
-			Handle: func(reply func(int, any)) { reply(2, target.moving.answer(m.c.peer.ID, ask.Arc)) },
+			Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.moving.answer(m.c.peer.ID, ask.Arc)) },
 			Done: func(answer any, _ error) {
 				a, _ := answer.(custody.Answer) // NotYet when there is none
 				m.settler.Result(w.Now(), ask.ID, a)

@@ -166,10 +166,9 @@ func (c *crawlPeer) deliver(to peer.ID, m *wire.Links, done func(*wire.LinksRepl
 		c.do(func(o *owner.Owner) { reply = o.Links(m) }, func() { done(reply, nil) })
 		return
 	}
-	target := w.byID[to]
-	w.Call(c.Host, target.host(), &Call{
+	w.request(c, to, &request{
 		Purpose: Links, Size: 1 + proto.Size(m), Timeout: linksTimeout,
-		Handle: func(answer func(int, any)) {
+		Handle: func(target *crawlPeer, answer func(int, any)) {
 			target.do(func(o *owner.Owner) { reply = o.Links(m) }, func() { answer(proto.Size(reply), reply) })
 		},
 		Done: func(answer any, err error) {

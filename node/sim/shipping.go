@@ -123,10 +123,9 @@ type errMoved struct{}
 func (s *shipping) call(call replica.Call) {
 	w := s.c.world
 	to := peer.ID(call.To)
-	target := w.byID[to]
-	w.Call(s.c.Host, target.host(), &Call{
+	w.request(s.c, to, &request{
 		Purpose: Replication, Size: len(call.Message), Timeout: replicaTimeout,
-		Handle: func(reply func(int, any)) { target.ship.handle(s.c.peer.ID, call.Message, reply) },
+		Handle: func(target *crawlPeer, reply func(int, any)) { target.ship.handle(s.c.peer.ID, call.Message, reply) },
 		Done: func(answer any, err error) {
 			raw, _ := answer.([]byte)
 			if _, moved := answer.(errMoved); moved {
