@@ -365,6 +365,7 @@ func (n *Node) ringEvent(e dht.Event) {
 	switch e := e.(type) {
 	case dht.PeerDead:
 		// A process that was stopped keeps its connections. Calls that hang on it would keep workers from telling its successor what they fetched.
+		n.room.watch.died(e.Peer.ID)
 		n.owners.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
 		n.owners.peerGone(e.Peer.ID)
 	case dht.PeerLeft:

@@ -121,13 +121,12 @@ func newOwners(n *Node) (*owners, error) {
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
 	w.leasesEnd = func(id peer.ID) time.Time {
-		now := n.crawl.clock.Now()
-		if ago, left := n.room.watch.leftAgo(id); left && ago < n.cfg.LeaseTTL {
-			return now.Add(n.cfg.LeaseTTL - ago)
+		ago, seen := n.room.watch.leftAgo(id)
+		if !seen {
+			return time.Time{} // it may have given one a moment ago
 		}
-		// The ring has waited for a TTL before it gave us the arc of a dead one, so its leases are over; but what its workers fetched under them
-		// they are about to report here, and it is not to be fetched again.
-		return now.Add(reportGrace)
+		// What its workers fetched under its leases they are about to report here, and it is not to be fetched again.
+		return n.crawl.clock.Now().Add(max(n.cfg.LeaseTTL-ago, reportGrace))
 	}
 	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())

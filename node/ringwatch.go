@@ -35,7 +35,7 @@ type ringWatch struct {
 	version   uint64
 	last      ringMoment
 	departing map[peer.ID]time.Time // who said goodbye and is expected to hand over what it holds, since when
-	goodbyes  map[peer.ID]time.Time // who said goodbye, when
+	goodbyes  map[peer.ID]time.Time // who said goodbye, or was given up, when
 }
 
 // ringMoment is what custody's decisions depend on.
@@ -148,7 +148,15 @@ func (w *ringWatch) left(id peer.ID) {
 	}
 }
 
-// leftAgo is how long ago a peer said goodbye, if it did within departTime.
+// died notes a peer that the ring has given up: it gives and renews no lease from now on.
+func (w *ringWatch) died(id peer.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.goodbyes, func(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime })
+	w.goodbyes[id] = time.Now()
+}
+
+// leftAgo is how long ago a peer said goodbye or was given up, if it did so within departTime.
 func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
