@@ -197,6 +197,7 @@ func crawlTable(r *Report, row string, c *sim.CrawlReport) {
 	t.Add(row, "returned", "peers", float64(c.Returned))
 	t.Add(row, "pages", "pages", float64(c.Truth))
 	t.Add(row, "lost", "pages", float64(c.Lost))
+	t.Add(row, "lost_by_quarantine", "pages", float64(c.Quarantined))
 	t.Add(row, "beyond_truth", "pages", float64(c.Extra))
 	t.Add(row, "refetched", "% of requests", 100*float64(c.Refetched)/float64(c.Requests))
 	t.Add(row, "two_workers_at_once", "requests", float64(c.Overlaps))

@@ -105,6 +105,8 @@ type CrawlReport struct {
 	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are those that no living owner has as fetched. Extra are
 	// fetched ones beyond the truth.
 	Truth, Found, Lost, Extra int
+	// Quarantined are those of the lost that are known, and left alone since three leases on them ended without a report.
+	Quarantined int
 	SiteAudit
 	// Lapsed leases, and requests broken off by that.
 	Lapsed, Broken int
@@ -368,7 +370,7 @@ func (w *crawl) hostLoads() {
 // judge holds what the living owners know against the truth.
 func (w *crawl) judge() {
 	r := &w.report
-	fetched := make(map[string]bool)
+	fetched, quarantined := make(map[string]bool), make(map[string]bool)
 	for _, p := range w.sorted {
 		if !p.started() {
 			continue
@@ -378,8 +380,12 @@ func (w *crawl) judge() {
 		var cursor owner.Cursor
 		for {
 			next, err := c.owner.URLs(cursor, 1000, func(_ job.ID, f *owner.Final) {
-				if (f.Outcome == link.OutcomeOK || f.Outcome == link.OutcomeDuplicate) && c.Serves(ring.HostKey(link.Host(f.URL))) {
+				switch {
+				case !c.Serves(ring.HostKey(link.Host(f.URL))):
+				case f.Outcome == link.OutcomeOK || f.Outcome == link.OutcomeDuplicate:
 					fetched[f.URL] = true
+				case f.Outcome == link.OutcomeQuarantined:
+					quarantined[f.URL] = true
 				}
 			})
 			if err != nil {
@@ -400,6 +406,9 @@ func (w *crawl) judge() {
 			continue
 		}
 		r.Lost++
+		if quarantined[url] {
+			r.Quarantined++
+		}
 		if len(r.LostURLs) < 20 {
 			r.LostURLs = append(r.LostURLs, url)
 		}
