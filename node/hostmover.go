@@ -56,7 +56,7 @@ func (m hostMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover. Records of a copy come after its peer's leases have run out; those of a living one bring its leases along.
-func (m hostMover) Import(p custody.Push) (wait func() error, err error) {
+func (m hostMover) Import(p custody.Push) (later bool, err error) {
 	o := m.owners.loop.owner
 	kvs := make([]owner.KV, len(p.Records))
 	for i, r := range p.Records {
@@ -67,21 +67,21 @@ func (m hostMover) Import(p custody.Push) (wait func() error, err error) {
 		until = m.owners.leasesEnd(p.From)
 	}
 	if err := o.ImportUntil(kvs, until); err != nil {
-		return nil, refuse("%v", err)
+		return false, refuse("%v", err)
 	}
 	for _, n := range p.Notes {
 		note := new(wire.LeaseNote)
 		if err := decodeInto(n.Note, note); err != nil {
-			return nil, err
+			return false, err
 		}
 		if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
-			return nil, refuse("lease note of host %q is at another's position", note.GetHost())
+			return false, refuse("lease note of host %q is at another's position", note.GetHost())
 		}
 		if err := o.Adopt(note); err != nil {
-			return nil, refuse("%v", err)
+			return false, refuse("%v", err)
 		}
 	}
-	return nil, nil // the loop waits
+	return false, nil // the loop waits
 }
 
 // onLoop runs fn in a step of the owner and returns when that is on the disks that count.

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
@@ -34,8 +35,9 @@ const (
 // mover is one kind of records with the state machine that keeps them: hosts, jobs or bodies.
 type mover interface {
 	custody.Space
-	// Import merges records. Called like the rest, by run; wait returns when they are on the disks that count.
-	Import(p custody.Push) (wait func() error, err error)
+	// Import merges records. Called like the rest, by run; later says that they need not be on disk when run returns: neither these, nor those that were
+	// merged by an earlier try, of which this one finds nothing new.
+	Import(p custody.Push) (later bool, err error)
 }
 
 // room is a kind of records in this peer.
@@ -69,11 +71,18 @@ type keeping struct {
 }
 
 func newKeeping(n *Node) *keeping {
+	k := keepingOf(n.room.watch, n.router, n.ship, n.cfg.LeaseTTL)
+	k.movement.tell = n.watchers.tell
+	return k
+}
+
+// keepingOf returns a keeping of nothing, which tells nobody.
+func keepingOf(watch *ringWatch, r *router, ship *replication, ttl time.Duration) *keeping {
 	k := &keeping{
-		self: n.room.net.Self(), router: n.router, ring: n.room.watch, ship: n.ship, log: n.log, wake: make(chan struct{}, 1),
-		movement: &movement{tell: n.watchers.tell},
+		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
+		settled: func() {}, came: func() {}, movement: &movement{tell: func(control.RingEvent) {}},
 	}
-	k.settler = custody.NewSettler(n.cfg.LeaseTTL, settleEvery, k.ring, k.clean)
+	k.settler = custody.NewSettler(ttl, settleEvery, watch, k.clean)
 	return k
 }
 
@@ -166,32 +175,18 @@ func (k *keeping) runRoom(ctx context.Context, r *room) error {
 }
 
 // step lets the keeper walk on, and makes its pushes.
-func (k *keeping) step(ctx context.Context, r *room) (next time.Time, err error) {
+func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 	var ready custody.Ready
-	if lerr := r.run(ctx, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil || err != nil {
-		return next, errors.Join(lerr, err)
+	var err error
+	if lerr := r.run(ctx, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil {
+		return next, lerr // and err may still be written
+	}
+	if err != nil {
+		return next, err
 	}
 	for _, call := range ready.Calls {
-		failed := k.push(ctx, r, call)
-		if ctx.Err() != nil {
-			return next, ctx.Err()
-		}
-		if failed != nil {
-			k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
-		} else {
-			k.movement.note(k.wentOut(r, call))
-		}
-		var drops []custody.Drop
-		if lerr := r.run(ctx, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil || err != nil {
-			return next, errors.Join(lerr, err)
-		}
-		k.came()
-		poke(k.wake)
-		for _, d := range drops {
-			lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
-			if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
-				return next, err
-			}
+		if err := k.make(ctx, r, call); err != nil {
+			return next, err
 		}
 		ready.Next = time.Now()
 	}
@@ -199,6 +194,36 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, err error)
 		poke(k.wake)
 	}
 	return ready.Next, nil
+}
+
+// make makes a push, and drops or removes here what is there by then.
+func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
+	failed := k.push(ctx, r, call)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if failed != nil {
+		k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
+	} else {
+		k.movement.note(k.wentOut(r, call))
+	}
+	var drops []custody.Drop
+	var err error
+	if lerr := r.run(ctx, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil {
+		return lerr
+	}
+	if err != nil {
+		return err
+	}
+	k.came()
+	poke(k.wake)
+	for _, d := range drops {
+		lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
+		if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wentOut says of a push that was taken what moved.
@@ -248,18 +273,49 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 	return err
 }
 
-// take merges records into this peer's own.
+// take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked between two steps of
+// the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
 func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
-	var wait func() error
+	var later bool
+	var mark waiter
 	var err error
-	if lerr := r.run(ctx, func() { wait, err = r.mover.Import(p) }); lerr != nil {
+	if lerr := r.run(ctx, func() {
+		if err = k.foreign(r, p); err == nil {
+			later, err = r.mover.Import(p)
+			mark = k.ship.mark()
+		}
+	}); lerr != nil {
 		return lerr
 	}
-	k.came()
-	if wait != nil {
-		err = errors.Join(err, wait())
+	if err != nil {
+		return err
 	}
-	return err
+	k.came()
+	if later {
+		if err := k.ship.sync(); err != nil {
+			return err
+		}
+	}
+	return k.ship.await(ctx, mark)
+}
+
+// foreign refuses records of positions that this peer does not serve.
+func (k *keeping) foreign(r *room, p custody.Push) error {
+	at := len(headOf(r.prefix))
+	var last custody.Pos
+	for i := range p.Records {
+		pos := custody.Pos(p.Records[i].Key[at:])
+		if (i == 0 || pos != last) && !k.ring.Serves(pos) {
+			return k.router.moved(pos.Key())
+		}
+		last = pos
+	}
+	for _, n := range p.Notes {
+		if !k.ring.Serves(n.Pos) {
+			return k.router.moved(n.Pos.Key())
+		}
+	}
+	return nil
 }
 
 // handle takes records of another peer, or its question whether any of its arc are here.
@@ -275,7 +331,7 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 		if uint32(r.prefix) != m.GetSpace() {
 			continue
 		}
-		p, err := k.pushOf(r, m)
+		p, err := pushOf(r, m)
 		if err != nil {
 			return nil, err
 		}
@@ -289,23 +345,17 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 	return nil, refuse("records of an unknown space %d", m.GetSpace())
 }
 
-// pushOf reads what a stranger sent; all of it must be of this peer's arc.
-func (k *keeping) pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
+// pushOf reads what a stranger sent.
+func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 	p.From = peer.ID(m.GetFrom())
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
 		if len(key) < len(head)+custody.PosSize || string(key[:len(head)]) != string(head) {
 			return p, refuse("records: key %.40x is none of space %q", key, r.prefix)
 		}
-		if pos := custody.Pos(key[len(head):]); !k.ring.Serves(pos) {
-			return p, k.router.moved(pos.Key())
-		}
 		p.Records = append(p.Records, custody.Record{Key: key, Value: m.GetValue()[i]})
 	}
 	for i, pos := range m.GetNotePos() {
-		if !k.ring.Serves(custody.Pos(pos)) {
-			return p, k.router.moved(custody.Pos(pos).Key())
-		}
 		p.Notes = append(p.Notes, custody.Note{Pos: custody.Pos(pos), Note: m.GetNote()[i]})
 	}
 	return p, nil

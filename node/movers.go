@@ -22,16 +22,16 @@ func (m jobMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m jobMover) Import(p custody.Push) (wait func() error, err error) {
+func (m jobMover) Import(p custody.Push) (later bool, err error) {
 	kvs := make([]job.KV, len(p.Records))
 	for i, r := range p.Records {
 		kvs[i] = job.KV{Key: r.Key, Value: r.Value}
 	}
-	if wait, err = m.jobs.registry.Import(kvs); err != nil {
-		return nil, refuse("%v", err)
+	if _, err = m.jobs.registry.Import(kvs); err != nil {
+		return false, refuse("%v", err)
 	}
 	m.jobs.wake() // its seeds may not have been sent
-	return wait, nil
+	return true, nil
 }
 
 // bodyMover is what custody does with the records of bodies, on the loop of their owner.
@@ -50,13 +50,13 @@ func (m bodyMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m bodyMover) Import(p custody.Push) (wait func() error, err error) {
+func (m bodyMover) Import(p custody.Push) (later bool, err error) {
 	kvs := make([]dedup.KV, len(p.Records))
 	for i, r := range p.Records {
 		kvs[i] = dedup.KV{Key: r.Key, Value: r.Value}
 	}
-	if _, wait, err = m.contents.state.Import(kvs); err != nil {
-		return nil, refuse("%v", err)
+	if _, _, err = m.contents.state.Import(kvs); err != nil {
+		return false, refuse("%v", err)
 	}
-	return wait, nil
+	return true, nil
 }

@@ -257,15 +257,17 @@ func (r *replication) append(ops []replica.Op) (wait func() error) {
 	r.source.Append(ops)
 	w := r.waiting()
 	r.mu.Unlock()
-	if w.done == nil {
-		return func() error { return nil }
+	if w.done != nil {
+		r.nudge()
 	}
-	r.nudge()
 	return func() error { return r.await(context.Background(), w) }
 }
 
 // await returns when all level followers have a batch.
 func (r *replication) await(ctx context.Context, w waiter) error {
+	if w.done == nil {
+		return nil
+	}
 	select {
 	case <-w.done:
 		return nil
@@ -281,23 +283,29 @@ func (r *replication) await(ctx context.Context, w waiter) error {
 	}
 }
 
-// all waits until everything that was written before is on the disks of this peer and of all level followers.
-func (r *replication) all(ctx context.Context) error {
-	local, err := r.store.Update(func(b *storage.Batch) error {
-		b.In(storage.KeyspaceMeta).Delete(nil) // of nothing: what was written before is on disk when it is
+// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its word also when there is nothing new to be written: it may
+// have dropped its copy since it last gave it, as it believed that this peer was dead.
+func (r *replication) mark() waiter {
+	r.mu.Lock()
+	r.source.Append(nil)
+	w := r.waiting()
+	r.mu.Unlock()
+	if w.done != nil {
+		r.nudge()
+	}
+	return w
+}
+
+// sync returns when all that was written before is on this peer's disk: it is when a deletion of nothing is.
+func (r *replication) sync() error {
+	wait, err := r.store.Update(func(b *storage.Batch) error {
+		b.In(storage.KeyspaceMeta).Delete(nil)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	w := r.waiting()
-	r.mu.Unlock()
-	if err := local(); err != nil || w.done == nil {
-		return err
-	}
-	r.nudge()
-	return r.await(ctx, w)
+	return wait()
 }
 
 // waiting has a waiter stand for all that was appended; one without done if nothing is to be waited for. Called with the lock held.

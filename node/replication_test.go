@@ -436,9 +436,9 @@ func TestShippedStops(t *testing.T) {
 		for i := range 5 {
 			waits = append(waits, a.set(t, storage.KeyspaceJobs, fmt.Sprint("k", i), "v"))
 		}
-		all := make(chan error, 1)
-		go func() { all <- a.ship.all(context.Background()) }()
-		waits = append(waits, all)
+		marked := make(chan error, 1)
+		go func() { marked <- a.ship.await(context.Background(), a.ship.mark()) }()
+		waits = append(waits, marked)
 		time.Sleep(time.Second)
 		a.stop()
 		waits = append(waits, a.set(t, storage.KeyspaceJobs, "late", "v"))
@@ -585,8 +585,8 @@ func TestDeposed(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if err := a.ship.all(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("waiting for everything ended with %v", err)
+				if err := a.ship.await(ctx, a.ship.mark()); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("waiting with a context ended with %v", err)
 				}
 				b.seat.believe("a", "b", "c")
 				time.Sleep(time.Second)
@@ -686,6 +686,13 @@ func TestDismiss(t *testing.T) {
 	}
 }
 
+// told counts the followers, and those that are still to be told to forget.
+func (r *replication) told() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source.Followers()
+}
+
 // TestForgottenDead: a former replica that dies before it was told to forget is not called for ever, and does not keep a leaving peer.
 func TestForgottenDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -704,12 +711,12 @@ func TestForgottenDead(t *testing.T) {
 		c.set("a", first, second, third)
 		a.ship.nudge()
 		a.level(t, 2)
-		if n := a.ship.source.Followers(); n != 3 {
+		if n := a.ship.told(); n != 3 {
 			t.Fatalf("%d followers, the last of them to be told to forget", n)
 		}
 		c.set("a", first, second)
 		time.Sleep(time.Second)
-		if n := a.ship.source.Followers(); n != 2 {
+		if n := a.ship.told(); n != 2 {
 			t.Errorf("%d followers after one died", n)
 		}
 	})
