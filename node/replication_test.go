@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,13 @@ func (w *wires) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
+}
+
+// calls counts the requests to a service.
+func (w *wires) calls(service string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count[service]
 }
 
 // at has a peer serve; without handlers it cannot be reached.
@@ -634,11 +642,8 @@ func TestDeposedByNobody(t *testing.T) {
 func TestDeposesMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
 		a, b := peers[0], peers[1]
-		asked := 0
-		b.ship.deposes = func(peer.ID) bool {
-			asked++
-			return asked > 1
-		}
+		var asked atomic.Int64
+		b.ship.deposes = func(peer.ID) bool { return asked.Add(1) > 1 }
 		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
 		time.Sleep(time.Second)
 		if _, still := ended(safe); !still {

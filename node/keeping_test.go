@@ -1,0 +1,826 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	crawlwire "github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// keeper is a copier with owners of hosts, jobs and bodies, whose records move with the ring.
+type keeper struct {
+	*copier
+	keeping  *keeping
+	owners   *owners
+	jobs     *jobService
+	contents *contents
+	texts    *texts       // what it told of moves
+	settled  atomic.Int64 // how often an arc of it settled
+}
+
+// texts gathers lines.
+type texts struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *texts) tell(e control.RingEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, e.Text)
+}
+
+func (l *texts) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
+
+// keepers is a ring of them.
+type keepers struct {
+	net    *wires
+	circle *circle
+	spec   *job.Spec
+	peers  map[peer.ID]*keeper
+	// what was put into the ring: positions by kind
+	put map[byte]map[custody.Pos]bool
+}
+
+const keeperTTL = 8 * time.Second
+
+// newKeepers starts a ring; hosts, jobs and bodies are spread over it.
+func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
+	t.Helper()
+	w := &keepers{net: newWires(), circle: &circle{}, spec: newSpec(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
+	w.put = map[byte]map[custody.Pos]bool{}
+	for _, space := range replicated {
+		w.put[space.prefix] = make(map[custody.Pos]bool)
+	}
+	w.circle.set(ids...)
+	for _, id := range ids {
+		w.start(t, id)
+	}
+	w.rest()
+	for i := range each {
+		w.addHost(t, fmt.Sprintf("h%d.example", i), 3)
+		w.addJob(t)
+		w.addBody(t, i)
+	}
+	return w
+}
+
+// start adds a peer, which is yet to be put into the circle.
+func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
+	t.Helper()
+	p := &keeper{copier: newCopier(t, w.net, w.circle, id), texts: new(texts)}
+	r := &router{ring: p.seat, net: line{w.net, id}}
+	node := &Node{store: p.store, ship: p.ship}
+	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
+	p.keeping.movement.tell = p.texts.tell
+	p.keeping.settled = func() { p.settled.Add(1) }
+	bodies := shippedSpace[dedup.Batch](node, storage.KeyspaceContent)
+	bodies.write = contentRecords{bodies.Keyspace}.write
+	var err error
+	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
+		t.Fatal(err)
+	}
+	serves := func(id job.ID) error {
+		if key := ring.JobKey(id.String()); !p.seat.Serves(key) {
+			return r.moved(key)
+		}
+		return nil
+	}
+	p.jobs = newJobService(p.space(storage.KeyspaceJobs), serves, nil, quietLog)
+	p.owners = &owners{
+		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
+		leasesEnd: func(peer.ID) time.Time { return time.Now() },
+	}
+	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
+	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
+	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.do)
+	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.do)
+	p.keeping.came = p.owners.recordsCame
+	stopShip := p.stop
+	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.runOwners, p.keeping.run)
+	p.stop = func() {
+		stopShip()
+		stopRest()
+		if err := o.Check(); err != nil {
+			t.Errorf("books of %s: %v", id, err)
+		}
+	}
+	p.serve(w.net)
+	w.peers[id] = p
+	return p
+}
+
+func (p *keeper) runOwners(ctx context.Context) error { return unlessStopping(p.owners.loop.run(ctx)) }
+
+func (p *keeper) serve(net *wires) {
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle})
+}
+
+// set has the ring be another; nobody was told yet that looks at it by itself.
+func (w *keepers) set(ids ...peer.ID) {
+	w.circle.set(ids...)
+	w.poke()
+}
+
+func (w *keepers) poke() {
+	for _, p := range w.peers {
+		p.keeping.poke()
+		p.ship.nudge()
+	}
+}
+
+// rest lets the ring come to rest.
+func (w *keepers) rest() {
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+}
+
+func (w *keepers) stop() {
+	for _, p := range w.peers {
+		p.stop()
+	}
+}
+
+// kill ends a peer of which the others hear nothing more.
+func (w *keepers) kill(ids ...peer.ID) {
+	for _, id := range ids {
+		w.net.at(id, nil)
+		w.peers[id].stop()
+		delete(w.peers, id)
+	}
+}
+
+func (w *keepers) ownerOf(key ring.Key) *keeper {
+	for _, p := range w.peers {
+		if p.seat.Serves(key) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *keepers) addHost(t *testing.T, host string, pages int) {
+	t.Helper()
+	key := ring.HostKey(host)
+	w.put[storage.KeyspaceHosts][custody.PosOf(key)] = true
+	var links []outLink
+	for i := range pages {
+		links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/p%0600d", host, i)})
+	}
+	for batch := range slices.Chunk(links, maxBatch) {
+		reply, err := w.ownerOf(key).owners.links(t.Context(), batchOf(batch))
+		if err != nil || len(reply.GetBusy())+len(reply.GetMoved()) > 0 {
+			t.Fatalf("links: %v, %v", reply, err)
+		}
+	}
+}
+
+func (w *keepers) addJob(t *testing.T) {
+	t.Helper()
+	spec := newSpec(t, nil, "http://a.example/")
+	key := ring.JobKey(spec.ID.String())
+	w.put[storage.KeyspaceJobs][custody.PosOf(key)] = true
+	if _, err := w.ownerOf(key).jobs.answer(t.Context(), "poster", &crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *keepers) addBody(t *testing.T, i int) {
+	t.Helper()
+	digest := digestOf(i)
+	key := ring.ContentKey(digest[:])
+	w.put[storage.KeyspaceContent][custody.PosOf(key)] = true
+	body := confirmation{digest: digest, url: "http://a.example/", record: recordA, date: time.UnixMilli(1_700_000_000_000)}
+	if _, err := w.ownerOf(key).contents.apply(t.Context(), "finder", nil, []confirmation{body}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// positions are those of a peer's own records of a kind.
+func (p *keeper) positions(t *testing.T, prefix byte) (list []custody.Pos) {
+	t.Helper()
+	r := ranged{scan: p.store.Keyspace(prefix).Scan, head: headOf(prefix)}
+	for pos := (custody.Pos{}); ; pos = pos.Next() {
+		next, ok, err := r.Next(pos)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return list
+		}
+		list, pos = append(list, next), next
+	}
+}
+
+// urls counts what the owners of hosts have accepted, together.
+func (w *keepers) urls(t *testing.T) (n int64) {
+	t.Helper()
+	for _, p := range w.peers {
+		if err := p.owners.loop.look(t.Context(), func(o *owner.Owner) { n += o.Counts(w.spec.ID).Accepted }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// check says what is not where it should be: each record once, at the peer that serves it, and copied by its replicas.
+func (w *keepers) check(t *testing.T) {
+	t.Helper()
+	for _, space := range replicated {
+		found := make(map[custody.Pos]peer.ID)
+		for id, p := range w.peers {
+			for _, pos := range p.positions(t, space.prefix) {
+				if other, twice := found[pos]; twice || !p.watch.Serves(pos) {
+					t.Errorf("%c: position %x is at %s, and at %q", space.prefix, pos[:4], id, other)
+				}
+				found[pos] = id
+			}
+		}
+		if len(found) != len(w.put[space.prefix]) {
+			t.Errorf("%c: %d positions in the ring, want %d", space.prefix, len(found), len(w.put[space.prefix]))
+		}
+	}
+	for id, p := range w.peers {
+		own := p.own(t)
+		for _, follower := range p.watch.successors(2) {
+			if got := w.peers[follower].copyOf(t, id); !maps.Equal(got, own) {
+				t.Errorf("%s has %d records of %s, which has %d", follower, len(got), id, len(own))
+			}
+		}
+		if !p.keeping.quiet() {
+			t.Errorf("%s is not at rest", id)
+		}
+	}
+}
+
+// inKeepers runs a test with a ring in virtual time.
+func inKeepers(t *testing.T, each int, ids []peer.ID, test func(t *testing.T, w *keepers)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newKeepers(t, each, ids...)
+		w.rest()
+		test(t, w)
+		w.stop()
+	})
+}
+
+// TestRecordsMove (invariants 2 and 3): whatever comes and goes, each record is at the peer that serves it, once, and at its replicas.
+func TestRecordsMove(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		ids    []peer.ID
+		change func(t *testing.T, w *keepers)
+	}{
+		{"nothing", []peer.ID{"a", "b", "c"}, func(*testing.T, *keepers) {}},
+		{"a second peer joins", []peer.ID{"a"}, func(t *testing.T, w *keepers) {
+			w.start(t, "b")
+			w.set("a", "b")
+		}},
+		{"two join at once", []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+			w.start(t, "c")
+			w.start(t, "d")
+			w.set("a", "b", "c", "d")
+		}},
+		{"one dies", []peer.ID{"a", "b", "c", "d"}, func(_ *testing.T, w *keepers) {
+			w.kill("b")
+			w.set("a", "c", "d")
+		}},
+		{"two die at once", []peer.ID{"a", "b", "c", "d"}, func(_ *testing.T, w *keepers) {
+			w.kill("b", "c")
+			w.set("a", "d")
+		}},
+		{"one leaves", []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+			w.peers["a"].watch.left("b")
+			w.peers["c"].watch.left("b")
+			w.set("a", "c")
+			if err := w.peers["b"].keeping.handOver(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for _, space := range replicated {
+				if left := w.peers["b"].positions(t, space.prefix); len(left) > 0 {
+					t.Errorf("who left keeps %d positions", len(left))
+				}
+			}
+			for _, id := range []peer.ID{"a", "c"} {
+				if got := w.peers[id].copyOf(t, "b"); len(got) > 0 {
+					t.Errorf("%s keeps %d records of who left", id, len(got))
+				}
+			}
+			w.kill("b")
+		}},
+		{"one is thought dead for a while", []peer.ID{"a", "b", "c"}, func(_ *testing.T, w *keepers) {
+			w.peers["a"].seat.believe("a", "c")
+			w.peers["c"].seat.believe("a", "c")
+			w.poke()
+			w.rest()
+			w.peers["a"].seat.believe()
+			w.peers["c"].seat.believe()
+			w.poke()
+		}},
+		{"the ring changes while records move", []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+			w.start(t, "c")
+			for i := range 6 {
+				w.set([][]peer.ID{{"a", "b", "c"}, {"a", "b"}, {"a", "c", "b"}}[i%3]...)
+				time.Sleep(time.Duration(i) * 30 * time.Millisecond)
+			}
+			w.set("a", "b", "c")
+		}},
+		{"pushes break off", []peer.ID{"a"}, func(t *testing.T, w *keepers) {
+			var n atomic.Int64
+			w.net.set(func() {
+				broken := func(_ context.Context, m crossing) error {
+					if m.service == serviceRecords && n.Add(1)%2 == 0 {
+						return errors.New("broken off")
+					}
+					return nil
+				}
+				w.net.going, w.net.coming = broken, broken
+			})
+			w.start(t, "b")
+			w.set("a", "b")
+			time.Sleep(5 * time.Second)
+			w.net.set(func() { w.net.going, w.net.coming = nil, nil })
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inKeepers(t, 20, row.ids, func(t *testing.T, w *keepers) {
+				before := w.urls(t)
+				row.change(t, w)
+				w.poke()
+				for range 4 { // what nobody tells of is found by the walk that comes now and then
+					w.rest()
+				}
+				w.check(t)
+				if after := w.urls(t); after != before || before != 60 {
+					t.Errorf("%d URLs accepted, %d before", after, before)
+				}
+			})
+		})
+	}
+}
+
+// message is a request of service records.
+func message(t *testing.T, m *wire.Records) []byte {
+	t.Helper()
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// hostOf names a host that a peer of the ring owns.
+func (w *keepers) hostOf(id peer.ID) string {
+	for i := 0; ; i++ {
+		if host := fmt.Sprintf("of%d.example", i); w.peers[id].seat.Serves(ring.HostKey(host)) {
+			return host
+		}
+	}
+}
+
+// recordsOf are the records of a host, as its owner keeps them.
+func (w *keepers) recordsOf(t *testing.T, id peer.ID, host string) *wire.Records {
+	t.Helper()
+	m := &wire.Records{Space: uint32(storage.KeyspaceHosts)}
+	r := ranged{scan: w.peers[id].store.Keyspace(storage.KeyspaceHosts).Scan, head: headOf(storage.KeyspaceHosts)}
+	if err := r.Export(custody.PosOf(ring.HostKey(host)), nil, func(key, value []byte) bool {
+		m.Key, m.Value = append(m.Key, slices.Clone(key)), append(m.Value, slices.Clone(value))
+		return true
+	}); err != nil || len(m.Key) == 0 {
+		t.Fatalf("records of %s: %v", host, err)
+	}
+	return m
+}
+
+func noteOf(t *testing.T, host string) []byte {
+	t.Helper()
+	id := job.NewID()
+	raw, err := proto.Marshal(&crawlwire.LeaseNote{
+		Host: host, Worker: []byte("worker"), Incarnation: 1, Epoch: &crawlwire.Epoch{Counter: 1, Peer: []byte("a")}, RemainingMs: 1000,
+		JobIds: [][]byte{id[:]}, Job: []uint32{0}, Hash: []uint64{7},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestRecordsRefused: a peer takes only what is of its own arc and says where the rest belongs; what makes no sense is refused.
+func TestRecordsRefused(t *testing.T) {
+	inKeepers(t, 5, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+		mine, other := w.hostOf("a"), w.hostOf("b")
+		w.addHost(t, mine, 1)
+		w.addHost(t, other, 1)
+		pos := func(host string) []byte {
+			p := custody.PosOf(ring.HostKey(host))
+			return p[:]
+		}
+		good := func(change func(m *wire.Records)) []byte {
+			m := w.recordsOf(t, "a", mine)
+			change(m)
+			return message(t, m)
+		}
+		before := w.urls(t)
+		for _, row := range []struct {
+			name string
+			raw  []byte
+			code p2p.Code
+		}{
+			{"its own host", good(func(*wire.Records) {}), 0},
+			{"with a lease", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{noteOf(t, mine)} }), 0},
+			{"another's host", message(t, w.recordsOf(t, "b", other)), p2p.CodeMoved},
+			{"another's behind its own", good(func(m *wire.Records) {
+				foreign := w.recordsOf(t, "b", other)
+				m.Key, m.Value = append(m.Key, foreign.Key...), append(m.Value, foreign.Value...)
+			}), p2p.CodeMoved},
+			{"the lease of another's host", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(other)}, [][]byte{noteOf(t, other)} }), p2p.CodeMoved},
+			{"a lease at another host's position", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{noteOf(t, other)} }), p2p.CodeRefused},
+			{"a lease that is none", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{{0xff}} }), p2p.CodeRefused},
+			{"a lease of a host that is unknown", message(t, &wire.Records{
+				Space: 'c', Key: [][]byte{make([]byte, 32)}, Value: [][]byte{{1}}, NotePos: [][]byte{pos(mine)}, Note: [][]byte{noteOf(t, mine)},
+			}), p2p.CodeMoved},
+			{"a key of this peer's own affairs", good(func(m *wire.Records) { m.Key[0][0] = 't' }), p2p.CodeRefused},
+			{"a key too short", good(func(m *wire.Records) { m.Key[0] = m.Key[0][:custody.PosSize] }), p2p.CodeRefused},
+			{"records without their host", good(func(m *wire.Records) {
+				free := append([]byte{'h'}, pos(w.hostOf("a"))...)
+				free[len(free)-1]++
+				m.Key, m.Value = [][]byte{append(free, 'r', 'x')}, [][]byte{{1}}
+			}), p2p.CodeRefused},
+			{"values that are none", good(func(m *wire.Records) { m.Value[0] = []byte{0xff} }), p2p.CodeRefused},
+			{"an unknown space", good(func(m *wire.Records) { m.Space = 'x' }), p2p.CodeRefused},
+			{"a space without replicas", good(func(m *wire.Records) { m.Space = uint32(storage.KeyspaceMeta) }), p2p.CodeRefused},
+			{"nothing", message(t, &wire.Records{}), p2p.CodeRefused},
+			{"no message", []byte{0xff}, p2p.CodeRefused},
+		} {
+			_, err := w.peers["a"].keeping.handle(t.Context(), "c", row.raw)
+			if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+				t.Errorf("%s: %v", row.name, err)
+			}
+			if e, ok := errors.AsType[*p2p.Error](err); row.code == p2p.CodeMoved && (!ok || len(e.Detail) == 0) {
+				t.Errorf("%s: no hint", row.name)
+			}
+		}
+		w.rest()
+		w.check(t)
+		if after := w.urls(t); after != before {
+			t.Errorf("%d URLs, %d before", after, before)
+		}
+	})
+}
+
+// TestRecordsOnTheWay: records that were merged when the arc was still here are found by the walk over what is not, and others are not taken any more.
+func TestRecordsOnTheWay(t *testing.T) {
+	inKeepers(t, 0, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+		host := w.hostOf("a")
+		w.addHost(t, host, 1)
+		raw := message(t, w.recordsOf(t, "a", host))
+		a := w.peers["a"]
+		// The loop is busy while the request comes in and the arc goes.
+		busy, went := make(chan struct{}), make(chan error, 1)
+		go func() { _ = a.owners.onLoop(context.Background(), func() { <-busy }) }()
+		synctest.Wait()
+		go func() {
+			_, err := a.keeping.handle(context.Background(), "c", raw)
+			went <- err
+		}()
+		synctest.Wait()
+		for _, id := range []peer.ID{"b", "c"} {
+			w.peers[id].watch.left("a")
+		}
+		w.set("b", "c")
+		close(busy)
+		if err := <-went; p2p.CodeOf(err) != p2p.CodeMoved {
+			t.Errorf("records of an arc that is gone: %v", err)
+		}
+		w.rest()
+		if left := a.positions(t, storage.KeyspaceHosts); len(left) > 0 || !a.keeping.clean() {
+			t.Errorf("%d positions are left", len(left))
+		}
+		w.set("a", "b", "c")
+		w.rest()
+		w.rest()
+		w.rest()
+		w.check(t)
+	})
+}
+
+// TestRecordsAcknowledged (invariant 2): records are acknowledged to who hands them over when all replicas have them, also if an earlier try has written
+// them already, and its answer found nobody.
+func TestRecordsAcknowledged(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		add  func(t *testing.T, w *keepers)
+	}{
+		{"hosts", func(t *testing.T, w *keepers) { w.addHost(t, w.hostOf("a"), 3) }},
+		{"jobs", func(t *testing.T, w *keepers) { w.addJob(t) }},
+		{"bodies", func(t *testing.T, w *keepers) { w.addBody(t, 1) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inKeepers(t, 0, []peer.ID{"a"}, func(t *testing.T, w *keepers) {
+				row.add(t, w)
+				b, c := w.start(t, "b"), w.start(t, "c")
+				b.seat.believe("b", "c")
+				c.seat.believe("b", "c")
+				w.poke()
+				w.rest()
+				w.net.set(func() {
+					w.net.going = func(ctx context.Context, m crossing) error {
+						if m.service == serviceReplica && m.from != "a" {
+							return hold(ctx, m)
+						}
+						return nil
+					}
+				})
+				b.seat.believe("b", "c")
+				c.seat.believe("b", "c")
+				w.peers["a"].seat.believe("b", "c")
+				w.poke()
+				for range 12 { // some tries, each of which gives up
+					w.rest()
+				}
+				a, put := w.peers["a"], 0
+				for _, space := range replicated {
+					put += len(w.put[space.prefix])
+					if left := a.positions(t, space.prefix); len(left) != len(w.put[space.prefix]) {
+						t.Errorf("%d positions of %c are left, before anybody else keeps them safe", len(left), space.prefix)
+					}
+				}
+				if w.net.calls(serviceRecords) < 2 || put == 0 {
+					t.Errorf("%d calls", w.net.calls(serviceRecords))
+				}
+				w.net.set(func() { w.net.going = nil })
+				for range 6 {
+					w.rest()
+				}
+				if left := a.own(t); len(left) > 0 {
+					t.Errorf("%d records are left", len(left))
+				}
+			})
+		})
+	}
+}
+
+// TestRecordsForgotten (invariant 2): who took a peer for dead has dropped its copy. The peer gets its records back, and they are acknowledged, when
+// there are copies again.
+func TestRecordsForgotten(t *testing.T) {
+	inKeepers(t, 10, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+		a := w.peers["a"]
+		a.seat.believe("a")
+		w.poke()
+		w.rest()
+		if got := a.copyOf(t, "b"); len(got) > 0 {
+			t.Fatalf("%d records were not taken over", len(got))
+		}
+		w.net.set(func() {
+			w.net.going = func(ctx context.Context, m crossing) error {
+				if m.from == "b" && m.service == serviceReplica {
+					return hold(ctx, m)
+				}
+				return nil
+			}
+		})
+		a.seat.believe()
+		w.poke()
+		w.rest()
+		if held := a.positions(t, storage.KeyspaceJobs); len(held) != 10 {
+			t.Errorf("%d of 10 jobs are where there is more than one copy", len(held))
+		}
+		w.net.set(func() { w.net.going = nil })
+		for range 4 {
+			w.rest()
+		}
+		w.check(t)
+	})
+}
+
+// TestLeaseMoves: the lease of a host moves with it, and ends where it was.
+func TestLeaseMoves(t *testing.T) {
+	inKeepers(t, 0, []peer.ID{"a"}, func(t *testing.T, w *keepers) {
+		w.start(t, "b")
+		w.circle.set("a", "b")
+		host := w.hostOf("b")
+		w.circle.set("a")
+		w.addHost(t, host, 3)
+		pos := owner.PosOf(ring.HostKey(host))
+		lease := func(id peer.ID) (note *crawlwire.LeaseNote) {
+			if err := w.peers[id].owners.loop.look(t.Context(), func(o *owner.Owner) { note, _ = o.Lease(pos) }); err != nil {
+				t.Fatal(err)
+			}
+			return note
+		}
+		if err := w.peers["a"].owners.loop.do(t.Context(), func(o *owner.Owner) {
+			if err := o.Adopt(&crawlwire.LeaseNote{
+				Host: host, Worker: []byte("worker"), Incarnation: 1, Epoch: &crawlwire.Epoch{Counter: 1, Peer: []byte("a")}, RemainingMs: 8000,
+			}); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		before := lease("a")
+		w.set("a", "b")
+		time.Sleep(2 * time.Second)
+		after := lease("b")
+		if before == nil || after == nil || !proto.Equal(before.GetEpoch(), after.GetEpoch()) || after.GetRemainingMs() > before.GetRemainingMs() {
+			t.Errorf("the lease was %v, and is %v", before, after)
+		}
+		if still := lease("a"); still != nil {
+			t.Errorf("the lease is at its earlier owner as well: %v", still)
+		}
+	})
+}
+
+// TestAsked: the answer to a neighbour whether anything of its arc is here.
+func TestAsked(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(w *keepers)
+		code   p2p.Code
+	}{
+		{"nothing of it is here", func(*keepers) {}, 0},
+		{"the asker is not the owner of its position here", func(w *keepers) { w.peers["a"].seat.believe("a", "c") }, p2p.CodeBusy},
+		{"it may be here", func(w *keepers) { w.peers["a"].keeping.rooms[1].clean.Store(0) }, p2p.CodeBusy},
+		{"the ring has changed and nobody looked yet", func(w *keepers) { w.peers["a"].watch.left("c") }, p2p.CodeBusy},
+		{"joining", func(w *keepers) {
+			w.peers["a"].seat.set(func() { w.peers["a"].seat.joining = true })
+		}, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inKeepers(t, 2, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+				row.change(w)
+				_, err := w.peers["a"].keeping.handle(t.Context(), "b", message(t, &wire.Records{Ask: true}))
+				if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+					t.Errorf("answered %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestSettled: an arc is settled when all neighbours have said that they hold nothing of it, or when no lease from before can be alive.
+func TestSettled(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		going func(ctx context.Context, m crossing) error
+		least time.Duration
+	}{
+		{"all answer", nil, 0},
+		{"a neighbour is silent", hold, keeperTTL},
+		{"a neighbour is busy", func(context.Context, crossing) error { return busy("wait") }, keeperTTL},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inKeepers(t, 5, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+				w.start(t, "c")
+				w.net.set(func() {
+					w.net.going = func(ctx context.Context, m crossing) error {
+						if m.from == "c" && m.service == serviceRecords && row.going != nil {
+							return row.going(ctx, m)
+						}
+						return nil
+					}
+				})
+				key := ring.PeerKey([]byte("c"))
+				w.set("a", "b", "c")
+				if w.peers["c"].keeping.Settled(key) {
+					t.Error("settled at once")
+				}
+				time.Sleep(row.least - 50*time.Millisecond)
+				if row.least > 0 && w.peers["c"].keeping.Settled(key) {
+					t.Error("settled before its time")
+				}
+				time.Sleep(3 * time.Second)
+				if told := w.peers["c"].settled.Load(); !w.peers["c"].keeping.Settled(key) || told == 0 {
+					t.Errorf("not settled; told %d times", told)
+				}
+				if w.peers["c"].keeping.Settled(ring.PeerKey([]byte("a"))) {
+					t.Error("another's position is settled")
+				}
+			})
+		})
+	}
+}
+
+// TestKeepingStops: it ends whatever is under way, and nothing of it is left.
+func TestKeepingStops(t *testing.T) {
+	inKeepers(t, 10, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+		w.net.set(func() { w.net.going = hold })
+		w.start(t, "c")
+		w.set("a", "b", "c")
+		time.Sleep(time.Second)
+		for _, p := range w.peers { // pushes, questions and messages to replicas are all held back
+			p.stop()
+		}
+		if w.net.calls(serviceRecords) == 0 || w.net.calls(serviceReplica) == 0 {
+			t.Error("nothing was under way")
+		}
+	})
+}
+
+// TestHandOverInTime: a peer that leaves says so when it could not hand everything over, and keeps it.
+func TestHandOverInTime(t *testing.T) {
+	inKeepers(t, 10, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+		a := w.peers["a"]
+		before := len(a.own(t))
+		w.net.at("b", nil)
+		w.peers["b"].watch.left("a")
+		w.set("b")
+		ctx, cancel := context.WithTimeout(t.Context(), departTime/3)
+		defer cancel()
+		if err := a.keeping.handOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("handed over to nobody: %v", err)
+		}
+		if after := len(a.own(t)); after != before || before == 0 {
+			t.Errorf("%d of %d records are kept", after, before)
+		}
+		w.peers["b"].serve(w.net)
+		ctx, cancel = context.WithTimeout(t.Context(), departTime/3)
+		defer cancel()
+		if err := a.keeping.handOver(ctx); err != nil {
+			t.Error(err)
+		}
+		if after := len(a.own(t)); after > 0 {
+			t.Errorf("%d records are left", after)
+		}
+	})
+}
+
+// TestMovesTold: who watches reads what moved.
+func TestMovesTold(t *testing.T) {
+	inKeepers(t, 10, []peer.ID{"a"}, func(t *testing.T, w *keepers) {
+		b := w.start(t, "b")
+		fromA, fromB := w.peers["a"].texts, b.texts
+		w.set("a", "b")
+		w.rest()
+		jobs := len(b.positions(t, storage.KeyspaceJobs))
+		out, in := fmt.Sprintf("handed %d jobs (%d records) to peer 2h", jobs, 2*jobs), fmt.Sprintf("received %d jobs (%d records) from peer 2g", jobs, 2*jobs)
+		if !slices.Contains(fromA.all(), out) || !slices.Contains(fromB.all(), in) || jobs == 0 {
+			t.Errorf("a told %q, b told %q", fromA.all(), fromB.all())
+		}
+		w.kill("a")
+		w.set("b")
+		w.rest()
+		if over := fmt.Sprintf("took over %d jobs (%d records) that peer 2g kept", 10-jobs, 2*(10-jobs)); !slices.Contains(fromB.all(), over) {
+			t.Errorf("b told %q, want %q", fromB.all(), over)
+		}
+	})
+}
+
+// FuzzRecordsHandle: nothing that a stranger sends makes a peer panic, and it takes nothing that it does not serve.
+func FuzzRecordsHandle(f *testing.F) {
+	pos := custody.PosOf(ring.HostKey("a.example"))
+	host := append(append([]byte{'h'}, pos[:]...), 'h')
+	for _, m := range []*wire.Records{
+		{Ask: true},
+		{Space: 'h', Key: [][]byte{host}, Value: [][]byte{{1, 2, 3}}, NotePos: [][]byte{pos[:]}, Note: [][]byte{{1}}},
+		{Space: 'j', Key: [][]byte{make([]byte, 33)}, Value: [][]byte{{1}}, From: []byte("b")},
+		{Space: 'c', Key: [][]byte{make([]byte, 32)}, Value: [][]byte{{1}}},
+	} {
+		raw, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		w := &keepers{net: newWires(), circle: &circle{}, spec: newSpec(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
+		w.circle.set("a", "b")
+		p := w.start(t, "a")
+		defer p.stop()
+		_, err := p.keeping.handle(t.Context(), "stranger", raw)
+		if code := p2p.CodeOf(err); err != nil && code != p2p.CodeRefused && code != p2p.CodeMoved && code != p2p.CodeBusy {
+			t.Errorf("answered %v", err)
+		}
+		for _, space := range replicated {
+			for _, pos := range p.positions(t, space.prefix) {
+				if !p.watch.Serves(pos) {
+					t.Errorf("%c: took position %x", space.prefix, pos)
+				}
+			}
+		}
+	})
+}
