@@ -4,7 +4,7 @@
 // way to a site, at present the round trip of a TCP connect. A *range* is the part of the address space that a site lies in, /24 or /48: sites of
 // one range share what was measured.
 //
-// A [Strategy] is pure: it is shown a [View] of what is known and answers with whom to ask next, or with its choice. Who asks (the node over the
-// network, a simulator in virtual time) and how often is not its business, and it has no goroutine, clock or state. The same view gives the
-// same answer on every peer.
+// A [Strategy] is a plain state machine: it is shown a [View] of what is known and answers with whom to ask next, or with its choice. Who asks (the node
+// over the network, an experiment in virtual time) and how often is not its business, and it has no goroutine, clock or disk. Those of this package know
+// nothing beyond the view; an [Observer] learns from what downloads took.
 package placement

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +11,9 @@ import (
 
 // Candidate is a peer that may crawl a host.
 type Candidate struct {
-	Peer string // bytes of its ID
-	Self bool   // it is the owner of the host
+	Peer string     // bytes of its ID
+	Self bool       // it is the owner of the host
+	Addr netip.Addr // where it is reached, zero if that is not known
 	// Backlog and Capacity are URLs, as it told last; Capacity 0 means that it told nothing yet.
 	Backlog, Capacity uint32
 }
@@ -24,7 +26,9 @@ type Measurement struct {
 
 // View is what is known when a worker is to be chosen.
 type View struct {
+	Now  time.Time
 	Host string
+	Site netip.Addr // address of the host, zero if it is not known
 	// Candidates in order of preference among equals, without those that declined; the owner is among them.
 	Candidates []Candidate
 	// Measured is what candidates found so far, by peer.
@@ -41,14 +45,34 @@ type Choice struct {
 	Probe []string
 	// Worker is the peer chosen.
 	Worker string
+	// URLs bounds how many URLs of the host the worker may fetch before the host is placed anew; 0: no bound. So several peers take turns at a
+	// host, and never two at once.
+	URLs int
 	// Why says so for people.
 	Why string
 }
 
 // Strategy chooses workers. Next is called with growing measurements until it names a worker; a peer that it asked for has a measurement then, be it
-// an error.
+// an error. Not safe for concurrent use.
 type Strategy interface {
 	Next(v *View) Choice
+}
+
+// Fetch is a download that was made by a worker, as a strategy learns from it.
+type Fetch struct {
+	At     time.Time
+	Host   string
+	Site   netip.Addr // address that answered, zero if it is not known
+	Worker string
+	Took   time.Duration // from the request to the last byte
+	Bytes  int64
+	Failed bool // no answer came
+}
+
+// Observer is a strategy that learns from downloads.
+type Observer interface {
+	Strategy
+	Observe(f *Fetch)
 }
 
 var strategies = map[string]func() Strategy{
