@@ -324,8 +324,8 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 	if err := decodeInto(raw, m); err != nil {
 		return nil, err
 	}
-	if m.GetAsk() {
-		return nil, k.answer(from)
+	if start := m.GetAsk(); len(start) > 0 {
+		return nil, k.answer(ctx, from, ring.Arc{Start: ring.Key(start), End: ring.PeerKey([]byte(from))})
 	}
 	for _, r := range k.rooms {
 		if uint32(r.prefix) != m.GetSpace() {
@@ -361,13 +361,36 @@ func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 	return p, nil
 }
 
-// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins keeps no one waiting: what it has is merged later.
-func (k *keeping) answer(from peer.ID) error {
-	if k.ring.dht.State() == dht.Joining || custody.Answers(from, k.ring, k.clean()) == custody.Nothing {
+// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins knows only what it holds: it keeps no one waiting
+// for what is its own to come.
+func (k *keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
+	if k.ring.dht.State() == dht.Joining {
+		return k.answerJoining(ctx, arc)
+	}
+	if custody.Answers(from, arc, k.ring, k.clean()) == custody.Nothing {
 		return nil
 	}
-	return busy("records are still on their way")
+	return errOnTheWay
 }
+
+func (k *keeping) answerJoining(ctx context.Context, arc ring.Arc) error {
+	for _, r := range k.rooms {
+		var held bool
+		var err error
+		if lerr := r.run(ctx, func() { held, err = r.keeper.Holds(arc) }); lerr != nil {
+			return lerr
+		}
+		if err != nil {
+			return err
+		}
+		if held {
+			return errOnTheWay
+		}
+	}
+	return nil
+}
+
+var errOnTheWay = busy("records are still on their way")
 
 // settle asks the neighbours, after each change of the arc, whether they hold anything of it, until ctx ends.
 func (k *keeping) settle(ctx context.Context) {
@@ -405,7 +428,7 @@ func (k *keeping) settle(ctx context.Context) {
 func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	raw, err := proto.Marshal(&wire.Records{Ask: true})
+	raw, err := proto.Marshal(&wire.Records{Ask: ask.Arc.Start[:]})
 	if err == nil {
 		_, err = k.router.net.Call(ctx, ask.To, serviceRecords, raw)
 	}

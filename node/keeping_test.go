@@ -657,23 +657,30 @@ func TestLeaseMoves(t *testing.T) {
 
 // TestAsked: the answer to a neighbour whether anything of its arc is here.
 func TestAsked(t *testing.T) {
+	beforeA := ring.PeerKey([]byte("a")).Sub(ring.KeyOf(nil)) // some records of a lie behind it
+	joins := func(w *keepers) { w.peers["a"].seat.set(func() { w.peers["a"].seat.joining = true }) }
 	for _, row := range []struct {
 		name   string
 		change func(w *keepers)
+		start  *ring.Key // of the arc that is asked about, if not the asker's own
 		code   p2p.Code
 	}{
-		{"nothing of it is here", func(*keepers) {}, 0},
-		{"the asker is not the owner of its position here", func(w *keepers) { w.peers["a"].seat.believe("a", "c") }, p2p.CodeBusy},
-		{"it may be here", func(w *keepers) { w.peers["a"].keeping.rooms[1].clean.Store(0) }, p2p.CodeBusy},
-		{"the ring has changed and nobody looked yet", func(w *keepers) { w.peers["a"].watch.left("c") }, p2p.CodeBusy},
-		{"joining", func(w *keepers) {
-			w.peers["a"].seat.set(func() { w.peers["a"].seat.joining = true })
-		}, 0},
+		{"nothing of it is here", func(*keepers) {}, nil, 0},
+		{"the asker is not the owner of its position here", func(w *keepers) { w.peers["a"].seat.believe("a", "c") }, nil, p2p.CodeBusy},
+		{"the asker believes that this peer is dead", func(*keepers) {}, &beforeA, p2p.CodeBusy},
+		{"it may be here", func(w *keepers) { w.peers["a"].keeping.rooms[1].clean.Store(0) }, nil, p2p.CodeBusy},
+		{"the ring has changed and nobody looked yet", func(w *keepers) { w.peers["a"].watch.left("c") }, nil, p2p.CodeBusy},
+		{"joining", joins, nil, 0},
+		{"joining, and something of it is here", joins, &beforeA, p2p.CodeBusy},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inKeepers(t, 2, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
 				row.change(w)
-				_, err := w.peers["a"].keeping.handle(t.Context(), "b", message(t, &wire.Records{Ask: true}))
+				arc, _ := w.peers["b"].watch.Arc()
+				if row.start != nil {
+					arc.Start = *row.start
+				}
+				_, err := w.peers["a"].keeping.handle(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
 				if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 					t.Errorf("answered %v", err)
 				}
@@ -795,7 +802,7 @@ func FuzzRecordsHandle(f *testing.F) {
 	pos := custody.PosOf(ring.HostKey("a.example"))
 	host := append(append([]byte{'h'}, pos[:]...), 'h')
 	for _, m := range []*wire.Records{
-		{Ask: true},
+		{Ask: make([]byte, wire.KeySize)},
 		{Space: 'h', Key: [][]byte{host}, Value: [][]byte{{1, 2, 3}}, NotePos: [][]byte{pos[:]}, Note: [][]byte{{1}}},
 		{Space: 'j', Key: [][]byte{make([]byte, 33)}, Value: [][]byte{{1}}, From: []byte("b")},
 		{Space: 'c', Key: [][]byte{make([]byte, 32)}, Value: [][]byte{{1}}},

@@ -167,15 +167,9 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	s.next[from] = now.Add(s.again)
 }
 
-// Answers is [AnswersArc] for an asker that does not say which arc it means.
-func Answers(from peer.ID, view View, clean bool) Answer {
-	key := ring.PeerKey([]byte(from))
-	return answers(from, PosOf(key), view, clean)
-}
-
-// AnswersArc says what a peer answers to the question of another about its arc: it must see the ring as the asker does, whose arc begins behind
+// Answers says what a peer answers to the question of another about its arc: it must see the ring as the asker does, whose arc begins behind
 // the last peer that it believes alive, and be clean in that view, see Keeper. Else it may keep the copy of a peer for alive that the asker knows is dead.
-func AnswersArc(from peer.ID, arc ring.Arc, view View, clean bool) Answer {
+func Answers(from peer.ID, arc ring.Arc, view View, clean bool) Answer {
 	if arc.End != ring.PeerKey([]byte(from)) {
 		return NotYet
 	}

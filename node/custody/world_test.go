@@ -528,7 +528,7 @@ func (f *flight) arrive() {
 	case !f.to.up || f.from == f.to && f.boot != f.to.keeper:
 		f.failed = errNet
 	case f.ask.ID > 0:
-		f.answer = AnswersArc(f.from.id, f.ask.Arc, f.to, f.to.keeper.Clean())
+		f.answer = Answers(f.from.id, f.ask.Arc, f.to, f.to.keeper.Clean())
 	default:
 		f.failed = f.to.take(f.from, f.call.Push)
 	}

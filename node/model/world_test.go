@@ -183,7 +183,7 @@ func (w *world) deliver(i int) {
 		w.pushed(w.mine(m.to), m.id, errIf(m.failed))
 	case ask:
 		p := w.peers[m.to]
-		answer := custody.AnswersArc(places[m.from].id, m.arc, p.seat, p.proc.keeper.Clean())
+		answer := custody.Answers(places[m.from].id, m.arc, p.seat, p.proc.keeper.Clean())
 		if p.seat.state == joining { // it keeps nobody waiting for what is its own
 			held, err := p.proc.keeper.Holds(m.arc)
 			if answer = custody.Nothing; held || err != nil {

@@ -230,10 +230,15 @@ func (m *moving) ask() {
 	})
 }
 
-// answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one waiting: what it has is merged later.
+// answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one waiting for what is its own to come.
 func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
 	if m.c.State() == dht.Joining {
+		for _, r := range m.rooms {
+			if held, err := r.keeper.Holds(arc); held || err != nil {
+				return custody.NotYet
+			}
+		}
 		return custody.Nothing
 	}
-	return custody.AnswersArc(from, arc, m.c.view, m.isClean())
+	return custody.Answers(from, arc, m.c.view, m.isClean())
 }

@@ -202,7 +202,7 @@ type Records struct {
 	Value         [][]byte               `protobuf:"bytes,4,rep,name=value,proto3" json:"value,omitempty"`
 	NotePos       [][]byte               `protobuf:"bytes,5,rep,name=note_pos,json=notePos,proto3" json:"note_pos,omitempty"` // positions of which the last record is here, with what goes along
 	Note          [][]byte               `protobuf:"bytes,6,rep,name=note,proto3" json:"note,omitempty"`
-	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"` // no records: does the receiver hold anything of the sender's arc?
+	Ask           []byte                 `protobuf:"bytes,7,opt,name=ask,proto3" json:"ask,omitempty"` // no records: does the receiver hold anything of the sender's arc, which begins behind this key?
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,11 +279,11 @@ func (x *Records) GetNote() [][]byte {
 	return nil
 }
 
-func (x *Records) GetAsk() bool {
+func (x *Records) GetAsk() []byte {
 	if x != nil {
 		return x.Ask
 	}
-	return false
+	return nil
 }
 
 var File_node_proto protoreflect.FileDescriptor
@@ -315,7 +315,7 @@ const file_node_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x03(\fR\x05value\x12\x19\n" +
 	"\bnote_pos\x18\x05 \x03(\fR\anotePos\x12\x12\n" +
 	"\x04note\x18\x06 \x03(\fR\x04note\x12\x10\n" +
-	"\x03ask\x18\a \x01(\bR\x03askB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
+	"\x03ask\x18\a \x01(\fR\x03askB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
 
 var (
 	file_node_proto_rawDescOnce sync.Once

@@ -24,6 +24,8 @@ const (
 	MaxKey = 1024
 	// PosSize is how much of a ring position begins the key of a record.
 	PosSize = 16
+	// KeySize is that of a ring position.
+	KeySize = 32
 
 	digestLen = 32
 	recordLen = 16
@@ -64,7 +66,10 @@ func (m *ContentReply) Validate(claims int) error {
 
 // Validate checks bounds and columns.
 func (m *Records) Validate() error {
-	if m.GetAsk() {
+	if ask := m.GetAsk(); len(ask) > 0 {
+		if len(ask) != KeySize {
+			return fmt.Errorf("records: arc from a key of %d bytes, want %d", len(ask), KeySize)
+		}
 		return nil
 	}
 	if m.GetSpace() > math.MaxUint8 {

@@ -53,7 +53,8 @@ func TestValidate(t *testing.T) {
 		{"moved far out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{1<<32 - 1} }).Validate(3), "index"},
 		{"a peer too long", reply(1, func(m *ContentReply) { m.Peer = many(1, MaxPeerID+1) }).Validate(1), "peer"},
 
-		{"a question", (&Records{Ask: true}).Validate(), ""},
+		{"a question", (&Records{Ask: make([]byte, KeySize)}).Validate(), ""},
+		{"a question about half a key", (&Records{Ask: make([]byte, PosSize)}).Validate(), "16 bytes, want 32"},
 		{"records", (&Records{Key: many(3, 40), Value: many(3, 1)}).Validate(), ""},
 		{"records with a note", (&Records{Key: many(3, 40), Value: many(3, 1), NotePos: many(1, PosSize), Note: many(1, 9)}).Validate(), ""},
 		{"no records", (&Records{}).Validate(), "lengths"},
