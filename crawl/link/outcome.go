@@ -38,7 +38,7 @@ const (
 	OutcomeOutOfScope
 	// OutcomeOutOfBudget: the job's budget was used up before the URL was fetched.
 	OutcomeOutOfBudget
-	// OutcomeQuarantined: three leases on the URL ended without a report; it is left alone.
+	// OutcomeQuarantined: its leases ended again and again without a report, also when it was out alone; it is left alone.
 	OutcomeQuarantined
 
 	outcomeEnd

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's lease; after quarantineAfter it is left alone.
+	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's lease; after quarantineAfter it is left alone. Of the
+	// lapses in company most say nothing about the URL, where peers come and go; two alone, each of seconds, are hardly by chance.
 	aloneAfter      = 2
-	quarantineAfter = 3
+	quarantineAfter = 4
 )
 
 // lease is the grant of a host to a worker.
@@ -129,7 +130,7 @@ func (o *Owner) takeBack(h *host, it *item, how ending) {
 	}
 	if p.lapses++; p.lapses >= quarantineAfter {
 		o.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
-		o.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "three leases on it ended without a report"})
+		o.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
 	o.buf.set(p.key(h.pos, hj.state.id), p.encode())
