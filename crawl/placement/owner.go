@@ -1,9 +1,10 @@
 package placement
 
-// Owner leaves every host with its owner: no delegation, the baseline that costs no message.
+// Owner leaves every host with its owner: no delegation, the baseline that costs no message. Only an owner that is overloaded gives a host to the next
+// candidate.
 type Owner struct{}
 
 // Next implements Strategy.
 func (Owner) Next(v *View) Choice {
-	return Choice{Worker: v.self(), Why: "hosts stay with their owners"}
+	return Choice{Worker: keeper(v.Able()), Why: "hosts stay with their owners"}
 }

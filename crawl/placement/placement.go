@@ -77,11 +77,12 @@ type Observer interface {
 
 var strategies = map[string]func() Strategy{
 	"rtt":    func() Strategy { return RTT{} },
+	"geo":    func() Strategy { return new(Geo) },
 	"owner":  func() Strategy { return Owner{} },
 	"random": func() Strategy { return Random{} },
 }
 
-// New returns the strategy of that name. The error lists the names there are.
+// New returns the strategy of that name. The error lists the names there are. A [Geo] is still to be given its Locator.
 func New(name string) (Strategy, error) {
 	if fresh, ok := strategies[name]; ok {
 		return fresh(), nil
@@ -93,19 +94,4 @@ func New(name string) (Strategy, error) {
 func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
 
 // self is the owner among the candidates, or else the first of them; empty if there is none.
-func (v *View) self() string {
-	for _, c := range v.Candidates {
-		if c.Self {
-			return c.Peer
-		}
-	}
-	if len(v.Candidates) > 0 {
-		return v.Candidates[0].Peer
-	}
-	return ""
-}
-
-// has says whether a peer is a candidate.
-func (v *View) has(peer string) bool {
-	return slices.ContainsFunc(v.Candidates, func(c Candidate) bool { return c.Peer == peer })
-}
+func (v *View) self() string { return keeper(v.Candidates) }

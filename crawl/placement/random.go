@@ -8,17 +8,22 @@ type Random struct{}
 
 // Next implements Strategy.
 func (Random) Next(v *View) Choice {
-	best, weight := v.self(), uint64(0)
-	for _, c := range v.Candidates {
+	return Choice{Worker: drawn(v.Host, v.Able()), Why: "drawn by hash among the candidates"}
+}
+
+// drawn is the candidate of the highest weight for a host, empty if there is none.
+func drawn(host string, among []Candidate) string {
+	best, weight := "", uint64(0)
+	for _, c := range among {
 		h := fnv.New64a()
-		h.Write([]byte(v.Host))
+		h.Write([]byte(host))
 		h.Write([]byte{0})
 		h.Write([]byte(c.Peer))
-		if w := mix(h.Sum64()); w >= weight {
+		if w := mix(h.Sum64()); best == "" || w >= weight {
 			best, weight = c.Peer, w
 		}
 	}
-	return Choice{Worker: best, Why: "drawn by hash among the candidates"}
+	return best
 }
 
 // mix spreads the last bytes' differences over the whole word, which FNV alone does badly.

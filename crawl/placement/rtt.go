@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,7 +10,8 @@ import (
 //
 // Beyond the paper: results within tieFloor or tieShare of the best are ties, since they say nothing about who downloads faster; of the tied the
 // owner keeps the host, which costs no message, or else the peer with the least backlog takes it. A host with few URLs is not probed: the worker
-// known for its address range takes it, or the owner (design, section 4).
+// known for its address range takes it, or the owner (design, section 4). A candidate that is
+// overloaded is neither probed nor chosen.
 type RTT struct{}
 
 const (
@@ -21,29 +23,24 @@ const (
 
 // Next implements Strategy.
 func (RTT) Next(v *View) Choice {
+	able := v.Able()
 	if v.Tiny {
-		if v.Known != "" && v.has(v.Known) {
+		if v.Known != "" && slices.ContainsFunc(able, func(c Candidate) bool { return c.Peer == v.Known }) {
 			return Choice{Worker: v.Known, Why: "few URLs: the worker known for the address range"}
 		}
-		return Choice{Worker: v.self(), Why: "few URLs: not worth probing, the owner keeps the host"}
+		return Choice{Worker: keeper(able), Why: "few URLs: not worth probing, the owner keeps the host"}
 	}
-	var probe []string
-	for _, c := range v.Candidates {
-		if _, ok := v.Measured[c.Peer]; !ok {
-			probe = append(probe, c.Peer)
-		}
-	}
-	if len(probe) > 0 && len(v.Candidates) > 1 {
+	if probe := v.unmeasured(able); len(probe) > 0 && len(able) > 1 {
 		return Choice{Probe: probe}
 	}
-	return v.nearest()
+	return v.nearest(able)
 }
 
-// nearest chooses by the measurements there are.
-func (v *View) nearest() Choice {
+// nearest chooses among those that are able by the measurements there are.
+func (v *View) nearest(able []Candidate) Choice {
 	best := time.Duration(-1)
 	answered := 0
-	for _, c := range v.Candidates {
+	for _, c := range able {
 		m, ok := v.Measured[c.Peer]
 		if !ok || m.Err != "" {
 			continue
@@ -54,12 +51,12 @@ func (v *View) nearest() Choice {
 		}
 	}
 	if best < 0 {
-		return Choice{Worker: v.self(), Why: "no candidate reached the site: the owner keeps the host"}
+		return Choice{Worker: keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
 	}
 	limit := best + max(tieFloor, time.Duration(float64(best)*tieShare))
 	var winner *Candidate
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
+	for i := range able {
+		c := &able[i]
 		if m, ok := v.Measured[c.Peer]; !ok || m.Err != "" || m.RTT > limit {
 			continue
 		}
@@ -71,12 +68,4 @@ func (v *View) nearest() Choice {
 		Worker: winner.Peer,
 		Why:    fmt.Sprintf("%v to the site, the best of %d that measured is %v", v.Measured[winner.Peer].RTT, answered, best),
 	}
-}
-
-// load is the share of its capacity that a candidate has in hand.
-func load(c *Candidate) float64 {
-	if c.Capacity == 0 {
-		return 0
-	}
-	return float64(c.Backlog) / float64(c.Capacity)
 }
