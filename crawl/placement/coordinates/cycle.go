@@ -1,0 +1,301 @@
+package coordinates
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Mode says how long a cycle goes on (3.4).
+type Mode uint8
+
+// The modes.
+const (
+	ModeCycle      Mode = iota // batch after batch
+	ModePersistent             // one batch, estimated for good and assigned again and again
+	ModeSingle                 // one batch, then nothing
+	ModeNone                   // nothing is placed
+)
+
+// Rest says what becomes of servers whose coordinate did not converge.
+type Rest uint8
+
+// The rules for the rest.
+const (
+	RestAsTheyStand Rest = iota // nearest by the coordinate there is
+	RestRandom
+	RestGeo // the peer that CycleConfig.Geo names
+)
+
+// CycleConfig are the knobs of the cycle.
+type CycleConfig struct {
+	Mode Mode
+	// Hosts are a batch (delta).
+	Hosts int
+	// Theta is the median error over a batch at which it is assigned, MaxUpdates of each server after which it is assigned all the same (pi).
+	Theta      float64
+	MaxUpdates int
+	Rest       Rest
+	// Geo names the peer for a server under RestGeo, empty if it knows none.
+	Geo func(netip.Addr) string
+	// Every so often the next URL of each server goes to an estimator.
+	Every time.Duration
+	// Timeout of an estimate: then the server's turn is over and the URL is asked for again.
+	Timeout time.Duration
+	// Message bounds the URLs of an assignment, MessageEvery spaces assignments.
+	Message      int
+	MessageEvery time.Duration
+	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how many assignments may wait before it assigns no more.
+	Round, Outgoing int
+	// Blacklisted says that a server must not be asked any more.
+	Blacklisted func(*URL) bool
+}
+
+// DefaultCycleConfig is the paper's.
+func DefaultCycleConfig() CycleConfig {
+	return CycleConfig{
+		Hosts: 100, Theta: 0.25, MaxUpdates: 300, Every: 10 * time.Second, Timeout: 2 * time.Minute, Message: 500, MessageEvery: 5 * time.Second,
+		Round: 20, Outgoing: 30,
+	}
+}
+
+// Validate names the field that makes no sense.
+func (c *CycleConfig) Validate() error {
+	switch {
+	case c.Mode > ModeNone:
+		return fmt.Errorf("cycle: Mode %d, want one of four", c.Mode)
+	case c.Rest > RestGeo || c.Rest == RestGeo && c.Geo == nil:
+		return fmt.Errorf("cycle: Rest %d, want one of three, and Geo for RestGeo", c.Rest)
+	case c.Hosts < 1 || c.MaxUpdates < 1 || c.Message < 1 || c.Round < 1 || c.Outgoing < 1:
+		return fmt.Errorf("cycle: Hosts %d, MaxUpdates %d, Message %d, Round %d, Outgoing %d, want 1 or more", c.Hosts, c.MaxUpdates, c.Message, c.Round, c.Outgoing)
+	case !(c.Theta > 0 && c.Theta <= 1):
+		return fmt.Errorf("cycle: Theta %v, want more than 0 to 1", c.Theta)
+	case c.Every <= 0 || c.Timeout <= 0 || c.MessageEvery < 0:
+		return fmt.Errorf("cycle: Every %v, Timeout %v, MessageEvery %v, want more than 0", c.Every, c.Timeout, c.MessageEvery)
+	}
+	return nil
+}
+
+// Result is a download that an estimator made.
+type Result struct {
+	URL    URL
+	Took   time.Duration // from the request to the last byte
+	Bytes  int64
+	Failed bool
+}
+
+// Place is a peer and where it stands.
+type Place struct {
+	Peer string
+	At   Coordinate
+}
+
+// Assignment gives URLs to a peer.
+type Assignment struct {
+	To   string
+	URLs []URL
+}
+
+// Cycle is the requester's side of estimation (3.4): it collects hosts until they make a batch, sends one URL of each server at a time to a random
+// estimator, moves the servers' coordinates by what comes back, and assigns what remains. A server has at most one URL out at any moment, so
+// estimators take their turns and it sees one request at a time (beyond the paper: papers.md section 5).
+type Cycle struct {
+	cfg      CycleConfig
+	servers  *Servers
+	rnd      *rand.Rand
+	ready    []Bucket
+	batch    *batch
+	next     time.Time
+	outgoing []Assignment
+	sendAt   time.Time
+	stopped  bool
+	stats    CycleStats
+}
+
+// Bucket is a host that is worth placing.
+type Bucket struct {
+	Host string
+	URLs []URL // of one server
+}
+
+// CycleStats count what was done.
+type CycleStats struct {
+	Batches, Requests, Assignments int // batches assigned, sets of estimates asked for, messages with assignments
+	Asked, Failed, TimedOut        int // URLs sent to estimators; downloads of those that failed; estimates that did not come
+	Converged, AtBound             int // servers assigned with an error under theta, batches that ended at the bound on updates
+	// Updates of each server that was assigned, Took and Medians of each batch: its time to assignment and its median error then.
+	Updates []int
+	Took    []time.Duration
+	Medians []float64
+}
+
+// batch are the servers that are estimated together.
+type batch struct {
+	begun   time.Time
+	order   []netip.Addr
+	servers map[netip.Addr]*estimated
+}
+
+// estimated is a server of the batch.
+type estimated struct {
+	urls    fifo[URL]
+	out     *URL // the URL that an estimator has
+	to      string
+	since   time.Time
+	updates int
+}
+
+// NewCycle returns a cycle without hosts that keeps its coordinates in a table of servers. The configuration must be valid.
+func NewCycle(cfg CycleConfig, servers *Servers, seed uint64) *Cycle {
+	return &Cycle{cfg: cfg, servers: servers, rnd: rand.New(rand.NewPCG(seed, seedCycle))}
+}
+
+// Add says that a host is ready. Its URLs are in the cycle's hands until an assignment gives them away.
+func (c *Cycle) Add(b Bucket) {
+	if len(b.URLs) > 0 {
+		c.ready = append(c.ready, b)
+	}
+}
+
+// Estimating says whether a batch is being estimated, when the own crawl had better be slow.
+func (c *Cycle) Estimating() bool { return c.batch != nil }
+
+// Stopped says that a single batch is done.
+func (c *Cycle) Stopped() bool { return c.stopped && len(c.outgoing) == 0 }
+
+// Waiting counts ready hosts that wait for a batch, and assignments that wait to be sent.
+func (c *Cycle) Waiting() (hosts, messages int) { return len(c.ready), len(c.outgoing) }
+
+// Stats is what was done so far; the slices are the cycle's own.
+func (c *Cycle) Stats() *CycleStats { return &c.stats }
+
+// Tick begins a batch if enough hosts are ready, and says whom of the estimators to send which URLs now; none if it is not the time.
+func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL) {
+	if c.stopped || c.cfg.Mode == ModeNone || now.Before(c.next) {
+		return "", nil
+	}
+	c.next = now.Add(c.cfg.Every)
+	if c.batch == nil && len(c.ready) >= c.cfg.Hosts {
+		c.begin(now)
+	} else if c.batch != nil && c.cfg.Mode == ModePersistent {
+		c.refill()
+	}
+	if c.batch == nil || len(estimators) == 0 {
+		return "", nil
+	}
+	to = estimators[c.rnd.IntN(len(estimators))]
+	for _, addr := range slices.Clone(c.batch.order) {
+		if u := c.turn(now, addr, to); u != nil {
+			urls = append(urls, *u)
+		}
+	}
+	if len(urls) > 0 {
+		c.stats.Requests++
+		c.stats.Asked += len(urls)
+	}
+	return to, urls
+}
+
+func (c *Cycle) begin(now time.Time) {
+	c.batch = &batch{begun: now, servers: make(map[netip.Addr]*estimated)}
+	for _, b := range c.ready[:c.cfg.Hosts] {
+		c.join(&b)
+	}
+	c.ready = slices.Clone(c.ready[c.cfg.Hosts:])
+}
+
+// join puts a host's URLs into the queue of its server.
+func (c *Cycle) join(b *Bucket) {
+	addr := b.URLs[0].Addr
+	s := c.batch.servers[addr]
+	if s == nil {
+		s = new(estimated)
+		c.batch.servers[addr] = s
+		c.batch.order = append(c.batch.order, addr)
+	}
+	s.urls.push(b.URLs...)
+}
+
+// refill gives a persistent batch what became ready of its own servers.
+func (c *Cycle) refill() {
+	c.ready = slices.DeleteFunc(c.ready, func(b Bucket) bool {
+		if c.batch.servers[b.URLs[0].Addr] == nil {
+			return false
+		}
+		c.join(&b)
+		return true
+	})
+}
+
+// turn takes the next URL of a server for an estimator, nil if it has none, has one out, or has had its updates.
+func (c *Cycle) turn(now time.Time, addr netip.Addr, to string) *URL {
+	s := c.batch.servers[addr]
+	if s.out != nil {
+		if now.Sub(s.since) < c.cfg.Timeout {
+			return nil
+		}
+		s.urls.push(*s.out)
+		s.out = nil
+		c.stats.TimedOut++
+	}
+	if s.urls.len() == 0 || s.updates >= c.cfg.MaxUpdates && c.cfg.Mode != ModePersistent {
+		return nil
+	}
+	u := s.urls.pop()
+	if c.cfg.Blacklisted != nil && c.cfg.Blacklisted(&u) {
+		c.remove(addr)
+		return nil
+	}
+	s.out, s.to, s.since = &u, to, now
+	return &u
+}
+
+// remove drops a server that must not be asked.
+func (c *Cycle) remove(addr netip.Addr) {
+	delete(c.batch.servers, addr)
+	c.batch.order = slices.DeleteFunc(c.batch.order, func(a netip.Addr) bool { return a == addr })
+	c.servers.Drop(addr)
+}
+
+// Report takes what an estimator that stands at a place found. Results that were not asked of it are ignored.
+func (c *Cycle) Report(now time.Time, from string, at *Coordinate, results []Result) {
+	if c.batch == nil {
+		return
+	}
+	for i := range results {
+		r := &results[i]
+		s := c.batch.servers[r.URL.Addr]
+		if s == nil || s.out == nil || s.to != from || s.out.URL != r.URL.URL {
+			continue
+		}
+		s.out = nil
+		s.updates++
+		if r.Failed {
+			c.stats.Failed++
+			continue
+		}
+		c.servers.Observe(now, r.URL.Addr, from, at, r.Took)
+	}
+}
+
+// MedianError of the batch; 1 without one. Servers of which nothing is known count as 1.
+func (c *Cycle) MedianError(now time.Time) float64 {
+	if c.batch == nil || len(c.batch.order) == 0 {
+		return 1
+	}
+	errs := make([]float64, 0, len(c.batch.order))
+	for _, addr := range c.batch.order {
+		errs = append(errs, c.errorOf(now, addr))
+	}
+	slices.Sort(errs)
+	return errs[len(errs)/2]
+}
+
+func (c *Cycle) errorOf(now time.Time, addr netip.Addr) float64 {
+	if at, ok := c.servers.At(now, addr); ok {
+		return at.Error
+	}
+	return 1
+}

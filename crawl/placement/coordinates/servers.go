@@ -1,0 +1,211 @@
+package coordinates
+
+import (
+	"container/list"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// ServersConfig are the knobs of the table of servers.
+type ServersConfig struct {
+	// Most servers are kept; the one used longest ago is forgotten.
+	Most int
+	// Filter of the downloads from a server at each estimator.
+	Filter FilterConfig
+	// HalfLife is the time after which half of what is not yet an error of 1 has become one: what was not heard of for long is not believed. 0: never.
+	HalfLife time.Duration
+	// Reuse lets a new server begin where another of its subnet is (3.8 d), with an error of at least ReuseError; 0 turns it off.
+	ReuseError float64
+	// Subnet names the range within which servers are taken to stand beside each other; nil is [placement.RangeOf].
+	Subnet func(netip.Addr) netip.Prefix
+}
+
+// maxEstimators bounds the windows kept of one server.
+const maxEstimators = 128
+
+// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of each.
+func DefaultServersConfig() ServersConfig {
+	return ServersConfig{Most: 4096, Filter: LoadFilter, HalfLife: 12 * time.Hour, ReuseError: 0.5}
+}
+
+// Validate names the field that makes no sense.
+func (c *ServersConfig) Validate() error {
+	switch {
+	case c.Most < 1:
+		return fmt.Errorf("servers: Most %d, want 1 or more", c.Most)
+	case c.HalfLife < 0:
+		return fmt.Errorf("servers: HalfLife %v, want 0 or more", c.HalfLife)
+	case !(c.ReuseError >= 0 && c.ReuseError <= 1):
+		return fmt.Errorf("servers: ReuseError %v, want 0 to 1", c.ReuseError)
+	}
+	return c.Filter.Validate()
+}
+
+// Servers are the proxy coordinates of web servers, by address (3.3). Each is a Vivaldi client of its own whose neighbours are the estimators, so servers
+// never pull peers. They are kept, and go on adapting with every download (3.8 e).
+type Servers struct {
+	cfg     ServersConfig
+	rnd     *rand.Rand
+	byAddr  map[netip.Addr]*list.Element // of *server
+	recent  list.List
+	subnets map[netip.Prefix]netip.Addr // the server of a subnet that was moved last
+	clamped int
+}
+
+type server struct {
+	addr    netip.Addr
+	vivaldi *Vivaldi
+	windows map[string]*window // by estimator
+	heard   time.Time
+}
+
+// NewServers returns an empty table. The configuration must be valid.
+func NewServers(cfg ServersConfig, seed uint64) *Servers {
+	if cfg.Subnet == nil {
+		cfg.Subnet = placement.RangeOf
+	}
+	return &Servers{
+		cfg: cfg, rnd: rand.New(rand.NewPCG(seed, seedServers)), byAddr: make(map[netip.Addr]*list.Element), subnets: make(map[netip.Prefix]netip.Addr),
+	}
+}
+
+// Observe takes what the download of a page took at an estimator that stands at a place. It says whether the coordinate was moved: not while the
+// estimator's window is short.
+func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *Coordinate, took time.Duration) bool {
+	v := s.find(now, addr, true)
+	w := v.window(estimator)
+	v.vivaldi.at.Error = s.aged(v, now)
+	v.heard = now
+	before := v.vivaldi.clamped
+	ms := v.vivaldi.clamp(took)
+	s.clamped += v.vivaldi.clamped - before
+	usual, ok := w.add(&s.cfg.Filter, ms)
+	if !ok {
+		return false
+	}
+	v.vivaldi.Update(at, usual)
+	s.subnets[s.cfg.Subnet(addr)] = addr
+	return true
+}
+
+// At is where a server stands, its error grown by age; false if nothing is known of it. One of a known subnet stands where that is.
+func (s *Servers) At(now time.Time, addr netip.Addr) (Coordinate, bool) {
+	v := s.find(now, addr, false)
+	if v == nil || v.vivaldi.updates == 0 {
+		return s.beside(now, addr)
+	}
+	c := v.vivaldi.at
+	c.Error = s.aged(v, now)
+	return c, true
+}
+
+// Updates counts the samples that moved a server's coordinate.
+func (s *Servers) Updates(addr netip.Addr) int {
+	if e := s.byAddr[addr]; e != nil {
+		return e.Value.(*server).vivaldi.updates
+	}
+	return 0
+}
+
+// Sampled counts the samples in an estimator's window of a server.
+func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
+	if e := s.byAddr[addr]; e != nil {
+		if w := e.Value.(*server).windows[estimator]; w != nil {
+			return len(w.arrived)
+		}
+	}
+	return 0
+}
+
+// Len is how many servers are kept, Clamped how many samples were brought into bounds.
+func (s *Servers) Len() int { return len(s.byAddr) }
+
+// Clamped counts samples that were brought into bounds.
+func (s *Servers) Clamped() int { return s.clamped }
+
+// Drop forgets a server.
+func (s *Servers) Drop(addr netip.Addr) {
+	if e := s.byAddr[addr]; e != nil {
+		s.recent.Remove(e)
+		s.remove(addr)
+	}
+}
+
+func (s *Servers) remove(addr netip.Addr) {
+	delete(s.byAddr, addr)
+	if sub := s.cfg.Subnet(addr); s.subnets[sub] == addr {
+		delete(s.subnets, sub)
+	}
+}
+
+// aged is the error of a server, on its way back to 1 since it was heard of last.
+func (s *Servers) aged(v *server, now time.Time) float64 {
+	e := v.vivaldi.at.Error
+	age := now.Sub(v.heard)
+	if s.cfg.HalfLife == 0 || age <= 0 || e >= 1 {
+		return e
+	}
+	return 1 - (1-e)*math.Exp2(-age.Seconds()/s.cfg.HalfLife.Seconds())
+}
+
+// beside is the place of another server of the subnet.
+func (s *Servers) beside(now time.Time, addr netip.Addr) (Coordinate, bool) {
+	if s.cfg.ReuseError == 0 {
+		return Coordinate{}, false
+	}
+	other, ok := s.subnets[s.cfg.Subnet(addr)]
+	if !ok {
+		return Coordinate{}, false
+	}
+	v := s.byAddr[other].Value.(*server)
+	c := v.vivaldi.at
+	c.Error = max(s.aged(v, now), s.cfg.ReuseError)
+	return c, true
+}
+
+func (s *Servers) find(now time.Time, addr netip.Addr, create bool) *server {
+	if e, ok := s.byAddr[addr]; ok {
+		s.recent.MoveToFront(e)
+		return e.Value.(*server)
+	}
+	if !create {
+		return nil
+	}
+	v := &server{addr: addr, vivaldi: NewVivaldi(s.rnd), windows: make(map[string]*window), heard: now}
+	if c, ok := s.beside(now, addr); ok {
+		v.vivaldi.at = c
+	}
+	if len(s.byAddr) >= s.cfg.Most {
+		s.remove(s.recent.Remove(s.recent.Back()).(*server).addr)
+	}
+	s.byAddr[addr] = s.recent.PushFront(v)
+	return v
+}
+
+// window returns an estimator's window, making room for it at the cost of the one heard of longest ago.
+func (v *server) window(estimator string) *window {
+	if w := v.windows[estimator]; w != nil {
+		v.turn(w)
+		return w
+	}
+	if len(v.windows) >= maxEstimators {
+		oldest := ""
+		for id, w := range v.windows {
+			if oldest == "" || w.turn < v.windows[oldest].turn || w.turn == v.windows[oldest].turn && id < oldest {
+				oldest = id
+			}
+		}
+		delete(v.windows, oldest)
+	}
+	w := new(window)
+	v.windows[estimator] = w
+	v.turn(w)
+	return w
+}
+
+func (v *server) turn(w *window) { w.turn = v.vivaldi.updates + 1 }

@@ -1,0 +1,242 @@
+package coordinates
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// Peers is where the peers stand: this one and its neighbours. A [Gossip] knows; the node puts itself in.
+type Peers interface {
+	// Of returns a peer's coordinate, false if it is not known or the peer is down.
+	Of(peer string) (Coordinate, bool)
+}
+
+// Config are the knobs of the strategy.
+type Config struct {
+	Servers ServersConfig
+	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates (pi) the updates after which it is used all the same.
+	Theta      float64
+	MaxUpdates int
+	// Term is after how many URLs a host that was placed is looked at again, by the coordinate as it stands then; 0: never.
+	Term int
+	// Explore is the share of those looks that first spend one URL at another candidate, so that the coordinate goes on adapting; 0: none.
+	Explore float64
+	// PerURL is what a waiting URL of a candidate adds to its height, in ms (3.8 b); 0: nothing.
+	PerURL float64
+	// MaxHosts bounds the hosts whose address is remembered.
+	MaxHosts int
+}
+
+// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, and looks again after 100 URLs, in one case of four by another candidate.
+func DefaultConfig() Config {
+	return Config{Servers: DefaultServersConfig(), Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
+}
+
+// Validate names the field that makes no sense.
+func (c *Config) Validate() error {
+	switch {
+	case !(c.Theta > 0 && c.Theta <= 1):
+		return fmt.Errorf("coordinates: Theta %v, want more than 0 to 1", c.Theta)
+	case c.MaxUpdates < 1 || c.MaxHosts < 1 || c.Term < 0:
+		return fmt.Errorf("coordinates: MaxUpdates %d, MaxHosts %d, want 1 or more; Term %d, want 0 or more", c.MaxUpdates, c.MaxHosts, c.Term)
+	case !(c.Explore >= 0 && c.Explore <= 1):
+		return fmt.Errorf("coordinates: Explore %v, want 0 to 1", c.Explore)
+	case !(c.PerURL >= 0 && c.PerURL <= MaxMillis):
+		return fmt.Errorf("coordinates: PerURL %v, want 0 to %d ms", c.PerURL, MaxMillis)
+	}
+	return c.Servers.Validate()
+}
+
+// Strategy places the hosts of a live node (design, section 5). Estimation is spread over leases of one URL: while a server's coordinate is not good enough,
+// the worker is the candidate that has sampled it least, for one URL, and then the next; afterwards it is the candidate nearest in the space. The URLs
+// are those that are due anyway, so nothing is asked of a site beyond them, and it has one worker at any moment.
+type Strategy struct {
+	cfg     Config
+	peers   Peers
+	servers *Servers
+	rnd     *rand.Rand
+	hosts   map[string]netip.Addr
+	names   []string // of hosts, the one met first at turn
+	turn    int
+	explore map[string]bool // hosts that spend a URL on exploring at present
+}
+
+var _ placement.Observer = (*Strategy)(nil)
+
+// New returns a strategy that has met no server yet.
+func New(cfg Config, peers Peers, seed uint64) (*Strategy, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Strategy{
+		cfg: cfg, peers: peers, servers: NewServers(cfg.Servers, seed), rnd: rand.New(rand.NewPCG(seed, seedStrategy)),
+		hosts: make(map[string]netip.Addr), explore: make(map[string]bool),
+	}, nil
+}
+
+// Servers is the table of coordinates.
+func (s *Strategy) Servers() *Servers { return s.servers }
+
+// Next implements placement.Strategy; it never asks for a probe.
+func (s *Strategy) Next(v *placement.View) placement.Choice {
+	who := v.Able()
+	switch {
+	case len(who) == 0:
+		return placement.Choice{Why: "no candidate"}
+	case len(who) == 1:
+		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate that has room"}
+	case v.Tiny:
+		return s.tiny(v, who)
+	}
+	site := s.site(v)
+	updates := s.servers.Updates(site)
+	at, known := s.servers.At(v.Now, site)
+	if !known || at.Error >= s.cfg.Theta && updates < s.cfg.MaxUpdates {
+		return s.estimate(site, who, updates, &at, known)
+	}
+	if s.turnToExplore(v.Host) {
+		c := s.estimate(site, who, updates, &at, known)
+		c.Why = "one URL by another candidate, so that the coordinate goes on adapting: " + c.Why
+		return c
+	}
+	return s.choose(&at, who, updates)
+}
+
+// turnToExplore says whether this look at a host spends a URL; the look after it does not.
+func (s *Strategy) turnToExplore(host string) bool {
+	if s.explore[host] {
+		delete(s.explore, host)
+		return false
+	}
+	if s.cfg.Term == 0 || s.cfg.Explore == 0 || s.rnd.Float64() >= s.cfg.Explore {
+		return false
+	}
+	if len(s.explore) >= s.cfg.MaxHosts {
+		clear(s.explore)
+	}
+	s.explore[host] = true
+	return true
+}
+
+// tiny places a host that has too few URLs to estimate by: where its coordinate is known, by that, else where its range is.
+func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.Choice {
+	if at, ok := s.servers.At(v.Now, s.site(v)); ok && at.Error < s.cfg.Theta {
+		return s.choose(&at, who, s.servers.Updates(s.site(v)))
+	}
+	self := who[0].Peer
+	for _, c := range who {
+		if c.Peer == v.Known {
+			return placement.Choice{Worker: v.Known, Why: "few URLs: the worker known for the address range"}
+		}
+		if c.Self {
+			self = c.Peer
+		}
+	}
+	return placement.Choice{Worker: self, Why: "few URLs: not worth estimating, the owner keeps the host"}
+}
+
+// site is the address of the host: the view's, or that which answered last.
+func (s *Strategy) site(v *placement.View) netip.Addr {
+	if v.Site.IsValid() {
+		return v.Site.Unmap()
+	}
+	return s.hosts[v.Host]
+}
+
+// estimate gives one URL to the candidate that has sampled the server least, any of those if several.
+func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates int, at *Coordinate, known bool) placement.Choice {
+	best, least, ties := "", 0, 0
+	for _, c := range who {
+		if _, ok := s.peers.Of(c.Peer); !ok {
+			continue
+		}
+		switch n := s.servers.Sampled(site, c.Peer); {
+		case best == "" || n < least:
+			best, least, ties = c.Peer, n, 1
+		case n == least:
+			if ties++; s.rnd.IntN(ties) == 0 {
+				best = c.Peer
+			}
+		}
+	}
+	if best == "" {
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: 1, Why: "no candidate has a coordinate yet: one URL by any of them"}
+	}
+	why := "nothing is known of the server yet"
+	if known {
+		why = fmt.Sprintf("the error of the server's coordinate is %.2f after %d updates, %.2f is wanted", at.Error, updates, s.cfg.Theta)
+	}
+	return placement.Choice{Worker: best, URLs: 1, Why: why + ": one URL by an estimator"}
+}
+
+// choose names the nearest candidate.
+func (s *Strategy) choose(at *Coordinate, who []placement.Candidate, updates int) placement.Choice {
+	best, least, compared := "", 0.0, 0
+	for i := range who {
+		p, ok := s.peers.Of(who[i].Peer)
+		if !ok {
+			continue
+		}
+		p.Queue = max(p.Queue, float64(who[i].Backlog)*s.cfg.PerURL)
+		compared++
+		if cost := at.Cost(&p); best == "" || cost < least {
+			best, least = who[i].Peer, cost
+		}
+	}
+	if best == "" {
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: s.cfg.Term, Why: "no candidate has a coordinate: any of them"}
+	}
+	return placement.Choice{
+		Worker: best, URLs: s.cfg.Term,
+		Why: fmt.Sprintf("nearest in the space of %d: %.0f ms a page expected, error %.2f after %d updates", compared, least, at.Error, updates),
+	}
+}
+
+// Observe implements placement.Observer.
+func (s *Strategy) Observe(f *placement.Fetch) {
+	if !f.Site.IsValid() {
+		return
+	}
+	site := f.Site.Unmap()
+	s.note(f.Host, site)
+	if f.Failed || f.Took <= 0 {
+		return
+	}
+	if at, ok := s.peers.Of(f.Worker); ok {
+		s.servers.Observe(f.At, site, f.Worker, &at, f.Took)
+	}
+}
+
+// note remembers the address of a host, and forgets that met first beyond the bound.
+func (s *Strategy) note(host string, site netip.Addr) {
+	if _, ok := s.hosts[host]; !ok {
+		if len(s.names) < s.cfg.MaxHosts {
+			s.names = append(s.names, host)
+		} else {
+			delete(s.hosts, s.names[s.turn])
+			s.names[s.turn] = host
+			s.turn = (s.turn + 1) % len(s.names)
+		}
+	}
+	s.hosts[host] = site
+}
+
+// Pace is by how much a site should be asked less often than usual: see [Servers.Pace].
+func (s *Strategy) Pace(site netip.Addr) float64 { return s.servers.Pace(site.Unmap()) }
+
+// Expected is what the download of a page from a site is expected to take at a peer, false if that is not known: what a page shows a person.
+func (s *Strategy) Expected(now time.Time, site netip.Addr, peer string) (time.Duration, float64, bool) {
+	at, ok := s.servers.At(now, site.Unmap())
+	if !ok {
+		return 0, 0, false
+	}
+	p, ok := s.peers.Of(peer)
+	if !ok {
+		return 0, 0, false
+	}
+	return time.Duration(at.Distance(&p) * float64(time.Millisecond)), at.Error, true
+}

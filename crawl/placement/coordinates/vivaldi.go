@@ -1,0 +1,123 @@
+package coordinates
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// The constants of Vivaldi (3.1).
+const (
+	forceGain = 0.25 // c_c: the share of a difference that one update moves a coordinate by
+	errorGain = 0.25 // c_e: the weight of one update in the error estimate
+)
+
+const (
+	// firstHeight is where heights begin, in ms. A height grows and shrinks in proportion to itself, so one that begins near zero would stay there for long.
+	firstHeight = 10
+	// minSample and MaxSample bound samples in ms: below is the resolution of clocks, above is a time-out's affair. Those beyond are clamped and counted.
+	minSample = 0.05
+	MaxSample = 60_000
+	// coincide is the distance in ms below which a direction means nothing, so a random one is taken.
+	coincide = 1e-6
+)
+
+// Vivaldi keeps one coordinate (3.1): each sample moves it along the line to the other side, the further the surer that one is compared with this.
+// Subtracting vectors adds heights, so a force is shared between vector and height in proportion to their parts of the distance.
+type Vivaldi struct {
+	at      Coordinate
+	rnd     *rand.Rand
+	updates int
+	clamped int
+	resets  int
+}
+
+// NewVivaldi returns a coordinate at the origin of which nothing is known. The random source serves to leave places that coincide.
+func NewVivaldi(rnd *rand.Rand) *Vivaldi {
+	return &Vivaldi{at: fresh(), rnd: rnd}
+}
+
+func fresh() Coordinate { return Coordinate{Height: firstHeight, Error: 1} }
+
+// At is where it stands.
+func (v *Vivaldi) At() Coordinate { return v.at }
+
+// Updates counts the samples it was moved by, Clamped those that were brought into bounds, Resets how often it had to begin anew.
+func (v *Vivaldi) Updates() int { return v.updates }
+
+// Clamped counts samples that were brought into bounds.
+func (v *Vivaldi) Clamped() int { return v.clamped }
+
+// Resets counts how often it began anew, having left all bounds.
+func (v *Vivaldi) Resets() int { return v.resets }
+
+// clamp brings a sample into bounds.
+func (v *Vivaldi) clamp(took time.Duration) float64 {
+	ms := millis(took)
+	if bounded := min(max(ms, minSample), MaxSample); bounded != ms {
+		v.clamped++
+		return bounded
+	}
+	return ms
+}
+
+// Update moves it by a filtered sample, in ms, to a remote place.
+func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
+	ms = min(max(ms, minSample), MaxSample)
+	distance := v.at.Distance(remote)
+	weight := 1.0
+	if total := v.at.Error + remote.Error; total > 0 {
+		weight = v.at.Error / total
+	}
+	off := math.Abs(distance-ms) / ms
+	v.at.Error = min(off*errorGain*weight+v.at.Error*(1-errorGain*weight), maxError)
+	v.push(remote, forceGain*weight*(ms-distance), distance)
+	v.updates++
+	if !v.sane() {
+		v.at = fresh()
+		v.resets++
+	}
+}
+
+// push moves it by so many ms away from remote (towards it if negative).
+func (v *Vivaldi) push(remote *Coordinate, by, distance float64) {
+	flat := v.at.flat(remote)
+	if flat < coincide { // the whole way into a random direction
+		unit := v.direction()
+		for i := range v.at.Vec {
+			v.at.Vec[i] += by * unit[i]
+		}
+		return
+	}
+	for i := range v.at.Vec {
+		v.at.Vec[i] += by * (v.at.Vec[i] - remote.Vec[i]) / distance
+	}
+	v.at.Height = max(v.at.Height+by*(v.at.Height+remote.Height)/distance, minHeight)
+}
+
+// direction is a random unit vector.
+func (v *Vivaldi) direction() [Dimensions]float64 {
+	var unit [Dimensions]float64
+	sum := 0.0
+	for i := range unit {
+		unit[i] = v.rnd.NormFloat64()
+		sum += unit[i] * unit[i]
+	}
+	if sum == 0 {
+		unit[0], sum = 1, 1
+	}
+	for i := range unit {
+		unit[i] /= math.Sqrt(sum)
+	}
+	return unit
+}
+
+// sane says whether it is within bounds; false of NaN.
+func (v *Vivaldi) sane() bool {
+	for _, x := range v.at.Vec {
+		if !(math.Abs(x) <= MaxMillis) {
+			return false
+		}
+	}
+	return v.at.Height <= MaxMillis && v.at.Error <= maxError
+}
