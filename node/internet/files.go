@@ -1,0 +1,143 @@
+package internet
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// maxFile bounds what is read of a file, unpacked: 1 M networks with long names take about 150 MB, a matrix of 4,096 rows about as much.
+const maxFile = 512 << 20
+
+// read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest is an error.
+func read(path string, then func(in *bufio.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, done, err := unpack(f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return then(in)
+}
+
+// unpack returns the plain text of what may be gzip.
+func unpack(r io.Reader) (in *bufio.Reader, done func(), err error) {
+	in, done = bufio.NewReaderSize(r, 1<<16), func() {}
+	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		in, done = bufio.NewReaderSize(z, 1<<16), func() { _ = z.Close() } // it was only read from
+	}
+	return bufio.NewReaderSize(&bounded{in, maxFile}, 1<<16), done, nil
+}
+
+// bounded fails beyond so many bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("more than %d MB", maxFile>>20)
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// table is a CSV file with a header, whose columns are found by their names.
+type table struct {
+	rows    *csv.Reader
+	columns map[string]int
+	fields  []string
+}
+
+// newTable reads the header; columns that are asked for must be there.
+func newTable(in io.Reader, columns ...string) (*table, error) {
+	t := &table{rows: csv.NewReader(in), columns: make(map[string]int)}
+	t.rows.ReuseRecord = true
+	header, err := t.rows.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("line 1: no header")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		if _, twice := t.columns[name]; !twice {
+			t.columns[name] = i
+		}
+	}
+	for _, name := range columns {
+		if _, ok := t.columns[name]; !ok {
+			return nil, fmt.Errorf("line 1: no column %q in the header %q", name, shorten(strings.Join(header, ",")))
+		}
+	}
+	return t, nil
+}
+
+// next moves to the next row. The error is io.EOF after the last one.
+func (t *table) next() (err error) {
+	t.fields, err = t.rows.Read() // refuses rows of another length than the header
+	return err
+}
+
+// field of the row, empty if there is no such column.
+func (t *table) field(column string) string {
+	if i, ok := t.columns[column]; ok {
+		return strings.TrimSpace(t.fields[i])
+	}
+	return ""
+}
+
+// wrong says what is wrong with a field of the row.
+func (t *table) wrong(column, problem string) error {
+	line, _ := t.rows.FieldPos(t.columns[column])
+	return fmt.Errorf("line %d, column %s: %q %s", line, column, shorten(t.field(column)), problem)
+}
+
+// prefix of the row, without the bits that are the host's.
+func (t *table) prefix(column string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(t.field(column))
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, t.wrong(column, "is not a network like 192.0.2.0/24")
+	}
+	return p.Masked(), nil
+}
+
+// country of the row, in capitals; empty if there is none.
+func (t *table) country(column string) (string, error) {
+	c := strings.ToUpper(t.field(column))
+	if !isCountry(c) && c != "" {
+		return "", t.wrong(column, "is not a country code of two letters")
+	}
+	return c, nil
+}
+
+func isCountry(c string) bool {
+	letter := func(b byte) bool { return b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' } // pseudo codes like T1 and A2 are in use
+	return len(c) == 2 && letter(c[0]) && letter(c[1])
+}
+
+// shorten makes a stranger's value fit to be shown.
+func shorten(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

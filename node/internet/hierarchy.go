@@ -1,0 +1,219 @@
+package internet
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxNetworks bounds a hierarchy: registries together know about 5 million networks, routing tables 1 million. A network takes 64 bytes and its name.
+	maxNetworks = 4 << 20
+	// maxOrg bounds the name of an organisation in bytes; the rest is cut off.
+	maxOrg = 200
+	// maxRecord bounds a line of a statistics file: its fields are short.
+	maxRecord = 1 << 12
+)
+
+func loadHierarchy(path string) (networks []Network, err error) {
+	err = read(path, func(in *bufio.Reader) error {
+		networks, err = readHierarchy(in)
+		return err
+	})
+	return networks, err
+}
+
+// readHierarchy reads registry data of either form.
+func readHierarchy(in *bufio.Reader) (networks []Network, err error) {
+	start, _ := in.Peek(256) // a short file is seen whole
+	if isDelegated(start) {
+		networks, err = readDelegated(in)
+	} else {
+		networks, err = readNetworks(in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(networks) == 0 {
+		return nil, errors.New("no networks")
+	}
+	networks = order(networks)
+	inherit(networks)
+	return networks, nil
+}
+
+// names keeps one copy of each name: a field of a CSV file shares its memory with the whole line.
+type names map[string]string
+
+func (n names) of(s string) string {
+	if len(s) > maxOrg {
+		s = strings.ToValidUTF8(s[:maxOrg], "")
+	}
+	if known, ok := n[s]; ok {
+		return known
+	}
+	s = strings.Clone(s)
+	n[s] = s
+	return s
+}
+
+// readNetworks reads a CSV file with a header.
+func readNetworks(in io.Reader) ([]Network, error) {
+	t, err := newTable(in, "prefix")
+	if err != nil {
+		return nil, err
+	}
+	var out []Network
+	known := make(names)
+	for {
+		if err := t.next(); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(out) == maxNetworks {
+			return nil, fmt.Errorf("more than %d networks", maxNetworks)
+		}
+		p, err := t.prefix("prefix")
+		if err != nil {
+			return nil, err
+		}
+		country, err := t.country("country")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Network{p, known.of(t.field("org")), known.of(country)})
+	}
+}
+
+// inherit gives networks without an organisation that of the nearest network around them that has one, and likewise for countries.
+func inherit(networks []Network) {
+	var around []*Network
+	for i := range networks {
+		n := &networks[i]
+		for len(around) > 0 && !around[len(around)-1].Prefix.Contains(n.Prefix.Addr()) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 {
+			parent := around[len(around)-1]
+			if n.Org == "" {
+				n.Org = parent.Org
+			}
+			if n.Country == "" {
+				n.Country = parent.Country
+			}
+		}
+		around = append(around, n)
+	}
+}
+
+// isDelegated knows a statistics file by its version line, which comments may precede: version|registry|serial|records|start|end|offset.
+func isDelegated(start []byte) bool {
+	for line := range bytes.Lines(start) {
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		f := bytes.Split(line, []byte("|"))
+		_, err := strconv.ParseFloat(string(f[0]), 32)
+		return err == nil && len(f) >= 6
+	}
+	return false
+}
+
+// readDelegated reads the statistics file of a registry: registry|country|type|start|value|date|status|opaque-id. Ranges of IPv4 are counts of
+// addresses, which need not make a single network; those of IPv6 are prefix lengths. What is not handed out is left aside.
+func readDelegated(in io.Reader) ([]Network, error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, maxRecord), maxRecord)
+	var out []Network
+	known := make(names)
+	version := false
+	for line := 1; lines.Scan(); line++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		if !version { // known to be there
+			version = true
+			continue
+		}
+		f := strings.Split(text, "|")
+		if len(f) == 6 && f[5] == "summary" || len(f) >= 7 && f[2] == "asn" {
+			continue
+		}
+		if len(f) < 7 {
+			return nil, fmt.Errorf("line %d: %q has %d fields, want at least 7", line, shorten(text), len(f))
+		}
+		if f[6] != "allocated" && f[6] != "assigned" {
+			continue
+		}
+		prefixes, err := delegated(f)
+		if err != nil {
+			return nil, fmt.Errorf("line %d, %w", line, err)
+		}
+		if len(out)+len(prefixes) > maxNetworks {
+			return nil, fmt.Errorf("more than %d networks", maxNetworks)
+		}
+		n := Network{}
+		if isCountry(f[1]) && f[1] != "ZZ" {
+			n.Country = known.of(f[1])
+		}
+		if len(f) > 7 && f[7] != "" {
+			n.Org = known.of(f[0] + ":" + f[7])
+		}
+		for _, n.Prefix = range prefixes {
+			out = append(out, n)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, fmt.Errorf("a line of more than %d bytes", maxRecord)
+	}
+	return out, lines.Err()
+}
+
+// delegated are the networks of a record.
+func delegated(f []string) ([]netip.Prefix, error) {
+	start, err := netip.ParseAddr(f[3])
+	if err != nil || f[2] == "ipv4" != start.Is4() || start.Zone() != "" {
+		return nil, fmt.Errorf("column start: %q is not an address of %s", shorten(f[3]), shorten(f[2]))
+	}
+	value, err := strconv.ParseUint(f[4], 10, 32)
+	switch {
+	case f[2] == "ipv4" && err == nil && value > 0:
+		if all := split(start, value); all != nil {
+			return all, nil
+		}
+	case f[2] == "ipv6" && err == nil:
+		if p, err := start.Prefix(int(value)); err == nil {
+			return []netip.Prefix{p}, nil
+		}
+	case f[2] != "ipv4" && f[2] != "ipv6":
+		return nil, fmt.Errorf("column type: %q is neither asn, ipv4 nor ipv6", shorten(f[2]))
+	}
+	return nil, fmt.Errorf("column value: %q does not fit %s at %s", shorten(f[4]), f[2], f[3])
+}
+
+// split makes networks of count addresses of IPv4; nil if there are not so many.
+func split(start netip.Addr, count uint64) (out []netip.Prefix) {
+	b := start.As4()
+	at := uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
+	if at+count > 1<<32 {
+		return nil
+	}
+	for count > 0 {
+		size := bits.Len64(count) - 1
+		if at > 0 {
+			size = min(size, bits.TrailingZeros64(at))
+		}
+		a := netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})
+		out = append(out, netip.PrefixFrom(a, 32-size))
+		at, count = at+1<<size, count-1<<size
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package internet
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Stats describe the round trips between some hosts.
+type Stats struct {
+	Hosts   int     `json:"hosts"`
+	Missing float64 `json:"missing"` // share of pairs without a value
+	// P10, Median and P90 of all pairs with a value, in milliseconds.
+	P10    float64 `json:"p10_ms"`
+	Median float64 `json:"median_ms"`
+	P90    float64 `json:"p90_ms"`
+	// Violations is the share of triangles whose longest side exceeds the sum of the other two, Violations10 those that exceed it by more than 10 %.
+	Violations   float64 `json:"violations"`
+	Violations10 float64 `json:"violations_10"`
+	// Detours is the share of pairs that have a shorter way over a third one of the hosts. It grows with their number.
+	Detours float64 `json:"detours"`
+}
+
+// statHosts is how many hosts are looked at: all triangles of them take a tenth of a second.
+const statHosts = 490
+
+// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, where they are more, some drawn with a fixed seed; in a synthetic
+// internet half crawlers and half sites.
+func (n *Internet) Stats() Stats {
+	rnd := rand.New(rand.NewPCG(statHosts, 0x7374617473))
+	if size := n.Size(); size > 0 {
+		return n.StatsOf(rnd.Perm(size)[:min(size, statHosts)])
+	}
+	p, s, _ := n.Draw(rnd, statHosts/2, statHosts/2) // of an endless internet
+	return n.StatsOf(append(p, s...))
+}
+
+// StatsOf describes the round trips between these hosts; the time grows with the third power of their number.
+func (n *Internet) StatsOf(hosts []int) Stats {
+	st := Stats{Hosts: len(hosts)}
+	rtts := make([][]time.Duration, len(hosts))
+	var known []time.Duration
+	for a, i := range hosts {
+		rtts[a] = make([]time.Duration, len(hosts))
+		for b, j := range hosts[:a] {
+			d := n.RTT(i, j)
+			rtts[a][b], rtts[b][a] = d, d
+			if d >= 0 {
+				known = append(known, d)
+			}
+		}
+	}
+	if len(known) == 0 {
+		return st
+	}
+	slices.Sort(known)
+	at := func(share float64) float64 {
+		return known[int(share*float64(len(known)-1))].Seconds() * 1000
+	}
+	st.P10, st.Median, st.P90 = at(0.1), at(0.5), at(0.9)
+	pairs := len(hosts) * (len(hosts) - 1) / 2
+	st.Missing = 1 - float64(len(known))/float64(pairs)
+	st.triangles(rtts, len(known))
+	return st
+}
+
+// triangles looks at all of them. A pair with a shorter way is the longest side of a triangle that is violated.
+func (st *Stats) triangles(rtts [][]time.Duration, pairs int) {
+	all, violated, violated10, detours := 0, 0, 0, 0
+	for a := range rtts {
+		for b := range a {
+			ab, detour := rtts[a][b], false
+			if ab < 0 {
+				continue
+			}
+			for c := range rtts {
+				ac, bc := rtts[a][c], rtts[b][c]
+				if c == a || c == b || ac < 0 || bc < 0 {
+					continue
+				}
+				all++ // each triangle three times, and one of them has its longest side at ab
+				if ab > ac+bc {
+					detour = true
+					violated++
+					if float64(ab) > 1.1*float64(ac+bc) {
+						violated10++
+					}
+				}
+			}
+			if detour {
+				detours++
+			}
+		}
+	}
+	if all > 0 {
+		st.Violations, st.Violations10 = 3*float64(violated)/float64(all), 3*float64(violated10)/float64(all)
+	}
+	st.Detours = float64(detours) / float64(pairs)
+}
