@@ -29,23 +29,8 @@ truth. Not simulated: robots.txt, archive, owners of jobs, bytes below the messa
 	})
 }
 
-// internet is what --rtt names, or one made from the seed.
-func internet(o *Options, r *Report) (func() sim.Internet, error) {
-	if o.RTT == "" {
-		r.Input("rtt", "synthetic")
-		return func() sim.Internet { return sim.NewSynthetic(o.Seed) }, nil
-	}
-	m, err := sim.LoadMatrix(o.RTT)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	r.Input("rtt", o.RTT)
-	r.Input("rtt_nodes", m.Size())
-	return func() sim.Internet { return m }, nil
-}
-
 func runChurn(ctx context.Context, o *Options, r *Report, progress func(Progress)) error {
-	net, err := internet(o, r)
+	net, err := loadInternet(o, r, true)
 	if err != nil {
 		return err
 	}
@@ -62,8 +47,8 @@ func runChurn(ctx context.Context, o *Options, r *Report, progress func(Progress
 	r.Input("peers", peers)
 	r.Input("hours", hours)
 	length := time.Duration(hours * float64(time.Hour))
-	ring := sim.ChurnConfig{Seed: o.Seed, Peers: ringShare * peers, For: length / ringHours, Internet: net()}
-	nodes := sim.CrawlConfig{Seed: o.Seed, Peers: peers, For: length, Return: returning, Internet: net()}
+	ring := sim.ChurnConfig{Seed: o.Seed, Peers: ringShare * peers, For: length / ringHours, Internet: net}
+	nodes := sim.CrawlConfig{Seed: o.Seed, Peers: peers, For: length, Return: returning, Internet: net}
 	together := newParts(progress, "ring alone", "crawl")
 	ring.Progress, nodes.Progress = together.part(0), together.part(1)
 

@@ -30,7 +30,7 @@ type Options struct {
 	// Peers of the experiment, and the virtual hours that it takes.
 	Peers int
 	Hours float64
-	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges with their organisations: files, see [sim.LoadMatrix].
+	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges with their organisations: files, see [internet.Options].
 	RTT, Prefixes, Hierarchy string
 	// Quick makes do with less: seconds in place of minutes.
 	Quick bool

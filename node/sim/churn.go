@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/node/internet"
 )
 
 // ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its default.
 type ChurnConfig struct {
 	Seed  uint64
 	Peers int // 10,000 by default
-	// Internet is NewSynthetic(Seed) by default.
+	// Internet is [internet.Synthetic] of the seed by default.
 	Internet Internet
 	// For is how long peers come and go, 20 minutes by default.
 	For time.Duration
@@ -46,7 +47,7 @@ func (c *ChurnConfig) fill() {
 	fill(&c.Lookups, 200)
 	c.SampleEvery = min(c.SampleEvery, c.For)
 	if c.Internet == nil {
-		c.Internet = NewSynthetic(c.Seed)
+		c.Internet = internet.Synthetic(c.Seed)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/internet"
 )
 
 func small() ChurnConfig {
@@ -89,7 +90,7 @@ func TestChurnEndsWithItsContext(t *testing.T) {
 }
 
 func TestNearestOfATableIsThatOfAll(t *testing.T) {
-	r := NewRing(NewNetwork(new(Clock), NewSynthetic(1), 1), dht.Config{}, 1)
+	r := NewRing(NewNetwork(new(Clock), internet.Synthetic(1), 1), dht.Config{}, 1)
 	for range 400 {
 		r.insert(r.draw())
 	}
@@ -116,7 +117,7 @@ func TestNearestOfATableIsThatOfAll(t *testing.T) {
 }
 
 func TestCoverageOfTheCircle(t *testing.T) {
-	r := NewRing(NewNetwork(new(Clock), NewSynthetic(1), 1), dht.Config{}, 1)
+	r := NewRing(NewNetwork(new(Clock), internet.Synthetic(1), 1), dht.Config{}, 1)
 	r.Found(20)
 	r.Run(time.Minute)
 	if err := r.Settled(); err != nil {

@@ -17,13 +17,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/internet"
 )
 
 // CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a field means its default.
 type CrawlConfig struct {
 	Seed  uint64
 	Peers int // 1,000 by default
-	// Internet is NewSynthetic(Seed) by default. Sites stand at its first places, peers behind them.
+	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places, peers behind them.
 	Internet Internet
 	// For is how long peers come and go, two hours by default; the crawl goes on until it is done, at most for Patience more (one hour).
 	For, Patience time.Duration
@@ -63,7 +64,7 @@ func (c *CrawlConfig) fill() {
 	fill(&c.PagesPerHost, max(10, int(0.9*c.For.Seconds()/(c.Delay.Seconds()+1))))
 	fill(&c.SampleEvery, time.Minute)
 	if c.Internet == nil {
-		c.Internet = NewSynthetic(c.Seed)
+		c.Internet = internet.Synthetic(c.Seed)
 	}
 }
 

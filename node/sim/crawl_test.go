@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/internet"
 )
 
 func runCrawl(t *testing.T, cfg CrawlConfig) *CrawlReport {
@@ -91,7 +92,7 @@ func TestLostPageIsReported(t *testing.T) {
 }
 
 func TestServersNoticeWhatIsWrong(t *testing.T) {
-	net := NewNetwork(new(Clock), NewSynthetic(1), 1)
+	net := NewNetwork(new(Clock), internet.Synthetic(1), 1)
 	one, two := net.NewHost(1), net.NewHost(2)
 	one.Start()
 	two.Start()

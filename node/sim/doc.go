@@ -4,7 +4,7 @@
 // Its layers:
 //
 //   - [Clock]: events in the order of their time. An hour in which nothing happens costs nothing.
-//   - [Internet]: how far peers are from each other, from a matrix of measured round trips or made from a seed.
+//   - [Internet]: how far peers are from each other, as node/internet knows or makes it.
 //   - [Network]: calls between hosts that can be dead, paused, cut off; bytes are counted by purpose.
 //   - [RingPeer] and [Ring]: dht.Ring driven over it, with a routing table like kad-dht's, up to 10,000 peers; and the truth to hold it against.
 //   - [RunChurn]: peers that come and die by exponential sessions, and how many keys meanwhile have the wrong owner or none.

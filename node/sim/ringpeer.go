@@ -184,3 +184,11 @@ func (p *RingPeer) Lookup(key ring.Key, done func(dht.Lookup, error)) {
 
 // lookupTimeout bounds one call of a lookup: dht's CallTimeout.
 const lookupTimeout = 2 * time.Second
+
+// mix is the finalizer of splitmix64: it spreads a counter over all 64 bits.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
