@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,10 @@ type Config struct {
 	LowWater, HighWater int
 	// Reachability says how this peer knows whether others can dial it.
 	Reachability Reachability
+	// Dialled, if not nil, is given each TCP connection that this peer has
+	// dialled and returns the one to use in its place, within the context of
+	// the dial: for emulated distances. If it fails it has closed what it got.
+	Dialled func(ctx context.Context, c net.Conn) (net.Conn, error)
 }
 
 // maxNetworkName in bytes: it travels in every stream's first message.

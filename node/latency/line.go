@@ -1,0 +1,272 @@
+package latency
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// underWay bounds the bytes on their way in one direction, as the windows of TCP would: 4 MiB over 300 ms are 14 MB/s.
+	underWay = 4 << 20
+	// readSize is how much is read at once of what arrives.
+	readSize = 32 << 10
+	// drainTime bounds how long a closed line may take to deliver what is still under way, beyond the delay itself.
+	drainTime = 5 * time.Second
+)
+
+// line is a connection whose bytes take a while in each direction. Safe for concurrent use as a net.Conn is.
+type line struct {
+	net.Conn // the connection without a delay
+
+	out, in                     *pipe
+	readDeadline, writeDeadline *deadline
+	closing                     sync.Once
+	closed                      chan struct{}
+}
+
+// newLine puts a one-way delay into both directions of a connection.
+func newLine(c net.Conn, oneWay time.Duration) *line {
+	l := &line{
+		Conn: c, out: newPipe(oneWay), in: newPipe(oneWay), readDeadline: newDeadline(), writeDeadline: newDeadline(), closed: make(chan struct{}),
+	}
+	go l.send()    // ends when the line is closed or the other side does not take it
+	go l.receive() // ends with the connection
+	return l
+}
+
+// Write puts p on its way. It waits while too much is under way.
+func (l *line) Write(p []byte) (int, error) {
+	total := 0
+	for {
+		select {
+		case <-l.writeDeadline.reached():
+			return total, os.ErrDeadlineExceeded
+		default:
+		}
+		n, changed, err := l.out.put(p[total:])
+		total += n
+		if err != nil || total == len(p) {
+			return total, err
+		}
+		if err := await(changed, 0, l.writeDeadline, l.closed); err != nil {
+			return total, err
+		}
+	}
+}
+
+// Read waits until something has arrived.
+func (l *line) Read(p []byte) (int, error) {
+	for {
+		select {
+		case <-l.closed:
+			return 0, net.ErrClosed
+		case <-l.readDeadline.reached():
+			return 0, os.ErrDeadlineExceeded
+		default:
+		}
+		n, due, changed, err := l.in.take(p)
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+		if err := await(changed, due, l.readDeadline, l.closed); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// send writes what has been under way for long enough.
+func (l *line) send() {
+	defer l.Conn.Close()
+	buf := make([]byte, readSize)
+	for {
+		n, due, changed, err := l.out.take(buf)
+		switch {
+		case err != nil:
+			return
+		case n > 0:
+			if _, err := l.Conn.Write(buf[:n]); err != nil {
+				l.out.end(err)
+				l.out.discard()
+				return
+			}
+		default:
+			_ = await(changed, due, nil, nil) // without a deadline there is nothing that could end it
+		}
+	}
+}
+
+// receive reads what arrives and sends it on its way to the reader, as does the end.
+func (l *line) receive() {
+	buf := make([]byte, readSize)
+	for {
+		n, err := l.Conn.Read(buf)
+		for rest := buf[:n]; len(rest) > 0; {
+			k, changed, perr := l.in.put(rest)
+			rest = rest[k:]
+			if perr != nil || len(rest) > 0 && await(changed, 0, nil, l.closed) != nil {
+				return
+			}
+		}
+		if err != nil {
+			l.in.end(err)
+			return
+		}
+	}
+}
+
+// Close ends the line: nothing is read or written any more, and what is under way is still delivered.
+func (l *line) Close() error {
+	l.closing.Do(func() {
+		close(l.closed)
+		l.out.end(net.ErrClosed)
+		_ = l.Conn.SetWriteDeadline(time.Now().Add(l.out.delay + drainTime))
+		_ = l.Conn.SetReadDeadline(time.Unix(1, 0)) // nobody reads what comes now
+	})
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (l *line) SetDeadline(t time.Time) error {
+	l.readDeadline.set(t)
+	l.writeDeadline.set(t)
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (l *line) SetReadDeadline(t time.Time) error {
+	l.readDeadline.set(t)
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (l *line) SetWriteDeadline(t time.Time) error {
+	l.writeDeadline.set(t)
+	return nil
+}
+
+// pipe is one direction: what is under way, and when it arrives.
+type pipe struct {
+	delay time.Duration
+
+	mu      sync.Mutex // guards what follows
+	queue   []parcel
+	bytes   int
+	err     error     // behind what is queued
+	errAt   time.Time // when the end arrives
+	changed chan struct{}
+}
+
+// parcel is what was written at once.
+type parcel struct {
+	data []byte
+	due  time.Time
+}
+
+func newPipe(delay time.Duration) *pipe { return &pipe{delay: delay, changed: make(chan struct{})} }
+
+// signal wakes all that wait. The caller holds mu.
+func (p *pipe) signal() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// put takes as much of data as there is room for. The channel is closed when the pipe is another than it was then.
+func (p *pipe) put(data []byte) (int, <-chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return 0, nil, p.failure()
+	}
+	n := min(len(data), underWay-p.bytes)
+	if n > 0 {
+		p.queue = append(p.queue, parcel{append([]byte(nil), data[:n]...), time.Now().Add(p.delay)})
+		p.bytes += n
+		p.signal()
+	}
+	return n, p.changed, nil
+}
+
+// failure is what a writer is told. The caller holds mu.
+func (p *pipe) failure() error {
+	if errors.Is(p.err, io.EOF) {
+		return net.ErrClosed
+	}
+	return p.err
+}
+
+// take returns what has arrived, or else how long it is until something does: 0 if nothing is under way. The channel is as that of put.
+func (p *pipe) take(into []byte) (n int, due time.Duration, changed <-chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for len(p.queue) > 0 && n < len(into) {
+		first := &p.queue[0]
+		if due = first.due.Sub(now); due > 0 {
+			break
+		}
+		k := copy(into[n:], first.data)
+		n += k
+		p.bytes -= k
+		if first.data = first.data[k:]; len(first.data) == 0 {
+			p.queue[0] = parcel{}
+			p.queue = p.queue[1:]
+		}
+	}
+	switch {
+	case n > 0:
+		p.signal() // there is room again
+		return n, 0, nil, nil
+	case len(p.queue) > 0 || p.err == nil:
+		return 0, due, p.changed, nil
+	}
+	if due = p.errAt.Sub(now); due > 0 {
+		return 0, due, p.changed, nil
+	}
+	return 0, 0, nil, p.err
+}
+
+// end lets nothing more in; what is under way arrives, and the end behind it.
+func (p *pipe) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err, p.errAt = err, time.Now().Add(p.delay)
+		p.signal()
+	}
+}
+
+// discard drops what is under way: nobody takes it.
+func (p *pipe) discard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue, p.bytes = nil, 0
+	p.signal()
+}
+
+// await returns nil when changed is closed or after due, if that is not 0; else why it does not.
+func await(changed <-chan struct{}, due time.Duration, d *deadline, closed <-chan struct{}) error {
+	var timer <-chan time.Time
+	if due > 0 {
+		t := time.NewTimer(due)
+		defer t.Stop()
+		timer = t.C
+	}
+	var over <-chan struct{}
+	if d != nil {
+		over = d.reached()
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-timer:
+		return nil
+	case <-over:
+		return os.ErrDeadlineExceeded
+	case <-closed:
+		return net.ErrClosed
+	}
+}
