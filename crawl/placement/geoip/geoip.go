@@ -1,0 +1,133 @@
+// Package geoip finds where addresses are, in a database of the MaxMind DB format: the [placement.Locator] of the geo strategy.
+//
+// Both usual layouts of records are read: the flat one with country_code, city, latitude and longitude, and MaxMind's nested one with country.iso_code,
+// city and location. Where a record has no coordinates the middle of its country stands in, by a table of this package; every answer says how precise it
+// is. Nothing is written and nothing is fetched: whoever runs a peer brings a database and sees to its licence.
+package geoip
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/oschwald/maxminddb-golang/v2"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// maxFile bounds a database in bytes: those of cities are some 130 MB at the most. It lies in memory, since a file that is mapped and then cut short by
+// whoever brings a newer one would end the process.
+const maxFile = 512 << 20
+
+// DB is a database of positions. It is safe for concurrent use, and has nothing to close.
+type DB struct {
+	reader *maxminddb.Reader
+}
+
+var _ placement.Locator = (*DB)(nil)
+
+// Open reads a database file.
+func Open(path string) (*DB, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, fmt.Errorf("GeoIP database: %w", err)
+	}
+	db, err := Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("GeoIP database %s: %w", path, err)
+	}
+	return db, nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: larger than %d MiB, which no database of positions is", path, maxFile>>20)
+	}
+	return data, nil
+}
+
+// Decode takes the bytes of a database, which are not to be changed afterwards.
+func Decode(data []byte) (*DB, error) {
+	reader, err := maxminddb.OpenBytes(data)
+	if err != nil {
+		return nil, fmt.Errorf("not a MaxMind DB file (.mmdb, unpacked): %w", err)
+	}
+	return &DB{reader}, nil
+}
+
+// Type is what the database calls itself.
+func (db *DB) Type() string { return db.reader.Metadata.DatabaseType }
+
+// Locate implements placement.Locator. A record that is broken or says nonsense is no position.
+func (db *DB) Locate(addr netip.Addr) placement.Position {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() {
+		return placement.Position{}
+	}
+	r := db.reader.Lookup(addr)
+	if r.Err() != nil || !r.Found() { // such as IPv6 in a database of IPv4
+		return placement.Position{}
+	}
+	if at, ok := coordinates(&r); ok {
+		return at
+	}
+	return Centroid(first(&r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}}))
+}
+
+// coordinates are those of a record. Without the name of a city they are somebody's idea of the middle of the country. Zero and zero is how some databases
+// say that they do not know.
+func coordinates(r *maxminddb.Result) (placement.Position, bool) {
+	for _, at := range [][2][]any{{{"latitude"}, {"longitude"}}, {{"location", "latitude"}, {"location", "longitude"}}} {
+		lat, north := degrees(r, at[0], 90)
+		lon, east := degrees(r, at[1], 180)
+		if !north || !east || lat == 0 && lon == 0 {
+			continue
+		}
+		p := placement.Position{Lat: lat, Lon: lon, Precision: placement.CountryPosition}
+		if first(r, [][]any{{"city"}, {"city", "names", "en"}}) != "" {
+			p.Precision = placement.CityPosition
+		}
+		return p, true
+	}
+	return placement.Position{}, false
+}
+
+// degrees is a number of a record, or text that is one; false if it is neither, or no degrees.
+func degrees(r *maxminddb.Result, path []any, most float64) (float64, bool) {
+	v := math.NaN() // stays, where there is nothing
+	if r.DecodePath(&v, path...) != nil {
+		var text string
+		if r.DecodePath(&text, path...) != nil {
+			return 0, false
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, false
+		}
+		v = n
+	}
+	return v, math.Abs(v) <= most // NaN is not
+}
+
+// first is the first text of a record that is there.
+func first(r *maxminddb.Result, paths [][]any) string {
+	for _, path := range paths {
+		var text string
+		if r.DecodePath(&text, path...) == nil && text != "" {
+			return text
+		}
+	}
+	return ""
+}
