@@ -4,14 +4,16 @@ import (
 	"math"
 	"net/netip"
 	"sort"
+	"sync/atomic"
 	"time"
 )
 
-// Shares of what hosts are drawn from, as weights beside each other: sites 1 for each company and university (about 3,700 networks), crawlers as many for each unit of
-// a city's people. By them about 45 % of sites are in clouds, 30 % with hosting companies, 25 % alone.
+// Weights of what hosts are drawn from. A company's or university's network holds 1 site, the largest cloud cloudSites, the next ones a half, a third and
+// so on of it; hosterSites is where hosting companies begin. So about half of the sites are in clouds, a quarter with hosting companies, and a quarter alone.
+// By homeCrawlers for each unit of a city's people and campusCrawlers a university's network two thirds of the crawlers are at homes.
 const (
-	cloudSites     = 2000
-	hosterSites    = 260
+	cloudSites     = 1500
+	hosterSites    = 250
 	homeCrawlers   = 1.0
 	campusCrawlers = 0.3
 )
@@ -27,16 +29,20 @@ type synthetic struct {
 	paths [][]float64 // ms between cities
 	// sites and crawlers are sums of the weights of the leaves up to each.
 	sites, crawlers []float64
+	// met are hosts that were asked for, so that they are not drawn again. Hosts with larger numbers are: memory is bounded.
+	met [minPool]atomic.Pointer[place]
 }
 
 // Synthetic makes an internet from a seed, without end. It takes some milliseconds.
 func Synthetic(seed uint64) *Internet {
 	s := &synthetic{seed: seed, world: newWorld(seed), paths: make([][]float64, len(cities))}
 	d := named(seed, 0x7061746873)
+	around := make([]float64, len(cities))
 	for a := range cities {
 		s.paths[a] = make([]float64, len(cities))
+		around[a] = cityDetour * math.Exp(0.5*d.normal())
 		for b := range a {
-			ms := 0.3 + distance(a, b)/100*(1.15+min(cityDetour*math.Exp(0.9*d.normal()), 2))
+			ms := distance(a, b) / 100 * (leastDetour + around[a] + around[b] + wayDetour*math.Exp(0.8*d.normal()))
 			s.paths[a][b], s.paths[b][a] = ms, ms
 		}
 	}
@@ -50,13 +56,16 @@ func Synthetic(seed uint64) *Internet {
 }
 
 const (
-	// cityDetour is the median of the detour of all traffic between two cities, beyond 1.15 times the way of light.
-	cityDetour = 0.25
+	// leastDetour is how much longer than light's the way between any two cities is. Each of the cities adds what it lies aside, cityDetour in the median, and
+	// the pair adds wayDetour in the median.
+	leastDetour = 1.4
+	cityDetour  = 0.14
+	wayDetour   = 0.05
 	// pairDetour is the most that the ways of two networks may be longer than those of their cities, most often it is little.
-	pairDetour = 0.5
+	pairDetour = 0.15
 	// badPeering is the share of pairs of networks whose traffic goes by an exchange in another city, badPeeringMS the mean of what it costs.
-	badPeering   = 0.08
-	badPeeringMS = 25
+	badPeering   = 0.03
+	badPeeringMS = 20
 	// homeMile and homeSpread are the lognormal last mile of homes: 5 ms in the median, one in ten over 15 ms.
 	homeMile   = 1.6
 	homeSpread = 0.9
@@ -72,8 +81,21 @@ type place struct {
 	lastMile float64
 }
 
-// host draws a host by its number: its kind, its network, its address.
-func (s *synthetic) host(i int) place {
+// host is a host by its number.
+func (s *synthetic) host(i int) *place {
+	if i >= len(s.met) {
+		return s.draw(i)
+	}
+	p := s.met[i].Load()
+	if p == nil {
+		p = s.draw(i)
+		s.met[i].Store(p) // whoever else draws it meanwhile draws the same
+	}
+	return p
+}
+
+// draw draws a host: its kind, its network, its address.
+func (s *synthetic) draw(i int) *place {
 	d := named(s.seed, 0x686f7374, uint64(i)) //nolint:gosec // not negative
 	sums := s.crawlers
 	if s.serves(i) {
@@ -86,8 +108,8 @@ func (s *synthetic) host(i int) place {
 	l := &s.world.leaves[k]
 	first := newBlock(l.prefix).next
 	// Low spots are the fuller ones.
-	spot := uint64(float64(l.spots) * math.Pow(d.share(), 1.5))
-	p := place{leaf: k, addr: first + spot<<8 + 1 + d.next()%254, lastMile: l.lastMile + 0.1*d.share()}
+	spot := uint64(float64(l.spots) * math.Pow(d.share(), 2))
+	p := &place{leaf: k, addr: first + spot<<8 + 1 + d.next()%254, lastMile: l.lastMile + 0.1*d.share()}
 	at := named(s.seed, 0x73706f74, first, spot)
 	p.city = l.cities[at.below(len(l.cities))]
 	p.pop = mix(uint64(l.org)<<16 | uint64(p.city)) //nolint:gosec // not negative
@@ -112,7 +134,7 @@ func (s *synthetic) RTT(i, j int) time.Duration {
 		return 50 * time.Microsecond
 	}
 	a, b := s.host(i), s.host(j)
-	ms := a.lastMile + b.lastMile + s.way(&a, &b)
+	ms := a.lastMile + b.lastMile + s.way(a, b)
 	return max(time.Duration(ms*float64(time.Millisecond)), minRTT)
 }
 

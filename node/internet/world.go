@@ -37,7 +37,7 @@ type leaf struct {
 
 // world is what is made from a seed before the first host: who holds which networks, and where those are.
 //
-// Registries have /8 blocks. Providers hold a /14 to a /16 of them, in which they number homes (a /18 a city) and from which they hand /20 to /23 to
+// Registries have /8 blocks. Providers hold a /13 of them, in which they number homes (a /18 a city) and from which they hand /19 to /23 to
 // companies and universities. Hosting companies and clouds hold blocks of their own, a subnet for each data centre, clouds in several registries.
 // What a registry writes down is true and yet no more than a hint at places, as it really is:
 //
@@ -276,7 +276,7 @@ func (w *world) hoster(d *draws, providers map[string][]*provider, rank int) {
 			from = all[d.below(len(all))].block
 		}
 		if prefix, ok := from.take(20); ok {
-			w.centre(d, hosting, prefix, org, name, seat, at, weight/float64(centres), 1+d.below(5))
+			w.centre(d, hosting, prefix, org, name, seat, at, weight/float64(centres), 1+d.below(4))
 		}
 		if k%2 == 1 || d.chance(0.4) {
 			at = w.draw(d, dataCentres)
@@ -326,7 +326,7 @@ func (w *world) cloud(d *draws, rank int) {
 			blocks[r] = newBlock(p)
 		}
 		if prefix, ok := blocks[r].take(18); ok {
-			w.centre(d, cloud, prefix, org, name, seat, at, weight*shares[k]/total, 2+d.below(14))
+			w.centre(d, cloud, prefix, org, name, seat, at, weight*shares[k]/total, 2+d.below(10))
 		}
 	}
 }
