@@ -16,6 +16,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 // Profile is a named set of manners for a known world (design, section 7).
@@ -81,6 +82,8 @@ type Config struct {
 	Replicas int
 	// LeaseTTL is how long a lease lives without a heartbeat.
 	LeaseTTL time.Duration
+	// Latency emulates distances between the peers and sites of one machine; nil: there are none. Only in the lab profile.
+	Latency *latency.Plan
 	// Version is what the peer calls itself.
 	Version string
 }
@@ -130,6 +133,7 @@ func (c *Config) Validate() error {
 		when(c.MaxBody < 1<<10, fmt.Sprintf("max-body %d: must be at least 1024 bytes", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
+		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
 		contact,
 	}
 	if c.Profile == ProfilePublic && c.Contact == "" {

@@ -67,10 +67,12 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if n.cfg.FetchFrom.Is4() {
 		resolver.NoIPv6 = true
 	}
-	if c.fetcher, err = fetch.New(fetch.Config{
+	fetching := fetch.Config{
 		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
 		MaxBody: n.cfg.MaxBody,
-	}); err != nil {
+	}
+	n.cfg.distant(&fetching)
+	if c.fetcher, err = fetch.New(fetching); err != nil {
 		return nil, err
 	}
 	self := n.room.net.Self()

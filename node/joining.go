@@ -166,6 +166,9 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	case "private":
 		c.Reachability = p2p.ReachPrivate
 	}
+	if r.cfg.Latency != nil {
+		c.Dialled = r.cfg.Latency.Dialled
+	}
 	return c
 }
 
@@ -177,11 +180,12 @@ func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 		if err := r.meta.getJSON(metaListen, &c.Listen); err != nil {
 			return err
 		}
+		c.Listen = r.cfg.standing(c.Listen)
 	}
 	err := r.open(c, register)
 	if err != nil && len(r.cfg.Listen) == 0 && len(c.Listen) > 0 {
 		r.log.Info("addresses of the last run are taken, listening elsewhere", "err", err)
-		c.Listen = nil
+		c.Listen = r.cfg.standing(nil)
 		err = r.open(c, register)
 	}
 	if err != nil {

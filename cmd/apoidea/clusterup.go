@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,10 +42,18 @@ that is not finished is continued). Without --until-idle the peers go on in the 
 
 Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, or from the i-th address
 behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>.
+
+--latency FILE puts distances between the peers, and between peers and sites: FILE is a square matrix of round trips in milliseconds (CSV without a
+header, gzip or not, as --rtt of experiments). Peer i is at row i-1, counted from 0, and listens at 127.0.2.i. Sites are at the rows behind the
+peers' (--latency-peers; the N of the first time): a name that resolves to 127.0.0.1 at row P + FNV-1a(name) mod (rows - P) for P rows of
+peers, the name without a port, and it is shown at the address 127.(128+row/256).(row%256).1; another loopback address by the hash of its text. The
+dialling side delays both directions by half a round trip, and a connect takes a whole one; servers need not know. This needs all of 127.0.0.0/8, as
+Linux and Windows have it.
 --web serves a synthetic web from this process, crawls it, and prints its audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
-  apoidea cluster up -n 8 --dir /tmp/ring http://127.0.0.1:8080/ --until-idle --json`,
+  apoidea cluster up -n 8 --dir /tmp/ring http://127.0.0.1:8080/ --until-idle --json
+  apoidea cluster up -n 8 --web --until-idle --latency rtt.csv.gz`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cmd, args)
@@ -76,6 +85,16 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 			_ = cmd.Flags().Set("delay", "5ms")
 		}
 	}
+	c, err := openCluster(*o.dir)
+	if err != nil {
+		return err
+	}
+	if o.n == 0 && c.Size() == 0 {
+		o.n = 4
+	}
+	if err := o.emulate(cmd, c); err != nil {
+		return err
+	}
 	cfg, err := o.peer.configure(&globals{dataDir: *o.dir})
 	if err != nil {
 		return err
@@ -83,13 +102,6 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	spec, err := o.job.spec(urls)
 	if err != nil {
 		return err
-	}
-	c, err := openCluster(*o.dir)
-	if err != nil {
-		return err
-	}
-	if o.n == 0 && c.Size() == 0 {
-		o.n = 4
 	}
 	if from := cfg.FetchFrom; from.IsValid() {
 		c.FetchFrom(from)
@@ -108,6 +120,28 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	})
 }
 
+// emulate settles whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
+func (o *clusterUp) emulate(cmd *cobra.Command, c *cluster.Cluster) error {
+	if o.peer.latencyRow != 0 {
+		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)
+	}
+	if o.peer.latency == "" {
+		return nil
+	}
+	path, err := filepath.Abs(o.peer.latency) // peers that are added later may be started from another place
+	if err != nil {
+		return err
+	}
+	if o.peer.latencyPeers == 0 {
+		o.peer.latencyPeers = max(o.n, c.Size())
+		if n := c.LatencyPeers(); n > 0 {
+			o.peer.latencyPeers = n
+		}
+	}
+	c.Emulate(o.peer.latencyPeers)
+	return cmd.Flags().Set("latency", path)
+}
+
 // passThrough lists the peers' flags that were set, for their command lines.
 func passThrough(cmd *cobra.Command) []string {
 	names := make(map[string]bool)
@@ -117,7 +151,7 @@ func passThrough(cmd *cobra.Command) []string {
 	names["log-level"] = true
 	var args []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !names[f.Name] || f.Name == "fetch-from" {
+		if !names[f.Name] || slices.Contains(ofEachPeer, f.Name) {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -130,6 +164,9 @@ func passThrough(cmd *cobra.Command) []string {
 	})
 	return args
 }
+
+// ofEachPeer are flags that the cluster sets for each peer.
+var ofEachPeer = []string{"fetch-from", "latency-row", "latency-peers"}
 
 // upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
 type upResult struct {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/internet"
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 // runFlags are the flags of a peer, shared by run and (passed through) by cluster up.
@@ -33,6 +35,9 @@ type runFlags struct {
 	leaseTTL     time.Duration
 	replicas     int
 	reachability string
+	latency      string
+	latencyRow   int
+	latencyPeers int
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
@@ -57,6 +62,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
 	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
 	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
+	f.StringVar(&r.latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
+	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
+	f.IntVar(&r.latencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
 	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
 
@@ -83,5 +91,31 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 		return c, fmt.Errorf("%w: max-body %q: %w", errUsage, r.maxBody, err)
 	}
 	c.DiskReserve, c.MaxBody = reserve, int64(body)
+	if c.Latency, err = r.distances(); err != nil {
+		return c, err
+	}
 	return c, c.Validate()
+}
+
+// distances reads the matrix of --latency; nil if there is none.
+func (r *runFlags) distances() (*latency.Plan, error) {
+	if r.latency == "" {
+		if r.latencyRow != 0 || r.latencyPeers != 0 {
+			return nil, fmt.Errorf("%w: --latency-row and --latency-peers say where in the matrix of --latency a peer is: they need one", errUsage)
+		}
+		return nil, nil //nolint:nilnil // no distances are emulated
+	}
+	net, err := internet.Load(internet.Options{RTT: r.latency})
+	if err != nil {
+		return nil, fmt.Errorf("%w: --latency: %w", errUsage, err)
+	}
+	peers := r.latencyPeers
+	if peers == 0 {
+		peers = r.latencyRow + 1
+	}
+	plan, err := latency.New(net, r.latencyRow, peers)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --latency %s: %w", errUsage, r.latency, err)
+	}
+	return plan, nil
 }

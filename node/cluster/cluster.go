@@ -33,6 +33,8 @@ type file struct {
 	Args  []string `json:"args"`
 	// FetchFrom is the address that peers count on from, where it is not that of loopback.
 	FetchFrom netip.Addr `json:"fetch_from,omitzero"`
+	// LatencyPeers is how many rows of the matrix of emulated distances are peers'.
+	LatencyPeers int `json:"latency_peers,omitempty"`
 }
 
 // Cluster is one directory of peers.
@@ -79,6 +81,12 @@ func (c *Cluster) Client(i int) *control.Client {
 // FetchFrom has peer i fetch from the i-th address behind base instead of from 127.0.1.i. It holds for peers started from now on, by this or a
 // later command.
 func (c *Cluster) FetchFrom(base netip.Addr) { c.spec.FetchFrom = base }
+
+// Emulate has so many rows of the matrix of --latency be peers'. Peer i is at row i-1 as long as there is one: a later peer may stand where a site is.
+func (c *Cluster) Emulate(peers int) { c.spec.LatencyPeers = peers }
+
+// LatencyPeers is how many rows are peers', 0 if that was never said.
+func (c *Cluster) LatencyPeers() int { return c.spec.LatencyPeers }
 
 func (c *Cluster) save() error {
 	raw, err := json.MarshalIndent(c.spec, "", "  ")

@@ -48,6 +48,9 @@ func (c *Cluster) start(i int, entry string) error {
 	if from := c.fetchFrom(i); from.IsValid() {
 		args = append(args, "--fetch-from", from.String())
 	}
+	if slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--latency=") }) {
+		args = append(args, "--latency-row", strconv.Itoa(i-1), "--latency-peers", strconv.Itoa(c.spec.LatencyPeers))
+	}
 	if entry != "" {
 		args = append(args, "--bootstrap", entry)
 	}
