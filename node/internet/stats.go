@@ -67,27 +67,27 @@ func (n *Internet) StatsOf(hosts []int) Stats {
 // triangles looks at all of them. A pair with a shorter way is the longest side of a triangle that is violated.
 func (st *Stats) triangles(rtts [][]time.Duration, pairs int) {
 	all, violated, violated10, detours := 0, 0, 0, 0
-	for a := range rtts {
+	for a, from := range rtts {
 		for b := range a {
-			ab, detour := rtts[a][b], false
-			if ab < 0 {
+			direct, to := from[b], rtts[b][:len(from)]
+			if direct < 0 {
 				continue
 			}
-			for c := range rtts {
-				ac, bc := rtts[a][c], rtts[b][c]
-				if c == a || c == b || ac < 0 || bc < 0 {
+			before := violated
+			for c, first := range from {
+				second := to[c]
+				if first < 0 || second < 0 || c == a || c == b {
 					continue
 				}
-				all++ // each triangle three times, and one of them has its longest side at ab
-				if ab > ac+bc {
-					detour = true
+				all++ // each triangle three times, and at most one of them has its longest side here
+				if direct > first+second {
 					violated++
-					if float64(ab) > 1.1*float64(ac+bc) {
+					if 10*direct > 11*(first+second) {
 						violated10++
 					}
 				}
 			}
-			if detour {
+			if violated > before {
 				detours++
 			}
 		}
