@@ -1,0 +1,68 @@
+package ipmicra
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// Calibration (papers, 2.4): slowFactor above what such downloads took before, slowRuns downloads in a row, and the subnet is delegated anew.
+const (
+	slowFactor = 2
+	slowRuns   = 3
+	// paceShare is what a new download counts for in the mean of its class: about the last eight.
+	paceShare = 0.125
+	// sizeClasses of powers of four from 4 KiB up: a page of one class takes at most one more round trip than another of it.
+	sizeClasses = 8
+)
+
+// pace is how long downloads from a subnet take.
+type pace struct {
+	worker string
+	mean   [sizeClasses]time.Duration // of downloads that were not slow; zero: none yet
+	slow   int                        // in a row
+}
+
+func sizeClass(bytes int64) int {
+	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) //nolint:gosec // not negative
+}
+
+// Observe implements [placement.Observer]: downloads by the worker of their subnet are compared with earlier ones of about the same size. Failures say
+// nothing about the way, and a worker's first download of a size is the measure of those that follow.
+func (s *Strategy) Observe(f *placement.Fetch) {
+	at, ok := s.machine.Tree.Locate(f.Site)
+	if !ok || f.Failed || f.Took <= 0 {
+		return
+	}
+	record := s.memory.subnets[at.Subnet]
+	if record == nil || record.Worker == "" || record.Worker != f.Worker {
+		return
+	}
+	p, ok := s.times.get(at.Subnet)
+	if !ok || p.worker != f.Worker {
+		p = &pace{worker: f.Worker}
+		s.times.set(at.Subnet, p)
+	}
+	if !p.add(sizeClass(f.Bytes), f.Took) {
+		return
+	}
+	s.times.remove(at.Subnet)
+	s.anew(at.Subnet, f.Worker, f.At)
+}
+
+// add counts a download in, and says whether it is the one too many. Slow ones do not raise the mean that they are held against.
+func (p *pace) add(class int, took time.Duration) bool {
+	mean := &p.mean[class]
+	switch {
+	case *mean == 0:
+		*mean = took
+	case took > slowFactor*(*mean):
+		p.slow++
+		return p.slow >= slowRuns
+	default:
+		*mean += time.Duration(paceShare * float64(took-*mean))
+	}
+	p.slow = 0
+	return false
+}

@@ -1,0 +1,186 @@
+package ipmicra
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+const (
+	small = 2_000
+	large = 200_000
+)
+
+func TestCalibration(t *testing.T) {
+	type download struct {
+		took  int // ms
+		bytes int64
+	}
+	steady := []download{{100, small}, {110, small}, {90, small}}
+	tests := map[string]struct {
+		downloads []download
+		anew      bool
+	}{
+		"slower three times in a row":           {append(steady, download{250, small}, download{260, small}, download{300, small}), true},
+		"twice is not enough":                   {append(steady, download{250, small}, download{260, small}), false},
+		"not in a row":                          {append(steady, download{250, small}, download{260, small}, download{100, small}, download{250, small}, download{250, small}), false},
+		"less than twice as long":               {append(steady, download{190, small}, download{190, small}, download{190, small}, download{190, small}), false},
+		"larger pages have a measure of theirs": {append(steady, download{900, large}, download{950, large}, download{980, large}, download{900, large}), false},
+		"slow in whichever class":               {append(steady, download{900, large}, download{2000, large}, download{250, small}, download{2000, large}), true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(tree(t, "20.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a")
+			now := time.Unix(1000, 0)
+			for _, d := range tt.downloads {
+				now = now.Add(time.Second)
+				w.Observe(&placement.Fetch{At: now, Site: addr("20.0.0.1"), Worker: "a", Took: time.Duration(d.took) * time.Millisecond, Bytes: d.bytes})
+			}
+			if _, worker := w.Worker(addr("20.0.0.1")); (worker == "") != tt.anew {
+				t.Errorf("worker %q, delegated anew should be %v", worker, tt.anew)
+			}
+		})
+	}
+}
+
+func TestWhatCalibrationDoesNotCount(t *testing.T) {
+	slow := placement.Fetch{Site: addr("20.0.0.1"), Worker: "a", Took: time.Second, Bytes: small}
+	failed, other, nowhere := slow, slow, slow
+	failed.Failed, other.Worker, nowhere.Site = true, "b", addr("99.0.0.1")
+	w := newWorld(tree(t, "20.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a")
+	w.Observe(&placement.Fetch{Site: addr("20.0.0.1"), Worker: "a", Took: time.Millisecond, Bytes: small})
+	for range 2 * slowRuns {
+		w.Observe(&failed)
+		w.Observe(&other)
+		w.Observe(&nowhere)
+	}
+	if _, worker := w.Worker(addr("20.0.0.1")); worker != "a" {
+		t.Errorf("worker %q", worker)
+	}
+}
+
+// TestDelegatedAnew: what was measured before calibration took the subnet away is not believed, and the slow worker is no longer asked first.
+func TestDelegatedAnew(t *testing.T) {
+	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "y"), "a", "b")
+	w.peers[0].Addr, w.peers[1].Addr = addr("30.0.0.1"), addr("20.9.9.9")
+	w.measures("20.0.0.1", map[string]int{"a": 20, "b": 200})
+	if _, worker := w.place(t, "20.0.0.1"); worker != "b" {
+		t.Fatalf("worker %s, want b, whose subnet it is", worker)
+	}
+	w.anew(prefix("20.0.0.0/8"), "b", time.Unix(1000, 0))
+	probed, worker := w.place(t, "20.0.0.1")
+	if worker != "a" || !slices.Equal(probed, []string{"a"}) {
+		t.Errorf("probed %v, worker %s; want a alone, and a", probed, worker)
+	}
+	if record := w.memory.subnets[prefix("20.0.0.0/8")]; record.Epoch.Counter != 3 {
+		t.Errorf("epoch %v, want the third", record.Epoch)
+	}
+}
+
+func TestLeave(t *testing.T) {
+	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a", "30.0.0.0/8", "b")
+	w.Leave(time.Unix(1, 0), "a")
+	if _, worker := w.Worker(addr("20.0.0.1")); worker != "" {
+		t.Errorf("worker %s is gone", worker)
+	}
+	if probed, worker := w.place(t, "20.0.0.1"); worker != "b" || len(probed) != 0 {
+		t.Errorf("probed %v, worker %s; want b, the only worker of the organisation left", probed, worker)
+	}
+}
+
+func TestRelieve(t *testing.T) {
+	ranges := tree(t, "20.1.0.0/16", "", "20.2.0.0/16", "", "20.3.0.0/16", "", "20.4.0.0/16", "")
+	probes := map[string]map[string]int{ // ms
+		"20.1.0.0/16": {"a": 10, "b": 90, "c": 50},
+		"20.2.0.0/16": {"a": 40, "b": 44, "c": 42},
+		"20.3.0.0/16": {"a": 30, "b": 50, "c": 49},
+		"20.4.0.0/16": {"a": 20}, // predicted: b 61.3, c 47
+	}
+	var loads []Load
+	for _, p := range []string{"20.1.0.0/16", "20.2.0.0/16", "20.3.0.0/16", "20.4.0.0/16"} {
+		loads = append(loads, Load{prefix(p), 10})
+	}
+	tests := map[string]struct {
+		excess float64
+		rooms  []Room
+		want   []Move
+	}{
+		"the least variance first, to the next best": {5, []Room{{"b", 100}, {"c", 100}}, []Move{{prefix("20.2.0.0/16"), "a", "c", 10}}},
+		"until it is enough":                         {15, []Room{{"b", 100}, {"c", 100}}, []Move{{prefix("20.2.0.0/16"), "a", "c", 10}, {prefix("20.3.0.0/16"), "a", "c", 10}}},
+		"the next best with room":                    {15, []Room{{"b", 100}, {"c", 10}}, []Move{{prefix("20.2.0.0/16"), "a", "c", 10}, {prefix("20.3.0.0/16"), "a", "b", 10}}},
+		"a missing probe is predicted":               {25, []Room{{"c", 100}}, []Move{{prefix("20.2.0.0/16"), "a", "c", 10}, {prefix("20.3.0.0/16"), "a", "c", 10}, {prefix("20.4.0.0/16"), "a", "c", 10}}},
+		"nobody has room":                            {5, []Room{{"b", 9}}, nil},
+		"nothing is too much":                        {0, []Room{{"b", 100}}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(ranges, "a", "b", "c").delegated("20.1.0.0/16", "a", "20.2.0.0/16", "a", "20.3.0.0/16", "a", "20.4.0.0/16", "a")
+			for p, by := range probes {
+				record := &Subnet{Prefix: prefix(p), Probes: make(map[string]Probe)}
+				for peer, ms := range by {
+					record.Probes[peer] = Probe{RTT: time.Duration(ms) * time.Millisecond}
+				}
+				w.memory.Merge(Changes{Subnets: []*Subnet{record}})
+			}
+			got := w.Relieve(time.Unix(1, 0), "a", tt.excess, loads, tt.rooms)
+			if !slices.Equal(got, tt.want) {
+				t.Fatalf("moves %v, want %v", got, tt.want)
+			}
+			for _, m := range got {
+				if _, worker := w.Worker(m.Prefix.Addr()); worker != m.To {
+					t.Errorf("%v is with %s, want %s", m.Prefix, worker, m.To)
+				}
+			}
+		})
+	}
+}
+
+func TestRebuildKeepsWorkers(t *testing.T) {
+	before := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.2.0.0/16", "z", "20.2.2.0/24", "gone", "20.2.2.128/25", "gone too", "40.0.0.0/8", "v")
+	after := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.1.1.0/24", "new", "20.2.0.0/16", "z", "40.0.0.0/8", "v")
+	w := newWorld(before, "a", "b").delegated("20.0.0.0/8", "a", "20.1.0.0/16", "b", "20.2.2.0/24", "c", "20.2.2.128/25", "d", "99.1.2.0/24", "e")
+	w.memory.Merge(Changes{Subnets: []*Subnet{{Prefix: prefix("20.1.0.0/16"), Probes: map[string]Probe{"q": {RTT: time.Millisecond}}}}})
+	w.Rebuild(after)
+	for at, want := range map[string]string{
+		"20.9.9.9": "a", "20.1.9.9": "b",
+		"20.1.1.1": "b", // a new range goes to who served its addresses
+		"20.2.2.1": "c", // a range that takes over others gets the worker of the largest
+		"20.2.9.9": "c",
+		"99.1.2.3": "e", // what nobody registered
+		"40.0.0.1": "",  // and nothing is delegated that was not
+	} {
+		if _, worker := w.Worker(addr(at)); worker != want {
+			t.Errorf("%s is with %q, want %q", at, worker, want)
+		}
+	}
+	for _, p := range []string{"20.1.0.0/16", "20.1.1.0/24"} {
+		if record := w.memory.subnets[prefix(p)]; record.Probes["q"].RTT != time.Millisecond {
+			t.Errorf("%s has lost its probes", p)
+		}
+	}
+	if x, _ := w.memory.Index(Key{Kind: KindOrganisation, Organisation: "new"}); x == nil || len(x.Entries) != 1 {
+		t.Errorf("index of the new organisation: %v", x)
+	}
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	r := newRecent[int, int](10)
+	for i := range 100 {
+		r.set(i, i)
+		if v, ok := r.get(0); !ok || v != 0 {
+			t.Fatalf("what is used all the time is gone after %d", i)
+		}
+	}
+	if n := len(r.young) + len(r.old); n > 10 {
+		t.Errorf("%d entries, at most 10", n)
+	}
+	if _, ok := r.get(50); ok {
+		t.Error("an old entry is still there")
+	}
+	r.remove(0)
+	if _, ok := r.get(0); ok {
+		t.Error("removed, and there")
+	}
+}

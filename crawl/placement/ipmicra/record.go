@@ -1,0 +1,211 @@
+package ipmicra
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Bounds of a record. Beyond them a merge leaves out, so a stranger cannot grow one.
+const (
+	// MaxPeer is the length in bytes of a peer's ID.
+	MaxPeer = 64
+	// MaxProbes of one subnet: as many as the largest leaf set and some that have left it.
+	MaxProbes = 64
+	// MaxEntries of one index. What is left out are ranges further from home; a search needs each worker once.
+	MaxEntries = 4096
+)
+
+// Kind of a record.
+type Kind uint8
+
+// The kinds.
+const (
+	KindSubnet       Kind = 1 // a [Subnet]
+	KindChildren     Kind = 2 // an [Index] of the ranges directly below a range
+	KindOrganisation Kind = 3 // an [Index] of the delegated ranges of an organisation
+)
+
+// Key names a record.
+type Key struct {
+	Kind         Kind
+	Prefix       netip.Prefix // of a subnet or of the parent of children; the zero Prefix is the root
+	Organisation string
+}
+
+// Ring is where on the circle the record lies (papers, 2.5). The record of a subnet and that of its children lie together, since who asks for one
+// mostly needs both.
+func (k Key) Ring() ring.Key {
+	if k.Kind == KindOrganisation {
+		return ring.KeyOf([]byte("/apoidea/organisation/" + k.Organisation))
+	}
+	name := "" // the root
+	if k.Prefix.IsValid() {
+		name = k.Prefix.String()
+	}
+	return ring.KeyOf([]byte("/apoidea/subnet/" + name))
+}
+
+// Epoch orders the delegations of one subnet: the higher counter wins, and of two peers that counted alike the higher ID.
+type Epoch struct {
+	Counter uint64
+	Peer    string // who delegated
+}
+
+// Compare is -1, 0 or +1.
+func (e Epoch) Compare(other Epoch) int {
+	return cmp.Or(cmp.Compare(e.Counter, other.Counter), cmp.Compare(e.Peer, other.Peer))
+}
+
+// Probe is what a peer measured of a subnet. Failures are not kept: they say more about the moment than about the way.
+type Probe struct {
+	RTT time.Duration // whole microseconds
+	At  time.Time     // whole milliseconds
+}
+
+func (p Probe) compare(other Probe) int {
+	return cmp.Or(p.At.Compare(other.At), cmp.Compare(p.RTT, other.RTT))
+}
+
+// Subnet is the record of a range: to whom it is delegated, and what was measured of it.
+type Subnet struct {
+	Prefix netip.Prefix
+	Epoch  Epoch
+	// Worker it is delegated to under this epoch; empty when it was delegated once and is to be delegated anew.
+	Worker string
+	// Organisation of the range as whoever delegated it knew it.
+	Organisation string
+	// Since is when it was to be delegated anew: probes before it say nothing any more. Whole milliseconds, zero if that never was.
+	Since time.Time
+	// Probes by peer.
+	Probes map[string]Probe
+}
+
+// Key of the record.
+func (s *Subnet) Key() Key { return Key{Kind: KindSubnet, Prefix: s.Prefix} }
+
+// compare orders what an epoch rules. Two that differ under one epoch are a liar's work; there must be an order among them all the same.
+func (s *Subnet) compare(other *Subnet) int {
+	return cmp.Or(s.Epoch.Compare(other.Epoch), cmp.Compare(s.Worker, other.Worker), cmp.Compare(s.Organisation, other.Organisation), s.Since.Compare(other.Since))
+}
+
+// Merge takes in what another record of the same range knows: the higher epoch, the union of the probes, the newest of each peer. It is commutative,
+// associative and idempotent. It says whether anything changed.
+func (s *Subnet) Merge(other *Subnet) bool {
+	changed := false
+	if other.compare(s) > 0 {
+		s.Epoch, s.Worker, s.Organisation, s.Since = other.Epoch, other.Worker, other.Organisation, other.Since
+		changed = true
+	}
+	var before map[string]Probe // if some may have to go
+	if len(s.Probes)+len(other.Probes) > MaxProbes {
+		before = maps.Clone(s.Probes)
+	}
+	learnt := false
+	for peer, p := range other.Probes {
+		if old, ok := s.Probes[peer]; ok && p.compare(old) <= 0 {
+			continue
+		}
+		if s.Probes == nil {
+			s.Probes = make(map[string]Probe)
+		}
+		s.Probes[peer] = p
+		learnt = true
+	}
+	if len(s.Probes) > MaxProbes {
+		s.oldestOut()
+		learnt = !maps.Equal(s.Probes, before)
+	}
+	return changed || learnt
+}
+
+// oldestOut leaves the newest MaxProbes. An order over all of them, so that it does not matter what was merged first.
+func (s *Subnet) oldestOut() {
+	peers := slices.SortedFunc(maps.Keys(s.Probes), func(a, b string) int {
+		return cmp.Or(s.Probes[b].compare(s.Probes[a]), cmp.Compare(b, a))
+	})
+	for _, peer := range peers[MaxProbes:] {
+		delete(s.Probes, peer)
+	}
+}
+
+// Entry is a range in an index.
+type Entry struct {
+	Prefix netip.Prefix
+	Epoch  Epoch
+	// Worker of the range; empty if it is not delegated.
+	Worker string
+	// Below says that ranges below it are delegated. It stays once it is set.
+	Below bool
+}
+
+// Index lists ranges: those directly below a range that are delegated or have delegated ones below, or the delegated ones of an organisation.
+type Index struct {
+	Key     Key
+	Entries []Entry // in the order of their prefixes
+}
+
+func byPrefix(e Entry, p netip.Prefix) int { return e.Prefix.Compare(p) }
+
+// Find returns the entry of a range.
+func (x *Index) Find(p netip.Prefix) (Entry, bool) {
+	i, ok := slices.BinarySearchFunc(x.Entries, p, byPrefix)
+	if !ok {
+		return Entry{}, false
+	}
+	return x.Entries[i], true
+}
+
+// Merge takes in the entries of another index of the same key: of each range the higher epoch. It is commutative, associative and idempotent. It says
+// whether anything changed.
+func (x *Index) Merge(other *Index) bool {
+	changed := false
+	var before []Entry // if some may have to go
+	if len(x.Entries)+len(other.Entries) > MaxEntries {
+		before = slices.Clone(x.Entries)
+	}
+	for _, e := range other.Entries {
+		i, ok := slices.BinarySearchFunc(x.Entries, e.Prefix, byPrefix)
+		if !ok {
+			x.Entries = slices.Insert(x.Entries, i, e)
+			changed = true
+			continue
+		}
+		old := &x.Entries[i]
+		merged := *old
+		if cmp.Or(e.Epoch.Compare(old.Epoch), cmp.Compare(e.Worker, old.Worker)) > 0 {
+			merged.Epoch, merged.Worker = e.Epoch, e.Worker
+		}
+		merged.Below = old.Below || e.Below
+		changed = changed || merged != *old
+		*old = merged
+	}
+	if len(x.Entries) > MaxEntries {
+		x.clip()
+		changed = !slices.Equal(x.Entries, before)
+	}
+	return changed
+}
+
+// clip leaves MaxEntries, drawn by a hash of their prefixes: an order that does not depend on what was merged first, and a fair sample of the ranges.
+func (x *Index) clip() {
+	ranked := slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(rank(a.Prefix), rank(b.Prefix)), a.Prefix.Compare(b.Prefix))
+	})
+	x.Entries = ranked[:MaxEntries:MaxEntries]
+	slices.SortFunc(x.Entries, func(a, b Entry) int { return a.Prefix.Compare(b.Prefix) })
+}
+
+func rank(p netip.Prefix) uint64 {
+	h := fnv.New64a()
+	a := p.Addr().As16()
+	h.Write(a[:])
+	h.Write([]byte{byte(p.Bits())})
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}

@@ -1,0 +1,368 @@
+package ipmicra
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"maps"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// DefaultThreshold is the probing threshold that the paper recommends (2.2).
+const DefaultThreshold = 50 * time.Millisecond
+
+// believed is how long a probe of a subnet says something of its sites: routes change within days.
+const believed = 24 * time.Hour
+
+// Machine searches workers for subnets. It has no state: all that is learnt lies in the records.
+type Machine struct {
+	Tree *Tree
+	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more probes.
+	Threshold time.Duration
+}
+
+// Step is how far a search has come: one of Need, Probe and Worker is set.
+type Step struct {
+	// Need are records that must be known before the search goes on.
+	Need []Key
+	// Probe is the peer to measure next.
+	Probe string
+	// Worker takes the site.
+	Worker string
+	// Local says that the subnet is delegated to a peer that is no candidate here, or that no subnet is known: the worker is this owner's own choice,
+	// which it may keep to itself, and no delegation.
+	Local bool
+	// Why says so for people.
+	Why string
+	// Changes are the records to change once Worker stands.
+	Changes Changes
+}
+
+// Next takes a search one step further (papers, 2.3, 2.5). It is called again with the records that it needed and what was measured until it names a
+// worker; a worker probes a target at most once, so what the view or the record holds as measured is not asked again. The view must have candidates.
+//
+// Where the paper leaves open how to go on when none of an organisation's workers is under the threshold, the search goes on. Workers of one level of
+// the tree are probed in the order in which their ranges share bits with the subnet. When the whole tree is searched the candidates that have no range in it
+// follow, and then the smallest probe wins.
+func (m *Machine) Next(v *placement.View, k Knowledge) Step {
+	s := m.search(v, k)
+	at, ok := m.Tree.Locate(v.Site)
+	if !ok {
+		if v.Tiny {
+			return s.unprobed()
+		}
+		step := s.rest([]byte(v.Host))
+		step.Local = true
+		return step
+	}
+	s.at = at
+	record := s.subnet(at.Subnet)
+	if s.prefetch(); len(s.need) > 0 {
+		return Step{Need: s.need}
+	}
+	if record != nil {
+		s.believe(record)
+		if step, ok := s.delegated(record); ok {
+			return step
+		}
+	}
+	if v.Tiny {
+		return s.unprobed()
+	}
+	step := s.walk()
+	step.Local = step.Local || record != nil && record.Worker != ""
+	switch {
+	case step.Worker == "":
+	case step.Local:
+		step.Changes = s.probes()
+	default:
+		step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
+		step.Changes.add(s.probes())
+	}
+	return step
+}
+
+// probes is what the view measured, for the record of the subnet.
+func (s *search) probes() Changes {
+	record := &Subnet{Prefix: s.at.Subnet, Probes: make(map[string]Probe)}
+	for peer, found := range s.v.Measured {
+		if found.Err == "" && len(peer) <= MaxPeer {
+			rtt := min(max(found.RTT, 0), maxRTT).Truncate(time.Microsecond)
+			record.Probes[peer] = Probe{RTT: rtt, At: moment(s.v.Now)}
+		}
+	}
+	return Changes{Subnets: []*Subnet{record}}
+}
+
+// unprobed places a host that is not worth a probe (design, section 4): where its range was placed before, or with its owner.
+func (s *search) unprobed() Step {
+	if _, ok := s.able[s.v.Known]; ok {
+		return Step{Worker: s.v.Known, Local: true, Why: "few URLs: the worker known for the address range"}
+	}
+	return Step{Worker: keeper(s.v.Able()), Local: true, Why: "few URLs: not worth probing, the owner keeps the host"}
+}
+
+// keeper is the owner among the candidates, or the first of them.
+func keeper(candidates []placement.Candidate) string {
+	for _, c := range candidates {
+		if c.Self {
+			return c.Peer
+		}
+	}
+	if len(candidates) > 0 {
+		return candidates[0].Peer
+	}
+	return ""
+}
+
+// search is one call of Next.
+type search struct {
+	*Machine
+	v        *placement.View
+	k        Knowledge
+	at       Place
+	able     map[string]bool // candidates to choose from; false once the search has met them
+	left     int             // not met yet
+	measured map[string]placement.Measurement
+	need     []Key
+}
+
+func (m *Machine) search(v *placement.View, k Knowledge) search {
+	s := search{Machine: m, v: v, k: k, able: make(map[string]bool), measured: maps.Clone(v.Measured)}
+	if s.measured == nil {
+		s.measured = make(map[string]placement.Measurement)
+	}
+	for _, c := range v.Able() {
+		s.able[c.Peer] = true
+	}
+	s.left = len(s.able)
+	return s
+}
+
+// believe takes probes that the record has of others as measured, but those made before it was to be delegated anew.
+func (s *search) believe(record *Subnet) {
+	for peer, p := range record.Probes {
+		if _, ok := s.measured[peer]; ok || p.At.Before(record.Since) || s.v.Now.Sub(p.At) > believed {
+			continue
+		}
+		s.measured[peer] = placement.Measurement{RTT: p.RTT}
+	}
+}
+
+// delegated answers where no probe is needed: the subnet has a worker, or the host is not worth a probe.
+func (s *search) delegated(record *Subnet) (Step, bool) {
+	if record.Worker == "" {
+		return Step{}, false
+	}
+	if _, ok := s.able[record.Worker]; ok {
+		return Step{Worker: record.Worker, Why: fmt.Sprintf("%v is delegated to it", record.Prefix)}, true
+	}
+	if _, ok := s.able[s.v.Known]; ok {
+		return Step{Worker: s.v.Known, Local: true, Why: fmt.Sprintf("%v is delegated to a peer that is no candidate; chosen here before", record.Prefix)}, true
+	}
+	return Step{}, false
+}
+
+// walk goes through workers in the paper's order until one is under the threshold.
+func (s *search) walk() Step {
+	if only := s.only(); only != "" {
+		return Step{Worker: only, Why: fmt.Sprintf("the only worker of %s", s.at.Organisation)}
+	}
+	for worker, from := range s.workers() {
+		if step, ok := s.meet(worker, from); ok {
+			return step
+		}
+	}
+	if len(s.need) > 0 {
+		return Step{Need: s.need}
+	}
+	return s.rest(s.at.Subnet.Addr().AsSlice())
+}
+
+// only is the worker of all other ranges of the organisation if there is just one, who is not probed (2.3).
+func (s *search) only() string {
+	if s.at.Organisation == "" {
+		return ""
+	}
+	only := ""
+	for _, e := range s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation}) {
+		switch {
+		case e.Worker == "" || e.Prefix == s.at.Subnet:
+		case only == "":
+			only = e.Worker
+		case only != e.Worker:
+			return ""
+		}
+	}
+	if _, ok := s.able[only]; !ok {
+		return ""
+	}
+	return only
+}
+
+// workers in the order of the paper, each with the range that names it: those of the organisation, those below the subnet, then level by level
+// outwards. It ends early when a record is needed.
+func (s *search) workers() iter.Seq2[string, netip.Prefix] {
+	return func(yield func(string, netip.Prefix) bool) {
+		if s.at.Organisation != "" {
+			entries := slices.Clone(s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation}))
+			if !s.level(entries, yield) {
+				return
+			}
+		}
+		if !s.below(s.at.Subnet, yield) {
+			return
+		}
+		for a, ok := s.Tree.Parent(s.at.Subnet); ok; a, ok = s.Tree.Parent(a) {
+			if record := s.subnet(a); record != nil && record.Worker != "" && !yield(record.Worker, a) {
+				return
+			}
+			if !s.below(a, yield) {
+				return
+			}
+		}
+	}
+}
+
+// below goes through the delegated ranges below one, nearest level first. False: enough.
+func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) bool {
+	level := slices.Clone(s.index(Key{Kind: KindChildren, Prefix: top}))
+	for len(level) > 0 {
+		if len(s.need) > 0 || !s.level(level, yield) {
+			return false
+		}
+		var next []Entry
+		for _, e := range level {
+			if e.Below {
+				next = append(next, s.index(Key{Kind: KindChildren, Prefix: e.Prefix})...)
+			}
+		}
+		level = next
+	}
+	return len(s.need) == 0
+}
+
+// level goes through the ranges of a level, those first that share most bits with the subnet.
+func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) bool {
+	if s.left == 0 {
+		return false // nobody is left to be met
+	}
+	near := func(e Entry) int { return -common(s.at.Subnet.Addr(), e.Prefix.Addr()) }
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(near(a), near(b)), a.Prefix.Compare(b.Prefix)) })
+	for _, e := range entries {
+		if e.Worker != "" && e.Prefix != s.at.Subnet && !yield(e.Worker, e.Prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// common is the number of leading bits that two addresses share; none for those of different families.
+func common(a, b netip.Addr) int {
+	if a.BitLen() != b.BitLen() {
+		return 0
+	}
+	n := 0
+	x, y := a.AsSlice(), b.AsSlice()
+	for i := range x {
+		if d := x[i] ^ y[i]; d != 0 {
+			return n + bits.LeadingZeros8(d)
+		}
+		n += 8
+	}
+	return n
+}
+
+// meet looks at one worker. The search ends with it if it is to be probed, or is under the threshold.
+func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
+	if !s.able[worker] {
+		return Step{}, false
+	}
+	s.able[worker] = false
+	s.left--
+	found, ok := s.measured[worker]
+	switch {
+	case !ok:
+		return Step{Probe: worker}, true
+	case found.Err == "" && found.RTT < s.Threshold:
+		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, under %v; asked as worker of %v", found.RTT, s.Threshold, from)}, true
+	}
+	return Step{}, false
+}
+
+// rest is the brute force at the end of a search: candidates that the tree does not name, and then the smallest probe. Their order is drawn from
+// the seed, so that none of them is always the first.
+func (s *search) rest(seed []byte) Step {
+	type drawn struct {
+		peer string
+		lot  uint64
+	}
+	var order []drawn
+	for _, c := range s.v.Candidates {
+		if s.able[c.Peer] {
+			h := fnv.New64a()
+			h.Write([]byte(c.Peer))
+			h.Write(seed)
+			order = append(order, drawn{c.Peer, h.Sum64()})
+		}
+	}
+	slices.SortStableFunc(order, func(a, b drawn) int { return cmp.Compare(a.lot, b.lot) })
+	for _, d := range order {
+		if step, ok := s.meet(d.peer, netip.Prefix{}); ok {
+			return step
+		}
+	}
+	best, least := "", time.Duration(-1)
+	for _, c := range s.v.Candidates {
+		found, ok := s.measured[c.Peer]
+		if _, able := s.able[c.Peer]; able && ok && found.Err == "" && (least < 0 || found.RTT < least) {
+			best, least = c.Peer, found.RTT
+		}
+	}
+	if best == "" {
+		return Step{Worker: keeper(s.v.Able()), Local: true, Why: "no candidate reached the site: the owner keeps the host"}
+	}
+	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest of all; none is under %v", least, s.Threshold)}
+}
+
+// prefetch asks at once for what the way to the root needs, so that records that lie with others cost one round trip and not one for each level.
+func (s *search) prefetch() {
+	if s.at.Organisation != "" {
+		s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation})
+	}
+	if s.at.Unary.IsValid() {
+		s.subnet(s.at.Unary)
+	}
+	s.index(Key{Kind: KindChildren, Prefix: s.at.Subnet})
+	for a, ok := s.Tree.Parent(s.at.Subnet); ok; a, ok = s.Tree.Parent(a) {
+		if a.IsValid() {
+			s.subnet(a)
+		}
+		s.index(Key{Kind: KindChildren, Prefix: a})
+	}
+}
+
+func (s *search) subnet(p netip.Prefix) *Subnet {
+	record, ok := s.k.Subnet(p)
+	if !ok {
+		s.need = append(s.need, Key{Kind: KindSubnet, Prefix: p})
+	}
+	return record
+}
+
+func (s *search) index(k Key) []Entry {
+	x, ok := s.k.Index(k)
+	if !ok {
+		s.need = append(s.need, k)
+	}
+	if x == nil {
+		return nil
+	}
+	return x.Entries
+}

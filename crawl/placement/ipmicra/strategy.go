@@ -1,0 +1,147 @@
+package ipmicra
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// maxChoices bounds the owner's own choices, and the subnets whose fetch times are kept, each.
+const maxChoices = 1 << 16
+
+// Strategy is IPMicra over one memory: the paper's coordinator, or a peer on its own. See [placement.Strategy]; it learns from downloads as well.
+type Strategy struct {
+	machine Machine
+	memory  *Memory
+	own     *recent[choice, string] // where a delegate is no candidate
+	seeded  map[string]netip.Addr
+	times   *recent[netip.Prefix, *pace]
+}
+
+type choice struct {
+	owner  string
+	subnet netip.Prefix
+}
+
+var _ placement.Observer = (*Strategy)(nil)
+
+// New returns a strategy over a tree, with the threshold T; zero or less means [DefaultThreshold].
+func New(tree *Tree, threshold time.Duration) *Strategy {
+	if threshold <= 0 {
+		threshold = DefaultThreshold
+	}
+	return &Strategy{
+		machine: Machine{Tree: tree, Threshold: threshold}, memory: NewMemory(), seeded: make(map[string]netip.Addr),
+		own: newRecent[choice, string](maxChoices), times: newRecent[netip.Prefix, *pace](maxChoices),
+	}
+}
+
+// Next implements [placement.Strategy]. A candidate that it has not seen at its address is given its own subnet first.
+func (s *Strategy) Next(v *placement.View) placement.Choice {
+	for i := range v.Candidates {
+		s.join(v.Now, &v.Candidates[i])
+	}
+	if len(v.Candidates) == 0 {
+		return placement.Choice{Why: "no candidates"}
+	}
+	view := *v
+	at, located := s.machine.Tree.Locate(v.Site)
+	owner := keeper(v.Candidates)
+	if view.Known == "" && located {
+		view.Known, _ = s.own.get(choice{owner, at.Subnet})
+	}
+	step := s.machine.Next(&view, s.memory)
+	if step.Probe != "" {
+		return placement.Choice{Probe: []string{step.Probe}}
+	}
+	s.memory.Merge(step.Changes)
+	if step.Local && located && !v.Tiny {
+		s.own.set(choice{owner, at.Subnet}, step.Worker)
+	}
+	return placement.Choice{Worker: step.Worker, Why: step.Why}
+}
+
+// maxSeeded peers are remembered as seeded; one that is forgotten is offered its subnet again, which changes nothing if it is taken.
+const maxSeeded = 1 << 16
+
+func (s *Strategy) join(now time.Time, c *placement.Candidate) {
+	if !c.Addr.IsValid() || s.seeded[c.Peer] == c.Addr {
+		return
+	}
+	if len(s.seeded) >= maxSeeded {
+		clear(s.seeded)
+	}
+	s.seeded[c.Peer] = c.Addr
+	changes, _ := s.machine.Seed(c.Peer, c.Addr, now, s.memory) // a memory needs nothing
+	s.memory.Merge(changes)
+}
+
+// Leave takes all subnets from a peer that is gone for good.
+func (s *Strategy) Leave(now time.Time, peer string) {
+	var held []netip.Prefix
+	for record := range s.memory.Subnets() {
+		if record.Worker == peer {
+			held = append(held, record.Prefix)
+		}
+	}
+	for _, p := range held {
+		s.anew(p, peer, now)
+	}
+	delete(s.seeded, peer)
+}
+
+func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
+	changes, _ := s.machine.Anew(p, by, now, s.memory) // a memory needs nothing
+	s.memory.Merge(changes)
+}
+
+// Worker is who crawls the sites around an address, with their subnet; the worker is empty where nobody was chosen yet.
+func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) {
+	at, ok := s.machine.Tree.Locate(addr)
+	if !ok {
+		return netip.Prefix{}, ""
+	}
+	if record := s.memory.subnets[at.Subnet]; record != nil {
+		worker = record.Worker
+	}
+	return at.Subnet, worker
+}
+
+// Memory is what has been learnt.
+func (s *Strategy) Memory() *Memory { return s.memory }
+
+// recent is a map of bounded size that forgets what was used longest ago: when the young half is full it becomes the old one, and what the old one
+// still held is gone.
+type recent[K comparable, V any] struct {
+	half       int
+	young, old map[K]V
+}
+
+func newRecent[K comparable, V any](size int) *recent[K, V] {
+	return &recent[K, V]{half: max(1, size/2), young: make(map[K]V)}
+}
+
+func (r *recent[K, V]) get(k K) (V, bool) {
+	if v, ok := r.young[k]; ok {
+		return v, true
+	}
+	v, ok := r.old[k]
+	if ok {
+		r.set(k, v)
+	}
+	return v, ok
+}
+
+func (r *recent[K, V]) set(k K, v V) {
+	if _, ok := r.young[k]; !ok && len(r.young) >= r.half {
+		r.old, r.young = r.young, make(map[K]V)
+	}
+	r.young[k] = v
+	delete(r.old, k)
+}
+
+func (r *recent[K, V]) remove(k K) {
+	delete(r.young, k)
+	delete(r.old, k)
+}

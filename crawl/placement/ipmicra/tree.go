@@ -1,0 +1,237 @@
+package ipmicra
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// Network is a registered range.
+type Network struct {
+	Prefix netip.Prefix
+	// Organisation that registered it; empty if that is not known, and then it is that of the nearest network around it that has one.
+	Organisation string
+}
+
+const (
+	// maxNetworks of a tree: some twenty times what all registries know, and 3 GB.
+	maxNetworks = 1 << 25
+	// MaxOrganisation is the length in bytes of an organisation's name.
+	MaxOrganisation = 512
+)
+
+// Tree is the hierarchy of IP ranges (papers, 2.1). One root, which stands for all addresses and whose prefix is the zero one, has 0.0.0.0/0 and ::/0
+// below it, so that the search for a worker does not end at the border of a family. Safe for concurrent use, since it never changes.
+type Tree struct {
+	nodes []node // in the order of addresses, larger ranges first: the ranges below node i are i+1 to nodes[i].end
+	at    bart.Table[int32]
+	unary map[netip.Addr]int32
+	names []string // organisations, the empty one first
+}
+
+type node struct {
+	prefix       netip.Prefix
+	parent, end  int32
+	organisation int32 // own or inherited
+}
+
+// nodeAll is the root, the first node.
+const nodeAll = 0
+
+var (
+	ipv4 = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	ipv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+)
+
+// Build nests networks, which may come in any order. Of several with the same range the first that names an organisation counts. The error names the
+// network, counted from zero, that is none.
+func Build(networks iter.Seq[Network]) (*Tree, error) {
+	t := &Tree{unary: make(map[netip.Addr]int32), names: []string{""}}
+	ids := map[string]int32{"": 0}
+	t.nodes = append(t.nodes, node{prefix: ipv4}, node{prefix: ipv6})
+	i := 0
+	for n := range networks {
+		prefix, err := plain(n.Prefix)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("network %d: %w", i, err)
+		case len(n.Organisation) > MaxOrganisation:
+			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Organisation), MaxOrganisation)
+		case i >= maxNetworks:
+			return nil, fmt.Errorf("more than %d networks", maxNetworks)
+		}
+		id, ok := ids[n.Organisation]
+		if !ok {
+			id = int32(len(t.names)) //nolint:gosec // bounded by maxNetworks
+			ids[n.Organisation] = id
+			t.names = append(t.names, n.Organisation)
+		}
+		if prefix.Bits() > 0 { // a default route is the whole family, registered by nobody
+			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) //nolint:gosec // bounded by maxNetworks
+		}
+		i++
+	}
+	t.sort()
+	t.nest()
+	return t, nil
+}
+
+// plain is a prefix without the bits beyond its length, IPv4 as such.
+func plain(p netip.Prefix) (netip.Prefix, error) {
+	if !p.IsValid() {
+		return p, fmt.Errorf("prefix %v is none", p)
+	}
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}
+
+// sort puts parents before their children and leaves one node of each range. What is the number of the parent later is that of the network as yet: a stable
+// sort takes several times as long.
+func (t *Tree) sort() {
+	slices.SortFunc(t.nodes, func(a, b node) int {
+		if c := a.prefix.Addr().Compare(b.prefix.Addr()); c != 0 {
+			return c
+		}
+		if c := a.prefix.Bits() - b.prefix.Bits(); c != 0 {
+			return c
+		}
+		return int(a.parent - b.parent)
+	})
+	kept := t.nodes[:0:len(t.nodes)]
+	for _, n := range t.nodes {
+		if last := len(kept) - 1; last >= 0 && kept[last].prefix == n.prefix {
+			if kept[last].organisation == 0 {
+				kept[last].organisation = n.organisation
+			}
+			continue
+		}
+		kept = append(kept, n)
+	}
+	t.nodes = slices.Insert(kept, nodeAll, node{})
+}
+
+// nest finds parents with a stack of the ranges that are open.
+func (t *Tree) nest() {
+	open := []int32{nodeAll}
+	for i := range t.nodes {
+		if i == nodeAll {
+			continue
+		}
+		n, id := &t.nodes[i], int32(i) //nolint:gosec // bounded by maxNetworks
+		for top := open[len(open)-1]; top != nodeAll && !t.nodes[top].prefix.Contains(n.prefix.Addr()); top = open[len(open)-1] {
+			t.nodes[top].end = id
+			open = open[:len(open)-1]
+		}
+		n.parent = open[len(open)-1]
+		if n.organisation == 0 {
+			n.organisation = t.nodes[n.parent].organisation
+		}
+		open = append(open, id)
+		if n.prefix.IsSingleIP() {
+			t.unary[n.prefix.Addr()] = id
+		} else {
+			t.at.Insert(n.prefix, id)
+		}
+	}
+	for _, id := range open {
+		t.nodes[id].end = int32(len(t.nodes)) //nolint:gosec // bounded by maxNetworks
+	}
+}
+
+// Size is the number of ranges, the three roots not counted.
+func (t *Tree) Size() int { return len(t.nodes) - 3 }
+
+// Place is where an address lies.
+type Place struct {
+	// Subnet is the smallest range around it that is not unary. An address that no registered range holds has its /24 or /48 as its subnet, directly
+	// below the root of its family: that one is too large to be anybody's.
+	Subnet netip.Prefix
+	// Unary is the range of this address alone, the zero Prefix if none is registered.
+	Unary netip.Prefix
+	// Organisation of the subnet, empty if nobody is known.
+	Organisation string
+}
+
+// Locate finds an address. False if it is none.
+func (t *Tree) Locate(addr netip.Addr) (Place, bool) {
+	addr = addr.Unmap().WithZone("")
+	id, ok := t.at.Lookup(addr)
+	if !ok {
+		return Place{}, false
+	}
+	var p Place
+	if id, ok := t.unary[addr]; ok {
+		p.Unary = t.nodes[id].prefix
+	}
+	n := &t.nodes[id]
+	if n.parent == nodeAll {
+		p.Subnet = placement.RangeOf(addr)
+		return p, true
+	}
+	p.Subnet, p.Organisation = n.prefix, t.names[n.organisation]
+	return p, true
+}
+
+// Parent is the smallest range around one that is another; it is the zero Prefix for 0.0.0.0/0 and ::/0, and false for the zero Prefix. The range asked
+// for need not be in the tree.
+func (t *Tree) Parent(p netip.Prefix) (netip.Prefix, bool) {
+	if !p.IsValid() {
+		return netip.Prefix{}, false
+	}
+	if id, ok := t.find(p); ok {
+		return t.nodes[t.nodes[id].parent].prefix, true
+	}
+	around, _, ok := t.at.LookupPrefixLPM(p)
+	return around, ok
+}
+
+// Organisation of a range, own or inherited; empty if nobody is known. The range need not be in the tree.
+func (t *Tree) Organisation(p netip.Prefix) string {
+	if !p.IsValid() {
+		return ""
+	}
+	id, ok := t.find(p)
+	if !ok {
+		id, _ = t.at.LookupPrefix(p)
+	}
+	return t.names[t.nodes[id].organisation]
+}
+
+// Children are the ranges directly below one, in the order of their addresses; none for a range that is not in the tree.
+func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		id, ok := int32(nodeAll), true
+		if p.IsValid() {
+			id, ok = t.find(p)
+		}
+		if !ok {
+			return
+		}
+		for i := id + 1; i < t.nodes[id].end; i = t.nodes[i].end {
+			if !yield(t.nodes[i].prefix) {
+				return
+			}
+		}
+	}
+}
+
+// Contains says whether a range is registered.
+func (t *Tree) Contains(p netip.Prefix) bool {
+	_, ok := t.find(p)
+	return ok
+}
+
+func (t *Tree) find(p netip.Prefix) (int32, bool) {
+	if p.IsSingleIP() {
+		id, ok := t.unary[p.Addr()]
+		return id, ok
+	}
+	return t.at.Get(p)
+}
