@@ -83,10 +83,10 @@ func ownerOf(peers []*running, key ring.Key) dht.Peer {
 	return byKey[ring.Successor(keys, key)]
 }
 
-func TestRingOf48Runs(t *testing.T) {
+func TestRingOf24Runs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := dhttest.NewNetwork(1, 15*time.Millisecond)
-		peers := startRing(t, network, 48)
+		peers := startRing(t, network, 24)
 		defer func() {
 			for _, r := range peers {
 				r.stop()
@@ -113,7 +113,7 @@ func TestRingOf48Runs(t *testing.T) {
 			}
 			calls += found.Calls
 		}
-		t.Logf("48 peers: %.3f calls a lookup", float64(calls)/500)
+		t.Logf("24 peers: %.3f calls a lookup", float64(calls)/500)
 
 		visited := 0
 		if err := peers[3].Walk(t.Context(), func(dht.Lookup) bool { visited++; return true }); err != nil || visited != len(peers) {
@@ -131,7 +131,7 @@ func TestRingOf48Runs(t *testing.T) {
 
 func TestHintsSpareTheLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peers := startRing(t, dhttest.NewNetwork(2, 15*time.Millisecond), 40)
+		peers := startRing(t, dhttest.NewNetwork(2, 15*time.Millisecond), 24)
 		defer func() {
 			for _, r := range peers {
 				r.stop()

@@ -45,6 +45,7 @@ func moored(s *dhttest.Sim) error {
 // natWorld grows a ring of n, of which those in behind cannot be dialled, until all is as it should be.
 func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhttest.Sim {
 	t.Helper()
+	unraced(t)
 	s := dhttest.NewSim(dhttest.World{Seed: seed, NAT: func(i int) bool { return behind[i] }})
 	rnd := rand.New(rand.NewPCG(seed, 51))
 	neverTwice(t, s, nil)

@@ -17,6 +17,7 @@ var long = flag.Bool("long", false, "also run the simulations of 1,000 and 10,00
 // grow returns a world with a settled ring of n peers, each joined through a random one before it.
 func grow(t *testing.T, w dhttest.World, n int, gap time.Duration) *dhttest.Sim {
 	t.Helper()
+	unraced(t)
 	s := dhttest.NewSim(w)
 	rnd := rand.New(rand.NewPCG(w.Seed, 1))
 	s.Add()

@@ -59,7 +59,8 @@ step_test() {
   fi
   local count=1
   [ $long = 0 ] || count=20
-  CGO_ENABLED=1 go test -race -short -shuffle=on -count=$count -timeout 60m ./...
+  # Twice as many packages at once as there are processors usually: tests with real peers mostly wait.
+  CGO_ENABLED=1 go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -race -short -shuffle=on -count=$count -timeout 60m ./...
   # What -short leaves out: state machines in virtual time, on one goroutine, which the race detector would only slow down.
   # shellcheck disable=SC2046 # package names
   go test -shuffle=on -count=$count -timeout 60m $(git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
@@ -93,6 +94,10 @@ ensure_lint() {
   fi
 }
 
+# What later steps need comes over the network while the first ones use the processors.
+(go mod download; for dir in "${tools[@]}"; do (cd "$dir" && go mod download); done) >/dev/null 2>&1 &
+fetching=$!
+
 failed=()
 for step in "${steps[@]}"; do
   begin=$SECONDS
@@ -104,5 +109,6 @@ for step in "${steps[@]}"; do
   set -e
   if [ $status = 0 ]; then echo "== $step: ok, $((SECONDS - begin)) s"; else echo "== $step: FAILED, $((SECONDS - begin)) s"; failed+=("$step"); fi
 done
+wait "$fetching" || true # what is missing was fetched by the step that needed it
 [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
 echo "all checks passed in $SECONDS s"
