@@ -55,7 +55,7 @@ func (n *Internet) StatsOf(hosts []int) Stats {
 	}
 	slices.Sort(known)
 	at := func(share float64) float64 {
-		return known[int(share*float64(len(known)-1))].Seconds() * 1000
+		return float64(known[int(share*float64(len(known)-1))].Microseconds()) / 1000
 	}
 	st.P10, st.Median, st.P90 = at(0.1), at(0.5), at(0.9)
 	pairs := len(hosts) * (len(hosts) - 1) / 2
