@@ -1,0 +1,365 @@
+package adaptive
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// Strategy is ours. Make one with New.
+type Strategy struct {
+	cfg      Config
+	memories *memories
+	belief   belief
+	judged   judgement
+	rnd      *rand.Rand
+
+	placed int            // sites so far
+	asked  map[string]int // by host: probes asked for in the placement that goes on
+	price  [2]float64     // of a probe, in probability of the best choice: for sites with an address and without
+	usual  float64        // logarithm of the time that downloads took over what was expected, in the mean
+}
+
+var _ placement.Observer = (*Strategy)(nil)
+
+// New returns a strategy that knows nothing yet.
+func New(cfg Config) (*Strategy, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("adaptive placement: %w", err)
+	}
+	cfg.fill()
+	s := &Strategy{
+		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), //nolint:gosec // nothing secret
+		asked: make(map[string]int), price: [2]float64{firstPrice, firstPrice},
+	}
+	s.belief = belief{memories: s.memories, worths: newWorths(), rnd: s.rnd}
+	return s, nil
+}
+
+const (
+	// firstPrice is what a probe has to gain at least before the budget says so; minPrice and maxPrice bound it.
+	firstPrice = 0.04
+	minPrice   = 0.004
+	maxPrice   = 0.5
+	// haggling is how fast the price follows what is spent: by a factor of e after some thirty probes beyond the budget.
+	haggling = 0.03
+	// maxAsked bounds the placements that go on at once. Those that were never finished are forgotten with them.
+	maxAsked = 4096
+	// newcomer is how many sites a candidate has to have measured before it is treated like the others.
+	newcomer = 16
+	// always is the share of sites that every candidate measures, for ever.
+	always = 0.005
+)
+
+// question is a placement as it goes on.
+type question struct {
+	view     *placement.View
+	able     []placement.Candidate
+	columns  []int // of able
+	peers    []*column
+	measured []bool // of able, failures too
+	failed   []bool
+	stretch  []float64
+	seen     []observation
+	hints    hints
+	key      string
+	memory   *memory // of the site itself, if it was placed before
+}
+
+func (s *Strategy) question(v *placement.View) *question {
+	q := &question{view: v, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: v.Host}
+	if v.Site.IsValid() {
+		q.key = v.Site.Unmap().String()
+	}
+	q.memory = s.memories.find(q.key)
+	for _, c := range q.able {
+		p := s.memories.column(c.Peer)
+		m, known := v.Measured[c.Peer]
+		q.peers, q.columns = append(q.peers, p), append(q.columns, p.number)
+		q.measured, q.failed = append(q.measured, known), append(q.failed, m.Err != "")
+		q.stretch = append(q.stretch, s.stretch(p, v.Now))
+	}
+	for _, c := range v.Candidates {
+		if m, ok := v.Measured[c.Peer]; ok && m.Err == "" {
+			q.seen = append(q.seen, observation{s.memories.column(c.Peer).number, milliseconds(m.RTT)})
+		}
+	}
+	return q
+}
+
+// Next implements placement.Strategy.
+func (s *Strategy) Next(v *placement.View) placement.Choice {
+	q := s.question(v)
+	if len(q.able) < 2 {
+		return s.alone(q)
+	}
+	if !v.Tiny && s.explores(q) {
+		if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 {
+			return s.ask(q, all)
+		}
+	}
+	if !s.think(q, q.seen) {
+		return s.blind(q)
+	}
+	worker := s.pick(q)
+	if !v.Tiny {
+		s.judged.value(s.belief.draws, q.measured)
+		if probe := s.probes(q); len(probe) > 0 {
+			return s.ask(q, probe)
+		}
+	}
+	return s.settle(q, worker)
+}
+
+// alone is when there is nobody to choose from.
+func (s *Strategy) alone(q *question) placement.Choice {
+	if len(q.able) == 0 {
+		return placement.Choice{Why: "no candidates"}
+	}
+	return placement.Choice{Worker: q.able[0].Peer, Why: "no other candidate"}
+}
+
+// blind is when nothing is remembered: everybody measures, unless that is not worth it.
+func (s *Strategy) blind(q *question) placement.Choice {
+	if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 && !q.view.Tiny {
+		return s.ask(q, all)
+	}
+	return s.settle(q, q.nearest())
+}
+
+// think draws possible sites and judges the candidates. False if nothing is remembered.
+func (s *Strategy) think(q *question, seen []observation) bool {
+	s.belief.weigh(&q.hints, telling(seen), nil)
+	if !s.belief.draw(q.columns, seen) {
+		return false
+	}
+	for _, y := range s.belief.draws {
+		for k := range y {
+			if q.failed[k] {
+				y[k] = math.Inf(1)
+			}
+		}
+	}
+	s.judged.judge(s.belief.draws, q.stretch)
+	return true
+}
+
+// telling are the observations that weigh: the smallest.
+func telling(seen []observation) []observation {
+	if len(seen) <= maxObserved {
+		return seen
+	}
+	few := slices.SortedFunc(slices.Values(seen), func(a, b observation) int { return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.column, b.column)) })
+	return few[:maxObserved]
+}
+
+// pick is the worker if nothing more is measured. Among candidates that measured the same, the owner keeps the host.
+func (s *Strategy) pick(q *question) int {
+	k := s.judged.choose()
+	if q.failed[k] {
+		return q.nearest()
+	}
+	if !q.measured[k] {
+		return k
+	}
+	for i := range q.able {
+		if q.able[i].Self && q.measured[i] && !q.failed[i] && q.ms(i)*q.stretch[i] <= q.ms(k)*q.stretch[k]+tie/2 {
+			return i
+		}
+	}
+	return k
+}
+
+// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price, and newcomers beside it.
+func (s *Strategy) probes(q *question) []string {
+	price := s.price[q.kind()]
+	most := -1
+	for k, gain := range s.judged.gain {
+		if gain >= price && (most < 0 || gain > s.judged.gain[most]) {
+			most = k
+		}
+	}
+	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer })
+}
+
+// explores says whether a site is measured by everybody. It says the same of a host as long as its placement goes on.
+func (s *Strategy) explores(q *question) bool {
+	h := fnv.New64a()
+	h.Write([]byte(q.view.Host))
+	u := rand.New(rand.NewPCG(s.cfg.Seed, h.Sum64())).Float64() //nolint:gosec // nothing secret
+	return u < s.exploring()
+}
+
+// exploring is the share of sites that everybody measures: all at first, then half as many with every half of Training more.
+func (s *Strategy) exploring() float64 {
+	t := float64(s.cfg.Training)
+	return max(always, min(1, math.Exp(-(float64(s.placed)-t/2)/t)))
+}
+
+func (s *Strategy) ask(q *question, peers []string) placement.Choice {
+	if len(s.asked) >= maxAsked {
+		clear(s.asked)
+	}
+	s.asked[q.view.Host] += len(peers)
+	return placement.Choice{Probe: peers}
+}
+
+// settle ends a placement: what it cost and what it taught is noted.
+func (s *Strategy) settle(q *question, worker int) placement.Choice {
+	asked := s.asked[q.view.Host]
+	delete(s.asked, q.view.Host)
+	c := placement.Choice{Worker: q.able[worker].Peer, Why: s.why(q, worker)}
+	if !q.view.Tiny {
+		s.pay(q, asked)
+		s.placed++
+	}
+	s.remember(q)
+	return c
+}
+
+func (s *Strategy) why(q *question, worker int) string {
+	sure := 0
+	if worker < len(s.judged.best) && len(s.judged.best) == len(q.able) {
+		sure = int(math.Round(100 * s.judged.best[worker]))
+	}
+	switch {
+	case len(q.seen) == 0:
+		return fmt.Sprintf("like earlier sites, %d %% sure; nobody measured", sure)
+	case q.measured[worker] && !q.failed[worker]:
+		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer; %d measured", q.ms(worker), sure, len(q.able), len(q.seen))
+	default:
+		return fmt.Sprintf("nearest by what %d others measured, %d %% sure", len(q.seen), sure)
+	}
+}
+
+// pay moves the price of a probe towards where the budget is kept. What exploring takes of the budget is set aside.
+func (s *Strategy) pay(q *question, asked int) {
+	if s.explores(q) {
+		return
+	}
+	budget := s.cfg.Budget
+	if q.kind() == 1 {
+		budget = s.cfg.BlindBudget
+	}
+	aside := min(s.exploring()*max(0, float64(len(q.able))-budget), budget/4) // at first more is explored than any budget bears
+	p := &s.price[q.kind()]
+	*p = min(max(*p*math.Exp(haggling*(float64(asked)-budget+aside)), minPrice), maxPrice)
+}
+
+// remember what was measured of a site, and what is believed of the rest.
+func (s *Strategy) remember(q *question) {
+	if len(q.seen) == 0 {
+		return
+	}
+	s.belief.weigh(&q.hints, telling(q.seen), q.memory)
+	s.belief.learn()
+	whole := 2*len(q.seen) > len(q.able)
+	if !whole && !q.view.Site.IsValid() {
+		return // no later site could know that it is like this one
+	}
+	believed := s.belief.draw(q.columns, q.seen)
+	m := s.memories.add(q.key, whole)
+	m.hints = q.hints
+	for k, col := range q.columns {
+		for len(m.cells) <= col {
+			m.cells = append(m.cells, unknown)
+		}
+		switch {
+		case q.measured[k] && !q.failed[k]:
+			m.cells[col] = cell{mean: float32(q.ms(k))}
+			q.peers[k].measured++
+		case !believed || m.cells[col].known() && m.cells[col].dev == 0:
+		default:
+			m.cells[col] = s.belief.believed(k)
+		}
+	}
+	m.summarize()
+}
+
+// believed is the mean and deviation of a candidate's round trip over the draws.
+func (b *belief) believed(k int) cell {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for _, y := range b.draws {
+		if v := y[k]; !math.IsInf(v, 0) {
+			n, sum, squares = n+1, sum+v, squares+v*v
+		}
+	}
+	if n == 0 {
+		return unknown
+	}
+	mean := sum / n
+	return cell{float32(mean), float32(max(math.Sqrt(max(squares/n-mean*mean, 0)), 0.01))}
+}
+
+// Observe implements placement.Observer.
+func (s *Strategy) Observe(f *placement.Fetch) {
+	c := s.memories.columns[f.Worker]
+	if c == nil || f.Failed || f.Took <= 0 {
+		return
+	}
+	key := f.Host
+	if f.Site.IsValid() {
+		key = f.Site.Unmap().String()
+	}
+	m := s.memories.find(key)
+	if m == nil || !m.at(c.number).known() {
+		return
+	}
+	expected := float64(m.at(c.number).mean)*rounds(f.Bytes) + serving
+	ratio := math.Log(milliseconds(f.Took) / expected)
+	c.pace.add(paced{f.At, f.Host, ratio})
+	s.usual += 0.01 * (ratio - s.usual)
+	m.bound(c.number, milliseconds(f.Took)/rounds(f.Bytes))
+}
+
+// bound lowers what is only believed of a round trip to what a download shows it to be at most.
+func (m *memory) bound(column int, ms float64) {
+	if column < len(m.cells) {
+		if c := &m.cells[column]; c.dev > 0 && float64(c.mean) > ms {
+			*c = cell{float32(ms), max(min(c.dev, float32(ms/4)), 0.01)}
+		}
+	}
+}
+
+// unmeasured are the peers of those of the candidates that satisfy a condition and were not measured.
+func (q *question) unmeasured(which func(int) bool) (out []string) {
+	for k := range q.able {
+		if !q.measured[k] && which(k) {
+			out = append(out, q.able[k].Peer)
+		}
+	}
+	return out
+}
+
+// kind is 0 for a site with an address, 1 without.
+func (q *question) kind() int {
+	if q.view.Site.IsValid() {
+		return 0
+	}
+	return 1
+}
+
+// ms is what a candidate measured.
+func (q *question) ms(k int) float64 { return milliseconds(q.view.Measured[q.able[k].Peer].RTT) }
+
+// nearest of those that measured; the owner if nobody did.
+func (q *question) nearest() int {
+	best := -1
+	for k := range q.able {
+		if q.measured[k] && !q.failed[k] && (best < 0 || q.ms(k)*q.stretch[k] < q.ms(best)*q.stretch[best]) {
+			best = k
+		}
+	}
+	if best < 0 {
+		best = max(0, slices.IndexFunc(q.able, func(c placement.Candidate) bool { return c.Self }))
+	}
+	return best
+}
+
+func milliseconds(d time.Duration) float64 { return max(d.Seconds()*1000, 0.001) }

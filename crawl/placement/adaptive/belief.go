@@ -1,0 +1,251 @@
+package adaptive
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// scales are how exactly two sites may look like each other, as a share of the round trip: neighbours in a rack, in a town, in a country, hardly.
+var scales = [...]float64{0.004, 0.015, 0.05, 0.15, 0.4}
+
+// scaleKinds is how many there are.
+const scaleKinds = len(scales)
+
+// deviation of a round trip in milliseconds from that of a site which looks alike at a scale: a share of it, and a floor for scheduling and short ways.
+func deviation(scale, ms float64) float64 { return scale*(ms+10) + 0.05 }
+
+// worth is what was learnt of a kind of hint.
+type worth struct {
+	// tells is the probability that a site looks like one of those with which it shares the hint, if it looks like none that share a more telling one.
+	tells float64
+	// scales says how exactly, a probability for each.
+	scales [scaleKinds]float64
+	seen   float64 // evidence so far, in sites
+}
+
+// worths begins without a prejudice: a hint tells as often as not, and every scale is as likely.
+func newWorths() (w [hintKinds]worth) {
+	for k := range w {
+		w[k].tells = 0.5
+		for s := range w[k].scales {
+			w[k].scales[s] = 1 / float64(scaleKinds)
+		}
+	}
+	w[anywhere].tells = 1
+	return w
+}
+
+// observation is a round trip in milliseconds to the site in question.
+type observation struct {
+	column int
+	ms     float64
+}
+
+// maxObserved bounds the observations that weigh memories: the smallest, since they tell most, and products of more could underflow.
+const maxObserved = 6
+
+// belief weighs memories for a site. Its slices are used again for the next site.
+type belief struct {
+	memories *memories
+	worths   [hintKinds]worth
+	rnd      *rand.Rand
+
+	fits    [][scaleKinds]float64 // by memory: how well it fits the observations at each scale
+	weights [][scaleKinds]float64 // by memory: the probability, not normalized
+	total   float64
+	mass    [hintKinds][scaleKinds]float64 // of total, what came by each hint at each scale
+	draws   [][]float64                    // possible sites: round trips by candidate
+}
+
+// weigh computes the weights of all memories for a site with these hints and observations. The memory of the site itself, if there is one, counts only
+// unless it is excluded.
+func (b *belief) weigh(h *hints, seen []observation, except *memory) {
+	all := b.memories.all
+	b.fits, b.weights = resize(b.fits, len(all)), resize(b.weights, len(all))
+	var count [hintKinds]float64
+	for _, m := range all {
+		if m != except {
+			for k := range h {
+				if h[k] != 0 && m.hints[k] == h[k] {
+					count[k]++
+				}
+			}
+		}
+	}
+	share := b.shares(&count)
+	b.total, b.mass = 0, [hintKinds][scaleKinds]float64{}
+	for i, m := range all {
+		b.weights[i] = [scaleKinds]float64{}
+		if m == except {
+			continue
+		}
+		fit := fit(m, seen)
+		for k := range h {
+			if h[k] == 0 || m.hints[k] != h[k] {
+				continue
+			}
+			for s := range fit {
+				w := share[k] / count[k] * b.worths[k].scales[s] * fit[s]
+				b.weights[i][s] += w
+				b.mass[k][s] += w
+				b.total += w
+			}
+		}
+	}
+}
+
+// shares are the probabilities of the kinds of hints, before anything is measured: each takes its part of what more telling ones leave.
+func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
+	left := 1.0
+	for k := range share {
+		if count[k] > 0 {
+			share[k] = left * b.worths[k].tells
+			left -= share[k]
+		}
+	}
+	return share
+}
+
+// fit is the density of the observations if the site looks like a memory at each scale. Tails are heavy (Student's t with three degrees of freedom): one
+// detour must not outweigh all else.
+func fit(m *memory, seen []observation) (f [scaleKinds]float64) {
+	for s := range f {
+		f[s] = 1
+	}
+	for _, o := range seen {
+		c := m.at(o.column)
+		if !c.known() {
+			continue
+		}
+		mean, dev := float64(c.mean), float64(c.dev)
+		off := (o.ms - mean) * (o.ms - mean)
+		for s, scale := range scales {
+			d := deviation(scale, mean)
+			variance := d*d + dev*dev
+			t := 1 + off/(3*variance)
+			f[s] /= math.Sqrt(variance) * t * t
+		}
+	}
+	return f
+}
+
+const (
+	// possible is how many sites are drawn. More make choices steadier, and cost.
+	possible = 192
+	// common is by how much of a deviation all round trips of a site may be off together: the last mile of the site.
+	common = 2.0
+	// spread makes a normal deviate about as wide as the middle of Student's t.
+	spread = 0.8
+)
+
+// draw makes possible sites from the weights, for candidates in these columns: what was observed stays, the rest is the memory's, off by what the
+// observations have in common and by chance. False if there is nothing to draw from.
+func (b *belief) draw(columns []int, seen []observation) bool {
+	if !(b.total > 0) {
+		return false
+	}
+	b.draws = resize(b.draws, possible)
+	start := b.rnd.Float64()
+	i, s, sum := 0, 0, b.weights[0][0]
+	for d := range b.draws {
+		target := (start + float64(d)) / possible * b.total
+		for sum <= target && (i < len(b.weights)-1 || s < scaleKinds-1) {
+			if s++; s == scaleKinds {
+				i, s = i+1, 0
+			}
+			sum += b.weights[i][s]
+		}
+		b.draws[d] = resize(b.draws[d], len(columns))
+		b.drawFrom(b.memories.all[i], scales[s], columns, seen, b.draws[d])
+	}
+	return true
+}
+
+func (b *belief) drawFrom(m *memory, scale float64, columns []int, seen []observation, y []float64) {
+	off, precision, prior := 0.0, 0.0, 0.0
+	for _, o := range seen {
+		if c := m.at(o.column); c.known() {
+			d := deviation(scale, float64(c.mean))
+			p := 1 / (d*d + float64(c.dev)*float64(c.dev))
+			off += (o.ms - float64(c.mean)) * p
+			precision += p
+			prior = max(prior, common*d)
+		}
+	}
+	if precision > 0 {
+		off /= precision + 1/(prior*prior)
+	}
+	for k, col := range columns {
+		c := m.at(col)
+		if !c.known() {
+			y[k] = math.Inf(1)
+			continue
+		}
+		d := deviation(scale, float64(c.mean))
+		dev := math.Sqrt(d*d + float64(c.dev)*float64(c.dev))
+		y[k] = max(float64(c.mean)+off+b.rnd.NormFloat64()*spread*dev, minRTT)
+	}
+	for _, o := range seen {
+		for k, col := range columns {
+			if col == o.column {
+				y[k] = o.ms
+			}
+		}
+	}
+}
+
+// minRTT is the smallest round trip that is believed in without a measurement, in milliseconds.
+const minRTT = 0.05
+
+const (
+	// forgetting is the least weight of a new site in what is known of hints: about the last hundred count.
+	forgetting = 0.01
+	// doubt is kept for what never happened.
+	doubt = 0.005
+)
+
+// learn from the weights of a site that was measured what its hints were worth: each is credited with its part of the fit.
+func (b *belief) learn() {
+	if !(b.total > 0) {
+		return
+	}
+	var of [hintKinds]float64
+	rest := 0.0
+	for k := range b.mass {
+		for _, m := range b.mass[k] {
+			of[k] += m / b.total
+		}
+		rest += of[k]
+	}
+	for k := range b.worths {
+		if of[k] > 0 && rest > 1e-9 {
+			w := &b.worths[k]
+			w.seen += rest
+			rate := max(forgetting, 1/(w.seen+2))
+			if hint(k) != anywhere {
+				w.tells = min(max(w.tells+rate*rest*(of[k]/rest-w.tells), doubt), 1-doubt)
+			}
+			b.learnScales(w, k, rate*of[k], of[k])
+		}
+		rest -= of[k]
+	}
+}
+
+func (b *belief) learnScales(w *worth, k int, rate, of float64) {
+	sum := 0.0
+	for s := range w.scales {
+		w.scales[s] = max(w.scales[s]+rate*(b.mass[k][s]/b.total/of-w.scales[s]), doubt)
+		sum += w.scales[s]
+	}
+	for s := range w.scales {
+		w.scales[s] /= sum
+	}
+}
+
+// resize returns a slice of that length, the old one if it is large enough.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return append(s[:cap(s)], make([]T, n-cap(s))...)
+	}
+	return s[:n]
+}

@@ -1,0 +1,72 @@
+package adaptive
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Config is what a strategy obeys. The zero value of a field means its default.
+type Config struct {
+	// Seed of all that is drawn.
+	Seed uint64
+	// Budget is how many probes a site may cost in the mean once enough was learnt, those that explore among them: 1.8. More make the choice surer.
+	Budget float64
+	// BlindBudget is the same for sites whose address is not known: 2.4, since there a first probe has to say what the address would have.
+	BlindBudget float64
+	// Training is how many sites, about, are measured by every candidate before the strategy trusts itself: 128. Fewer make it err longer.
+	Training int
+	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take about half a millisecond a probe.
+	Memories int
+	// Peers bounds the candidates remembered: 256. A memory takes 8 bytes for each.
+	Peers int
+	// Atlas says to which network, organisation and country an address belongs; nil if nobody knows.
+	Atlas Atlas
+}
+
+// Facts are what registries say of an address; what is not known is zero.
+type Facts struct {
+	Network netip.Prefix // the smallest registered range around it
+	Org     string
+	Country string
+}
+
+// Atlas knows facts of addresses. It answers at once.
+type Atlas interface {
+	Facts(addr netip.Addr) Facts
+}
+
+// Validate names the first field that makes no sense.
+func (c *Config) Validate() error {
+	switch {
+	case !(c.Budget >= 0):
+		return fmt.Errorf("budget: %v probes a site", c.Budget)
+	case !(c.BlindBudget >= 0):
+		return fmt.Errorf("blind budget: %v probes a site", c.BlindBudget)
+	case c.Training < 0:
+		return fmt.Errorf("training: %d sites", c.Training)
+	case c.Memories < 0:
+		return fmt.Errorf("memories: %d sites", c.Memories)
+	case c.Peers < 0:
+		return fmt.Errorf("peers: %d", c.Peers)
+	}
+	return nil
+}
+
+func (c *Config) fill() {
+	def := func(v *float64, d float64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Budget, 1.8)
+	def(&c.BlindBudget, 2.4)
+	if c.Training == 0 {
+		c.Training = 128
+	}
+	if c.Memories == 0 {
+		c.Memories = 1536
+	}
+	if c.Peers == 0 {
+		c.Peers = 256
+	}
+}

@@ -1,0 +1,146 @@
+package adaptive
+
+import (
+	"container/list"
+	"math"
+)
+
+// cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation. mean is NaN where nothing is known.
+type cell struct{ mean, dev float32 }
+
+var unknown = cell{mean: float32(math.NaN())}
+
+func (c cell) known() bool { return c.mean == c.mean }
+
+// memory is an earlier site.
+type memory struct {
+	key     string
+	hints   hints
+	cells   []cell // by column; shorter than there are columns if peers came later
+	typical cell   // of its cells, for those that are missing
+	whole   bool   // most candidates measured it
+	place   *list.Element
+}
+
+// at is what is known of a column: for a peer that came later, that it is like any other.
+func (m *memory) at(column int) cell {
+	if column < len(m.cells) && m.cells[column].known() {
+		return m.cells[column]
+	}
+	return m.typical
+}
+
+// summarize computes what is typical.
+func (m *memory) summarize() {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for _, c := range m.cells {
+		if c.known() {
+			v := float64(c.mean)
+			n, sum, squares = n+1, sum+v, squares+v*v
+		}
+	}
+	if n == 0 {
+		m.typical = unknown
+		return
+	}
+	mean := sum / n
+	dev := math.Sqrt(max(squares/n-mean*mean, 0))
+	m.typical = cell{float32(mean), float32(max(dev, mean/2, 1))}
+}
+
+// memories are the sites remembered, and the peers that have a column in them.
+type memories struct {
+	max   int
+	all   []*memory
+	index map[string]int // by key
+	// old are the whole ones and the others, of *memory, the one learnt last in front. Neither crowds the other out.
+	old [2]list.List
+
+	maxPeers int
+	columns  map[string]*column
+	used     list.List // of *column, the one met last in front
+}
+
+// column is a peer.
+type column struct {
+	peer     string
+	number   int
+	measured int // sites it measured, as a bound on how well it is known
+	place    *list.Element
+	pace     pace
+}
+
+func newMemories(most, peers int) *memories {
+	return &memories{max: most, index: make(map[string]int), maxPeers: peers, columns: make(map[string]*column)}
+}
+
+// column of a peer; the one met longest ago makes room for a new one.
+func (ms *memories) column(peer string) *column {
+	if c := ms.columns[peer]; c != nil {
+		ms.used.MoveToFront(c.place)
+		return c
+	}
+	c := &column{peer: peer, number: len(ms.columns)}
+	if len(ms.columns) >= ms.maxPeers {
+		gone := ms.used.Remove(ms.used.Back()).(*column)
+		delete(ms.columns, gone.peer)
+		c.number = gone.number
+		for _, m := range ms.all {
+			if c.number < len(m.cells) {
+				m.cells[c.number] = unknown
+				m.summarize()
+			}
+		}
+	}
+	c.place = ms.used.PushFront(c)
+	ms.columns[peer] = c
+	return c
+}
+
+// find returns the memory of a key, nil if there is none.
+func (ms *memories) find(key string) *memory {
+	if i, ok := ms.index[key]; ok {
+		return ms.all[i]
+	}
+	return nil
+}
+
+// add makes room for a site, and returns its memory, which may be an older one of the same key. What was whole stays so.
+func (ms *memories) add(key string, whole bool) *memory {
+	m := ms.find(key)
+	if m != nil {
+		ms.list(m.whole).Remove(m.place)
+		whole = whole || m.whole
+	} else {
+		m = &memory{key: key}
+		if len(ms.all) < ms.max {
+			ms.index[key] = len(ms.all)
+			ms.all = append(ms.all, m)
+		} else {
+			i := ms.forget()
+			ms.index[key], ms.all[i] = i, m
+		}
+	}
+	m.whole = whole
+	m.place = ms.list(whole).PushFront(m)
+	return m
+}
+
+// forget the oldest of the kind that has more than its half, and return the place that it had.
+func (ms *memories) forget() int {
+	from := ms.list(ms.list(true).Len() > ms.max/2)
+	if from.Len() == 0 {
+		from = ms.list(true)
+	}
+	gone := from.Remove(from.Back()).(*memory)
+	i := ms.index[gone.key]
+	delete(ms.index, gone.key)
+	return i
+}
+
+func (ms *memories) list(whole bool) *list.List {
+	if whole {
+		return &ms.old[0]
+	}
+	return &ms.old[1]
+}
