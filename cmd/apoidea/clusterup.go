@@ -92,7 +92,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	if o.n == 0 && c.Size() == 0 {
 		o.n = 4
 	}
-	if err := o.emulate(cmd, c); err != nil {
+	if err := errors.Join(o.emulate(c), o.fromAnywhere(cmd)); err != nil {
 		return err
 	}
 	cfg, err := o.peer.configure(&globals{dataDir: *o.dir})
@@ -121,16 +121,12 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 }
 
 // emulate settles whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
-func (o *clusterUp) emulate(cmd *cobra.Command, c *cluster.Cluster) error {
+func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	if o.peer.latencyRow != 0 {
 		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)
 	}
 	if o.peer.latency == "" {
 		return nil
-	}
-	path, err := filepath.Abs(o.peer.latency) // peers that are added later may be started from another place
-	if err != nil {
-		return err
 	}
 	if o.peer.latencyPeers == 0 {
 		o.peer.latencyPeers = max(o.n, c.Size())
@@ -139,7 +135,24 @@ func (o *clusterUp) emulate(cmd *cobra.Command, c *cluster.Cluster) error {
 		}
 	}
 	c.Emulate(o.peer.latencyPeers)
-	return cmd.Flags().Set("latency", path)
+	return nil
+}
+
+// fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be started from another place.
+func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
+	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.geoIP} {
+		if path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if err := cmd.Flags().Set(name, abs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // passThrough lists the peers' flags that were set, for their command lines.
@@ -253,8 +266,8 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if err != nil {
 		return err
 	}
-	if r.Status, err = cl.Status(ctx, true); err == nil && !o.quiet {
-		explainNothing(ctx, cl, r.Status, spec.URLs, errOut)
+	if r.Status, err = cl.Status(ctx, true); err == nil {
+		err = explainNothing(ctx, cl, r.Status, spec.URLs, o.hints(errOut))
 	}
 	return err
 }

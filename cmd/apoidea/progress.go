@@ -27,24 +27,26 @@ type explainer interface {
 	Why(ctx context.Context, url string) (*control.Why, error)
 }
 
-// explainNothing says of a crawl that fetched no page what became of its first seed: most often a flag is missing.
-func explainNothing(ctx context.Context, e explainer, s *control.Status, seeds []string, w io.Writer) {
+// explainNothing says of a crawl that fetched no page what became of its first seed: most often a flag is missing. A seed that this peer refused to
+// dial is an error.
+func explainNothing(ctx context.Context, e explainer, s *control.Status, seeds []string, w io.Writer) error {
 	if s.Pages+s.Duplicates > 0 || len(seeds) == 0 {
-		return
+		return nil
 	}
 	why, err := e.Why(ctx, seeds[0])
 	if err != nil {
-		return // a hint that is not to be had
+		return nil //nolint:nilerr // a hint that is not to be had
 	}
 	text := why.Text
 	if len(why.Jobs) > 0 {
 		last := why.Jobs[len(why.Jobs)-1]
 		text = last.Text
 		if last.Outcome == "blocked_address" {
-			text += "; --allow-private permits addresses of this machine and its networks"
+			return control.Refused("no page was fetched. " + why.URL + ": " + text + "; --allow-private permits addresses of this machine and its networks")
 		}
 	}
-	fmt.Fprintf(w, "no page was fetched. %s: %s\n", why.URL, text)
+	_, err = fmt.Fprintf(w, "no page was fetched. %s: %s\n", why.URL, text)
+	return err
 }
 
 // follow shows progress until the ring (or one job) is idle: a bar on a terminal, a plain line now and then elsewhere, and with JSON one

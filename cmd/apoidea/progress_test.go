@@ -133,16 +133,20 @@ func TestExplainNothing(t *testing.T) {
 		seeds []string
 		why   because
 		want  string
+		code  int
 	}{
-		"pages":      {1, []string{"http://a/"}, blocked, ""},
-		"no seeds":   {0, nil, blocked, ""},
-		"blocked":    {0, []string{"http://a/"}, blocked, "no page was fetched. http://a/: done: blocked_address; --allow-private permits addresses of this machine and its networks\n"},
-		"robots.txt": {0, []string{"http://a/"}, because{Text: "done: robots_denied"}, "no page was fetched. http://a/: done: robots_denied\n"},
+		"pages":      {1, []string{"http://a/"}, blocked, "", exitDone},
+		"no seeds":   {0, nil, blocked, "", exitDone},
+		"blocked":    {0, []string{"http://a/"}, blocked, "no page was fetched. http://a/: done: blocked_address; --allow-private permits addresses of this machine and its networks", exitRefused},
+		"robots.txt": {0, []string{"http://a/"}, because{Text: "done: robots_denied"}, "no page was fetched. http://a/: done: robots_denied\n", exitDone},
 	} {
 		var out bytes.Buffer
-		explainNothing(t.Context(), c.why, &control.Status{Counters: control.Counters{Pages: c.pages}}, c.seeds, &out)
-		if out.String() != c.want {
-			t.Errorf("%s: %q, want %q", name, out.String(), c.want)
+		err := explainNothing(t.Context(), c.why, &control.Status{Counters: control.Counters{Pages: c.pages}}, c.seeds, &out)
+		if err != nil {
+			out.WriteString(err.Error())
+		}
+		if out.String() != c.want || exitCode(err) != c.code {
+			t.Errorf("%s: %q, exit code %d, want %q, %d", name, out.String(), exitCode(err), c.want, c.code)
 		}
 	}
 }

@@ -73,6 +73,14 @@ func (g *globals) client() *control.Client {
 	return control.NewClient(addr)
 }
 
+// hints is where a word for people goes that is neither result nor error.
+func (g *globals) hints(w io.Writer) io.Writer {
+	if g.quiet {
+		return io.Discard
+	}
+	return w
+}
+
 func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {

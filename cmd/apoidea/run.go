@@ -180,8 +180,8 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)
-	if err == nil && !o.quiet {
-		explainNothing(ctx, n, s, spec.URLs, errOut)
+	if err == nil {
+		err = explainNothing(ctx, n, s, spec.URLs, o.hints(errOut))
 	}
 	return s, err
 }
