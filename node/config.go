@@ -58,6 +58,10 @@ type Config struct {
 	AllowPrivate bool
 	// Placement names the strategy that picks the worker of a host.
 	Placement string
+	// Probe is how candidates measure the way to a site: connect (TCP) or head (a request, where robots.txt is known and allows it).
+	Probe string
+	// GeoIP is a MaxMind DB file of positions or countries, for the strategy geo.
+	GeoIP string
 	// Fetchers bounds the exchanges under way at once.
 	Fetchers int
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
@@ -91,12 +95,15 @@ type Config struct {
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
 	return Config{
-		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt",
+		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Delay:    time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
 	}
 }
+
+// Placements lists the strategies that a peer can be run with.
+func Placements() []string { return placement.Names() }
 
 var networkName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
@@ -126,7 +133,9 @@ func (c *Config) Validate() error {
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),
 		entries(c.Bootstrap),
-		oneOf("placement", c.Placement, placement.Names()...),
+		oneOf("placement", c.Placement, Placements()...),
+		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),
+		oneOf("probe", c.Probe, probeConnect, probeHead),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),

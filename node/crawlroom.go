@@ -80,7 +80,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		return nil, errors.Join(err, c.close())
 	}
 	c.spill = spill.New(filepath.Join(n.cfg.DataDir, "spill"), spillMemory, spillDisk)
-	if c.placer, err = newPlacer(n); err != nil {
+	if c.placer, err = newPlacer(n, c.fetcher); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	c.worker, err = worker.New(worker.Config{
@@ -166,7 +166,7 @@ func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 		if err := decodeInto(raw[1:], m); err != nil {
 			return nil, err
 		}
-		return proto.Marshal(c.placer.probeHere(ctx, m.GetHost(), m.GetScheme()))
+		return proto.Marshal(c.placer.probeFor(ctx, from, m))
 	default:
 		return nil, refuse("unknown request %q", raw[0])
 	}

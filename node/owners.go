@@ -43,7 +43,7 @@ type owners struct {
 	self     peer.ID
 	router   *router
 	log      *slog.Logger
-	place    func(ctx context.Context, p owner.Place) choice
+	place    func(ctx context.Context, p owner.Place) owner.Placement
 	offerOwn func(hosts []string) (declined []int)
 	serves   func(key ring.Key) bool
 
@@ -106,7 +106,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
-		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.place, offerOwn: n.crawl.offerOwn,
+		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
 		serves: n.room.dht.Serves,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -118,6 +118,7 @@ func newOwners(n *Node) (*owners, error) {
 	w.sets = dedup.NewSets(kind, loader, seenMemory)
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
+	cfg.Fetched, cfg.RequestTime = n.crawl.placer.observe, requestTime(&n.cfg)
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
 	w.leasesEnd = func(id peer.ID) time.Time {
@@ -247,7 +248,7 @@ func (w *owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
 		w.spawn(func(ctx context.Context) {
 			c := w.place(ctx, p)
-			w.loop.post(func(o *owner.Owner) { o.Placed(p.Host, c.worker, c.measured, c.why) })
+			w.loop.post(func(o *owner.Owner) { o.Placed(p.Host, c) })
 		})
 	}
 	for _, offer := range r.Offers {

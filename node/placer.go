@@ -5,97 +5,145 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
 const (
-	// probeTries are made of a site by each candidate that is asked; the median counts.
-	probeTries = 3
-	// probeTimeout bounds the probes of one candidate; the owner gives a placement up a little later.
-	probeTimeout = 1500 * time.Millisecond
-	// probesMost bounds the probes that this peer makes for others at once.
-	probesMost = 32
 	// rangesKept and rangeAge bound what is remembered of address ranges.
 	rangesKept = 4096
 	rangeAge   = 10 * time.Minute
-	// placementRounds bounds how often a strategy may ask for more measurements.
-	placementRounds = 4
+	// placementRounds bounds how often a strategy may ask for more measurements: each candidate of the largest leaf set by itself.
+	placementRounds = 64
+	// placeTime bounds the search for the worker of one host, requests that measure aside; the owner gives it up later.
+	placeTime = 12 * time.Second
+	// locateTime bounds finding a site's address before it is placed; without one it is placed all the same.
+	locateTime = 500 * time.Millisecond
 )
 
-// choice is what came of looking for a worker.
-type choice struct {
-	worker   string
-	measured []owner.Measurement
-	why      string
-}
-
-// placer chooses workers for the hosts of this peer, and measures sites for the owners of others.
+// placer chooses workers for the hosts of this peer. What it does not know yet of the way to a site it has the candidates measure.
 type placer struct {
-	node     *Node
-	strategy placement.Strategy
-	probing  chan struct{}
+	node   *Node
+	prober *prober
 
-	mu    sync.Mutex // guards cache and loads
-	cache *placement.Cache
-	loads map[string]*wire.ProbeReply // what candidates told of themselves last; of the leaf set, so bounded
+	mu       sync.Mutex // guards what follows; never held over the network
+	strategy placement.Strategy
+	cache    *placement.Cache
+	loads    map[string]load // what candidates told of themselves last; of the leaf set, so bounded
 }
 
-func newPlacer(n *Node) (*placer, error) {
-	s, err := placement.New(n.cfg.Placement)
+// load is what a peer told of its worker.
+type load struct{ backlog, capacity uint32 }
+
+func newPlacer(n *Node, s sites) (*placer, error) {
+	strategy, err := newStrategy(&n.cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &placer{
-		node: n, strategy: s, probing: make(chan struct{}, probesMost), cache: placement.NewCache(rangesKept, rangeAge),
-		loads: make(map[string]*wire.ProbeReply),
+		node: n, strategy: strategy, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load),
 	}, nil
 }
 
-// place looks for the worker of a host among this peer and its leaf set.
-func (c *crawlRoom) place(ctx context.Context, p owner.Place) choice { return c.placer.place(ctx, p) }
-
-func (pl *placer) place(ctx context.Context, p owner.Place) choice {
-	v := &placement.View{Host: p.Host, Candidates: pl.candidates(ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
-	var site netip.Addr
-	if len(p.Addrs) > 0 {
-		site, _ = netip.AddrFromSlice(p.Addrs[0])
+// newStrategy makes the strategy that a configuration names, with what it needs.
+func newStrategy(c *Config) (placement.Strategy, error) {
+	s, err := placement.New(c.Placement)
+	if err != nil {
+		return nil, err
 	}
-	pl.recall(site, v)
-	for range placementRounds {
-		c := pl.strategy.Next(v)
-		if len(c.Probe) == 0 {
-			pl.mu.Lock()
-			if site.IsValid() {
-				pl.cache.Placed(site, c.Worker)
-			}
-			pl.mu.Unlock()
-			return choice{worker: c.Worker, measured: measurements(v), why: c.Why}
+	if geo, ok := s.(*placement.Geo); ok && c.GeoIP != "" {
+		if geo.Locator, err = geoip.Open(c.GeoIP); err != nil {
+			return nil, err
 		}
-		site = pl.probeAll(ctx, p, c.Probe, v, site)
 	}
-	return choice{measured: measurements(v), why: "the strategy found no end: the owner keeps the host"}
+	return s, nil
 }
 
-// recall fills in what is known of the site's range.
-func (pl *placer) recall(site netip.Addr, v *placement.View) {
-	if !site.IsValid() {
-		return
+// place looks for the worker of a host among this peer, its leaf set and those attached to it.
+func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
+	v := &placement.View{
+		Now: time.Now(), Host: p.Host, Candidates: pl.candidates(ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
+		Measured: make(map[string]placement.Measurement),
 	}
+	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.node.clock.Now())))
+	defer cancel()
+	v.Site = pl.locate(ctx, &p)
+	pl.recall(&p, v)
+	asking := asking{placer: pl, place: &p, next: p.NotBefore}
+	for range placementRounds {
+		pl.mu.Lock()
+		c := pl.strategy.Next(v)
+		if len(c.Probe) == 0 && v.Site.IsValid() && c.URLs == 0 {
+			pl.cache.Placed(v.Site, c.Worker)
+		}
+		pl.mu.Unlock()
+		if len(c.Probe) == 0 {
+			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Measured: measurements(v), Why: c.Why, NotBefore: asking.owed}
+		}
+		asking.measure(ctx, c.Probe, v)
+	}
+	return owner.Placement{Measured: measurements(v), Why: "the strategy found no end: the owner keeps the host", NotBefore: asking.owed}
+}
+
+// locate is the address of a site: the one that a worker met, or else the one that a fetch would try first; zero if there is none. A host with few URLs is
+// not worth the question.
+func (pl *placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
+	if len(p.Addrs) > 0 {
+		if addr, ok := netip.AddrFromSlice(p.Addrs[0]); ok {
+			return addr.Unmap()
+		}
+	}
+	if p.Tiny {
+		return netip.Addr{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, locateTime)
+	defer cancel()
+	addrs, err := pl.prober.sites.Locate(ctx, p.Host, schemeOf(p))
+	if err != nil || len(addrs) == 0 {
+		return netip.Addr{}
+	}
+	return addrs[0].Addr().Unmap()
+}
+
+func schemeOf(p *owner.Place) string {
+	if p.Secure {
+		return "https"
+	}
+	return "http"
+}
+
+// recall fills in what is known already: of the host from its record, which may come from another owner, and of the site's range. What does not hold
+// any more is not.
+func (pl *placer) recall(p *owner.Place, v *placement.View) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	maps.Copy(v.Measured, pl.cache.Measured(time.Now(), site))
-	if v.Known == "" {
-		v.Known = pl.cache.Worker(site)
+	if v.Site.IsValid() && v.Known == "" {
+		v.Known = pl.cache.Worker(v.Site)
+	}
+	if p.Remeasure {
+		return
+	}
+	if v.Site.IsValid() {
+		maps.Copy(v.Measured, pl.cache.Measured(v.Now, v.Site))
+	}
+	if age := pl.node.clock.Now().Sub(p.MeasuredAt); p.MeasuredAt.IsZero() || age > rangeAge {
+		return
+	}
+	for _, m := range p.Measured {
+		if _, newer := v.Measured[m.Peer]; !newer && m.Error == "" && m.RTTUs > 0 {
+			v.Measured[m.Peer] = placement.Measurement{RTT: time.Duration(m.RTTUs) * time.Microsecond}
+		}
 	}
 }
 
@@ -103,131 +151,106 @@ func (pl *placer) recall(site netip.Addr, v *placement.View) {
 func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	n := pl.node
 	self := string(n.room.net.Self())
-	list := []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity())}} //nolint:gosec // small counts
+	list := []placement.Candidate{{
+		Peer: self, Self: true, Addr: firstAddr(n.room.net.Addrs()),
+		Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity()), //nolint:gosec // small counts
+	}}
 	preds, succs := n.room.dht.Leaves()
 	seen := map[string]bool{self: true}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	for i := range max(len(preds), len(succs)) {
-		for _, side := range []int{0, 1} {
-			peers := succs
-			if side == 1 {
-				peers = preds
-			}
-			if i >= len(peers) || seen[string(peers[i].ID)] {
-				continue
-			}
-			id := string(peers[i].ID)
+	add := func(id string) {
+		if !seen[id] {
 			seen[id] = true
-			c := placement.Candidate{Peer: id}
-			if l := pl.loads[id]; l != nil {
-				c.Backlog, c.Capacity = l.GetBacklog(), l.GetCapacity()
-			}
-			list = append(list, c)
+			l := pl.loads[id]
+			list = append(list, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
+		}
+	}
+	for i := range max(len(preds), len(succs)) {
+		if i < len(succs) {
+			add(string(succs[i].ID))
+		}
+		if i < len(preds) {
+			add(string(preds[i].ID))
 		}
 	}
 	for _, p := range n.room.dht.Candidates(key) {
-		if id := string(p.ID); !seen[id] {
-			seen[id] = true
-			c := placement.Candidate{Peer: id}
-			if l := pl.loads[id]; l != nil {
-				c.Backlog, c.Capacity = l.GetBacklog(), l.GetCapacity()
-			}
-			list = append(list, c)
+		add(string(p.ID))
+	}
+	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
+	list = slices.DeleteFunc(list, func(c placement.Candidate) bool { return !c.Self && slices.Contains(exclude, c.Peer) })
+	for i := range list {
+		if c := &list[i]; !c.Self {
+			c.Addr = firstAddr(n.room.net.AddrsOf(peer.ID(c.Peer)))
 		}
 	}
-	for id := range pl.loads {
-		if !seen[id] {
-			delete(pl.loads, id)
-		}
-	}
-	return slices.DeleteFunc(list, func(c placement.Candidate) bool { return !c.Self && slices.Contains(exclude, c.Peer) })
+	return list
 }
 
-// probeAll asks peers to measure a site, all at once, and returns its address as the first of them resolved it.
-func (pl *placer) probeAll(ctx context.Context, p owner.Place, peers []string, v *placement.View, site netip.Addr) netip.Addr {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	scheme := "http"
-	if p.Secure {
-		scheme = "https"
+// firstAddr is the IP address of the first multiaddr that has one, public ones before others.
+func firstAddr(addrs []string) (first netip.Addr) {
+	for _, s := range addrs {
+		m, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		ip, err := manet.ToIP(m)
+		if err != nil {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(ip)
+		if ok && manet.IsPublicAddr(m) {
+			return addr.Unmap()
+		}
+		if ok && !first.IsValid() {
+			first = addr.Unmap()
+		}
 	}
-	replies := make([]*wire.ProbeReply, len(peers))
-	var wg sync.WaitGroup
-	for i, id := range peers {
-		wg.Go(func() { replies[i] = pl.probe(ctx, peer.ID(id), p.Host, scheme) })
+	return first
+}
+
+// told notes what a peer said of its worker, and what it measured.
+func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
+	m := placement.Measurement{RTT: time.Duration(r.GetRttUs()) * time.Microsecond, Err: r.GetError()}
+	if m.RTT == 0 && m.Err == "" {
+		m.Err = "no round trip in the answer"
 	}
-	wg.Wait()
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	for i, id := range peers {
-		r := replies[i]
-		m := placement.Measurement{RTT: time.Duration(r.GetRttUs()) * time.Microsecond, Err: r.GetError()}
-		v.Measured[id] = m
-		pl.loads[id] = r
-		if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
-			if !site.IsValid() {
-				site = addr
-			}
-			pl.cache.Note(time.Now(), addr, id, m)
+	if r.GetCapacity() > 0 {
+		pl.loads[id] = load{r.GetBacklog(), r.GetCapacity()}
+	}
+	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
+		pl.cache.Note(time.Now(), addr.Unmap(), id, m)
+	}
+	return m
+}
+
+// observe lets a strategy that learns from downloads see a report. It is called in a step of the owner and does not block.
+func (pl *placer) observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	observer, ok := pl.strategy.(placement.Observer)
+	if !ok {
+		return
+	}
+	var site netip.Addr
+	if len(addrs) > 0 {
+		site, _ = netip.AddrFromSlice(addrs[0])
+	}
+	for _, f := range list {
+		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {
+			observer.Observe(&placement.Fetch{
+				At: time.UnixMilli(f.GetFetchedMs()), Host: host, Site: site.Unmap(), Worker: worker,
+				Took: time.Duration(f.GetDurationMs()) * time.Millisecond, Bytes: int64(min(f.GetSize(), 1<<62)), //nolint:gosec // bounded
+				Failed: noAnswer(link.Outcome(f.GetOutcome())),
+			})
 		}
 	}
-	return site
 }
 
-// probe asks one peer; what went wrong is in the reply.
-func (pl *placer) probe(ctx context.Context, of peer.ID, host, scheme string) *wire.ProbeReply {
-	if of == pl.node.room.net.Self() {
-		return pl.probeHere(ctx, host, scheme)
-	}
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagProbe}, &wire.Probe{Host: host, Scheme: scheme, Method: "connect"})
-	if err != nil {
-		return &wire.ProbeReply{Error: err.Error()}
-	}
-	answer, err := pl.node.room.net.Call(pl.node.room.toWorker(ctx, of), of, serviceWorker, raw)
-	if err != nil {
-		return &wire.ProbeReply{Error: clip("no answer: "+err.Error(), 200)}
-	}
-	reply := new(wire.ProbeReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return &wire.ProbeReply{Error: err.Error()}
-	}
-	if err := reply.Validate(); err != nil {
-		return &wire.ProbeReply{Error: err.Error()}
-	}
-	return reply
-}
-
-func clip(s string, n int) string { return s[:min(len(s), n)] }
-
-// probeHere measures a site from here: the median of a few TCP connects, which carry no request.
-func (pl *placer) probeHere(ctx context.Context, host, scheme string) *wire.ProbeReply {
-	w := pl.node.crawl.worker
-	reply := &wire.ProbeReply{Backlog: uint32(w.Backlog()), Capacity: uint32(w.Capacity())} //nolint:gosec // small counts
-	select {
-	case pl.probing <- struct{}{}:
-		defer func() { <-pl.probing }()
-	case <-ctx.Done():
-		reply.Error = "too many probes at once"
-		return reply
-	}
-	var rtts []time.Duration
-	for range probeTries {
-		rtt, addr, err := pl.node.crawl.fetcher.Probe(ctx, host, scheme)
-		if err != nil {
-			if len(rtts) == 0 {
-				reply.Error = clip(strings.ToValidUTF8(err.Error(), "?"), 200)
-				return reply
-			}
-			break
-		}
-		rtts = append(rtts, rtt)
-		reply.Addr = addr.AsSlice()
-	}
-	slices.Sort(rtts)
-	reply.RttUs = max(rtts[len(rtts)/2].Microseconds(), 1)
-	return reply
-}
+// noAnswer says whether a site did not answer a request to its end.
+func noAnswer(o link.Outcome) bool { return o.HostWide() || o == link.OutcomeTimeout }
 
 // measurements turns what a strategy saw into what the host's record keeps.
 func measurements(v *placement.View) []owner.Measurement {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,6 +24,8 @@ type runFlags struct {
 	allowPrivate bool
 	found        bool
 	placement    string
+	probe        string
+	geoIP        string
 	fetchers     int
 	fetchFrom    string
 	delay        time.Duration
@@ -50,7 +53,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.profile, "profile", string(d.Profile), "public (volunteers) or lab (clusters on one machine)")
 	f.BoolVar(&r.allowPrivate, "allow-private", false, "permit fetches from loopback, private and link-local addresses")
 	f.BoolVar(&r.found, "found", false, "serve alone although the last run knew other peers")
-	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: rtt, owner or random")
+	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
+	f.StringVar(&r.probe, "probe", d.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
+	f.StringVar(&r.geoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo")
 	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
@@ -73,6 +78,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.API, c.Version = g.api, versionString()
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
+	c.Probe, c.GeoIP = r.probe, r.geoIP
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	c.Reachability = r.reachability
 	if r.fetchFrom != "" {

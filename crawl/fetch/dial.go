@@ -145,37 +145,3 @@ func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time)
 	c.h2 = h2
 	return nil
 }
-
-// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the scheme's where none is given. It sends no request
-// and passes the guard. It returns the address that answered; the first that does counts. Finding the addresses is not measured.
-func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
-	t, err := parseTarget(scheme + "://" + host + "/")
-	if err != nil {
-		return 0, netip.Addr{}, fmt.Errorf("probe %s: %w", host, err)
-	}
-	addrs, err := f.addrs(ctx, &t, nil)
-	if err != nil {
-		return 0, netip.Addr{}, fail(ctx, t.key, PhaseResolve, err)
-	}
-	if addrs, err = f.admitted(addrs); err != nil {
-		return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, err)
-	}
-	limit := time.Now().Add(f.config.ConnectTimeout)
-	var first error
-	for i, addr := range addrs {
-		begun := time.Now()
-		nc, err := f.dialOne(ctx, t.address(addr), limit.Sub(begun)/time.Duration(len(addrs)-i))
-		if err == nil {
-			rtt := time.Since(begun)
-			_ = nc.Close()
-			return rtt, addr, nil
-		}
-		if first == nil {
-			first = err
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, first)
-}

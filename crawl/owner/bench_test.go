@@ -137,7 +137,7 @@ func talk(tb testing.TB, p *peer, w *workerSim, now time.Time, want uint32) *wir
 func settleBench(p *peer, w *workerSim, now time.Time, ready owner.Ready) {
 	for range 4 {
 		for _, place := range ready.Places {
-			r := p.step(now, func(o *owner.Owner) { o.Placed(place.Host, w.name, nil, "") })
+			r := p.step(now, func(o *owner.Owner) { o.Placed(place.Host, owner.Placement{Worker: w.name}) })
 			for _, offer := range r.Offers {
 				w.link(p).offers = append(w.link(p).offers, offer.Hosts...)
 			}

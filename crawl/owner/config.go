@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -28,10 +29,14 @@ type Config struct {
 	MaxRetryAfter time.Duration
 	// DownFor is how long pending URLs of a host that failed as a whole too often share its outcome, before it is tried again.
 	DownFor time.Duration
-	// OfferTimeout is how long an offer, or a placement, may stay unanswered.
-	OfferTimeout time.Duration
+	// OfferTimeout is how long an offer may stay unanswered, PlaceTimeout how long a placement may: some strategies ask one candidate after another.
+	OfferTimeout, PlaceTimeout time.Duration
 	// PlaceAhead is how long before a host may be asked again its next worker is looked for.
 	PlaceAhead time.Duration
+	// RequestTime is how long candidates may send requests to a host to measure it before it is placed; 0: they may not. A host rests meanwhile.
+	RequestTime time.Duration
+	// Fetched, if not nil, is called in a step with what a worker reports of a host, at the addresses known. It keeps nothing of what it is given.
+	Fetched func(host string, addrs [][]byte, worker string, list []*wire.Fetched)
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
 	PlaceMin int64
 	// MaxPlacing bounds the hosts for which a worker is being looked for at a time.
@@ -77,6 +82,7 @@ func (c *Config) fill() {
 	fill(&c.MaxRetryAfter, time.Hour)
 	fill(&c.DownFor, time.Hour)
 	fill(&c.OfferTimeout, 2*time.Second)
+	fill(&c.PlaceTimeout, 15*time.Second)
 	fill(&c.PlaceAhead, time.Second)
 	fill(&c.PlaceMin, 8)
 	fill(&c.MaxPlacing, 1024)
@@ -98,7 +104,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("owner config: Window %d", c.Window)
 	case len(c.Backoff) == 0:
 		return errors.New("owner config: Backoff is empty")
-	case c.Delay < 0 || c.DownFor < 0 || c.OfferTimeout <= 0 || c.PlaceAhead < 0 || c.MaxRetryAfter < 0:
+	case c.Delay < 0 || c.DownFor < 0 || c.OfferTimeout <= 0 || c.PlaceTimeout <= 0 || c.PlaceAhead < 0 || c.RequestTime < 0 || c.MaxRetryAfter < 0:
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
 		return errors.New("owner config: a bound under 1")

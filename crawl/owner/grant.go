@@ -21,10 +21,16 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.replace}
 	n = min(n, o.cfg.Window-len(l.out), wire.MaxGrant)
+	if l.bounded {
+		n = min(n, l.left)
+	}
 	if n > 0 && !h.replace && o.urlsAt(h) <= o.now {
 		o.fillGrant(h, n, g)
 	}
-	g.More = !h.replace && (o.urlsAt(h) <= o.now || h.starved())
+	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
+		g.GiveBack = true // once what it has is done; the next worker is chosen then
+	}
+	g.More = !g.GetGiveBack() && (o.urlsAt(h) <= o.now || h.starved())
 	if l.fresh && len(g.GetUrl()) == 0 {
 		h.rest = o.now + restAfter
 		o.endLease(h, released, 0)

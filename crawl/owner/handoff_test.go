@@ -164,7 +164,7 @@ func TestFreezeEndsPlacing(t *testing.T) {
 		{"while a worker is looked for", func(s *scene) *wire.SessionReply {
 			ready := s.do(func(o *owner.Owner) { o.Freeze(posOf(host)) })
 			offers := s.placed(ready, "w")
-			s.do(func(o *owner.Owner) { o.Placed(host, "w", nil, "late") })
+			s.do(func(o *owner.Owner) { o.Placed(host, owner.Placement{Worker: "w", Why: "late"}) })
 			if len(offers) > 0 {
 				s.t.Errorf("offers %v", offers)
 			}
@@ -172,13 +172,13 @@ func TestFreezeEndsPlacing(t *testing.T) {
 			return reply
 		}},
 		{"while it is offered", func(s *scene) *wire.SessionReply {
-			s.do(func(o *owner.Owner) { o.Placed(host, "w", nil, "") })
+			s.do(func(o *owner.Owner) { o.Placed(host, owner.Placement{Worker: "w"}) })
 			s.do(func(o *owner.Owner) { o.Freeze(posOf(host)) })
 			reply, _ := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: host, Want: 4}}})
 			return reply
 		}},
 		{"in the step in which it is taken", func(s *scene) *wire.SessionReply {
-			s.do(func(o *owner.Owner) { o.Placed(host, "w", nil, "") })
+			s.do(func(o *owner.Owner) { o.Placed(host, owner.Placement{Worker: "w"}) })
 			var reply *wire.SessionReply
 			s.do(func(o *owner.Owner) {
 				reply = o.Session("w", &wire.Session{Incarnation: 1, Hosts: []*wire.HostWork{{Host: host, Want: 4}}})

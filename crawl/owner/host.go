@@ -38,9 +38,12 @@ type host struct {
 	// replace: the worker is to give the host back, so that it is placed anew.
 	replace    bool
 	tiny       bool // the last placement was without measuring
+	remeasure  bool // what was measured of it does not hold any more
 	placing    placing
-	asked      int64  // when
+	placeUntil int64  // when the search for a worker, or the offer, is given up
+	unreserved int64  // until when politeness is owed if no request is made to measure; 0 if none may be
 	offered    string // to whom
+	urls       int    // how many URLs the next lease is for; 0: any number
 	exclude    []string
 	purging    bool
 	wakeAt     int64

@@ -22,6 +22,9 @@ type lease struct {
 	out     map[uint64]*item
 	last    uint64 // seq of the Session whose answer granted last
 	fresh   bool   // nothing was granted under it yet
+	// bounded: only so many URLs may still be granted before the host is placed anew.
+	bounded bool
+	left    int
 }
 
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
@@ -64,6 +67,7 @@ func (o *Owner) newLease(h *host, s *session) {
 	h.rec.worker = s.peer
 	h.lease = &lease{
 		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
+		bounded: h.urls > 0, left: h.urls,
 	}
 	s.leases[h] = struct{}{}
 	o.leased++

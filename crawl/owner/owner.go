@@ -71,6 +71,13 @@ type Place struct {
 	Exclude []string
 	// Secure says that a URL of the host is https, so that a probe knows the port.
 	Secure bool
+	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says that it does not hold any more: fetches have become slower.
+	Measured   []Measurement
+	MeasuredAt time.Time
+	Remeasure  bool
+	// NotBefore is until when politeness is owed to the host. RequestsUntil, unless it is zero, lets candidates send requests to measure the host from then on
+	// (HEAD), one at a time, as polite as fetches and under the same rules: nobody fetches before it, and none may be sent behind it.
+	NotBefore, RequestsUntil time.Time
 }
 
 // Offer asks a worker to take hosts.

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"slices"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -32,7 +33,7 @@ func (o *Owner) evaluate(h *host) {
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
 		o.endLease(h, lapsed, 0)
 	}
-	if h.placing != placeIdle && h.asked+o.cfg.OfferTimeout.Milliseconds() <= o.now {
+	if h.placing != placeIdle && h.placeUntil <= o.now {
 		o.declined(h)
 	}
 	if h.placing == placeIdle && o.placeAt(h) <= o.now && o.placing < o.cfg.MaxPlacing {
@@ -51,7 +52,7 @@ func (o *Owner) schedule(h *host) {
 	case h.lease != nil:
 		at = h.lease.expires
 	case h.placing != placeIdle:
-		at = h.asked + o.cfg.OfferTimeout.Milliseconds()
+		at = h.placeUntil
 	default:
 		if at = o.placeAt(h); at <= o.now && o.placing >= o.cfg.MaxPlacing {
 			at = o.now + restAfter
@@ -124,7 +125,7 @@ func (o *Owner) SettledChanged() {
 }
 
 func (o *Owner) askPlace(h *host) {
-	h.placing, h.asked = placeAsked, o.now
+	h.placing, h.placeUntil = placeAsked, o.now+o.cfg.PlaceTimeout.Milliseconds()
 	o.placing++
 	if len(h.exclude) >= maxExcluded {
 		o.place(h, o.cfg.Self)
@@ -132,38 +133,85 @@ func (o *Owner) askPlace(h *host) {
 	}
 	n := h.unleased()
 	h.tiny = n < o.cfg.PlaceMin
-	o.ready.Places = append(o.ready.Places, Place{
+	p := Place{
 		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.exclude),
-		Secure: h.rec.secure,
-	})
+		Secure: h.rec.secure, Remeasure: h.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(o.politeAt(h)),
+	}
+	if h.rec.placedAt > 0 {
+		p.MeasuredAt = time.UnixMilli(h.rec.placedAt)
+	}
+	o.reserve(h, &p)
+	o.ready.Places = append(o.ready.Places, p)
 }
 
-// Placed brings the answer to a Place: the worker chosen, or the empty string for none but this peer, what the candidates measured and
-// why it was this one. Part of a step.
-func (o *Owner) Placed(name, worker string, measured []Measurement, why string) {
+// reserve keeps a host from being fetched from while candidates may send requests to measure it. It is on disk before the first of them, and goes along with
+// the host's record: should this peer die meanwhile, whoever is the owner then waits as well.
+func (o *Owner) reserve(h *host, p *Place) {
+	if o.cfg.RequestTime <= 0 || h.tiny || h.rec.backoffUntil > o.now {
+		return
+	}
+	h.unreserved = max(o.politeAt(h), 1)
+	until := max(o.now, h.unreserved) + o.cfg.RequestTime.Milliseconds()
+	h.rec.notBefore, h.placeUntil = until, until
+	p.RequestsUntil = time.UnixMilli(until)
+	o.touched(h)
+}
+
+// unreserve ends the time of requests that measure: what is owed is what was owed before, and what is for those that were made.
+func (o *Owner) unreserve(h *host, owed time.Time) {
+	if h.unreserved == 0 {
+		return
+	}
+	if h.rec.notBefore == h.placeUntil { // nothing else has come in between
+		h.rec.notBefore = h.unreserved
+	}
+	if !owed.IsZero() {
+		h.rec.notBefore = max(h.rec.notBefore, min(owed.UnixMilli(), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
+	}
+	h.unreserved = 0
+	o.touched(h)
+}
+
+// Placement is the answer to a [Place].
+type Placement struct {
+	// Worker is the one chosen; empty for none but this peer.
+	Worker string
+	// URLs bounds how many URLs the worker may fetch before the host is placed anew; 0: no bound.
+	URLs int
+	// Measured is what the candidates measured, Why says why it was this worker.
+	Measured []Measurement
+	Why      string
+	// NotBefore is until when politeness is owed for requests that were made to measure; zero if none was.
+	NotBefore time.Time
+}
+
+// Placed brings the answer to a Place. Part of a step.
+func (o *Owner) Placed(name string, p Placement) {
 	h := o.hosts[name]
 	if h == nil || h.placing != placeAsked {
 		return
 	}
+	o.unreserve(h, p.NotBefore)
 	if !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
 		o.endPlacing(h)
 		o.schedule(h)
 		return
 	}
-	if worker == "" {
-		worker = o.cfg.Self
+	if p.Worker == "" {
+		p.Worker = o.cfg.Self
 	}
-	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = worker, o.now, clip(why)
-	if len(measured) > 0 {
+	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = p.Worker, o.now, clip(p.Why)
+	if len(p.Measured) > 0 {
 		h.rec.measured = h.rec.measured[:0]
-		for _, m := range measured[:min(len(measured), maxMeasurements)] {
+		for _, m := range p.Measured[:min(len(p.Measured), maxMeasurements)] {
 			m.Error = clip(m.Error)
 			h.rec.measured = append(h.rec.measured, m)
 		}
 	}
 	h.rec.fetchBase, h.rec.slowRuns = 0, 0
+	h.remeasure, h.urls = false, max(p.URLs, 0)
 	o.touched(h)
-	o.place(h, worker)
+	o.place(h, p.Worker)
 	o.schedule(h)
 }
 
@@ -180,7 +228,7 @@ func (o *Owner) place(h *host, worker string) {
 		o.sessions[worker] = s
 	}
 	s.offers++
-	h.placing, h.offered, h.asked = placeOffered, worker, o.now
+	h.placing, h.offered, h.placeUntil = placeOffered, worker, o.now+o.cfg.OfferTimeout.Milliseconds()
 	for i := range o.ready.Offers {
 		if offer := &o.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
 			offer.Hosts = append(offer.Hosts, h.rec.name)
@@ -220,7 +268,7 @@ func (o *Owner) endPlacing(h *host) {
 	if h.placing == placeOffered {
 		o.sessions[h.offered].offers--
 	}
-	h.placing, h.offered = placeIdle, ""
+	h.placing, h.offered, h.urls, h.unreserved = placeIdle, "", 0, 0
 	o.placing--
 }
 
@@ -246,7 +294,7 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 		h.rec.fetchBase = max(mean, 1)
 	case mean > slowFactor*h.rec.fetchBase && mean-h.rec.fetchBase > slowFloor:
 		if h.rec.slowRuns++; h.rec.slowRuns >= slowRuns {
-			h.replace, h.rec.slowRuns = true, 0
+			h.replace, h.remeasure, h.rec.slowRuns = true, true, 0
 		}
 	default:
 		h.rec.slowRuns = 0

@@ -74,7 +74,7 @@ func TestFullWorker(t *testing.T) {
 	}
 	n := 0
 	for _, place := range places {
-		for _, offer := range s.do(func(o *owner.Owner) { o.Placed(place.Host, "w", nil, "") }).Offers {
+		for _, offer := range s.do(func(o *owner.Owner) { o.Placed(place.Host, owner.Placement{Worker: "w"}) }).Offers {
 			n += len(offer.Hosts)
 		}
 	}

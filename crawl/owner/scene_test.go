@@ -49,7 +49,7 @@ func (s *scene) post(depth uint32, urls ...string) owner.Ready {
 func (s *scene) placed(ready owner.Ready, worker string) (offers []owner.Offer) {
 	offers = ready.Offers
 	for _, place := range ready.Places {
-		offers = append(offers, s.do(func(o *owner.Owner) { o.Placed(place.Host, worker, nil, "test") }).Offers...)
+		offers = append(offers, s.do(func(o *owner.Owner) { o.Placed(place.Host, owner.Placement{Worker: worker, Why: "test"}) }).Offers...)
 	}
 	return offers
 }

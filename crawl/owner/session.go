@@ -104,6 +104,9 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 	o.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
 		o.calibrate(h, w.GetFetched())
+		if o.cfg.Fetched != nil {
+			o.cfg.Fetched(h.rec.name, h.rec.addrs, s.peer, w.GetFetched())
+		}
 	}
 	o.afterReports(s, h, w, held, reply)
 }
@@ -199,7 +202,7 @@ func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
 		o.endLease(h, released, 0)
 	}
 	offered := h.placing == placeOffered && h.offered == s.peer
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || !offered && h.placing == placeOffered || o.urlsAt(h) > o.now {
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || h.unreserved > 0 || !offered && h.placing == placeOffered || o.urlsAt(h) > o.now {
 		reply.revoke(h.rec.name)
 		if offered {
 			o.endPlacing(h)

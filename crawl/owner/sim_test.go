@@ -83,7 +83,9 @@ func (s *simulation) post(id job.ID, seeds ...string) {
 func (s *simulation) effects(p *peer, ready owner.Ready) {
 	for _, place := range ready.Places {
 		w := s.workers[s.rng.IntN(len(s.workers))]
-		s.effects(p, p.step(s.now, func(o *owner.Owner) { o.Placed(place.Host, w.name, nil, "drawn") }))
+		s.effects(p, p.step(s.now, func(o *owner.Owner) {
+			o.Placed(place.Host, owner.Placement{Worker: w.name, URLs: max(s.rng.IntN(24)-16, 0), Why: "drawn"})
+		}))
 	}
 	for _, offer := range ready.Offers {
 		i := slices.IndexFunc(s.workers, func(w *workerSim) bool { return w.name == offer.Worker })

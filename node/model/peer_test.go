@@ -162,7 +162,7 @@ func (w *world) parkStep(p *pc, fn func(o *owner.Owner), out parked) {
 	w.release(p)
 	for _, place := range ready.Places {
 		worker := w.choose(place)
-		w.step(p, func(o *owner.Owner) { o.Placed(place.Host, worker, nil, "") })
+		w.step(p, func(o *owner.Owner) { o.Placed(place.Host, owner.Placement{Worker: worker}) })
 	}
 }
 

@@ -228,7 +228,9 @@ func (c *crawlPeer) place(p *owner.Place) {
 		choice := placement.RTT{}.Next(v)
 		left := len(choice.Probe)
 		if left == 0 {
-			c.do(func(o *owner.Owner) { o.Placed(p.Host, choice.Worker, measurements(v), choice.Why) }, nil)
+			c.do(func(o *owner.Owner) {
+				o.Placed(p.Host, owner.Placement{Worker: choice.Worker, URLs: choice.URLs, Measured: measurements(v), Why: choice.Why})
+			}, nil)
 			return
 		}
 		for _, name := range choice.Probe {

@@ -1,0 +1,171 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// maxProbeHead bounds what is read of the answer to a HEAD probe, in bytes: as far as the status line goes.
+const maxProbeHead = 4 << 10
+
+// Locate finds the addresses that a fetch from host (host or host:port) would try, in their order, with the scheme's port where none is given. They have
+// passed the guard.
+func (f *Fetcher) Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error) {
+	t, addrs, err := f.locate(ctx, host, scheme)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]netip.AddrPort, len(addrs))
+	for i, a := range addrs {
+		out[i] = netip.AddrPortFrom(a, t.port)
+	}
+	return out, nil
+}
+
+func (f *Fetcher) locate(ctx context.Context, host, scheme string) (*target, []netip.Addr, error) {
+	t, err := parseTarget(scheme + "://" + host + "/")
+	if err != nil {
+		return nil, nil, fmt.Errorf("probe %s: %w", host, err)
+	}
+	addrs, err := f.addrs(ctx, &t, nil)
+	if err != nil {
+		return nil, nil, fail(ctx, t.key, PhaseResolve, err)
+	}
+	if addrs, err = f.admitted(addrs); err != nil {
+		return nil, nil, fail(ctx, t.key, PhaseConnect, err)
+	}
+	return &t, addrs, nil
+}
+
+// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the scheme's where none is given. It sends no request
+// and passes the guard. It returns the address that answered; the first that does counts. Finding the addresses is not measured.
+func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
+	t, addrs, err := f.locate(ctx, host, scheme)
+	if err != nil {
+		return 0, netip.Addr{}, err
+	}
+	limit := time.Now().Add(f.config.ConnectTimeout)
+	var first error
+	for i, addr := range addrs {
+		begun := time.Now()
+		nc, err := f.dialOne(ctx, t.address(addr), limit.Sub(begun)/time.Duration(len(addrs)-i))
+		if err == nil {
+			rtt := time.Since(begun)
+			_ = nc.Close()
+			return rtt, addr, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, first)
+}
+
+// Head is what came of a HEAD probe.
+type Head struct {
+	// RTT is from the request's last byte to the answer's first: a round trip and the server's own time. Connecting is not in it.
+	RTT    time.Duration
+	Addr   netip.Addr
+	Status int
+}
+
+// ProbeHead measures how long host takes to answer HEAD /, on a connection of its own and over HTTP/1.1. It is a request as any other: whether robots.txt and
+// politeness allow it is for the caller to know. Nothing is sent once ctx has ended.
+func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, error) {
+	t, addrs, err := f.locate(ctx, host, scheme)
+	if err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(f.config.HeaderTimeout)
+	if d, ok := ctx.Deadline(); ok {
+		end = earlier(end, d)
+	}
+	c, err := f.connect(ctx, t, addrs, end)
+	if err != nil {
+		return nil, fail(ctx, t.key, PhaseConnect, err)
+	}
+	defer c.close()
+	if t.https {
+		if err := f.securePlain(ctx, c, t, end); err != nil {
+			return nil, fail(ctx, t.key, PhaseTLS, err)
+		}
+	}
+	stop := context.AfterFunc(ctx, c.abort)
+	defer stop()
+	if err := errors.Join(ctx.Err(), c.SetDeadline(end)); err != nil {
+		return nil, fail(ctx, t.key, PhaseRequest, err)
+	}
+	h := &Head{Addr: c.addr.Addr()}
+	if h.RTT, h.Status, err = f.headOver(c, t); err != nil {
+		return nil, fail(ctx, t.key, PhaseHead, err)
+	}
+	return h, nil
+}
+
+// securePlain makes the TLS handshake for HTTP/1.1 alone.
+func (f *Fetcher) securePlain(ctx context.Context, c *conn, t *target, end time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
+	defer cancel()
+	config := f.tls.Clone()
+	config.ServerName, config.NextProtos = t.serverName(), []string{"http/1.1"}
+	tc := tls.Client(c.meter, config)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	c.Conn = tc
+	return nil
+}
+
+// headOver sends the request and reads the status line.
+func (f *Fetcher) headOver(c net.Conn, t *target) (time.Duration, int, error) {
+	head := "HEAD " + t.path + " HTTP/1.1\r\nHost: " + t.authority + f.fields + "Accept: " + DefaultAccept + "\r\nConnection: close\r\n\r\n"
+	if _, err := io.WriteString(c, head); err != nil {
+		return 0, 0, err
+	}
+	sent := time.Now()
+	var rtt time.Duration
+	buf := make([]byte, 0, maxProbeHead)
+	for {
+		n, err := c.Read(buf[len(buf):cap(buf)])
+		if rtt == 0 {
+			rtt = time.Since(sent)
+		}
+		buf = buf[:len(buf)+n]
+		line, _, whole := bytes.Cut(buf, []byte("\n"))
+		switch {
+		case whole:
+			status, err := statusOf(line)
+			return rtt, status, err
+		case errors.Is(err, io.EOF):
+			return 0, 0, io.ErrUnexpectedEOF
+		case err != nil:
+			return 0, 0, err
+		case len(buf) == cap(buf):
+			return 0, 0, fmt.Errorf("status line of more than %d bytes", maxProbeHead)
+		}
+	}
+}
+
+// statusOf reads a status line.
+func statusOf(line []byte) (int, error) {
+	rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("HTTP/1."))
+	if !ok || len(rest) < 5 || rest[1] != ' ' || len(rest) > 5 && rest[5] != ' ' {
+		return 0, fmt.Errorf("%.20q is no status line", line)
+	}
+	status, err := strconv.ParseUint(string(rest[2:5]), 10, 16)
+	if err != nil || status < 100 {
+		return 0, fmt.Errorf("%.20q is no status line", line)
+	}
+	return int(status), nil
+}

@@ -1,0 +1,378 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// How candidates measure the way to a site.
+const (
+	// probeConnect: by TCP connects, which carry no request.
+	probeConnect = "connect"
+	// probeHead: by a HEAD request, where robots.txt is known and allows it; else by TCP connects.
+	probeHead = "head"
+)
+
+const (
+	// probeTries are made of a site by each candidate that is asked to connect, and the median counts; after probeTime no further one is begun.
+	probeTries = 3
+	probeTime  = time.Second
+	// probeTimeout bounds the question to one candidate with its answer.
+	probeTimeout = 3 * time.Second
+	// probesMost bounds the probes that this peer makes at once, probesPerMinute those that it makes for whoever asks.
+	probesMost      = 32
+	probesPerMinute = 1200
+	// siteRest is how long what was measured of a site answers for it: it sees no more than one probe by each peer in that time, whoever asks.
+	siteRest = 30 * time.Second
+	// sitesKept bounds the sites of which that is remembered.
+	sitesKept = 4096
+)
+
+// requestTime is how long candidates may send requests to a host before it is placed: a leaf set of them, each with the host's rest.
+func requestTime(c *Config) time.Duration {
+	const candidates, most = 12, time.Minute
+	if c.Probe != probeHead {
+		return 0
+	}
+	return min(candidates*(c.Delay+probeTime), most)
+}
+
+// asking measures one host by its candidates, and keeps the rules of politeness where requests are made for it.
+type asking struct {
+	*placer
+	place *owner.Place
+	// next is when the next request may be sent, on the lease clock; owed, unless zero, until when politeness is owed for those that were.
+	next, owed time.Time
+	judged     bool          // robots.txt was looked at
+	gap        time.Duration // between requests; 0: none may be made
+	refused    string        // the site's wish for fewer requests, after which there is none
+}
+
+// measure has peers measure the host and notes what they found.
+func (a *asking) measure(ctx context.Context, peers []string, v *placement.View) {
+	if a.mayRequest(ctx) {
+		for _, id := range peers {
+			v.Measured[id] = a.request(ctx, id)
+		}
+		return
+	}
+	found := make([]placement.Measurement, len(peers))
+	var wg sync.WaitGroup
+	for i, id := range peers {
+		wg.Go(func() { found[i] = a.ask(ctx, id, probeConnect) })
+	}
+	wg.Wait()
+	for i, id := range peers {
+		v.Measured[id] = found[i]
+	}
+}
+
+// mayRequest says whether candidates may send requests: the owner has reserved the time, and the site's robots.txt is known, holds and allows it.
+func (a *asking) mayRequest(ctx context.Context) bool {
+	if a.judged || a.place.RequestsUntil.IsZero() {
+		return a.gap > 0
+	}
+	a.judged = true
+	var d owner.HostDetail
+	err := a.node.owners.loop.look(ctx, func(o *owner.Owner) { d, _ = o.Host(a.place.Host) })
+	var state robots.State
+	raw, known := d.Robots[schemeOf(a.place)+"://"+a.place.Host]
+	if err != nil || !known || state.UnmarshalBinary(raw) != nil {
+		return false
+	}
+	a.gap = requestGap(&state, a.node.cfg.Delay, time.Now())
+	return a.gap > 0
+}
+
+// requestGap is the time between requests that measure a site, at least a millisecond; 0 if its robots.txt forbids them or does not hold any more.
+func requestGap(s *robots.State, delay time.Duration, now time.Time) time.Duration {
+	if !now.Before(s.Expires) || now.Before(s.NotBefore) || s.Verdict != robots.Obey && s.Verdict != robots.AllowAll {
+		return 0
+	}
+	rules := s.Rules(productToken)
+	if !rules.Allowed("/") {
+		return 0
+	}
+	asked, _ := rules.CrawlDelay()
+	return max(delay, asked, time.Millisecond)
+}
+
+// request has one peer send its request, when the site has had its rest and while there is time for it.
+func (a *asking) request(ctx context.Context, id string) placement.Measurement {
+	if a.refused != "" {
+		return placement.Measurement{Err: a.refused}
+	}
+	clock := a.node.clock
+	if latest(clock.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
+		return placement.Measurement{Err: "not asked: no time left for requests that measure"}
+	}
+	if err := sleepFor(ctx, a.next.Sub(clock.Now())); err != nil {
+		return placement.Measurement{Err: err.Error()}
+	}
+	m := a.ask(ctx, id, probeHead)
+	a.next = clock.Now().Add(a.gap)
+	a.owed = a.next
+	if strings.HasPrefix(m.Err, siteRefuses) {
+		a.refused = m.Err
+	}
+	return m
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func sleepFor(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ask asks one peer to measure the host; what went wrong is in the answer.
+func (a *asking) ask(ctx context.Context, id, method string) placement.Measurement {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return a.told(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method}))
+}
+
+// probe asks one peer, which may be this one.
+func (pl *placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.ProbeReply {
+	n := pl.node
+	if of == n.room.net.Self() {
+		return pl.probeFor(ctx, of, m)
+	}
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagProbe}, m)
+	if err != nil {
+		return &wire.ProbeReply{Error: err.Error()}
+	}
+	answer, err := n.room.net.Call(n.room.toWorker(ctx, of), of, serviceWorker, raw)
+	if err != nil {
+		return &wire.ProbeReply{Error: errorText("no answer: ", err)}
+	}
+	reply := new(wire.ProbeReply)
+	if err := cmp.Or(proto.Unmarshal(answer, reply), reply.Validate()); err != nil {
+		return &wire.ProbeReply{Error: errorText("answer: ", err)}
+	}
+	return reply
+}
+
+// errorText is an error as it goes into a message: valid UTF-8, and not long.
+func errorText(before string, err error) string {
+	const most = 200
+	s := strings.ToValidUTF8(before+err.Error(), "?")
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+// probeFor measures a site from here for an owner. A request is made only for the peer that is believed to own the host, as it alone knows whether one may be.
+func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
+	n := pl.node
+	reply := new(wire.ProbeReply)
+	if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
+		reply.Error = "not measured: the asker is not the host's owner"
+	} else {
+		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
+		if err != nil {
+			reply.Error = errorText("", err)
+		} else {
+			reply.RttUs, reply.Addr = max(rtt.Microseconds(), 1), addr.AsSlice()
+		}
+	}
+	w := n.crawl.worker
+	reply.Backlog, reply.Capacity = uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
+	return reply
+}
+
+// sites is what a prober needs of a fetcher.
+type sites interface {
+	Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
+	Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error)
+	ProbeHead(ctx context.Context, host, scheme string) (*fetch.Head, error)
+}
+
+var _ sites = (*fetch.Fetcher)(nil)
+
+// prober measures sites for owners, within bounds: what was measured a moment ago is told again, and who asks for what is being measured waits for it.
+type prober struct {
+	sites sites
+	slots chan struct{}
+
+	mu     sync.Mutex // guards what follows; never held over the network
+	known  map[probeKey]*probed
+	minute time.Time
+	spent  int // probes begun since minute
+}
+
+// probeKey is a site: sites behind one address and port are one.
+type probeKey struct {
+	at     netip.AddrPort
+	method string
+}
+
+// probed is what came of a probe, or is about to.
+type probed struct {
+	done chan struct{} // closed when the rest stands
+	when time.Time
+	rtt  time.Duration
+	addr netip.Addr
+	err  error
+}
+
+func newProber(s sites) *prober {
+	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed)}
+}
+
+var errTooManyProbes = errors.New("too many probes")
+
+// siteRefuses begins the error of a site that asks for fewer requests.
+const siteRefuses = "the site asks for fewer requests"
+
+// measure measures a site, or tells what was measured of it a moment ago.
+func (p *prober) measure(ctx context.Context, host, scheme, method string) (time.Duration, netip.Addr, error) {
+	at, err := p.sites.Locate(ctx, host, scheme)
+	if err != nil {
+		return 0, netip.Addr{}, err
+	}
+	key := probeKey{at[0], cmp.Or(method, probeConnect)}
+	for {
+		found, mine, err := p.begin(key, time.Now())
+		if err != nil {
+			return 0, netip.Addr{}, err
+		}
+		if mine {
+			found.rtt, found.addr, found.err = p.run(ctx, host, scheme, key.method)
+			p.end(key, found, time.Now())
+			return found.rtt, found.addr, found.err
+		}
+		select {
+		case <-found.done:
+		case <-ctx.Done():
+			return 0, netip.Addr{}, ctx.Err()
+		}
+		if !errors.Is(found.err, context.Canceled) && !errors.Is(found.err, context.DeadlineExceeded) {
+			return found.rtt, found.addr, found.err
+		}
+		if ctx.Err() != nil { // the other asker's time was over; if ours is not it is measured once more
+			return 0, netip.Addr{}, ctx.Err()
+		}
+	}
+}
+
+// begin returns what is known of a site or under way, or else a new probe that is the caller's to make.
+func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.known[key]; k != nil && (k.when.IsZero() || now.Sub(k.when) < siteRest) {
+		return k, false, nil
+	}
+	if now.Sub(p.minute) >= time.Minute {
+		p.minute, p.spent = now, 0
+	}
+	if p.spent >= probesPerMinute {
+		return nil, false, fmt.Errorf("%w this minute, at most %d", errTooManyProbes, probesPerMinute)
+	}
+	p.spent++
+	p.forget(now)
+	k := &probed{done: make(chan struct{})}
+	p.known[key] = k
+	return k, true, nil
+}
+
+// forget makes room for one site more. The caller holds mu.
+func (p *prober) forget(now time.Time) {
+	if len(p.known) < sitesKept {
+		return
+	}
+	for key, k := range p.known {
+		if !k.when.IsZero() && now.Sub(k.when) >= siteRest {
+			delete(p.known, key)
+		}
+	}
+	for key, k := range p.known {
+		if len(p.known) < sitesKept {
+			return
+		}
+		if !k.when.IsZero() {
+			delete(p.known, key)
+		}
+	}
+}
+
+// end lets those that wait have what was found. What came of a broken-off probe is not kept.
+func (p *prober) end(key probeKey, k *probed, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k.when = now; errors.Is(k.err, context.Canceled) || errors.Is(k.err, context.DeadlineExceeded) || errors.Is(k.err, errTooManyProbes) {
+		delete(p.known, key)
+	}
+	close(k.done)
+}
+
+// run makes a probe.
+func (p *prober) run(ctx context.Context, host, scheme, method string) (time.Duration, netip.Addr, error) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return 0, netip.Addr{}, fmt.Errorf("%w at once, at most %d", errTooManyProbes, probesMost)
+	}
+	if method == probeHead {
+		h, err := p.sites.ProbeHead(ctx, host, scheme)
+		switch {
+		case err != nil:
+			return 0, netip.Addr{}, err
+		case h.Status == http.StatusTooManyRequests || h.Status == http.StatusServiceUnavailable:
+			return 0, netip.Addr{}, fmt.Errorf(siteRefuses+": status %d", h.Status)
+		}
+		return h.RTT, h.Addr, nil
+	}
+	return p.connects(ctx, host, scheme)
+}
+
+// connects is the median of a few connects.
+func (p *prober) connects(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
+	begun := time.Now()
+	var rtts []time.Duration
+	var at netip.Addr
+	for len(rtts) < probeTries && (len(rtts) == 0 || time.Since(begun) < probeTime) {
+		rtt, addr, err := p.sites.Probe(ctx, host, scheme)
+		if err != nil {
+			if len(rtts) == 0 {
+				return 0, netip.Addr{}, err
+			}
+			break
+		}
+		rtts = append(rtts, rtt)
+		at = addr
+	}
+	slices.Sort(rtts)
+	return rtts[(len(rtts)-1)/2], at, nil
+}
