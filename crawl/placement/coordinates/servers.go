@@ -28,9 +28,10 @@ type ServersConfig struct {
 // maxEstimators bounds the windows kept of one server.
 const maxEstimators = 128
 
-// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of each.
+// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of each. Their windows count from the first sample, since
+// in a live ring each costs a turn of another peer.
 func DefaultServersConfig() ServersConfig {
-	return ServersConfig{Most: 4096, Filter: LoadFilter, HalfLife: 12 * time.Hour, ReuseError: 0.5}
+	return ServersConfig{Most: 4096, Filter: FilterConfig{Max: LoadFilter.Max, Min: 1, Percentile: LoadFilter.Percentile}, HalfLife: 12 * time.Hour, ReuseError: 0.5}
 }
 
 // Validate names the field that makes no sense.
