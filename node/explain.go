@@ -100,13 +100,32 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	for i := range d.Jobs {
 		h.Jobs = append(h.Jobs, jobCounts(d.Jobs[i].Job, &d.Jobs[i].Counts, now))
 	}
-	h.PlacedBy, h.PlacedWhy = n.cfg.Placement, d.PlacedWhy
-	for _, m := range d.Measured {
-		h.Placement = append(h.Placement, control.Measurement{
-			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
-		})
-	}
+	n.explainPlacement(h, &d, now)
 	return h, nil
+}
+
+// explainPlacement says who measured a host, what, and why it is crawled by whom.
+func (n *Node) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
+	if d.Placed != "" {
+		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), n.cfg.Placement, d.PlacedWhy, now.Sub(d.PlacedAt).Seconds()
+	}
+	for _, m := range d.Measured {
+		line := control.Measurement{
+			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
+		}
+		if addr := firstAddr(n.room.net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
+			line.Addr = addr.String()
+		}
+		h.Placement = append(h.Placement, line)
+	}
+	if n.cfg.Latency == nil || len(d.Addrs) == 0 {
+		return
+	}
+	if addr, ok := netip.AddrFromSlice(d.Addrs[0]); ok {
+		if row, ok := n.cfg.Latency.SiteRow(addr); ok {
+			h.LatencyRow = &row
+		}
+	}
 }
 
 // Why implements control.Backend.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,23 +50,46 @@ func printHost(out io.Writer, h *control.Host) error {
 	for _, r := range h.Robots {
 		rows = append(rows, []string{"robots " + r.Origin, fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, seconds(r.AgeS), r.Bytes)})
 	}
-	if h.PlacedBy != "" {
-		rows = append(rows, []string{"placed by", h.PlacedBy + ": " + h.PlacedWhy})
-	}
-	for _, m := range h.Placement {
-		text := fmt.Sprintf("%.2f ms", m.RTTMs)
-		if m.Error != "" {
-			text = m.Error
-		}
-		if m.Chosen {
-			text += ", chosen"
-		}
-		rows = append(rows, []string{"  " + short(m.Peer), text})
-	}
+	rows = append(rows, placementRows(h)...)
 	for _, j := range h.Jobs {
 		rows = append(rows, []string{"job " + j.Job, fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)})
 	}
 	return table(out, rows)
+}
+
+// placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.
+func placementRows(h *control.Host) (rows [][]string) {
+	if h.PlacedBy != "" {
+		chosen := short(h.PlacedAt)
+		if h.PlacedAt == h.Owner {
+			chosen = "its owner"
+		}
+		rows = append(rows, []string{"placed by " + h.PlacedBy, fmt.Sprintf("%s ago at %s: %s", seconds(h.PlacedS), chosen, h.PlacedWhy)})
+	}
+	measured := slices.Clone(h.Placement)
+	slices.SortStableFunc(measured, func(a, b control.Measurement) int {
+		return cmp.Or(strings.Compare(a.Error, b.Error), cmp.Compare(a.RTTMs, b.RTTMs))
+	})
+	for _, m := range measured {
+		text := fmt.Sprintf("%.2f ms", m.RTTMs)
+		if m.Error != "" {
+			text = m.Error
+		}
+		if m.Peer == h.Owner {
+			text += ", the owner"
+		}
+		if m.Chosen {
+			text += ", chosen"
+		}
+		if m.Addr != "" {
+			text += " (" + m.Addr + ")"
+		}
+		rows = append(rows, []string{"  asked " + short(m.Peer), text})
+	}
+	if h.LatencyRow != nil {
+		rows = append(rows, []string{"emulated at", fmt.Sprintf("row %d of the latency matrix", *h.LatencyRow)})
+	}
+	return rows
 }
 
 func newWhy(g *globals) *cobra.Command {

@@ -247,13 +247,19 @@ type Host struct {
 	Addrs   []string `json:"addrs,omitempty"`
 	DelayMs float64  `json:"delay_ms,omitempty"`
 	// NotBeforeS is the politeness or back-off still owed; Backoff says why.
-	NotBeforeS float64       `json:"not_before_s,omitempty"`
-	Backoff    string        `json:"backoff,omitempty"`
-	Robots     []RobotsLine  `json:"robots,omitempty"`
-	Jobs       []JobCounts   `json:"jobs,omitempty"`
-	Placement  []Measurement `json:"placement,omitempty"`
-	PlacedBy   string        `json:"placed_by,omitempty"`
-	PlacedWhy  string        `json:"placed_why,omitempty"`
+	NotBeforeS float64      `json:"not_before_s,omitempty"`
+	Backoff    string       `json:"backoff,omitempty"`
+	Robots     []RobotsLine `json:"robots,omitempty"`
+	Jobs       []JobCounts  `json:"jobs,omitempty"`
+	// Placement is who was asked to measure the host for its last placement, and what each found, with those of whom it was known already.
+	Placement []Measurement `json:"placement,omitempty"`
+	// PlacedAt is the worker chosen then, PlacedBy the strategy, PlacedWhy its reason, PlacedS how long ago that was.
+	PlacedAt  string  `json:"placed_at,omitempty"`
+	PlacedBy  string  `json:"placed_by,omitempty"`
+	PlacedWhy string  `json:"placed_why,omitempty"`
+	PlacedS   float64 `json:"placed_s,omitempty"`
+	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and its address is known.
+	LatencyRow *int `json:"latency_row,omitempty"`
 }
 
 // RobotsLine is what is known of one origin's robots.txt.
@@ -266,7 +272,9 @@ type RobotsLine struct {
 
 // Measurement is what one candidate measured to a site.
 type Measurement struct {
-	Peer   string  `json:"peer"`
+	Peer string `json:"peer"`
+	// Addr is where the owner reaches the peer.
+	Addr   string  `json:"addr,omitempty"`
 	RTTMs  float64 `json:"rtt_ms"`
 	Error  string  `json:"error,omitempty"`
 	Chosen bool    `json:"chosen,omitempty"`
