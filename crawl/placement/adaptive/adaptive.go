@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -24,6 +25,8 @@ type Strategy struct {
 	asked  map[string]int // by host: probes asked for in the placement that goes on
 	price  [2]float64     // of a probe, in probability of the best choice: for sites with an address and without
 	usual  float64        // logarithm of the time that downloads took over what was expected, in the mean
+
+	lessons []Lesson // that were not told yet
 }
 
 var _ placement.Observer = (*Strategy)(nil)
@@ -61,27 +64,34 @@ const (
 type question struct {
 	view     *placement.View
 	able     []placement.Candidate
-	columns  []int // of able
-	peers    []*column
-	measured []bool // of able, failures too
+	peers    []*column // of able
+	measured []bool    // of able, failures too
 	failed   []bool
 	stretch  []float64
-	seen     []observation
-	hints    hints
-	key      string
-	memory   *memory // of the site itself, if it was placed before
+	sure     float64 // that the choice is the best one
+
+	seen      []observation // also by those that are not able
+	hints     hints
+	addressed bool // the site's address is known
+	key       string
+	memory    *memory // of the site itself, if it was placed before
+}
+
+// key of a site is its address or, where that is not known, its name.
+func key(host string, site netip.Addr) string {
+	if site.IsValid() {
+		return site.Unmap().WithZone("").String()
+	}
+	return host
 }
 
 func (s *Strategy) question(v *placement.View) *question {
-	q := &question{view: v, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: v.Host}
-	if v.Site.IsValid() {
-		q.key = v.Site.Unmap().String()
-	}
+	q := &question{view: v, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
 	q.memory = s.memories.find(q.key)
 	for _, c := range q.able {
 		p := s.memories.column(c.Peer)
 		m, known := v.Measured[c.Peer]
-		q.peers, q.columns = append(q.peers, p), append(q.columns, p.number)
+		q.peers = append(q.peers, p)
 		q.measured, q.failed = append(q.measured, known), append(q.failed, m.Err != "")
 		q.stretch = append(q.stretch, s.stretch(p, v.Now))
 	}
@@ -136,7 +146,7 @@ func (s *Strategy) blind(q *question) placement.Choice {
 // think draws possible sites and judges the candidates. False if nothing is remembered.
 func (s *Strategy) think(q *question, seen []observation) bool {
 	s.belief.weigh(&q.hints, telling(seen), nil)
-	if !s.belief.draw(q.columns, seen) {
+	if !s.belief.draw(q.peers, seen) {
 		return false
 	}
 	for _, y := range s.belief.draws {
@@ -165,6 +175,7 @@ func (s *Strategy) pick(q *question) int {
 	if q.failed[k] {
 		return q.nearest()
 	}
+	q.sure = s.judged.best[k]
 	if !q.measured[k] {
 		return k
 	}
@@ -196,10 +207,9 @@ func (s *Strategy) explores(q *question) bool {
 	return u < s.exploring()
 }
 
-// exploring is the share of sites that everybody measures: all at first, then half as many with every half of Training more.
+// exploring is the share of sites that everybody measures: all at first, then fewer and fewer, in the end about Training of them, and always some.
 func (s *Strategy) exploring() float64 {
-	t := float64(s.cfg.Training)
-	return max(always, min(1, math.Exp(-(float64(s.placed)-t/2)/t)))
+	return max(always, min(1, 1.5-float64(s.placed)/float64(s.cfg.Training)))
 }
 
 func (s *Strategy) ask(q *question, peers []string) placement.Choice {
@@ -214,27 +224,32 @@ func (s *Strategy) ask(q *question, peers []string) placement.Choice {
 func (s *Strategy) settle(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
-	c := placement.Choice{Worker: q.able[worker].Peer, Why: s.why(q, worker)}
 	if !q.view.Tiny {
 		s.pay(q, asked)
 		s.placed++
 	}
-	s.remember(q)
-	return c
+	if whole := 2*len(q.seen) > len(q.able); len(q.seen) > 0 {
+		s.remember(q, whole)
+		if asked > 0 {
+			s.teach(q, whole)
+		}
+	}
+	return placement.Choice{Worker: q.able[worker].Peer, Why: q.why(worker)}
 }
 
-func (s *Strategy) why(q *question, worker int) string {
-	sure := 0
-	if worker < len(s.judged.best) && len(s.judged.best) == len(q.able) {
-		sure = int(math.Round(100 * s.judged.best[worker]))
-	}
+func (q *question) why(worker int) string {
+	sure := int(math.Round(100 * q.sure))
 	switch {
+	case len(q.seen) == 0 && sure == 0:
+		return "no candidate reached the site, or none was asked: the owner keeps the host"
 	case len(q.seen) == 0:
-		return fmt.Sprintf("like earlier sites, %d %% sure; nobody measured", sure)
-	case q.measured[worker] && !q.failed[worker]:
-		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer; %d measured", q.ms(worker), sure, len(q.able), len(q.seen))
-	default:
+		return fmt.Sprintf("nearest to sites like this one, %d %% sure; nobody measured", sure)
+	case !q.measured[worker]:
 		return fmt.Sprintf("nearest by what %d others measured, %d %% sure", len(q.seen), sure)
+	case sure == 0:
+		return fmt.Sprintf("%.1f ms to the site, the least of %d that measured", q.ms(worker), len(q.seen))
+	default:
+		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer; %d measured", q.ms(worker), sure, len(q.able), len(q.seen))
 	}
 }
 
@@ -253,30 +268,29 @@ func (s *Strategy) pay(q *question, asked int) {
 }
 
 // remember what was measured of a site, and what is believed of the rest.
-func (s *Strategy) remember(q *question) {
+func (s *Strategy) remember(q *question, whole bool) {
 	if len(q.seen) == 0 {
 		return
 	}
 	s.belief.weigh(&q.hints, telling(q.seen), q.memory)
 	s.belief.learn()
-	whole := 2*len(q.seen) > len(q.able)
-	if !whole && !q.view.Site.IsValid() {
+	if !whole && !q.addressed {
 		return // no later site could know that it is like this one
 	}
-	believed := s.belief.draw(q.columns, q.seen)
+	believed := s.belief.draw(q.peers, q.seen)
 	m := s.memories.add(q.key, whole)
 	m.hints = q.hints
-	for k, col := range q.columns {
-		for len(m.cells) <= col {
-			m.cells = append(m.cells, unknown)
+	for k, p := range q.peers {
+		if c := m.cell(p.number); believed && (!c.known() || c.dev > 0) {
+			*c = s.belief.believed(k)
 		}
-		switch {
-		case q.measured[k] && !q.failed[k]:
-			m.cells[col] = cell{mean: float32(q.ms(k))}
-			q.peers[k].measured++
-		case !believed || m.cells[col].known() && m.cells[col].dev == 0:
-		default:
-			m.cells[col] = s.belief.believed(k)
+	}
+	for _, o := range q.seen {
+		*m.cell(o.column) = cell{mean: float32(o.ms)}
+	}
+	for _, p := range q.peers {
+		if slices.ContainsFunc(q.seen, func(o observation) bool { return o.column == p.number }) {
+			p.measured++
 		}
 	}
 	m.summarize()
@@ -303,11 +317,7 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	if c == nil || f.Failed || f.Took <= 0 {
 		return
 	}
-	key := f.Host
-	if f.Site.IsValid() {
-		key = f.Site.Unmap().String()
-	}
-	m := s.memories.find(key)
+	m := s.memories.find(key(f.Host, f.Site))
 	if m == nil || !m.at(c.number).known() {
 		return
 	}
@@ -339,7 +349,7 @@ func (q *question) unmeasured(which func(int) bool) (out []string) {
 
 // kind is 0 for a site with an address, 1 without.
 func (q *question) kind() int {
-	if q.view.Site.IsValid() {
+	if q.addressed {
 		return 0
 	}
 	return 1

@@ -50,18 +50,16 @@ type belief struct {
 	worths   [hintKinds]worth
 	rnd      *rand.Rand
 
-	fits    [][scaleKinds]float64 // by memory: how well it fits the observations at each scale
 	weights [][scaleKinds]float64 // by memory: the probability, not normalized
 	total   float64
 	mass    [hintKinds][scaleKinds]float64 // of total, what came by each hint at each scale
 	draws   [][]float64                    // possible sites: round trips by candidate
 }
 
-// weigh computes the weights of all memories for a site with these hints and observations. The memory of the site itself, if there is one, counts only
-// unless it is excluded.
+// weigh computes the weights of all memories, but of one that is left out, for a site with these hints and observations.
 func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 	all := b.memories.all
-	b.fits, b.weights = resize(b.fits, len(all)), resize(b.weights, len(all))
+	b.weights = resize(b.weights, len(all))
 	var count [hintKinds]float64
 	for _, m := range all {
 		if m != except {
@@ -138,9 +136,9 @@ const (
 	spread = 0.8
 )
 
-// draw makes possible sites from the weights, for candidates in these columns: what was observed stays, the rest is the memory's, off by what the
+// draw makes possible sites from the weights, for these candidates: what was observed stays, the rest is the memory's, off by what the
 // observations have in common and by chance. False if there is nothing to draw from.
-func (b *belief) draw(columns []int, seen []observation) bool {
+func (b *belief) draw(peers []*column, seen []observation) bool {
 	if !(b.total > 0) {
 		return false
 	}
@@ -155,13 +153,13 @@ func (b *belief) draw(columns []int, seen []observation) bool {
 			}
 			sum += b.weights[i][s]
 		}
-		b.draws[d] = resize(b.draws[d], len(columns))
-		b.drawFrom(b.memories.all[i], scales[s], columns, seen, b.draws[d])
+		b.draws[d] = resize(b.draws[d], len(peers))
+		b.drawFrom(b.memories.all[i], scales[s], peers, seen, b.draws[d])
 	}
 	return true
 }
 
-func (b *belief) drawFrom(m *memory, scale float64, columns []int, seen []observation, y []float64) {
+func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []observation, y []float64) {
 	off, precision, prior := 0.0, 0.0, 0.0
 	for _, o := range seen {
 		if c := m.at(o.column); c.known() {
@@ -175,8 +173,8 @@ func (b *belief) drawFrom(m *memory, scale float64, columns []int, seen []observ
 	if precision > 0 {
 		off /= precision + 1/(prior*prior)
 	}
-	for k, col := range columns {
-		c := m.at(col)
+	for k, p := range peers {
+		c := m.at(p.number)
 		if !c.known() {
 			y[k] = math.Inf(1)
 			continue
@@ -186,8 +184,8 @@ func (b *belief) drawFrom(m *memory, scale float64, columns []int, seen []observ
 		y[k] = max(float64(c.mean)+off+b.rnd.NormFloat64()*spread*dev, minRTT)
 	}
 	for _, o := range seen {
-		for k, col := range columns {
-			if col == o.column {
+		for k, p := range peers {
+			if p.number == o.column {
 				y[k] = o.ms
 			}
 		}

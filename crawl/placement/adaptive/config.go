@@ -13,7 +13,7 @@ type Config struct {
 	Budget float64
 	// BlindBudget is the same for sites whose address is not known: 2.4, since there a first probe has to say what the address would have.
 	BlindBudget float64
-	// Training is how many sites, about, are measured by every candidate before the strategy trusts itself: 128. Fewer make it err longer.
+	// Training is how many sites, about, are measured by every candidate before the strategy trusts itself: 96. Fewer make it err longer.
 	Training int
 	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take about half a millisecond a probe.
 	Memories int
@@ -61,7 +61,7 @@ func (c *Config) fill() {
 	def(&c.Budget, 1.8)
 	def(&c.BlindBudget, 2.4)
 	if c.Training == 0 {
-		c.Training = 128
+		c.Training = 96
 	}
 	if c.Memories == 0 {
 		c.Memories = 1536

@@ -30,6 +30,14 @@ func (m *memory) at(column int) cell {
 	return m.typical
 }
 
+// cell of a column, made if need be.
+func (m *memory) cell(column int) *cell {
+	for len(m.cells) <= column {
+		m.cells = append(m.cells, unknown)
+	}
+	return &m.cells[column]
+}
+
 // summarize computes what is typical.
 func (m *memory) summarize() {
 	n, sum, squares := 0.0, 0.0, 0.0
@@ -95,6 +103,15 @@ func (ms *memories) column(peer string) *column {
 	c.place = ms.used.PushFront(c)
 	ms.columns[peer] = c
 	return c
+}
+
+// peers are all columns, in their order.
+func (ms *memories) peers() []*column {
+	all := make([]*column, len(ms.columns))
+	for _, c := range ms.columns {
+		all[c.number] = c
+	}
+	return all
 }
 
 // find returns the memory of a key, nil if there is none.
