@@ -2,6 +2,7 @@ package ipmicra
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -25,6 +26,9 @@ type Machine struct {
 	Tree *Tree
 	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more probes.
 	Threshold time.Duration
+	// ProbeSole has the only worker of an organisation probed like any other before it takes another range of it. The paper's does not: organisations had one
+	// place then. With those that have data centres all over the world, the first worker gets all of them.
+	ProbeSole bool
 }
 
 // Step is how far a search has come: one of Need, Probe and Worker is set.
@@ -171,7 +175,7 @@ func (s *search) delegated(record *Subnet) (Step, bool) {
 
 // walk goes through workers in the paper's order until one is under the threshold.
 func (s *search) walk() Step {
-	if only := s.only(); only != "" {
+	if only := s.only(); only != "" && !s.ProbeSole {
 		return Step{Worker: only, Why: fmt.Sprintf("the only worker of %s", s.at.Organisation)}
 	}
 	for worker, from := range s.workers() {
@@ -211,8 +215,7 @@ func (s *search) only() string {
 func (s *search) workers() iter.Seq2[string, netip.Prefix] {
 	return func(yield func(string, netip.Prefix) bool) {
 		if s.at.Organisation != "" {
-			entries := slices.Clone(s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation}))
-			if !s.level(entries, yield) {
+			if !s.level(s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation}), yield) {
 				return
 			}
 		}
@@ -232,7 +235,7 @@ func (s *search) workers() iter.Seq2[string, netip.Prefix] {
 
 // below goes through the delegated ranges below one, nearest level first. False: enough.
 func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) bool {
-	level := slices.Clone(s.index(Key{Kind: KindChildren, Prefix: top}))
+	level := s.index(Key{Kind: KindChildren, Prefix: top})
 	for len(level) > 0 {
 		if len(s.need) > 0 || !s.level(level, yield) {
 			return false
@@ -248,15 +251,28 @@ func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) 
 	return len(s.need) == 0
 }
 
-// level goes through the ranges of a level, those first that share most bits with the subnet.
+// level goes through the workers of the ranges of a level that the search has not met, those first that have a range which shares most bits with the subnet.
 func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) bool {
 	if s.left == 0 {
 		return false // nobody is left to be met
 	}
-	near := func(e Entry) int { return -common(s.at.Subnet.Addr(), e.Prefix.Addr()) }
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(near(a), near(b)), a.Prefix.Compare(b.Prefix)) })
+	type ranked struct {
+		Entry
+		shared int
+	}
+	order := func(a, b ranked) int { return cmp.Or(cmp.Compare(b.shared, a.shared), a.Prefix.Compare(b.Prefix)) }
+	nearest := make(map[string]ranked, s.left)
 	for _, e := range entries {
-		if e.Worker != "" && e.Prefix != s.at.Subnet && !yield(e.Worker, e.Prefix) {
+		if !s.able[e.Worker] || e.Prefix == s.at.Subnet {
+			continue
+		}
+		r := ranked{e, common(s.at.Subnet.Addr(), e.Prefix.Addr())}
+		if old, ok := nearest[e.Worker]; !ok || order(r, old) < 0 {
+			nearest[e.Worker] = r
+		}
+	}
+	for _, r := range slices.SortedFunc(maps.Values(nearest), order) {
+		if !yield(r.Worker, r.Prefix) {
 			return false
 		}
 	}
@@ -268,15 +284,15 @@ func common(a, b netip.Addr) int {
 	if a.BitLen() != b.BitLen() {
 		return 0
 	}
-	n := 0
-	x, y := a.AsSlice(), b.AsSlice()
-	for i := range x {
-		if d := x[i] ^ y[i]; d != 0 {
-			return n + bits.LeadingZeros8(d)
-		}
-		n += 8
+	if a.Is4() {
+		x, y := a.As4(), b.As4()
+		return bits.LeadingZeros32(binary.BigEndian.Uint32(x[:]) ^ binary.BigEndian.Uint32(y[:]))
 	}
-	return n
+	x, y := a.As16(), b.As16()
+	if n := bits.LeadingZeros64(binary.BigEndian.Uint64(x[:]) ^ binary.BigEndian.Uint64(y[:])); n < 64 {
+		return n
+	}
+	return 64 + bits.LeadingZeros64(binary.BigEndian.Uint64(x[8:])^binary.BigEndian.Uint64(y[8:]))
 }
 
 // meet looks at one worker. The search ends with it if it is to be probed, or is under the threshold.

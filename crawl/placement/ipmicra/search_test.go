@@ -169,6 +169,14 @@ func TestRules(t *testing.T) {
 	}
 }
 
+func TestSoleWorkerProbed(t *testing.T) {
+	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "x"), "a", "b").delegated("30.0.0.0/8", "b").measures("20.0.0.1", map[string]int{"a": 20, "b": 80})
+	w.machine.ProbeSole = true
+	if probed, worker := w.place(t, "20.0.0.1"); worker != "a" || !slices.Equal(probed, []string{"b", "a"}) {
+		t.Errorf("probed %v, worker %s; want b, then a, and a", probed, worker)
+	}
+}
+
 func TestWorkersOwnSubnetsAreSeeded(t *testing.T) {
 	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "y"), "a", "b", "c")
 	w.peers[0].Addr, w.peers[1].Addr, w.peers[2].Addr = addr("20.0.0.1"), addr("30.0.0.1"), addr("20.0.0.2")

@@ -28,11 +28,16 @@ var _ placement.Observer = (*Strategy)(nil)
 
 // New returns a strategy over a tree, with the threshold T; zero or less means [DefaultThreshold].
 func New(tree *Tree, threshold time.Duration) *Strategy {
-	if threshold <= 0 {
-		threshold = DefaultThreshold
+	return Machine{Tree: tree, Threshold: threshold}.Strategy()
+}
+
+// Strategy returns one that searches like this, with a memory of its own.
+func (m Machine) Strategy() *Strategy {
+	if m.Threshold <= 0 {
+		m.Threshold = DefaultThreshold
 	}
 	return &Strategy{
-		machine: Machine{Tree: tree, Threshold: threshold}, memory: NewMemory(), seeded: make(map[string]netip.Addr),
+		machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr),
 		own: newRecent[choice, string](maxChoices), times: newRecent[netip.Prefix, *pace](maxChoices),
 	}
 }
