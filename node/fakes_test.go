@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/node/urlsets"
 )
 
 var quietLog = slog.New(slog.DiscardHandler)
@@ -200,12 +201,12 @@ func newSpec(t *testing.T, change func(*wire.JobSpec), seeds ...string) *job.Spe
 // newOwner returns an owner of everything that serves says, over a store.
 func newOwner(t *testing.T, self peer.ID, store owner.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
 	t.Helper()
-	loader := &setLoader{}
-	o, err := owner.New(owner.DefaultConfig(string(self)), store, seenSets{dedup.NewSets(dedup.Exact, loader, 1<<20)}, oneJob{spec}, serves, unixMilli(clock()))
+	sets := urlsets.New(dedup.Exact, 1<<20)
+	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, oneJob{spec}, serves, unixMilli(clock()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	loader.owner = o
+	sets.ReadFrom(o)
 	return o
 }
 

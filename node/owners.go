@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -39,7 +40,7 @@ type owners struct {
 	courier  *courier
 	mailbox  *mailbox
 	book     *jobBook
-	sets     *dedup.Sets
+	sets     *urlsets.Sets
 	self     peer.ID
 	router   *router
 	log      *slog.Logger
@@ -62,42 +63,6 @@ type owners struct {
 	leasesEnd func(id peer.ID) time.Time
 }
 
-// seenSets lends the filters of dedup to the owner.
-type seenSets struct{ sets *dedup.Sets }
-
-func setID(s owner.SetID) (id dedup.SetID) {
-	copy(id[:16], s.Job[:])
-	copy(id[16:], s.Pos[:])
-	return id
-}
-
-// Test implements owner.Seen.
-func (s seenSets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
-	answer, err := s.sets.Test(setID(set), hash)
-	switch answer {
-	case dedup.No:
-		return owner.No, err
-	case dedup.Yes:
-		return owner.Yes, err
-	default:
-		return owner.Maybe, err
-	}
-}
-
-// Add implements owner.Seen.
-func (s seenSets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
-
-// Drop implements owner.Seen.
-func (s seenSets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
-
-// setLoader lets the filters read the exact sets, which the owner keeps.
-type setLoader struct{ owner *owner.Owner }
-
-// Hashes implements dedup.Loader.
-func (l *setLoader) Hashes(set dedup.SetID, yield func(uint64) bool) error {
-	return l.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
-}
-
 // mine answers the owner's question which hosts are this peer's.
 type mine func(key ring.Key) bool
 
@@ -114,8 +79,7 @@ func newOwners(n *Node) (*owners, error) {
 	if n.cfg.Seen == "bloom" {
 		kind = dedup.Paper
 	}
-	loader := &setLoader{}
-	w.sets = dedup.NewSets(kind, loader, seenMemory)
+	w.sets = urlsets.New(kind, seenMemory)
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	cfg.Fetched, cfg.RequestTime = n.crawl.placer.observe, requestTime(&n.cfg)
@@ -130,11 +94,11 @@ func newOwners(n *Node) (*owners, error) {
 		return n.crawl.clock.Now().Add(max(n.cfg.LeaseTTL-ago, reportGrace))
 	}
 	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
-	o, err := owner.New(cfg, store, seenSets{w.sets}, n.book, mine(w.serves), n.crawl.clock.Now())
+	o, err := owner.New(cfg, store, w.sets, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	loader.owner = o
+	w.sets.ReadFrom(o)
 	w.loop = newOwnerLoop(o, n.crawl.clock.Now, w.effects, n.log)
 	w.courier = &courier{router: n.router, self: w.self, local: w.links, log: n.log}
 	w.mailbox = &mailbox{

@@ -137,7 +137,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member) (taken map[string]ui
 	m.Status.State = n.state(&m.Counters)
 	m.Moving = !n.keeping.quiet()
 	if n.cfg.Seen == "bloom" {
-		m.SeenLoss = n.owners.sets.Stats().ExpectedLoss
+		m.SeenLoss = n.owners.sets.ExpectedLoss()
 	}
 	return came, nil
 }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/urlsets"
 )
 
 const (
@@ -74,13 +74,13 @@ func newCrawlPeer(w *crawl, p *RingPeer, d *disk) *crawlPeer {
 	cfg := owner.DefaultConfig(string(p.peer.ID))
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
-	loader := &setLoader{}
-	sets := dedup.NewSets(dedup.Exact, loader, seenMemory)
-	o, err := owner.New(cfg, ownerStore{&c.disk.hosts, c.ship.append}, seenSets{sets}, w, mine{c}, w.Now())
+	sets := urlsets.New(dedup.Exact, seenMemory)
+	o, err := owner.New(cfg, ownerStore{&c.disk.hosts, c.ship.append}, sets, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)
 	}
-	c.owner, loader.owner = o, o
+	c.owner = o
+	sets.ReadFrom(o)
 	return c
 }
 
@@ -89,42 +89,6 @@ type mine struct{ c *crawlPeer }
 
 // Mine implements owner.Ring.
 func (m mine) Mine(key ring.Key) bool { return m.c.Serves(key) }
-
-// seenSets lends the filters of dedup to the owner, as the node does.
-type seenSets struct{ sets *dedup.Sets }
-
-func setID(s owner.SetID) (id dedup.SetID) {
-	copy(id[:16], s.Job[:])
-	copy(id[16:], s.Pos[:])
-	return id
-}
-
-// Test implements owner.Seen.
-func (s seenSets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
-	answer, err := s.sets.Test(setID(set), hash)
-	switch answer {
-	case dedup.No:
-		return owner.No, err
-	case dedup.Yes:
-		return owner.Yes, err
-	default:
-		return owner.Maybe, err
-	}
-}
-
-// Add implements owner.Seen.
-func (s seenSets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
-
-// Drop implements owner.Seen.
-func (s seenSets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
-
-// setLoader lets the filters read the exact sets.
-type setLoader struct{ owner *owner.Owner }
-
-// Hashes implements dedup.Loader.
-func (l *setLoader) Hashes(set dedup.SetID, yield func(uint64) bool) error {
-	return l.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
-}
 
 // do runs apply in the next step of the owner, and ended once that is on the disks that count. Either may be nil.
 func (c *crawlPeer) do(apply func(*owner.Owner), ended func()) {

@@ -1,0 +1,61 @@
+// Package urlsets plugs the URL sets of [dedup] into the owners of hosts, in the node and in its simulation: dedup answers from filters and reads
+// the exact sets from the owner, which keeps them. It promises nothing beyond what those two do.
+package urlsets
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dedup"
+)
+
+// Sets are the URL sets of one owner. They implement [owner.Seen] and are as safe for concurrent use as [dedup.Sets].
+type Sets struct {
+	sets *dedup.Sets
+	from exact
+}
+
+// exact reads the sets that the owner keeps.
+type exact struct{ owner *owner.Owner }
+
+// New returns sets that take about maxBytes of memory. [Sets.ReadFrom] must follow before the first use.
+func New(kind dedup.Kind, maxBytes int) *Sets {
+	s := new(Sets)
+	s.sets = dedup.NewSets(kind, &s.from, maxBytes)
+	return s
+}
+
+// ReadFrom names the owner that keeps the exact sets: it takes the sets when it is made, and so comes after them.
+func (s *Sets) ReadFrom(o *owner.Owner) { s.from.owner = o }
+
+// ExpectedLoss is that of [dedup.Stats]: URLs that the paper's filter alone is expected to have taken for seen.
+func (s *Sets) ExpectedLoss() float64 { return s.sets.Stats().ExpectedLoss }
+
+func setID(s owner.SetID) (id dedup.SetID) {
+	copy(id[:16], s.Job[:])
+	copy(id[16:], s.Pos[:])
+	return id
+}
+
+// Test implements [owner.Seen].
+func (s *Sets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
+	answer, err := s.sets.Test(setID(set), hash)
+	switch answer {
+	case dedup.No:
+		return owner.No, err
+	case dedup.Yes:
+		return owner.Yes, err
+	default:
+		return owner.Maybe, err
+	}
+}
+
+// Add implements [owner.Seen].
+func (s *Sets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
+
+// Drop implements [owner.Seen].
+func (s *Sets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
+
+// Hashes implements [dedup.Loader].
+func (e *exact) Hashes(set dedup.SetID, yield func(uint64) bool) error {
+	return e.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
+}
