@@ -51,8 +51,7 @@ type Locator interface {
 	Locate(addr netip.Addr) Position
 }
 
-// Geo gives a host to the candidate with the smallest great-circle distance to the site (papers 3.4, the thesis' baseline). It measures nothing; only
-// where the site's address is not known yet the owner is asked for a probe, which finds it.
+// Geo gives a host to the candidate with the smallest great-circle distance to the site (papers 3.4, the thesis' baseline). It measures nothing.
 //
 // Where positions are those of countries, many candidates are equally far: the owner keeps the host if it is among them, else one of them is drawn by the
 // host's hash, so that they share a country's sites. A site that cannot be located stays with its owner, and a candidate that cannot is passed over.
@@ -72,11 +71,7 @@ func (g *Geo) Next(v *View) Choice {
 		return stays("no other candidate")
 	}
 	if !v.Site.IsValid() {
-		owner := v.self()
-		if _, asked := v.Measured[owner]; asked || v.Tiny {
-			return stays("the address of the site is not known")
-		}
-		return Choice{Probe: []string{owner}}
+		return stays("the address of the site is not known")
 	}
 	site := g.Locator.Locate(v.Site)
 	if site.Precision == NoPosition {
