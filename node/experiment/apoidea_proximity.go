@@ -59,9 +59,9 @@ var (
 // proximityCases are the machines that do it.
 func proximityCases() []threadsCase {
 	return []threadsCase{
-		{row: "low_load", hardware: pentium(), load: 1, threads: []int{6}, length: 10 * time.Minute},
-		{row: "high_load", hardware: pentium(), load: highLoadShare, threads: []int{2}, length: 20 * time.Minute},
-		{row: "today", hardware: today(), load: 1, threads: []int{6}, length: 10 * time.Minute},
+		{row: "low_load", label: "pentium-550, low load, 6 threads", hardware: pentium(), load: 1, threads: []int{6}, length: 10 * time.Minute},
+		{row: "high_load", label: "pentium-550, high load, 2 threads", hardware: pentium(), load: highLoadShare, threads: []int{2}, length: 20 * time.Minute},
+		{row: "today", label: "today, 6 threads", hardware: today(), load: 1, threads: []int{6}, length: 10 * time.Minute},
 	}
 }
 
@@ -198,7 +198,7 @@ func proximityTable(r *Report, families []family, cases []threadsCase, pages [][
 		} else {
 			r.Table.Add("near/far", metric, "times", near/far)
 		}
-		bars := Bars{Label: cases[i].hardware.name + ", " + cases[i].row}
+		bars := Bars{Label: cases[i].label}
 		for f := range families {
 			bars.Values = append(bars.Values, 100*meanOf(pages[i][f])/near)
 		}

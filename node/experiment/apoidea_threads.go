@@ -35,6 +35,7 @@ const (
 // threadsCase is a line of the figure.
 type threadsCase struct {
 	row      string
+	label    string // in a picture, if not row
 	hardware *hardware
 	load     float64
 	threads  []int
