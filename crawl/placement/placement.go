@@ -92,6 +92,3 @@ func New(name string) (Strategy, error) {
 
 // Names lists the strategies.
 func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
-
-// self is the owner among the candidates, or else the first of them; empty if there is none.
-func (v *View) self() string { return keeper(v.Candidates) }
