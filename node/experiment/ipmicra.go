@@ -212,7 +212,7 @@ func (c *collected) add(metric string, v float64) {
 		c.values = make(map[string][]float64)
 	}
 	if _, ok := c.values[metric]; !ok {
-		c.order = append(c.order, metric)
+		c.order, c.values[metric] = append(c.order, metric), nil
 	}
 	if !math.IsNaN(v) {
 		c.values[metric] = append(c.values[metric], v)

@@ -117,7 +117,9 @@ func probesRepeat(ctx context.Context, net *internet.Internet, tree *ipmicra.Tre
 		if err != nil {
 			return err
 		}
-		judge(found.row(fmt.Sprintf("ipmicra-%d", t)), all, train, held)
+		row := found.row(fmt.Sprintf("ipmicra-%d", t))
+		judge(row, all, train, held)
+		judgeWays(row, all, train)
 		if t == 50 {
 			found.learnt(peers, all)
 		}
@@ -128,6 +130,7 @@ func probesRepeat(ctx context.Context, net *internet.Internet, tree *ipmicra.Tre
 		return err
 	}
 	judge(found.row("ipmicra-50-probe-sole"), all, train, held)
+	judgeWays(found.row("ipmicra-50-probe-sole"), all, train)
 	judge(found.row("brute-force"), scene.everybody(), train, held)
 	judge(found.row("random"), scene.drawn(rnd), train, held)
 	judge(found.row("worst"), scene.farthest(), train, held)
@@ -192,7 +195,9 @@ func scatteredRows(
 		if err != nil {
 			return err
 		}
-		judge(found.row(fmt.Sprintf("ipmicra-%d-scattered", t)), all, train, held)
+		row := found.row(fmt.Sprintf("ipmicra-%d-scattered", t))
+		judge(row, all, train, held)
+		judgeWays(row, all, train)
 	}
 	return nil
 }
@@ -216,25 +221,31 @@ func (c *ipmicraScene) describe(row *collected) {
 // judge looks at the sites after the training ones.
 func judge(row *collected, all []placed, train int, held []int) {
 	judged := all[train:]
-	any := func(*placed) bool { return true }
+	each := func(*placed) bool { return true }
 	exact := func(p *placed) bool { return p.excess == 0 }
-	row.add("optimal", share(judged, any, (*placed).optimal))
+	row.add("optimal", share(judged, each, (*placed).optimal))
 	row.add("probes_per_site", probesEach(judged))
 	row.add("excess_of_others", excessOfOthers(judged))
-	row.add("optimal_exact", share(judged, any, exact))
+	row.add("optimal_exact", share(judged, each, exact))
 	row.add("probes_per_site_all", probesEach(all))
 	back := make([]placed, 0, len(held))
 	for _, i := range held {
 		back = append(back, judged[i])
 	}
-	row.add("optimal_held_back", share(back, any, (*placed).optimal))
+	row.add("optimal_held_back", share(back, each, (*placed).optimal))
 	row.add("probes_per_site_held_back", probesEach(back))
+}
+
+// judgeWays looks at how sites came to their workers, and how well each way does.
+func judgeWays(row *collected, all []placed, train int) {
+	judged := all[train:]
+	each := func(*placed) bool { return true }
 	known := func(p *placed) bool { return p.known }
 	unprobed := func(p *placed) bool { return !p.known && p.probes == 0 }
 	probed := func(p *placed) bool { return !p.known && p.probes > 0 }
-	row.add("subnet_had_worker", share(judged, any, known))
+	row.add("subnet_had_worker", share(judged, each, known))
 	row.add("optimal_where_subnet_had_worker", share(judged, known, (*placed).optimal))
-	row.add("organisation_had_one_worker", share(judged, any, unprobed))
+	row.add("organisation_had_one_worker", share(judged, each, unprobed))
 	row.add("optimal_where_organisation_had_one_worker", share(judged, unprobed, (*placed).optimal))
 	row.add("optimal_where_probed", share(judged, probed, (*placed).optimal))
 	row.add("probes_where_probed", probesEach(slices.DeleteFunc(slices.Clone(judged), func(p placed) bool { return !probed(&p) })))
@@ -280,6 +291,9 @@ var probesUnits = map[string]string{
 	"trend": "probes a site, per 100 sites",
 }
 
+// leastSpread is below what figures can differ by: what is less comes from rounding.
+const leastSpread = 1e-9
+
 // probesTable writes means, and the deviation of those that matter.
 func probesTable(r *Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
@@ -310,7 +324,7 @@ func probesTable(r *Report, found *probesRows, peers int) {
 			} else {
 				r.Table.Add(name, metric, unit, mean)
 			}
-			if spread[metric] && deviation > 0 {
+			if spread[metric] && deviation > leastSpread {
 				r.Table.Add(name, "spread_"+metric, unit, deviation)
 			}
 		}

@@ -10,5 +10,8 @@
 // further. So the same lines run over one memory that all crawlers share, as in the paper ([Strategy]), and over records that lie at ring owners
 // (papers, 2.5), where nobody coordinates: records are small, bounded, and merge in whatever order they arrive.
 //
+// Records are named by ranges and organisations, not by places in a tree. So peers whose registry data are of different dates still share what both know, and a
+// tree that is built anew finds the records of all ranges that stayed; [Strategy.Rebuild] does the rest where one memory holds them all.
+//
 // Nothing here has a goroutine, clock, disk or network, and nothing is safe for concurrent use but a [Tree], which does not change.
 package ipmicra
