@@ -57,7 +57,7 @@ for i in $(seq $peers); do
   apoidea status --json --data-dir "$work/ring/peer$i" | jq -r --argjson row $((i - 1)) '"peer \(.peer) \($row)"'
 done >"$work/facts"
 for host in $(apoidea ring hosts --json --data-dir "$work/ring/peer1" | jq -r .host); do
-  apoidea host "$host" --json --data-dir "$work/ring/peer1" |
+  apoidea host "$host" --json --data-dir "$work/ring/peer1" | tee -a "$work/hosts.json" |
     jq -r '"host \(.host) \(.latency_row // -1) \(.placed_at // "-") \([.placement[]?.peer] | join(","))"'
 done >>"$work/facts"
 

@@ -1,0 +1,270 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// fakeSites are sites at one address each, or all at shared if that is set, which take so long to answer.
+type fakeSites struct {
+	took            time.Duration
+	fail            error
+	status          int
+	connects, heads atomic.Int64
+	busy, most      atomic.Int64
+}
+
+var siteAddr = netip.MustParseAddr("192.0.2.1")
+
+func (s *fakeSites) Locate(_ context.Context, host, _ string) ([]netip.AddrPort, error) {
+	var n uint16
+	if _, err := fmt.Sscanf(host, "h%d.example", &n); err != nil {
+		return nil, err
+	}
+	return []netip.AddrPort{netip.AddrPortFrom(siteAddr, 1000+n%1000)}, nil
+}
+
+func (s *fakeSites) wait(ctx context.Context) error {
+	s.most.Store(max(s.most.Load(), s.busy.Add(1)))
+	defer s.busy.Add(-1)
+	return errors.Join(sleepFor(ctx, s.took), s.fail)
+}
+
+func (s *fakeSites) Probe(ctx context.Context, _, _ string) (time.Duration, netip.Addr, error) {
+	s.connects.Add(1)
+	return s.took, siteAddr, s.wait(ctx)
+}
+
+func (s *fakeSites) ProbeHead(ctx context.Context, _, _ string) (*fetch.Head, error) {
+	s.heads.Add(1)
+	return &fetch.Head{RTT: s.took, Addr: siteAddr, Status: s.status}, s.wait(ctx)
+}
+
+// TestProberSharesWhatItMeasures: a site sees one probe in half a minute, however many ask and whether they ask together or one after another.
+func TestProberSharesWhatItMeasures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeSites{took: 20 * time.Millisecond}
+		p := newProber(s)
+		var group errgroup.Group
+		for i := range 50 {
+			group.Go(func() error { // h7 and h1007 are two names at one address and port
+				rtt, addr, err := p.measure(t.Context(), fmt.Sprintf("h%d.example", 7+1000*(i%2)), "http", "connect")
+				if rtt != s.took || addr != siteAddr {
+					t.Errorf("%v at %v", rtt, addr)
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil || s.connects.Load() != probeTries {
+			t.Errorf("%d connects for all of them, want the %d of one probe (%v)", s.connects.Load(), probeTries, err)
+		}
+		if _, _, err := p.measure(t.Context(), "h7.example", "http", ""); err != nil || s.connects.Load() != probeTries {
+			t.Errorf("a moment later %d connects (%v)", s.connects.Load(), err)
+		}
+		time.Sleep(siteRest)
+		if _, _, err := p.measure(t.Context(), "h7.example", "http", "connect"); err != nil || s.connects.Load() != 2*probeTries {
+			t.Errorf("after the site's rest %d connects (%v), want a new probe", s.connects.Load(), err)
+		}
+	})
+}
+
+// TestProberBounds: no more probes at once, and a minute, than said; a failure is an answer as any other, what was broken off is none.
+func TestProberBounds(t *testing.T) {
+	t.Run("at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeSites{took: time.Second}
+			p := newProber(s)
+			var group errgroup.Group
+			for i := range 3 * probesMost {
+				group.Go(func() error {
+					_, _, err := p.measure(t.Context(), fmt.Sprintf("h%d.example", i), "http", "head")
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil || s.most.Load() != probesMost {
+				t.Errorf("%d at once, want %d (%v)", s.most.Load(), probesMost, err)
+			}
+		})
+	})
+	t.Run("a minute", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeSites{}
+			p := newProber(s)
+			p.minute = time.Now()
+			p.spent = probesPerMinute - 1
+			if _, _, err := p.measure(t.Context(), "h1.example", "http", "connect"); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := p.measure(t.Context(), "h2.example", "http", "connect"); !errors.Is(err, errTooManyProbes) {
+				t.Errorf("beyond the bound: %v", err)
+			}
+			time.Sleep(time.Minute)
+			if _, _, err := p.measure(t.Context(), "h2.example", "http", "connect"); err != nil {
+				t.Errorf("a minute later: %v", err)
+			}
+		})
+	})
+	t.Run("what is remembered", func(t *testing.T) {
+		p := newProber(&fakeSites{})
+		now := time.Now()
+		for i := range 3 * sitesKept {
+			key := probeKey{netip.AddrPortFrom(siteAddr, uint16(i)), "connect"} //nolint:gosec // far below 65,536
+			k, mine, err := p.begin(key, now.Add(time.Duration(i)*time.Minute))
+			if err != nil || !mine {
+				t.Fatal(err)
+			}
+			p.end(key, k, now.Add(time.Duration(i)*time.Minute))
+		}
+		if len(p.known) > sitesKept {
+			t.Errorf("%d sites remembered, at most %d", len(p.known), sitesKept)
+		}
+	})
+	t.Run("failures and broken-off probes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeSites{took: time.Second, fail: errors.New("refused")}
+			p := newProber(s)
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, _, err := p.measure(short, "h1.example", "http", "connect"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			for range 2 {
+				if _, _, err := p.measure(t.Context(), "h1.example", "http", "connect"); err == nil || err.Error() != "refused" {
+					t.Error(err)
+				}
+			}
+			if s.connects.Load() != 2 {
+				t.Errorf("%d connects, want one that was broken off and one that failed", s.connects.Load())
+			}
+		})
+	})
+}
+
+func TestProberStopsWhereTheSiteAsksForLess(t *testing.T) {
+	for _, status := range []int{429, 503} {
+		_, _, err := newProber(&fakeSites{status: status}).measure(t.Context(), "h1.example", "http", "head")
+		if err == nil || !strings.HasPrefix(err.Error(), siteRefuses) {
+			t.Errorf("status %d: %v", status, err)
+		}
+	}
+	if _, _, err := newProber(&fakeSites{status: 405}).measure(t.Context(), "h1.example", "http", "head"); err != nil {
+		t.Errorf("a site that does not know HEAD answers all the same: %v", err)
+	}
+}
+
+// TestRequestGap: a request that measures is made only where robots.txt is known, holds and allows it, and no more often than it wishes.
+func TestRequestGap(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	of := func(body string) robots.State {
+		return robots.FromFetch(robots.Answer{Status: 200, Body: []byte(body)}, now, nil)
+	}
+	silent := of("User-agent: *\nAllow: /")
+	silent.NotBefore = now.Add(time.Minute)
+	tests := map[string]struct {
+		state robots.State
+		after time.Duration
+		want  time.Duration
+	}{
+		"allowed":              {of("User-agent: *\nDisallow: /private"), 0, 2 * time.Second},
+		"there is none":        {robots.FromFetch(robots.Answer{Status: 404}, now, nil), 0, 2 * time.Second},
+		"slower than ours":     {of("User-agent: *\nCrawl-delay: 7"), 0, 7 * time.Second},
+		"faster than ours":     {of("User-agent: *\nCrawl-delay: 1"), 0, 2 * time.Second},
+		"forbidden":            {of("User-agent: apoidea\nDisallow: /"), 0, 0},
+		"too old":              {of("User-agent: *\nAllow: /"), 300 * 24 * time.Hour, 0},
+		"it cannot be reached": {robots.FromFetch(robots.Answer{Err: errors.New("refused")}, now, nil), 0, 0},
+		"never fetched":        {robots.State{}, 0, 0},
+		"a wish for silence":   {silent, 0, 0},
+	}
+	for name, tt := range tests {
+		if got := requestGap(&tt.state, 2*time.Second, now.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// watching is a strategy that keeps what it is told.
+type watching struct {
+	placement.Owner
+	seen []placement.Fetch
+}
+
+func (w *watching) Observe(f *placement.Fetch) { w.seen = append(w.seen, *f) }
+
+func TestObserve(t *testing.T) {
+	w := &watching{}
+	pl := &placer{strategy: w}
+	at := time.UnixMilli(1_800_000_000_000)
+	pl.observe("h1.example", [][]byte{siteAddr.AsSlice()}, "worker", []*wire.Fetched{
+		{FetchedMs: at.UnixMilli(), DurationMs: 70, Size: 4000, Outcome: uint32(link.OutcomeOK)},
+		{Outcome: uint32(link.OutcomeRobotsDenied)},
+		{FetchedMs: at.UnixMilli(), DurationMs: 900, Outcome: uint32(link.OutcomeTimeout)},
+	})
+	want := []placement.Fetch{
+		{At: at, Host: "h1.example", Site: siteAddr, Worker: "worker", Took: 70 * time.Millisecond, Bytes: 4000},
+		{At: at, Host: "h1.example", Site: siteAddr, Worker: "worker", Took: 900 * time.Millisecond, Failed: true},
+	}
+	if fmt.Sprint(w.seen) != fmt.Sprint(want) {
+		t.Errorf("observed %+v, want %+v", w.seen, want)
+	}
+}
+
+func TestFirstAddr(t *testing.T) {
+	for name, tt := range map[string]struct {
+		addrs []string
+		want  string
+	}{
+		"none":                {nil, "invalid IP"},
+		"no address of IP":    {[]string{"/dns4/a.example/tcp/1", "rubbish"}, "invalid IP"},
+		"a private one":       {[]string{"/ip4/127.0.2.3/tcp/1"}, "127.0.2.3"},
+		"public before those": {[]string{"/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1/p2p-circuit"}, "8.8.8.8"},
+	} {
+		if got := firstAddr(tt.addrs).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// TestRecall: what the record of a host and the range of its site tell is not asked for again while it is fresh; what does not hold any more is.
+func TestRecall(t *testing.T) {
+	n := &Node{clock: newLeaseClock()}
+	base := owner.Place{
+		Host: "h1.example", MeasuredAt: n.clock.Now().Add(-time.Minute),
+		Measured: []owner.Measurement{{Peer: "a", RTTUs: 5000}, {Peer: "b", RTTUs: 7000}, {Peer: "c", Error: "refused"}},
+	}
+	old, anew := base, base
+	old.MeasuredAt = n.clock.Now().Add(-time.Hour)
+	anew.Remeasure = true
+	for name, tt := range map[string]struct {
+		place owner.Place
+		want  string
+	}{
+		"of the record, the range's being newer": {base, "map[a:{5ms } b:{9ms }]"},
+		"a record of long ago":                   {old, "map[b:{9ms }]"},
+		"fetches have become slower":             {anew, "map[]"},
+	} {
+		pl := &placer{node: n, cache: placement.NewCache(8, time.Minute)}
+		pl.cache.Note(time.Now(), siteAddr, "b", placement.Measurement{RTT: 9 * time.Millisecond})
+		pl.cache.Placed(siteAddr, "b")
+		v := &placement.View{Now: time.Now(), Site: siteAddr, Measured: make(map[string]placement.Measurement)}
+		pl.recall(&tt.place, v)
+		if got := fmt.Sprint(v.Measured); got != tt.want || v.Known != "b" {
+			t.Errorf("%s: %s, known %q; want %s", name, got, v.Known, tt.want)
+		}
+	}
+}
