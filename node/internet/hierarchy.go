@@ -21,6 +21,16 @@ const (
 	maxRecord = 1 << 12
 )
 
+// LoadHierarchy reads registry data, in the forms and the order that [Options] and [Internet.Hierarchy] describe. Errors name the file, the line, the column and the
+// value.
+func LoadHierarchy(path string) ([]Network, error) {
+	networks, err := loadHierarchy(path)
+	if err != nil {
+		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
+	}
+	return networks, nil
+}
+
 func loadHierarchy(path string) (networks []Network, err error) {
 	err = read(path, func(in *bufio.Reader) error {
 		networks, err = readHierarchy(in)

@@ -75,8 +75,8 @@ func Load(o Options) (*Internet, error) {
 	}
 	n := &Internet{hosts: m}
 	if o.Hierarchy != "" {
-		if n.networks, err = loadHierarchy(o.Hierarchy); err != nil {
-			return nil, fmt.Errorf("hierarchy %s: %w", o.Hierarchy, err)
+		if n.networks, err = LoadHierarchy(o.Hierarchy); err != nil {
+			return nil, err
 		}
 	}
 	if o.Prefixes != "" {

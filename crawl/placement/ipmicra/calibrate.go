@@ -2,6 +2,7 @@ package ipmicra
 
 import (
 	"math/bits"
+	"net/netip"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
@@ -17,6 +18,12 @@ const (
 	sizeClasses = 8
 )
 
+// Calibration watches how long downloads from subnets take. Not safe for concurrent use.
+type Calibration struct{ paces *recent[netip.Prefix, *pace] }
+
+// NewCalibration returns one that has seen nothing.
+func NewCalibration() *Calibration { return &Calibration{newRecent[netip.Prefix, *pace](maxChoices)} }
+
 // pace is how long downloads from a subnet take.
 type pace struct {
 	worker string
@@ -28,27 +35,34 @@ func sizeClass(bytes int64) int {
 	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) //nolint:gosec // not negative
 }
 
-// Observe implements [placement.Observer]: downloads by the worker of their subnet are compared with earlier ones of about the same size. Failures say
-// nothing about the way, and a worker's first download of a size is the measure of those that follow.
+// Slow counts in a download by the worker of a subnet, and says whether the subnet is to be delegated anew. Downloads are compared with earlier ones of about the
+// same size. Failures say nothing about the way, and a worker's first download of a size is the measure of those that follow.
+func (c *Calibration) Slow(subnet netip.Prefix, f *placement.Fetch) bool {
+	if f.Failed || f.Took <= 0 {
+		return false
+	}
+	p, ok := c.paces.get(subnet)
+	if !ok || p.worker != f.Worker {
+		p = &pace{worker: f.Worker}
+		c.paces.set(subnet, p)
+	}
+	if !p.add(sizeClass(f.Bytes), f.Took) {
+		return false
+	}
+	c.paces.remove(subnet)
+	return true
+}
+
+// Observe implements [placement.Observer]: downloads by the worker of their subnet calibrate it.
 func (s *Strategy) Observe(f *placement.Fetch) {
 	at, ok := s.machine.Tree.Locate(f.Site)
-	if !ok || f.Failed || f.Took <= 0 {
+	if !ok {
 		return
 	}
 	record := s.memory.subnets[at.Subnet]
-	if record == nil || record.Worker == "" || record.Worker != f.Worker {
-		return
+	if record != nil && record.Worker != "" && record.Worker == f.Worker && s.calibration.Slow(at.Subnet, f) {
+		s.anew(at.Subnet, f.Worker, f.At)
 	}
-	p, ok := s.times.get(at.Subnet)
-	if !ok || p.worker != f.Worker {
-		p = &pace{worker: f.Worker}
-		s.times.set(at.Subnet, p)
-	}
-	if !p.add(sizeClass(f.Bytes), f.Took) {
-		return
-	}
-	s.times.remove(at.Subnet)
-	s.anew(at.Subnet, f.Worker, f.At)
 }
 
 // add counts a download in, and says whether it is the one too many. Slow ones do not raise the mean that they are held against.

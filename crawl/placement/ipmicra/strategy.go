@@ -12,11 +12,11 @@ const maxChoices = 1 << 16
 
 // Strategy is IPMicra over one memory: the paper's coordinator, or a peer on its own. See [placement.Strategy]; it learns from downloads as well.
 type Strategy struct {
-	machine Machine
-	memory  *Memory
-	own     *recent[choice, string] // where a delegate is no candidate
-	seeded  map[string]netip.Addr
-	times   *recent[netip.Prefix, *pace]
+	machine     Machine
+	memory      *Memory
+	own         *recent[choice, string] // where a delegate is no candidate
+	seeded      map[string]netip.Addr
+	calibration *Calibration
 }
 
 type choice struct {
@@ -38,7 +38,7 @@ func (m Machine) Strategy() *Strategy {
 	}
 	return &Strategy{
 		machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr),
-		own: newRecent[choice, string](maxChoices), times: newRecent[netip.Prefix, *pace](maxChoices),
+		own: newRecent[choice, string](maxChoices), calibration: NewCalibration(),
 	}
 }
 
