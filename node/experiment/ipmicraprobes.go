@@ -190,7 +190,7 @@ func scatteredRows(
 	}
 	train := len(alone) * probesTrain / probesSites
 	held := rnd.Perm(len(alone) - train)[:(len(alone)-train)/2]
-	for _, t := range []int{25, 50} {
+	for _, t := range thresholds {
 		all, err := scene.placeAll(ctx, ipmicra.New(tree, time.Duration(t)*time.Millisecond), scene.ping)
 		if err != nil {
 			return err
@@ -364,19 +364,28 @@ func probesPlots(r *Report, found *probesRows, peers int) {
 		curve.Lines = append(curve.Lines, smooth, trend)
 	}
 	trade := Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: what a probe buys", peers), X: "probes a site", Y: "% of sites with a nearest crawler", YMax: 100}
-	here, paper := Line{Label: "here, T = 125 to 25 ms"}, Line{Label: "paper, T = 50 and 25 ms", Dots: true}
-	for i := range thresholds {
-		t := thresholds[len(thresholds)-1-i]
-		row := found.rows[fmt.Sprintf("ipmicra-%d", t)]
-		probes, _ := row.mean("probes_per_site")
-		optimal, _ := row.mean("optimal")
-		here.X, here.Y = append(here.X, probes), append(here.Y, optimal)
-		if said, ok := probesPaper[t]; ok && peers == probesCrawlers {
-			paper.X, paper.Y = append(paper.X, said.probes), append(paper.Y, said.optimal)
+	paper := Line{Label: "paper, T = 50 and 25 ms", Dots: true}
+	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site an organisation", "-scattered"}} {
+		l := Line{Label: kind.label}
+		for i := range thresholds {
+			row := found.rows[fmt.Sprintf("ipmicra-%d%s", thresholds[len(thresholds)-1-i], kind.suffix)]
+			if row == nil {
+				break
+			}
+			probes, _ := row.mean("probes_per_site")
+			optimal, _ := row.mean("optimal")
+			l.X, l.Y = append(l.X, probes), append(l.Y, optimal)
+		}
+		if len(l.X) > 0 {
+			trade.Lines = append(trade.Lines, l)
 		}
 	}
-	trade.Lines = append(trade.Lines, here)
-	if len(paper.X) > 0 {
+	if peers == probesCrawlers {
+		for _, t := range thresholds {
+			if said, ok := probesPaper[t]; ok {
+				paper.X, paper.Y = append(paper.X, said.probes), append(paper.Y, said.optimal)
+			}
+		}
 		trade.Lines = append(trade.Lines, paper)
 	}
 	r.Series, r.Plots = append(r.Series, series), append(r.Plots, curve, trade)
