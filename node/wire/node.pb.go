@@ -286,6 +286,51 @@ func (x *Records) GetAsk() []byte {
 	return nil
 }
 
+// Coordinate is asked of a neighbour, with the asker's own, and answered with the neighbour's: gossip of network coordinates.
+type Coordinate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            []byte                 `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"` // coordinates.Coordinate as it encodes itself, error and queue among it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Coordinate) Reset() {
+	*x = Coordinate{}
+	mi := &file_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Coordinate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Coordinate) ProtoMessage() {}
+
+func (x *Coordinate) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Coordinate.ProtoReflect.Descriptor instead.
+func (*Coordinate) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Coordinate) GetAt() []byte {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 var File_node_proto protoreflect.FileDescriptor
 
 const file_node_proto_rawDesc = "" +
@@ -315,7 +360,10 @@ const file_node_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x03(\fR\x05value\x12\x19\n" +
 	"\bnote_pos\x18\x05 \x03(\fR\anotePos\x12\x12\n" +
 	"\x04note\x18\x06 \x03(\fR\x04note\x12\x10\n" +
-	"\x03ask\x18\a \x01(\fR\x03askB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
+	"\x03ask\x18\a \x01(\fR\x03ask\"\x1c\n" +
+	"\n" +
+	"Coordinate\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\fR\x02atB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
 
 var (
 	file_node_proto_rawDescOnce sync.Once
@@ -329,11 +377,12 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_node_proto_goTypes = []any{
 	(*Content)(nil),      // 0: apoidea.node.Content
 	(*ContentReply)(nil), // 1: apoidea.node.ContentReply
 	(*Records)(nil),      // 2: apoidea.node.Records
+	(*Coordinate)(nil),   // 3: apoidea.node.Coordinate
 }
 var file_node_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -354,7 +403,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

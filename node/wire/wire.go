@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 )
 
 //go:generate protoc --go_out=../.. --go_opt=module=github.com/apoidea/apoidea node.proto
@@ -85,6 +87,24 @@ func (m *Records) Validate() error {
 		each("record key", m.GetKey(), PosSize, MaxKey), each("record value", m.GetValue(), 1, math.MaxInt),
 		each("position of a note", m.GetNotePos(), PosSize, PosSize),
 	)
+}
+
+// NewCoordinate is the message of a place.
+func NewCoordinate(at *coordinates.Coordinate) *Coordinate { return &Coordinate{At: at.Append(nil)} }
+
+// Place is the coordinate told, or why it is none: another size, numbers that are not finite, or out of bounds.
+func (m *Coordinate) Place() (coordinates.Coordinate, error) {
+	at, err := coordinates.Decode(m.GetAt())
+	if err != nil {
+		return at, fmt.Errorf("gossip: %w", err)
+	}
+	return at, nil
+}
+
+// Validate checks that it holds a coordinate.
+func (m *Coordinate) Validate() error {
+	_, err := m.Place()
+	return err
 }
 
 func each(what string, column [][]byte, least, most int) error {

@@ -1,10 +1,14 @@
 package wire
 
 import (
+	"encoding/binary"
+	"math"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 )
 
 func bytesOf(n int) []byte { return make([]byte, n) }
@@ -15,6 +19,13 @@ func many(n, size int) [][]byte {
 		list[i] = bytesOf(size)
 	}
 	return list
+}
+
+// gossip is the message of a coordinate with one of its numbers, counted from 0, replaced.
+func gossip(number int, by float32) *Coordinate {
+	m := NewCoordinate(&coordinates.Coordinate{Vec: [coordinates.Dimensions]float64{1, -2, 3, -4}, Height: 5, Error: 0.5, Queue: 7})
+	binary.BigEndian.PutUint32(m.At[2+4*number:], math.Float32bits(by))
+	return m
 }
 
 func TestValidate(t *testing.T) {
@@ -52,6 +63,17 @@ func TestValidate(t *testing.T) {
 		{"moved out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{3} }).Validate(3), "index 3"},
 		{"moved far out of bounds", reply(3, func(m *ContentReply) { m.Moved = []uint32{1<<32 - 1} }).Validate(3), "index"},
 		{"a peer too long", reply(1, func(m *ContentReply) { m.Peer = many(1, MaxPeerID+1) }).Validate(1), "peer"},
+
+		{"a coordinate", gossip(0, 1).Validate(), ""},
+		{"no coordinate", (&Coordinate{}).Validate(), "0 bytes, want"},
+		{"a coordinate and more", (&Coordinate{At: append(gossip(0, 1).At, 0)}).Validate(), "bytes, want"},
+		{"another version", (&Coordinate{At: bytesOf(coordinates.EncodedSize)}).Validate(), "version 0"},
+		{"a number that is none", gossip(1, float32(math.NaN())).Validate(), "vector NaN"},
+		{"a place without end", gossip(0, float32(math.Inf(-1))).Validate(), "vector -Inf"},
+		{"a place out of bounds", gossip(2, coordinates.MaxMillis+1).Validate(), "vector"},
+		{"a negative height", gossip(coordinates.Dimensions, -1).Validate(), "height -1"},
+		{"an error beyond bounds", gossip(coordinates.Dimensions+1, 2).Validate(), "error 2"},
+		{"an endless queue", gossip(coordinates.Dimensions+2, float32(math.Inf(1))).Validate(), "queue +Inf"},
 
 		{"a question", (&Records{Ask: make([]byte, KeySize)}).Validate(), ""},
 		{"a question about half a key", (&Records{Ask: make([]byte, PosSize)}).Validate(), "16 bytes, want 32"},
@@ -129,6 +151,24 @@ func FuzzRecords(f *testing.F) {
 		}
 		for i := range m.GetKey() {
 			_, _ = m.GetKey()[i][PosSize-1], m.GetValue()[i][0]
+		}
+	})
+}
+
+// FuzzCoordinate: what passes is a place from which all distances are finite and not negative, and tells itself again.
+func FuzzCoordinate(f *testing.F) {
+	seed(f, gossip(0, 1), gossip(3, float32(math.NaN())), gossip(coordinates.Dimensions+2, float32(math.Inf(1))), &Coordinate{At: bytesOf(3)})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := new(Coordinate)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		at, err := m.Place()
+		if cost := at.Cost(&coordinates.Coordinate{Height: 1}); err != nil || !(cost >= 0 && cost < math.MaxFloat32) {
+			t.Errorf("%+v costs %v (%v)", at, cost, err)
+		}
+		if again, err := NewCoordinate(&at).Place(); err != nil || again != at {
+			t.Errorf("%+v told again is %+v (%v)", at, again, err)
 		}
 	})
 }
