@@ -19,7 +19,7 @@ func init() {
 		Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites one after another; the last 350 are judged. Rows ipmicra-T are the
 paper's delegation with a threshold of T ms, beside brute force (all probe every site), a random and the farthest crawler. Optimal is the share of sites
 whose worker is within 1 ms of the smallest round trip; optimal_exact that of the smallest itself, optimal_held_back that of a random half of the judged
-sites, never looked at while this was made. Figures are means of 20 repeats with other crawlers and sites; spread_... their standard deviations.
+sites, none of which train; no parameter was fitted, so it differs by chance alone. Figures are means of 20 repeats with other crawlers and sites; spread_... their standard deviations.
 Row ipmicra-50-probe-sole departs from the paper in one rule: the only worker of an organisation is probed before it takes another range of it. Rows ipmicra-T-scattered have sites no two of which are
 of one organisation, as it was nearly so with 1,000 random sites of 2004. All crawlers are candidates, as in the paper.
 
