@@ -21,7 +21,7 @@ paper's delegation with a threshold of T ms, beside brute force (all probe every
 whose worker is within 1 ms of the smallest round trip; optimal_exact that of the smallest itself, optimal_held_back that of a random half of the judged
 sites, none of which train; no parameter was fitted, so it differs by chance alone. Figures are means of 20 repeats with other crawlers and sites; spread_... their standard deviations.
 Row ipmicra-50-probe-sole departs from the paper in one rule: the only worker of an organisation is probed before it takes another range of it. Rows ipmicra-T-scattered have sites no two of which are
-of one organisation, as it was nearly so with 1,000 random sites of 2004. All crawlers are candidates, as in the paper.
+of one organisation: we suppose, and cannot check, that it was nearly so with the 1,000 random sites of 2004. All crawlers are candidates, as in the paper.
 
 A matrix with fewer than 1,012 nodes has as many sites as it has nodes left, in the same proportion; one of fewer than 200, several sites a node. Sites without an
 address (a matrix without --prefixes) are in no range, so crawlers probe one after another until one is under T. Sites with an address but without
