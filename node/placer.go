@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"hash/fnv"
 	"maps"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -47,7 +49,7 @@ type placer struct {
 type load struct{ backlog, capacity uint32 }
 
 func newPlacer(n *Node, s sites) (*placer, error) {
-	strategy, err := newStrategy(&n.cfg)
+	strategy, err := newStrategy(&n.cfg, n.room.net.Self())
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +58,26 @@ func newPlacer(n *Node, s sites) (*placer, error) {
 	}, nil
 }
 
+// placeAdaptive is our own strategy, beside those of crawl/placement itself.
+const placeAdaptive = "adaptive"
+
+// Placements lists the strategies that a peer can be run with.
+func Placements() []string {
+	names := append(placement.Names(), placeAdaptive, placeCoordinates)
+	slices.Sort(names)
+	return names
+}
+
 // newStrategy makes the strategy that a configuration names, with what it needs.
-func newStrategy(c *Config) (placement.Strategy, error) {
+func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
+	if c.Placement == placeAdaptive {
+		seed := fnv.New64a()
+		seed.Write([]byte(self)) // so that peers do not explore the same sites
+		return adaptive.New(adaptive.Config{Seed: seed.Sum64()})
+	}
+	if c.Placement == placeCoordinates {
+		return newLocated(c, self)
+	}
 	s, err := placement.New(c.Placement)
 	if err != nil {
 		return nil, err
@@ -84,7 +104,7 @@ func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 	for range placementRounds {
 		pl.mu.Lock()
 		c := pl.strategy.Next(v)
-		if len(c.Probe) == 0 && v.Site.IsValid() && c.URLs == 0 {
+		if len(c.Probe) == 0 && v.Site.IsValid() && c.URLs != 1 { // one URL is for an estimator, and no placement
 			pl.cache.Placed(v.Site, c.Worker)
 		}
 		pl.mu.Unlock()

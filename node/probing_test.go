@@ -224,6 +224,23 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+func TestEveryPlacementCanBeMade(t *testing.T) {
+	for _, name := range Placements() {
+		s, err := newStrategy(&Config{Placement: name}, "self")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		v := &placement.View{Host: "h1.example", Candidates: []placement.Candidate{{Peer: "self", Self: true}}, Measured: make(map[string]placement.Measurement)}
+		if c := s.Next(v); c.Worker != "self" {
+			t.Errorf("%s: alone it chooses %+v", name, c)
+		}
+	}
+	if _, err := newStrategy(&Config{Placement: "geo", GeoIP: "nowhere.mmdb"}, "self"); err == nil {
+		t.Error("a database that is not there is opened")
+	}
+}
+
 func TestFirstAddr(t *testing.T) {
 	for name, tt := range map[string]struct {
 		addrs []string
