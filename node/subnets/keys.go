@@ -1,0 +1,79 @@
+package subnets
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+)
+
+// Pos is how keys begin: a place on the ring, cut down.
+type Pos [16]byte
+
+// headOf begins the keys of a record.
+func headOf(k ipmicra.Key) []byte {
+	pos := k.Ring()
+	return append(append(make([]byte, 0, len(Pos{})+1), pos[:len(Pos{})]...), byte(k.Kind))
+}
+
+// entryKey is the key of an entry of the index whose keys begin with head. Keys are in the order of prefixes.
+func entryKey(head []byte, p netip.Prefix) []byte {
+	addr := p.Addr().AsSlice()
+	key := append(bytes.Clone(head), byte(len(addr)))
+	return append(append(key, addr...), byte(p.Bits()))
+}
+
+// Name is what tells records of one kind apart: of a range its address and the number of its bits, nothing for the root; or an organisation.
+func Name(k ipmicra.Key) []byte {
+	switch {
+	case k.Kind == ipmicra.KindOrganisation:
+		return []byte(k.Organisation)
+	case !k.Prefix.IsValid():
+		return nil
+	default:
+		return append(k.Prefix.Addr().AsSlice(), byte(k.Prefix.Bits()))
+	}
+}
+
+// ParseKey reads what a stranger asks for. The error is [ipmicra.ErrRecord].
+func ParseKey(kind byte, name []byte) (ipmicra.Key, error) {
+	k := ipmicra.Key{Kind: ipmicra.Kind(kind)}
+	switch {
+	case k.Kind == ipmicra.KindOrganisation && len(name) <= ipmicra.MaxOrganisation:
+		k.Organisation = string(name)
+		return k, nil
+	case k.Kind == ipmicra.KindChildren && len(name) == 0:
+		return k, nil
+	case k.Kind == ipmicra.KindChildren || k.Kind == ipmicra.KindSubnet:
+		if len(name) == 5 || len(name) == 17 {
+			last := len(name) - 1
+			addr, _ := netip.AddrFromSlice(name[:last])
+			if k.Prefix = netip.PrefixFrom(addr, int(name[last])); k.Prefix.IsValid() && k.Prefix == k.Prefix.Masked() {
+				return k, nil
+			}
+		}
+	}
+	return ipmicra.Key{}, fmt.Errorf("%w: key of kind %d, name %.40x", ipmicra.ErrRecord, kind, name)
+}
+
+// Parse reads records that a stranger sent, each in its own encoding. The error is [ipmicra.ErrRecord].
+func Parse(raw [][]byte) (c ipmicra.Changes, err error) {
+	for i, b := range raw {
+		if len(b) > 1 && ipmicra.Kind(b[1]) == ipmicra.KindSubnet {
+			var s *ipmicra.Subnet
+			if s, err = ipmicra.ParseSubnet(b); err == nil {
+				c.Subnets = append(c.Subnets, s)
+			}
+		} else {
+			var x *ipmicra.Index
+			if x, err = ipmicra.ParseIndex(b); err == nil {
+				c.Indexes = append(c.Indexes, x)
+			}
+		}
+		if err != nil {
+			return ipmicra.Changes{}, fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,131 @@
+package subnets
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+)
+
+// merge gathers what a batch changes.
+type merge struct {
+	store   *Store
+	subnets map[ipmicra.Key]*merging[ipmicra.Subnet]
+	indexes map[ipmicra.Key]*merging[ipmicra.Index]
+	sets    map[string][]byte // values by key; nil: to be deleted
+	added   int               // keys that are new, less those to be deleted
+}
+
+// merging is a record as it was, nil if there was none, and as it will be.
+type merging[T any] struct{ old, now *T }
+
+func newMerge(s *Store) *merge {
+	return &merge{
+		store: s, sets: make(map[string][]byte),
+		subnets: make(map[ipmicra.Key]*merging[ipmicra.Subnet]), indexes: make(map[ipmicra.Key]*merging[ipmicra.Index]),
+	}
+}
+
+func (m *merge) subnet(record *ipmicra.Subnet) error {
+	k := record.Key()
+	at := m.subnets[k]
+	if at == nil {
+		old, err := m.store.subnet(k)
+		if err != nil {
+			return err
+		}
+		at = &merging[ipmicra.Subnet]{old: old, now: &ipmicra.Subnet{Prefix: k.Prefix}}
+		if old != nil {
+			if old.Prefix != k.Prefix {
+				return fmt.Errorf("%w: %v is in the place of %v", ipmicra.ErrRecord, old.Prefix, k.Prefix)
+			}
+			at.now.Merge(old)
+		}
+		m.subnets[k] = at
+	}
+	at.now.Merge(record)
+	return nil
+}
+
+func (m *merge) index(x *ipmicra.Index) error {
+	at := m.indexes[x.Key]
+	if at == nil {
+		old, err := m.store.index(x.Key)
+		if err != nil {
+			return err
+		}
+		at = &merging[ipmicra.Index]{old: old, now: &ipmicra.Index{Key: x.Key, Entries: slices.Clone(old.Entries)}}
+		m.indexes[x.Key] = at
+	}
+	at.now.Merge(x)
+	return nil
+}
+
+// diff finds the values that change.
+func (m *merge) diff() error {
+	for k, at := range m.subnets {
+		now, err := at.now.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		if at.old == nil {
+			m.added++
+		} else if was, err := at.old.AppendBinary(nil); err != nil || bytes.Equal(was, now) {
+			continue
+		}
+		m.sets[string(headOf(k))] = now
+	}
+	for k, at := range m.indexes {
+		if err := m.diffIndex(headOf(k), at.old, at.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merge) diffIndex(head []byte, old, now *ipmicra.Index) error {
+	for _, e := range now.Entries {
+		was, ok := old.Find(e.Prefix)
+		if ok && was == e {
+			continue
+		}
+		value, err := (&ipmicra.Index{Key: now.Key, Entries: []ipmicra.Entry{e}}).AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		m.sets[string(entryKey(head, e.Prefix))] = value
+		if !ok {
+			m.added++
+		}
+	}
+	for _, e := range old.Entries {
+		if _, ok := now.Find(e.Prefix); !ok {
+			m.sets[string(entryKey(head, e.Prefix))] = nil
+			m.added--
+		}
+	}
+	return nil
+}
+
+// write makes the changes durable, as far as wait is called.
+func (m *merge) write() (wait func() error, err error) {
+	if len(m.sets) == 0 {
+		return onDisk, nil
+	}
+	wait, err = m.store.records.Update(func(b Batch) {
+		for _, key := range slices.Sorted(maps.Keys(m.sets)) {
+			if value := m.sets[key]; value != nil {
+				b.Set([]byte(key), value)
+			} else {
+				b.Delete([]byte(key))
+			}
+		}
+	})
+	if err != nil {
+		return onDisk, fmt.Errorf("write placement records: %w", err)
+	}
+	m.store.count += m.added
+	return wait, nil
+}

@@ -1,0 +1,142 @@
+package subnets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+)
+
+// MaxRecords is how many values are kept here before changes that would add to them are refused, some 150 bytes each: a stranger can make up ranges without end.
+const MaxRecords = 1 << 20
+
+// ErrFull says that MaxRecords are kept.
+var ErrFull = errors.New("no room for more placement records")
+
+// Records is where the records are kept, a keyspace of the store.
+type Records interface {
+	// Scan calls fn for each record from lo up to hi in the order of keys, nil meaning the first and the end, until fn returns false. Key and value are lent.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
+	Update(fn func(Batch)) (wait func() error, err error)
+}
+
+// Batch gathers changes, which apply in their order. Keys and values are copied.
+type Batch interface {
+	Set(key, value []byte)
+	Delete(key []byte)
+	DeleteRange(lo, hi []byte)
+}
+
+// Store is what the peer knows that answers for a part of the ring. Not safe for concurrent use.
+type Store struct {
+	records Records
+	count   int // values kept
+	most    int
+}
+
+// New returns the state over records, which it counts.
+func New(records Records) (*Store, error) {
+	s := &Store{records: records, most: MaxRecords}
+	var err error
+	s.count, err = s.number(nil, nil)
+	return s, err
+}
+
+// number counts the values from one key to another.
+func (s *Store) number(lo, hi []byte) (n int, err error) {
+	if err = s.records.Scan(lo, hi, func(_, _ []byte) bool {
+		n++
+		return true
+	}); err != nil {
+		return 0, fmt.Errorf("count placement records: %w", err)
+	}
+	return n, nil
+}
+
+// Get returns the encoding of a record, nil if there is none.
+func (s *Store) Get(k ipmicra.Key) ([]byte, error) {
+	if k.Kind == ipmicra.KindSubnet {
+		record, err := s.subnet(k)
+		if err != nil || record == nil {
+			return nil, err
+		}
+		return record.AppendBinary(nil)
+	}
+	x, err := s.index(k)
+	if err != nil || len(x.Entries) == 0 {
+		return nil, err
+	}
+	return x.AppendBinary(nil)
+}
+
+// subnet reads the record of a subnet, nil if there is none.
+func (s *Store) subnet(k ipmicra.Key) (record *ipmicra.Subnet, err error) {
+	err = s.each(headOf(k), func(value []byte) (err error) {
+		record, err = ipmicra.ParseSubnet(value)
+		return err
+	})
+	return record, err
+}
+
+// index reads an index.
+func (s *Store) index(k ipmicra.Key) (*ipmicra.Index, error) {
+	x := &ipmicra.Index{Key: k}
+	err := s.each(headOf(k), func(value []byte) error {
+		one, err := ipmicra.ParseIndex(value)
+		if err != nil || len(x.Entries) >= ipmicra.MaxEntries {
+			return err
+		}
+		x.Entries = append(x.Entries, one.Entries...)
+		return nil
+	})
+	return x, err
+}
+
+// each reads the values whose keys begin with head.
+func (s *Store) each(head []byte, parse func(value []byte) error) error {
+	var bad error
+	err := s.records.Scan(head, next(head), func(_, value []byte) bool {
+		bad = parse(value)
+		return bad == nil
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return fmt.Errorf("read placement record: %w", err)
+	}
+	return nil
+}
+
+// next is the first key behind those that begin with head, which ends in the byte of a kind.
+func next(head []byte) []byte {
+	hi := bytes.Clone(head)
+	hi[len(hi)-1]++
+	return hi
+}
+
+// Merge takes changes in; the same ones any number of times, in any order. All of it is one batch; wait is never nil. The error is [ErrFull] if there is
+// no room for what is new in them, and then nothing is taken.
+func (s *Store) Merge(c ipmicra.Changes) (wait func() error, err error) { return s.merge(c, s.most) }
+
+func (s *Store) merge(c ipmicra.Changes, most int) (wait func() error, err error) {
+	m := newMerge(s)
+	for _, record := range c.Subnets {
+		if err := m.subnet(record); err != nil {
+			return onDisk, err
+		}
+	}
+	for _, x := range c.Indexes {
+		if err := m.index(x); err != nil {
+			return onDisk, err
+		}
+	}
+	if err := m.diff(); err != nil {
+		return onDisk, err
+	}
+	if m.added > 0 && s.count+m.added > most {
+		return onDisk, fmt.Errorf("%w: %d are kept", ErrFull, s.count)
+	}
+	return m.write()
+}
+
+func onDisk() error { return nil }
