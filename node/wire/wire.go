@@ -28,6 +28,11 @@ const (
 	PosSize = 16
 	// KeySize is that of a ring position.
 	KeySize = 32
+	// MaxSubnets bounds the records that one Subnets asks for, and those that it brings.
+	MaxSubnets = 256
+	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an index of some thousand entries.
+	MaxSubnetName   = 512
+	MaxSubnetRecord = 1 << 20
 
 	digestLen = 32
 	recordLen = 16
@@ -105,6 +110,47 @@ func (m *Coordinate) Place() (coordinates.Coordinate, error) {
 func (m *Coordinate) Validate() error {
 	_, err := m.Place()
 	return err
+}
+
+// SubnetState is what became of a question for a placement record.
+type SubnetState byte
+
+// The states.
+const (
+	SubnetNone  SubnetState = iota // there is none
+	SubnetHere                     // it is in the answer
+	SubnetSame                     // it is what the asker has
+	SubnetMoved                    // another peer serves it
+	SubnetLater                    // the answer is full: it is to be asked for again
+)
+
+// Validate checks bounds and columns.
+func (m *Subnets) Validate() error {
+	if n, k := len(m.GetKind()), len(m.GetRecord()); n > MaxSubnets || k > MaxSubnets {
+		return fmt.Errorf("subnets: %d are asked for and %d brought, at most %d", n, k, MaxSubnets)
+	}
+	if len(m.GetName()) != len(m.GetKind()) || len(m.GetHeld()) != len(m.GetKind()) {
+		return fmt.Errorf("subnets: %w", errColumns)
+	}
+	return errors.Join(each("name of a subnet", m.GetName(), 0, MaxSubnetName), each("record of a subnet", m.GetRecord(), 1, MaxSubnetRecord))
+}
+
+// Validate checks bounds and columns against the numbers of records that were asked for and brought.
+func (m *SubnetsReply) Validate(asked, brought int) error {
+	if len(m.GetState()) != asked || len(m.GetRecord()) != asked {
+		return fmt.Errorf("subnets reply: %w", errColumns)
+	}
+	for i, state := range m.GetState() {
+		if here := SubnetState(state) == SubnetHere; state > byte(SubnetLater) || here != (len(m.GetRecord()[i]) > 0) {
+			return fmt.Errorf("subnets reply: state %d with %d bytes", state, len(m.GetRecord()[i]))
+		}
+	}
+	for _, i := range m.GetMoved() {
+		if int64(i) >= int64(brought) {
+			return fmt.Errorf("subnets reply: index %d of %d records", i, brought)
+		}
+	}
+	return each("record of a subnet", m.GetRecord(), 0, MaxSubnetRecord)
 }
 
 func each(what string, column [][]byte, least, most int) error {

@@ -89,6 +89,25 @@ func TestValidate(t *testing.T) {
 		{"too many records", (&Records{Key: many(MaxRecords+1, 16), Value: many(MaxRecords+1, 1)}).Validate(), "lengths"},
 		{"a note without position", (&Records{Key: many(1, 40), Value: many(1, 1), Note: many(1, 1)}).Validate(), "lengths"},
 		{"a note at half a position", (&Records{Key: many(1, 40), Value: many(1, 1), NotePos: many(1, 8), Note: many(1, 1)}).Validate(), "position of a note"},
+
+		{"is a peer there", (&Subnets{}).Validate(), ""},
+		{"asked for the root", (&Subnets{Kind: bytesOf(1), Name: many(1, 0), Held: make([]uint64, 1)}).Validate(), ""},
+		{"as many as may be asked for", (&Subnets{Kind: bytesOf(MaxSubnets), Name: many(MaxSubnets, 5), Held: make([]uint64, MaxSubnets)}).Validate(), ""},
+		{"too many asked for", (&Subnets{Kind: bytesOf(MaxSubnets + 1), Name: many(MaxSubnets+1, 5), Held: make([]uint64, MaxSubnets+1)}).Validate(), "at most"},
+		{"too many brought", (&Subnets{Record: many(MaxSubnets+1, 5)}).Validate(), "at most"},
+		{"asked for without a name", (&Subnets{Kind: bytesOf(1), Held: make([]uint64, 1)}).Validate(), "lengths"},
+		{"asked for without what is held", (&Subnets{Kind: bytesOf(1), Name: many(1, 5)}).Validate(), "lengths"},
+		{"a name too long", (&Subnets{Kind: bytesOf(1), Name: many(1, MaxSubnetName+1), Held: make([]uint64, 1)}).Validate(), "name of a subnet"},
+		{"an empty record", (&Subnets{Record: many(1, 0)}).Validate(), "record of a subnet"},
+		{"a record too long", (&Subnets{Record: many(1, MaxSubnetRecord+1)}).Validate(), "record of a subnet"},
+		{"subnets", (&SubnetsReply{State: []byte{0, 1}, Record: [][]byte{nil, {1}}, Moved: []uint32{0}}).Validate(2, 1), ""},
+		{"fewer subnets", (&SubnetsReply{State: bytesOf(1), Record: many(1, 0)}).Validate(2, 0), "lengths"},
+		{"a subnet without a state", (&SubnetsReply{Record: many(1, 0)}).Validate(1, 0), "lengths"},
+		{"a subnet that is here and is not", (&SubnetsReply{State: []byte{1}, Record: many(1, 0)}).Validate(1, 0), "state 1"},
+		{"a subnet that is not here and is", (&SubnetsReply{State: []byte{3}, Record: many(1, 4)}).Validate(1, 0), "state 3"},
+		{"an unknown state", (&SubnetsReply{State: []byte{5}, Record: many(1, 0)}).Validate(1, 0), "state 5"},
+		{"moved, of nothing brought", (&SubnetsReply{Moved: []uint32{0}}).Validate(0, 0), "index 0"},
+		{"an answer too long", (&SubnetsReply{State: []byte{1}, Record: many(1, MaxSubnetRecord+1)}).Validate(1, 0), "record of a subnet"},
 	} {
 		if valid := row.err == nil; valid != (row.says == "") || !valid && !strings.Contains(row.err.Error(), row.says) {
 			t.Errorf("%s: %v, want %q", row.name, row.err, row.says)
@@ -169,6 +188,44 @@ func FuzzCoordinate(f *testing.F) {
 		}
 		if again, err := NewCoordinate(&at).Place(); err != nil || again != at {
 			t.Errorf("%+v told again is %+v (%v)", at, again, err)
+		}
+	})
+}
+
+// FuzzSubnets: what passes has a name and what is held for each record that is asked for.
+func FuzzSubnets(f *testing.F) {
+	seed(f, &Subnets{Kind: []byte{1, 2}, Name: [][]byte{{10, 0, 0, 0, 8}, nil}, Held: []uint64{0, 7}, Record: many(1, 9)})
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		m := new(Subnets)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		for i := range m.GetKind() {
+			_, _ = m.GetName()[i], m.GetHeld()[i]
+		}
+		for _, record := range m.GetRecord() {
+			_ = record[0]
+		}
+	})
+}
+
+// FuzzSubnetsReply: what passes has an answer for each question.
+func FuzzSubnetsReply(f *testing.F) {
+	seed(f, &SubnetsReply{State: []byte{0, 1}, Record: [][]byte{nil, {1}}, Moved: []uint32{0}})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := new(SubnetsReply)
+		if proto.Unmarshal(raw, m) != nil || m.Validate(2, 1) != nil {
+			return
+		}
+		for i := range 2 {
+			if SubnetState(m.GetState()[i]) == SubnetHere && len(m.GetRecord()[i]) == 0 {
+				t.Errorf("question %d has no answer", i)
+			}
+		}
+		for _, i := range m.GetMoved() {
+			if i > 0 {
+				t.Errorf("record %d of one has moved", i)
+			}
 		}
 	})
 }
