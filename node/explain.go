@@ -118,6 +118,7 @@ func (n *Node) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 		}
 		h.Placement = append(h.Placement, line)
 	}
+	h.Coordinate = n.crawl.placer.explainCoordinate(d, h.Host, time.Now())
 	if n.cfg.Latency == nil || len(d.Addrs) == 0 {
 		return
 	}

@@ -61,6 +61,7 @@ type Node struct {
 	book     *jobBook
 	owners   *owners
 	crawl    *crawlRoom
+	gossip   *gossip // nil unless hosts are placed by network coordinates
 	walker   *walker
 	desk     *desk
 	watchers *watchers
@@ -149,6 +150,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
+	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handle })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handle })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(serviceFiles, func() p2p.Handler { return archiveFiles{n.archiveDir()}.handle })
@@ -173,6 +175,10 @@ func (n *Node) furnish() (err error) {
 	}
 	if n.crawl, err = newCrawlRoom(n); err != nil {
 		return err
+	}
+	if s, ok := n.crawl.placer.strategy.(*located); ok {
+		n.gossip = s.gossip
+		n.gossip.plug(n)
 	}
 	if n.owners, err = newOwners(n); err != nil {
 		return err
@@ -251,6 +257,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
+	if n.gossip != nil {
+		top.Go(func() error { return n.afterReady(tctx, n.gossip.run) })
+	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
 		select {

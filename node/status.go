@@ -336,6 +336,7 @@ func (n *Node) neighbours() []control.PeerLine {
 		if addrs := n.room.net.AddrsOf(p.ID); len(addrs) > 0 {
 			l.Addr = addrs[0]
 		}
+		l.CoordinateMs, l.CoordinateError = n.gossip.distance(p.ID)
 		lines = append(lines, l)
 	}
 	return lines
@@ -357,7 +358,9 @@ func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
 			lines[i].Error = "no answer"
 			continue
 		}
+		was := lines[i]
 		lines[i] = lineOf(&m.Member)
+		lines[i].CoordinateMs, lines[i].CoordinateError = was.CoordinateMs, was.CoordinateError
 	}
 	return lines, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -86,10 +87,48 @@ func placementRows(h *control.Host) (rows [][]string) {
 		}
 		rows = append(rows, []string{"  asked " + short(m.Peer), text})
 	}
+	if h.Coordinate != nil {
+		rows = append(rows, coordinateRows(h)...)
+	}
 	if h.LatencyRow != nil {
 		rows = append(rows, []string{"emulated at", fmt.Sprintf("row %d of the latency matrix", *h.LatencyRow)})
 	}
 	return rows
+}
+
+// coordinateRows say where the host's server stands in the space of network coordinates, and what its estimators found, the nearest first.
+func coordinateRows(h *control.Host) [][]string {
+	c := h.Coordinate
+	vector := make([]string, len(c.VectorMs))
+	for i, v := range c.VectorMs {
+		vector[i] = fmt.Sprintf("%.1f", v)
+	}
+	rows := [][]string{{"coordinate", fmt.Sprintf("(%s) height %.1f ms, error %.2f of %.2f wanted, %d updates (%s)",
+		strings.Join(vector, " "), c.HeightMs, c.Error, c.Theta, c.Updates, c.Addr)}}
+	list := slices.Clone(c.Estimators)
+	slices.SortStableFunc(list, func(a, b control.Estimator) int { return cmp.Compare(expected(&a), expected(&b)) })
+	for _, e := range list {
+		text := fmt.Sprintf("%d downloads", e.Samples)
+		if e.ExpectedMs > 0 {
+			text += fmt.Sprintf(", %.1f ms a page expected", e.ExpectedMs)
+		}
+		if e.Peer == h.Owner {
+			text += ", the owner"
+		}
+		if e.Chosen {
+			text += ", chosen"
+		}
+		rows = append(rows, []string{"  estimator " + short(e.Peer), text})
+	}
+	return rows
+}
+
+// expected is an estimator's expected time to sort by: what is not known comes last.
+func expected(e *control.Estimator) float64 {
+	if e.ExpectedMs == 0 {
+		return math.Inf(1)
+	}
+	return e.ExpectedMs
 }
 
 func newWhy(g *globals) *cobra.Command {

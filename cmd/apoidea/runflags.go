@@ -26,6 +26,8 @@ type runFlags struct {
 	placement    string
 	probe        string
 	geoIP        string
+	theta        float64
+	gossip       time.Duration
 	fetchers     int
 	fetchFrom    string
 	delay        time.Duration
@@ -56,6 +58,8 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
 	f.StringVar(&r.probe, "probe", d.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
 	f.StringVar(&r.geoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo")
+	f.Float64Var(&r.theta, "theta", d.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")
+	f.DurationVar(&r.gossip, "gossip", d.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands (a new peer asks ten times as often at first)")
 	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
@@ -78,7 +82,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.API, c.Version = g.api, versionString()
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
-	c.Probe, c.GeoIP = r.probe, r.geoIP
+	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	c.Reachability = r.reachability
 	if r.fetchFrom != "" {

@@ -68,18 +68,26 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 func keyText(hex string) string { return hex[:min(8, len(hex))] }
 
 func printPeers(out io.Writer, peers []control.PeerLine) error {
-	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
+	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
 		state := p.State
 		if p.Error != "" {
 			state = p.Error
 		}
 		rows = append(rows, []string{
-			short(p.Peer), p.Role, state, keyText(p.Position), fmt.Sprintf("%.2f ms", p.RTTMs), fmt.Sprintf("%.1f %%", 100*p.ArcShare),
+			short(p.Peer), p.Role, state, keyText(p.Position), fmt.Sprintf("%.2f ms", p.RTTMs), coordinateText(&p), fmt.Sprintf("%.1f %%", 100*p.ArcShare),
 			number(p.Hosts), number(p.Pages), p.Addr,
 		})
 	}
 	return table(out, rows)
+}
+
+// coordinateText is how far a peer is by network coordinates.
+func coordinateText(p *control.PeerLine) string {
+	if p.CoordinateMs == nil || p.CoordinateError == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f ms ±%.0f %%", *p.CoordinateMs, 100**p.CoordinateError)
 }
 
 func newPeers(g *globals) *cobra.Command {

@@ -101,6 +101,9 @@ type PeerLine struct {
 	Hosts    int64   `json:"hosts,omitempty"`
 	Leased   int64   `json:"leased,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	// CoordinateMs is how far the peer is by network coordinates, CoordinateError the larger relative error of the two; nil where that is not known.
+	CoordinateMs    *float64 `json:"coordinate_ms,omitempty"`
+	CoordinateError *float64 `json:"coordinate_error,omitempty"`
 }
 
 // Member is one stop of a walk round the ring.
@@ -258,6 +261,8 @@ type Host struct {
 	PlacedBy  string  `json:"placed_by,omitempty"`
 	PlacedWhy string  `json:"placed_why,omitempty"`
 	PlacedS   float64 `json:"placed_s,omitempty"`
+	// Coordinate is where the host's server stands, if its owner places by network coordinates and knows.
+	Coordinate *Coordinate `json:"coordinate,omitempty"`
 	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and its address is known.
 	LatencyRow *int `json:"latency_row,omitempty"`
 }
@@ -278,6 +283,29 @@ type Measurement struct {
 	RTTMs  float64 `json:"rtt_ms"`
 	Error  string  `json:"error,omitempty"`
 	Chosen bool    `json:"chosen,omitempty"`
+}
+
+// Coordinate is the network coordinate of a host's server.
+type Coordinate struct {
+	Addr     string    `json:"addr"`
+	VectorMs []float64 `json:"vector_ms"`
+	HeightMs float64   `json:"height_ms"`
+	// Error is the relative error of distances, Theta that under which it is good enough to place by, Updates the downloads that moved it.
+	Error   float64 `json:"error"`
+	Theta   float64 `json:"theta"`
+	Updates int     `json:"updates"`
+	// Estimators are the candidates, with what each downloaded of late and what a page is expected to take there.
+	Estimators []Estimator `json:"estimators"`
+}
+
+// Estimator is a candidate as a server's coordinate knows it.
+type Estimator struct {
+	Peer string `json:"peer"`
+	// Samples are the downloads of its own that count at present.
+	Samples int `json:"samples"`
+	// ExpectedMs is what a page should take there, 0 if that peer's own coordinate is not known.
+	ExpectedMs float64 `json:"expected_ms,omitempty"`
+	Chosen     bool    `json:"chosen,omitempty"`
 }
 
 // Why explains what became of a URL, job by job.

@@ -1,0 +1,257 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// serviceCoordinates is the gossip of network coordinates.
+const serviceCoordinates = "coordinates"
+
+// placeCoordinates is the strategy that needs it.
+const placeCoordinates = "coordinates"
+
+const (
+	// gossipTimeout bounds a question to a neighbour, after which it counts as down.
+	gossipTimeout = 5 * time.Second
+	// gossipLeast is the shortest time between two questions that a peer can be told to leave.
+	gossipLeast = 10 * time.Millisecond
+	// A peer that is new asks youngFaster times as often until it was answered youngRounds times by each neighbour, so that placing by coordinates begins in
+	// the first minute and not after several: the paper's runs are hours, and theirs were warm.
+	youngFaster = 10
+	youngRounds = 4
+	// gossipMin samples of a neighbour are enough here to move by: of two the smaller counts, so that the first, which may have opened a connection, does not.
+	gossipMin = 2
+)
+
+// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers.md 3.2): it asks one after another, and answers. Its
+// methods are safe for concurrent use.
+type gossip struct {
+	self  peer.ID
+	every time.Duration // between questions
+	log   *slog.Logger
+	// neighbours, call and backlog (URLs that wait here) are plugged in before it runs.
+	neighbours func() []peer.ID
+	call       func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error)
+	backlog    func() int
+
+	mu       sync.Mutex // guards what follows; never held over the network
+	state    *coordinates.Gossip
+	answered int
+}
+
+var _ coordinates.Peers = (*gossip)(nil)
+
+// located is the strategy with the coordinates that it places by.
+type located struct {
+	*coordinates.Strategy
+	gossip *gossip
+	theta  float64
+}
+
+var _ placement.Observer = (*located)(nil)
+
+// newLocated makes the strategy for a peer.
+func newLocated(c *Config, self peer.ID) (*located, error) {
+	cfg := coordinates.DefaultConfig()
+	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
+	talk := coordinates.DefaultGossipConfig()
+	every := cmp.Or(c.Gossip, talk.Every)
+	talk.Every, talk.Timeout, talk.Filter.Min, talk.PerURL = every/youngFaster, gossipTimeout, gossipMin, cfg.PerURL
+	if err := talk.Validate(); err != nil {
+		return nil, fmt.Errorf("placement coordinates: %w", err)
+	}
+	seed := rand.Uint64() //nolint:gosec // no secret
+	g := &gossip{self: self, every: every, state: coordinates.NewGossip(talk, seed)}
+	s, err := coordinates.New(cfg, g, seed)
+	if err != nil {
+		return nil, fmt.Errorf("placement coordinates: %w", err)
+	}
+	return &located{s, g, cfg.Theta}, nil
+}
+
+// plug connects the gossip with the peer that it speaks for.
+func (g *gossip) plug(n *Node) {
+	g.log, g.neighbours, g.backlog = n.log, n.room.near, n.crawl.worker.Backlog
+	g.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+		return n.room.net.Call(n.room.toWorker(ctx, to), to, serviceCoordinates, raw)
+	}
+}
+
+// near are the peers that may crawl for this one, or for which it crawls: the leaf set and those attached.
+func (r *ringRoom) near() []peer.ID {
+	preds, succs := r.dht.Leaves()
+	var ids []peer.ID
+	seen := make(map[peer.ID]bool)
+	for _, list := range [][]dht.Peer{succs, preds, r.dht.Attached(), r.dht.Attachments()} {
+		for _, p := range list {
+			if !seen[p.ID] {
+				seen[p.ID] = true
+				ids = append(ids, p.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// run asks neighbours until ctx ends.
+func (g *gossip) run(ctx context.Context) error {
+	for {
+		if err := sleep(ctx, g.ask(ctx)); err != nil {
+			return unlessCanceled(err)
+		}
+	}
+}
+
+// ask asks one neighbour, if there is any, and returns how long to wait until the next.
+func (g *gossip) ask(ctx context.Context) time.Duration {
+	list := g.neighbours()
+	names := make([]string, len(list))
+	for i, id := range list {
+		names[i] = string(id)
+	}
+	g.mu.Lock()
+	g.state.Meet(names)
+	wait := g.every
+	if g.answered < youngRounds*len(names) {
+		wait /= youngFaster
+	}
+	to, ok := g.state.Tick(time.Now())
+	raw, err := g.tell()
+	g.mu.Unlock()
+	if !ok || err != nil {
+		return wait
+	}
+	ctx, cancel := context.WithTimeout(ctx, gossipTimeout)
+	defer cancel()
+	// Stamped here, in user space, so that a busy process looks as far away as it is slow.
+	begun := time.Now()
+	answer, err := g.call(ctx, peer.ID(to), raw)
+	rtt := time.Since(begun)
+	m := new(wire.Coordinate)
+	var at coordinates.Coordinate
+	if err == nil {
+		err = proto.Unmarshal(answer, m)
+	}
+	if err == nil {
+		at, err = m.Place()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.state.Failed(to)
+		g.log.Debug("no coordinate", "peer", peer.ID(to), "err", err)
+		return wait
+	}
+	g.answered++
+	g.state.Reply(to, rtt, &at)
+	return wait
+}
+
+// tell encodes this peer's coordinate, with the height of its backlog. The caller holds mu.
+func (g *gossip) tell() ([]byte, error) {
+	g.state.SetBacklog(g.backlog())
+	at := g.state.At()
+	return proto.Marshal(wire.NewCoordinate(&at))
+}
+
+// handle answers a neighbour; a peer that keeps no coordinate says so, and is none to place by.
+func (g *gossip) handle(_ context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if g == nil {
+		return nil, refuse("this peer keeps no coordinate: it places hosts otherwise")
+	}
+	m := new(wire.Coordinate)
+	if err := proto.Unmarshal(raw, m); err != nil {
+		return nil, refuse("%v", err)
+	}
+	at, err := m.Place()
+	if err != nil {
+		return nil, refuse("%v", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state.Heard(string(from), &at)
+	return g.tell()
+}
+
+// Of implements coordinates.Peers: this peer and its neighbours, but not one that has not left the origin yet, where everybody begins.
+func (g *gossip) Of(id string) (coordinates.Coordinate, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var at coordinates.Coordinate
+	ok := id == string(g.self)
+	if ok {
+		at = g.state.At()
+	} else {
+		at, ok = g.state.Of(id)
+	}
+	return at, ok && at.Vec != [coordinates.Dimensions]float64{}
+}
+
+// distance is the expected round trip of gossip with a neighbour in ms, by the coordinates, and the larger of both errors; nil if one is not known.
+func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
+	if g == nil {
+		return nil, nil
+	}
+	self, ok := g.Of(string(g.self))
+	other, known := g.Of(string(id))
+	if !ok || !known {
+		return nil, nil
+	}
+	d, e := self.Distance(&other), max(self.Error, other.Error)
+	return &d, &e
+}
+
+// explainCoordinate says where a host's server stands, and who found that; nothing if it is not known here.
+func (pl *placer) explainCoordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate {
+	if len(d.Addrs) == 0 {
+		return nil
+	}
+	site, ok := netip.AddrFromSlice(d.Addrs[0])
+	if !ok {
+		return nil
+	}
+	who := pl.candidates(ring.HostKey(host), nil)
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	s, ok := pl.strategy.(*located)
+	if !ok {
+		return nil
+	}
+	site = site.Unmap()
+	at, ok := s.Servers().At(now, site)
+	if !ok {
+		return nil
+	}
+	c := &control.Coordinate{
+		Addr: site.String(), VectorMs: at.Vec[:], HeightMs: at.Height, Error: at.Error, Theta: s.theta, Updates: s.Servers().Updates(site),
+	}
+	for i := range who {
+		id := peer.ID(who[i].Peer)
+		took, _, known := s.Expected(now, site, who[i].Peer)
+		samples := s.Servers().Sampled(site, who[i].Peer)
+		if known || samples > 0 {
+			c.Estimators = append(c.Estimators, control.Estimator{
+				Peer: id.String(), Samples: samples, ExpectedMs: float64(took.Microseconds()) / 1000, Chosen: who[i].Peer == d.Placed,
+			})
+		}
+	}
+	return c
+}
