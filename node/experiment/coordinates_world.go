@@ -25,10 +25,10 @@ const (
 	// peerRate is the median line of a peer in bytes a second, peerRateSigma the spread.
 	peerRate, peerRateSigma = 1.5e6, 0.8
 	// serverOwn is the median over servers of the time to make a page in ms, serverOwnSigma the spread over servers, serverSwing that of one server's pages.
-	serverOwn, serverOwnSigma, serverSwing = 250, 1.0, 0.2
+	serverOwn, serverOwnSigma, serverSwing = 205, 1.0, 0.3
 	// A download stalls, by a lost packet or a starved process, with a probability of stallBase and up to stallBusy more at a busy peer: half of
 	// that at a wait of stallAt ms. A stall takes stallMean ms in the mean, exponential: a first retransmission took 3 s then.
-	stallBase, stallBusy, stallAt, stallMean = 0.02, 0.6, 200, 4000
+	stallBase, stallBusy, stallAt, stallMean = 0.03, 0.8, 100, 6000
 	// failBase of the downloads fail, and failBusy times the probability to stall; those that take longer than downloadTimeout fail as well.
 	failBase, failBusy = 0.025, 0.15
 	downloadTimeout    = 60 * time.Second
