@@ -63,6 +63,7 @@ const (
 // question is a placement as it goes on.
 type question struct {
 	view     *placement.View
+	host     string
 	able     []placement.Candidate
 	peers    []*column // of able
 	measured []bool    // of able, failures too
@@ -86,7 +87,7 @@ func key(host string, site netip.Addr) string {
 }
 
 func (s *Strategy) question(v *placement.View) *question {
-	q := &question{view: v, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
+	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
 	q.memory = s.memories.find(q.key)
 	for _, c := range q.able {
 		p := s.memories.column(c.Peer)
@@ -120,7 +121,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	worker := s.pick(q)
 	if !v.Tiny {
 		s.judged.value(s.belief.draws, q.measured)
-		if probe := s.probes(q); len(probe) > 0 {
+		if probe := s.probes(q, worker); len(probe) > 0 {
 			return s.ask(q, probe)
 		}
 	}
@@ -187,8 +188,9 @@ func (s *Strategy) pick(q *question) int {
 	return k
 }
 
-// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price, and newcomers beside it.
-func (s *Strategy) probes(q *question) []string {
+// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price, and newcomers beside it. Where somebody could not
+// reach the site, the worker has to have reached it.
+func (s *Strategy) probes(q *question, worker int) []string {
 	price := s.price[q.kind()]
 	most := -1
 	for k, gain := range s.judged.gain {
@@ -196,14 +198,17 @@ func (s *Strategy) probes(q *question) []string {
 			most = k
 		}
 	}
+	if most < 0 && slices.Contains(q.failed, true) {
+		most = worker
+	}
 	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer })
 }
 
-// explores says whether a site is measured by everybody. It says the same of a host as long as its placement goes on.
+// explores says whether a site is measured by everybody: the same of a host as long as its placement goes on, and at all owners.
 func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
-	h.Write([]byte(q.view.Host))
-	u := rand.New(rand.NewPCG(s.cfg.Seed, h.Sum64())).Float64() //nolint:gosec // nothing secret
+	h.Write([]byte(q.host))
+	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() //nolint:gosec // nothing secret
 	return u < s.exploring()
 }
 
@@ -224,16 +229,12 @@ func (s *Strategy) ask(q *question, peers []string) placement.Choice {
 func (s *Strategy) settle(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
+	whole := 2*len(q.seen) > len(q.able)
 	if !q.view.Tiny {
-		s.pay(q, asked)
-		s.placed++
+		s.pay(q, asked, len(q.able))
+		s.teach(q, asked, whole)
 	}
-	if whole := 2*len(q.seen) > len(q.able); len(q.seen) > 0 {
-		s.remember(q, whole)
-		if asked > 0 {
-			s.teach(q, whole)
-		}
-	}
+	s.remember(q, whole)
 	return placement.Choice{Worker: q.able[worker].Peer, Why: q.why(worker)}
 }
 
@@ -253,8 +254,9 @@ func (q *question) why(worker int) string {
 	}
 }
 
-// pay moves the price of a probe towards where the budget is kept. What exploring takes of the budget is set aside.
-func (s *Strategy) pay(q *question, asked int) {
+// pay counts a placement, and moves the price of a probe towards where the budget is kept. What exploring takes of the budget is set aside.
+func (s *Strategy) pay(q *question, asked, of int) {
+	defer func() { s.placed++ }()
 	if s.explores(q) {
 		return
 	}
@@ -262,7 +264,7 @@ func (s *Strategy) pay(q *question, asked int) {
 	if q.kind() == 1 {
 		budget = s.cfg.BlindBudget
 	}
-	aside := min(s.exploring()*max(0, float64(len(q.able))-budget), budget/4) // at first more is explored than any budget bears
+	aside := min(s.exploring()*max(0, float64(of)-budget), budget/4) // at first more is explored than any budget bears
 	p := &s.price[q.kind()]
 	*p = min(max(*p*math.Exp(haggling*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }

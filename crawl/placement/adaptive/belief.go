@@ -104,25 +104,38 @@ func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
 	return share
 }
 
-// fit is the density of the observations if the site looks like a memory at each scale. Tails are heavy (Student's t with three degrees of freedom): one
-// detour must not outweigh all else.
+// freedom of Student's t: how far off a site is, all its round trips together, has heavy tails, since two sites that look alike may still be far apart.
+const freedom = 3
+
+// fit is the density of the observations if the site looks like a memory at each scale.
 func fit(m *memory, seen []observation) (f [scaleKinds]float64) {
-	for s := range f {
-		f[s] = 1
+	var off, densest [scaleKinds]float64
+	for s := range densest {
+		densest[s] = 1
 	}
+	n := 0
 	for _, o := range seen {
 		c := m.at(o.column)
 		if !c.known() {
 			continue
 		}
+		n++
 		mean, dev := float64(c.mean), float64(c.dev)
-		off := (o.ms - mean) * (o.ms - mean)
+		far := (o.ms - mean) * (o.ms - mean)
 		for s, scale := range scales {
 			d := deviation(scale, mean)
 			variance := d*d + dev*dev
-			t := 1 + off/(3*variance)
-			f[s] /= math.Sqrt(variance) * t * t
+			off[s] += far / variance
+			densest[s] *= variance
 		}
+	}
+	for s := range f {
+		tail := 1 + off[s]/freedom
+		falls := tail * math.Sqrt(tail)
+		for range n {
+			densest[s] *= tail
+		}
+		f[s] = 1 / (math.Sqrt(densest[s]) * falls)
 	}
 	return f
 }
@@ -132,8 +145,6 @@ const (
 	possible = 192
 	// common is by how much of a deviation all round trips of a site may be off together: the last mile of the site.
 	common = 2.0
-	// spread makes a normal deviate about as wide as the middle of Student's t.
-	spread = 0.8
 )
 
 // draw makes possible sites from the weights, for these candidates: what was observed stays, the rest is the memory's, off by what the
@@ -160,19 +171,23 @@ func (b *belief) draw(peers []*column, seen []observation) bool {
 }
 
 func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []observation, y []float64) {
-	off, precision, prior := 0.0, 0.0, 0.0
+	off, far, precision, prior, n := 0.0, 0.0, 0.0, 0.0, 0.0
 	for _, o := range seen {
 		if c := m.at(o.column); c.known() {
 			d := deviation(scale, float64(c.mean))
 			p := 1 / (d*d + float64(c.dev)*float64(c.dev))
 			off += (o.ms - float64(c.mean)) * p
+			far += (o.ms - float64(c.mean)) * (o.ms - float64(c.mean)) * p
 			precision += p
 			prior = max(prior, common*d)
+			n++
 		}
 	}
 	if precision > 0 {
 		off /= precision + 1/(prior*prior)
 	}
+	// What was seen to be off by more than the scale makes the rest less certain by as much.
+	wide := math.Sqrt((freedom + far) / (freedom + n))
 	for k, p := range peers {
 		c := m.at(p.number)
 		if !c.known() {
@@ -181,7 +196,7 @@ func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []obse
 		}
 		d := deviation(scale, float64(c.mean))
 		dev := math.Sqrt(d*d + float64(c.dev)*float64(c.dev))
-		y[k] = max(float64(c.mean)+off+b.rnd.NormFloat64()*spread*dev, minRTT)
+		y[k] = max(float64(c.mean)+off+b.rnd.NormFloat64()*wide*dev, minRTT)
 	}
 	for _, o := range seen {
 		for k, p := range peers {

@@ -7,13 +7,16 @@ import (
 	"time"
 )
 
-// Lesson is what was measured of a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again.
+// Lesson is what came of placing a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again, and they keep
+// one budget.
 type Lesson struct {
 	Host string
 	Site netip.Addr // zero if it is not known
-	RTTs []PeerRTT  // in ascending order of peers
-	// Whole says that most of those were asked who could have been.
+	RTTs []PeerRTT  // that were measured, in ascending order of peers; none if the site was placed without
+	// Whole says that most of those measured who could have.
 	Whole bool
+	// Asked is how many probes the placement took, Of among how many candidates.
+	Asked, Of int
 }
 
 // PeerRTT is a round trip that a peer measured.
@@ -33,8 +36,8 @@ func (s *Strategy) Lessons() []Lesson {
 }
 
 // teach notes a lesson for others.
-func (s *Strategy) teach(q *question, whole bool) {
-	l := Lesson{Host: q.view.Host, Site: q.view.Site, Whole: whole}
+func (s *Strategy) teach(q *question, asked int, whole bool) {
+	l := Lesson{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able)}
 	for _, c := range q.view.Candidates {
 		if m, ok := q.view.Measured[c.Peer]; ok && m.Err == "" {
 			l.RTTs = append(l.RTTs, PeerRTT{c.Peer, m.RTT})
@@ -47,9 +50,10 @@ func (s *Strategy) teach(q *question, whole bool) {
 	s.lessons = append(s.lessons, l)
 }
 
-// Learn takes a lesson of another owner. Of its round trips no more count than peers are remembered; those beyond maxRTT or not above zero do not.
+// Learn takes a lesson of another owner. Of its round trips no more count than peers are remembered; those beyond maxRTT or not above zero do not, nor do
+// more probes than candidates.
 func (s *Strategy) Learn(l *Lesson) {
-	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), key: key(l.Host, l.Site), addressed: l.Site.IsValid()}
+	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid()}
 	q.memory = s.memories.find(q.key)
 	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
 		if r.RTT > 0 && r.RTT <= maxRTT {
@@ -62,7 +66,8 @@ func (s *Strategy) Learn(l *Lesson) {
 			q.peers = append(q.peers, p)
 		}
 	}
-	s.placed++
+	of := min(max(l.Of, 0), s.cfg.Peers)
+	s.pay(q, min(max(l.Asked, 0), of), of)
 	s.remember(q, l.Whole)
 }
 

@@ -1,0 +1,330 @@
+package adaptive
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+)
+
+// taught returns a strategy that has placed so many sites of a plane.
+func taught(t *testing.T, p *plane, sites int, cfg Config) *Strategy {
+	t.Helper()
+	s := fresh(t, cfg)
+	for i := range sites {
+		addr, ms := p.site()
+		place(t, s, view(fmt.Sprint("taught", i), addr, len(p.peers)), ms)
+	}
+	return s
+}
+
+func TestFirstSitesAreMeasuredByAll(t *testing.T) {
+	p, s := newPlane(1, 5, 10, true), fresh(t, Config{Training: 20})
+	for i := range 10 {
+		addr, ms := p.site()
+		if _, n := place(t, s, view(fmt.Sprint("h", i), addr, 5), ms); n != 5 {
+			t.Errorf("site %d was measured by %d of 5", i, n)
+		}
+	}
+}
+
+func TestEdges(t *testing.T) {
+	p := newPlane(1, 5, 10, true)
+	s := taught(t, p, 80, Config{Training: 20})
+	addr, ms := p.site()
+	t.Run("no candidates", func(t *testing.T) {
+		if c := s.Next(&placement.View{}); c.Worker != "" || len(c.Probe) != 0 || c.Why == "" {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		if c, n := place(t, s, view("alone", addr, 1), ms); c.Worker != name(0) || n != 0 {
+			t.Errorf("%+v after %d probes", c, n)
+		}
+	})
+	t.Run("tiny hosts are not probed", func(t *testing.T) {
+		v := view("tiny", addr, 5)
+		v.Tiny = true
+		if c, n := place(t, s, v, ms); c.Worker == "" || n != 0 {
+			t.Errorf("%+v after %d probes", c, n)
+		}
+	})
+	t.Run("tiny hosts stay where nothing is known", func(t *testing.T) {
+		v := view("tiny", addr, 5)
+		v.Tiny = true
+		if c, n := place(t, fresh(t, Config{}), v, ms); c.Worker != name(0) || n != 0 {
+			t.Errorf("%+v after %d probes", c, n)
+		}
+	})
+	t.Run("nobody reaches the site", func(t *testing.T) {
+		if c, n := place(t, s, view("down", addr, 5), []float64{-1, -1, -1, -1, -1}); c.Worker != name(0) {
+			t.Errorf("%+v after %d probes, want the owner", c, n)
+		}
+	})
+	t.Run("who cannot reach it is out", func(t *testing.T) {
+		first, _ := place(t, s, view("up", addr, 5), ms)
+		without := slices.Clone(ms)
+		without[index(first)] = -1
+		v := view("half down", addr, 5)
+		v.Measured[first.Worker] = placement.Measurement{Err: "refused"}
+		if c, _ := place(t, s, v, without); c.Worker == first.Worker {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("an overloaded one is passed over", func(t *testing.T) {
+		first, _ := place(t, s, view("idle", addr, 5), ms)
+		v := view("busy", addr, 5)
+		v.Candidates[index(first)].Capacity, v.Candidates[index(first)].Backlog = 100, 99
+		if c, _ := place(t, s, v, ms); c.Worker == first.Worker {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
+	p := newPlane(5, 12, 60, true)
+	s := taught(t, p, 200, Config{Training: 60})
+	probes := 0
+	for i := range 20 {
+		addr, ms := p.site()
+		place(t, s, view(fmt.Sprint("first", i), addr, 12), ms)
+		_, n := place(t, s, view(fmt.Sprint("again", i), addr, 12), ms)
+		probes += n
+	}
+	if probes > 30 {
+		t.Errorf("%d probes of 20 sites at addresses that were placed before", probes)
+	}
+}
+
+// TestNewcomers: a peer that nobody has met is measured along with others, and wins what it is nearest to. One that left is not missed.
+func TestNewcomers(t *testing.T) {
+	p := newPlane(7, 6, 40, true)
+	s := taught(t, p, 120, Config{Training: 40})
+	near := func() (share float64) {
+		for i := range 60 {
+			addr, ms := p.site()
+			least := 5
+			for k := 1; k < 6; k++ {
+				if ms[k] < ms[least] {
+					least = k
+				}
+			}
+			v := view(fmt.Sprint("new", i), addr, 6)
+			v.Candidates = v.Candidates[1:] // peer00 left
+			v.Candidates[4].Peer = "peer05 came"
+			truth := slices.Clone(ms)
+			c, _ := place(t, s, v, truth)
+			if ms[index(c)] <= ms[least]+1 {
+				share += 1.0 / 60
+			}
+		}
+		return share
+	}
+	near()
+	if share := near(); share < 0.8 {
+		t.Errorf("%.2f at their nearest after a peer came and one left", share)
+	}
+}
+
+func TestLessonsTeach(t *testing.T) {
+	p := newPlane(9, 12, 40, true)
+	teacher, pupil := fresh(t, Config{Training: 60}), fresh(t, Config{Seed: 1, Training: 60})
+	for i := range 200 {
+		addr, ms := p.site()
+		place(t, teacher, view(fmt.Sprint("h", i), addr, 12), ms)
+		for _, l := range teacher.Lessons() {
+			if l.Site != addr || l.Of != 12 || len(l.RTTs) != l.Asked {
+				t.Fatalf("lesson %+v", l)
+			}
+			pupil.Learn(&l)
+		}
+	}
+	if again := teacher.Lessons(); len(again) != 0 {
+		t.Errorf("%d lessons are told twice", len(again))
+	}
+	right, probes := 0, 0
+	for i := range 50 {
+		addr, ms := p.site()
+		c, n := place(t, pupil, view(fmt.Sprint("own", i), addr, 12), ms)
+		probes += n
+		if ms[index(c)] <= slices.Min(ms)+1 {
+			right++
+		}
+	}
+	if right < 43 || probes > 150 {
+		t.Errorf("%d of 50 right with %d probes, though another had learnt", right, probes)
+	}
+	pupil.Learn(&Lesson{Host: "odd", RTTs: []PeerRTT{{"peer00", -1}, {"peer01", 0}, {"peer02", time.Hour}}})
+	if m := pupil.memories.find("odd"); m != nil {
+		t.Errorf("round trips that cannot be were believed: %+v", m)
+	}
+}
+
+// TestSlowWorkersAreLeft is adaptation: downloads of one worker take five times as long, for all its hosts, and a minute later it gets no more.
+func TestSlowWorkersAreLeft(t *testing.T) {
+	p := newPlane(11, 6, 30, true)
+	s := taught(t, p, 150, Config{Training: 40})
+	now := time.Unix(5000, 0)
+	fetch := func(host string, addr netip.Addr, worker string, ms, slow float64) {
+		took := slow * (rounds(20000)*ms + serving)
+		s.Observe(&placement.Fetch{At: now, Host: host, Site: addr, Worker: worker, Took: time.Duration(took * float64(time.Millisecond)), Bytes: 20000})
+	}
+	given := func(minutes int, slow bool) (times int) {
+		for i := range 60 * minutes {
+			now = now.Add(time.Second)
+			addr, ms := p.site()
+			v := view(fmt.Sprint("h", now.Unix()), addr, 6)
+			v.Now = now
+			c, _ := place(t, s, v, ms)
+			if c.Worker == name(2) && i >= 60*(minutes-1) {
+				times++
+			}
+			factor := 1.0
+			if slow && c.Worker == name(2) {
+				factor = 5
+			}
+			for range 3 {
+				fetch(v.Host, addr, c.Worker, ms[index(c)], factor)
+			}
+		}
+		return times
+	}
+	before := given(2, false)
+	if before == 0 {
+		t.Fatal("the peer is nobody's nearest")
+	}
+	if during := given(2, true); during*4 > before {
+		t.Errorf("%d hosts a minute when it was fast, %d when it was slow for a minute", before, during)
+	}
+	now = now.Add(paceAge)
+	if after := given(2, false); after*2 < before {
+		t.Errorf("%d hosts a minute before, %d when it had recovered", before, after)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	s := fresh(t, Config{Memories: 20, Peers: 8, Training: 10})
+	for round := range 10 {
+		p := newPlane(uint64(round), 6, 1000, true) //nolint:gosec // not negative
+		for i := range 20 {
+			addr, ms := p.site()
+			v := view(fmt.Sprint(round, "h", i), addr, 6)
+			for k := range v.Candidates {
+				v.Candidates[k].Peer = fmt.Sprintf("peer%02d of round %d", k, round)
+			}
+			place(t, s, v, ms)
+		}
+	}
+	if len(s.memories.all) > 20 || len(s.memories.index) > 20 || len(s.memories.columns) > 8 || len(s.asked) > 0 {
+		t.Errorf("%d sites, %d keys, %d peers, %d unfinished", len(s.memories.all), len(s.memories.index), len(s.memories.columns), len(s.asked))
+	}
+	for i, m := range s.memories.all {
+		if s.memories.index[m.key] != i {
+			t.Errorf("memory %d lies at %d", i, s.memories.index[m.key])
+		}
+	}
+	for range 2 * maxLessons {
+		s.teach(&question{view: view("h", netip.Addr{}, 2)}, 0, true)
+	}
+	if n := len(s.Lessons()); n != maxLessons {
+		t.Errorf("%d lessons wait", n)
+	}
+}
+
+func TestTheSameSeedChoosesTheSame(t *testing.T) {
+	run := func() (log []string) {
+		p := newPlane(2, 8, 30, true)
+		s := fresh(t, Config{Seed: 4, Training: 20})
+		for i := range 80 {
+			addr, ms := p.site()
+			c, n := place(t, s, view(fmt.Sprint("h", i), addr, 8), ms)
+			log = append(log, fmt.Sprint(c, n))
+		}
+		return log
+	}
+	if first, second := run(), run(); !slices.Equal(first, second) {
+		t.Error("two runs differ")
+	}
+}
+
+func TestConfigNamesWhatIsWrong(t *testing.T) {
+	for field, cfg := range map[string]Config{
+		"budget": {Budget: -1}, "blind budget": {BlindBudget: -1}, "training": {Training: -1}, "memories": {Memories: -1}, "peers": {Peers: -1},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: no error", field)
+		}
+	}
+}
+
+type atlas map[netip.Addr]Facts
+
+func (a atlas) Facts(addr netip.Addr) Facts { return a[addr] }
+
+func TestHints(t *testing.T) {
+	a, b, far, six := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")
+	known := atlas{
+		a:   {Network: netip.MustParsePrefix("192.0.2.0/25"), Org: "one", Country: "FR"},
+		b:   {Network: netip.MustParsePrefix("192.0.2.128/25"), Org: "one", Country: "DE"},
+		far: {Org: "two", Country: "FR"},
+	}
+	shared := func(x, y netip.Addr) (kinds []hint) {
+		h, g := hintsOf(x, known), hintsOf(y, known)
+		for k := range h {
+			if h[k] != 0 && h[k] == g[k] {
+				kinds = append(kinds, hint(k))
+			}
+		}
+		return kinds
+	}
+	for name, tt := range map[string]struct {
+		x, y netip.Addr
+		want []hint
+	}{
+		"one /24 and organisation": {a, b, []hint{sameSubnet, sameSite, sameBlock, sameOrg, sameRegistry, anywhere}},
+		"one country":              {a, far, []hint{sameCountry, anywhere}},
+		"two families":             {a, six, []hint{anywhere}},
+		"no address":               {a, netip.Addr{}, []hint{anywhere}},
+		"mapped into IPv6":         {a, netip.AddrFrom16(a.As16()), []hint{sameAddress, sameNetwork, sameSubnet, sameSite, sameOrgHere, sameBlock, sameOrg, sameCountry, sameRegistry, anywhere}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := shared(tt.x, tt.y); !slices.Equal(got, tt.want) {
+				t.Errorf("share %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func BenchmarkPlace(b *testing.B) {
+	for _, peers := range []int{12, 64} {
+		b.Run(fmt.Sprint(peers), func(b *testing.B) {
+			p := newPlane(1, peers, 5000, true)
+			s, err := New(Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			one := func(i int) {
+				addr, ms := p.site()
+				v := view(fmt.Sprint("h", i), addr, peers)
+				for c := s.Next(v); c.Worker == ""; c = s.Next(v) {
+					for _, w := range c.Probe {
+						var k int
+						fmt.Sscanf(w, "peer%d", &k)
+						v.Measured[w] = placement.Measurement{RTT: time.Duration(ms[k] * float64(time.Millisecond))}
+					}
+				}
+			}
+			for i := range 2500 {
+				one(i)
+			}
+			i := 2500
+			for b.Loop() {
+				one(i)
+				i++
+			}
+		})
+	}
+}
