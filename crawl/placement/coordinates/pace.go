@@ -24,6 +24,8 @@ type window struct {
 	last float64 // the latest sample, ms
 	was  float64 // what the window said before it
 	turn int     // the server's updates when it was used last
+	// failed counts downloads that failed
+	failed int
 }
 
 func (w *window) add(cfg *FilterConfig, ms float64) (float64, bool) {

@@ -123,6 +123,25 @@ func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
 	return 0
 }
 
+// turns counts what an estimator did for a server of late: the samples in its window, and the downloads that failed.
+func (s *Servers) turns(addr netip.Addr, estimator string) int {
+	if e := s.byAddr[addr]; e != nil {
+		if w := e.Value.(*server).windows[estimator]; w != nil {
+			return len(w.arrived) + w.failed
+		}
+	}
+	return 0
+}
+
+// missed notes that a download failed at an estimator: its turn is over, so that one which is shut out does not get all of them. Of a server that nobody
+// has reached yet nothing is noted; turns are drawn there.
+func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
+	if v := s.find(now, addr, false); v != nil {
+		w := v.window(estimator)
+		w.failed = min(w.failed+1, maxWindow)
+	}
+}
+
 // Len is how many servers are kept, Clamped how many samples were brought into bounds.
 func (s *Servers) Len() int { return len(s.byAddr) }
 

@@ -95,7 +95,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	site := s.site(v)
 	updates := s.servers.Updates(site)
 	at, known := s.servers.At(v.Now, site)
-	if !known || at.Error >= s.cfg.Theta && updates < s.cfg.MaxUpdates {
+	if !known || updates < s.cfg.MaxUpdates && (at.Error >= s.cfg.Theta || s.fewEstimators(site, who)) {
 		return s.estimate(site, who, updates, &at, known)
 	}
 	if s.turnToExplore(v.Host) {
@@ -104,6 +104,27 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return c
 	}
 	return s.choose(&at, who, updates)
+}
+
+// enoughEstimators must have had a turn, or every candidate that has a coordinate, before a server's coordinate counts: it has that many unknowns with its
+// height, and one more tells a mirrored place from the true one. A single estimator, such as the owner while the host was small, can bring
+// the error near zero, and says only how far the server is from itself.
+const enoughEstimators = Dimensions + 2
+
+// fewEstimators says whether more candidates should have a turn before the coordinate counts.
+func (s *Strategy) fewEstimators(site netip.Addr, who []placement.Candidate) bool {
+	waiting, had := 0, 0
+	for _, c := range who {
+		if _, ok := s.peers.Of(c.Peer); !ok {
+			continue
+		}
+		if s.servers.turns(site, c.Peer) > 0 {
+			had++
+		} else {
+			waiting++
+		}
+	}
+	return waiting > 0 && had < enoughEstimators
 }
 
 // turnToExplore says whether this look at a host spends a URL; the look after it does not.
@@ -147,14 +168,14 @@ func (s *Strategy) site(v *placement.View) netip.Addr {
 	return s.hosts[v.Host]
 }
 
-// estimate gives one URL to the candidate that has sampled the server least, any of those if several.
+// estimate gives one URL to the candidate that has had the fewest turns at the server, any of those if several.
 func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates int, at *Coordinate, known bool) placement.Choice {
 	best, least, ties := "", 0, 0
 	for _, c := range who {
 		if _, ok := s.peers.Of(c.Peer); !ok {
 			continue
 		}
-		switch n := s.servers.Sampled(site, c.Peer); {
+		switch n := s.servers.turns(site, c.Peer); {
 		case best == "" || n < least:
 			best, least, ties = c.Peer, n, 1
 		case n == least:
@@ -204,6 +225,7 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	site := f.Site.Unmap()
 	s.note(f.Host, site)
 	if f.Failed || f.Took <= 0 {
+		s.servers.missed(f.At, site, f.Worker)
 		return
 	}
 	if at, ok := s.peers.Of(f.Worker); ok {
