@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,23 +18,26 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
 
-// keeper is a copier with owners of hosts, jobs and bodies, whose records move with the ring.
+// keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
 type keeper struct {
 	*copier
 	keeping  *keeping
 	owners   *owners
 	jobs     *jobService
 	contents *contents
+	subnets  *subnetService
 	texts    *texts       // what it told of moves
 	settled  atomic.Int64 // how often an arc of it settled
 }
@@ -85,6 +89,7 @@ func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 		w.addHost(t, fmt.Sprintf("h%d.example", i), 3)
 		w.addJob(t)
 		w.addBody(t, i)
+		w.addSubnet(t, i)
 	}
 	return w
 }
@@ -104,6 +109,9 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
 		t.Fatal(err)
 	}
+	if p.subnets, err = newSubnetService(shippedSpace[subnets.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+		t.Fatal(err)
+	}
 	serves := func(id job.ID) error {
 		if key := ring.JobKey(id.String()); !p.seat.Serves(key) {
 			return r.moved(key)
@@ -120,9 +128,10 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
 	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.do)
 	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.do)
+	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.do)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.subnets.loop.run, p.runOwners, p.keeping.run)
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -138,7 +147,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 func (p *keeper) runOwners(ctx context.Context) error { return unlessStopping(p.owners.loop.run(ctx)) }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle})
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle, serviceSubnets: p.subnets.handle})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.
@@ -217,6 +226,35 @@ func (w *keepers) addBody(t *testing.T, i int) {
 	w.put[storage.KeyspaceContent][custody.PosOf(key)] = true
 	body := confirmation{digest: digest, url: "http://a.example/", record: recordA, date: time.UnixMilli(1_700_000_000_000)}
 	if _, err := w.ownerOf(key).contents.apply(t.Context(), "finder", nil, []confirmation{body}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addSubnet delegates a subnet: a record, and indexes that others share.
+func (w *keepers) addSubnet(t *testing.T, i int) {
+	t.Helper()
+	addr := netip.AddrFrom4([4]byte{192, 0, byte(i), 0}) //nolint:gosec // few
+	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network{{Prefix: netip.MustParsePrefix("192.0.0.0/16"), Organisation: "org"}, {Prefix: netip.PrefixFrom(addr, 24), Organisation: "org"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := ipmicra.Machine{Tree: tree}
+	c, need := machine.Seed("w", addr.Next(), time.UnixMilli(1_700_000_000_000), ipmicra.NewMemory())
+	if len(need) > 0 {
+		t.Fatalf("needs %v", need)
+	}
+	for _, s := range c.Subnets {
+		w.putSubnet(t, s.Key(), ipmicra.Changes{Subnets: []*ipmicra.Subnet{s}})
+	}
+	for _, x := range c.Indexes {
+		w.putSubnet(t, x.Key, ipmicra.Changes{Indexes: []*ipmicra.Index{x}})
+	}
+}
+
+func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
+	t.Helper()
+	w.put[storage.KeyspaceSubnets][custody.PosOf(k.Ring())] = true
+	if err := w.ownerOf(k.Ring()).subnets.tell(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/subnets"
 )
 
 // jobMover is what custody does with the records of jobs, on the loop of their service.
@@ -31,6 +32,33 @@ func (m jobMover) Import(p custody.Push) (later bool, err error) {
 		return false, refuse("%v", err)
 	}
 	m.jobs.wake() // its seeds may not have been sent
+	return true, nil
+}
+
+// subnetMover is what custody does with the records of subnets, on the loop of their service.
+type subnetMover struct {
+	ranged
+	subnets *subnetService
+}
+
+// Note implements custody.Space.
+func (m subnetMover) Note(custody.Pos) []byte { return nil }
+
+// Remove implements custody.Space.
+func (m subnetMover) Remove(pos custody.Pos) error {
+	_, err := m.subnets.state.Remove(subnets.Pos(pos), subnets.Pos(pos.Next()))
+	return err
+}
+
+// Import implements mover.
+func (m subnetMover) Import(p custody.Push) (later bool, err error) {
+	kvs := make([]subnets.KV, len(p.Records))
+	for i, r := range p.Records {
+		kvs[i] = subnets.KV{Key: r.Key, Value: r.Value}
+	}
+	if _, err = m.subnets.state.Import(kvs); err != nil {
+		return false, refuse("%v", err)
+	}
 	return true, nil
 }
 

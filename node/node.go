@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -57,6 +58,7 @@ type Node struct {
 	ship     *replication
 	keeping  *keeping
 	contents *contents
+	subnets  *subnetService
 	jobs     *jobService
 	book     *jobBook
 	owners   *owners
@@ -147,6 +149,7 @@ func (n *Node) register(net *p2p.Net) {
 	}
 	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
 	serve(serviceContent, func() p2p.Handler { return n.contents.handle })
+	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handle })
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
@@ -169,6 +172,9 @@ func (n *Node) furnish() (err error) {
 	if n.contents, err = newContents(bodies, self, n.router, n.log); err != nil {
 		return err
 	}
+	if n.subnets, err = newSubnetService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+		return err
+	}
 	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
 	if n.book, err = newJobBook(n.meta.space, n.router.call, n.jobChanged, n.log); err != nil {
 		return err
@@ -186,6 +192,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.do)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.do)
+	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.do)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
@@ -240,6 +247,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return n.room.net.Run(bctx) })
 	base.Go(func() error { return unlessCanceled(n.room.dht.Run(bctx)) })
 	base.Go(func() error { return n.contents.loop.run(bctx) })
+	base.Go(func() error { return n.subnets.loop.run(bctx) })
 	base.Go(func() error { return n.jobs.loop.run(bctx) })
 	base.Go(func() error { return unlessStopping(n.owners.run(bctx)) })
 	base.Go(func() error { return n.ship.loop.run(bctx) })
@@ -257,9 +265,6 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
-	if n.gossip != nil {
-		top.Go(func() error { return n.afterReady(tctx, n.gossip.run) })
-	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
 		select {

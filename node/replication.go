@@ -227,6 +227,7 @@ var replicated = []struct {
 	{storage.KeyspaceContent, nil},
 	{storage.KeyspaceHosts, []byte{'h'}},
 	{storage.KeyspaceJobs, nil},
+	{storage.KeyspaceSubnets, nil},
 }
 
 // records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.

@@ -57,23 +57,18 @@ func ParseKey(kind byte, name []byte) (ipmicra.Key, error) {
 	return ipmicra.Key{}, fmt.Errorf("%w: key of kind %d, name %.40x", ipmicra.ErrRecord, kind, name)
 }
 
-// Parse reads records that a stranger sent, each in its own encoding. The error is [ipmicra.ErrRecord].
-func Parse(raw [][]byte) (c ipmicra.Changes, err error) {
-	for i, b := range raw {
-		if len(b) > 1 && ipmicra.Kind(b[1]) == ipmicra.KindSubnet {
-			var s *ipmicra.Subnet
-			if s, err = ipmicra.ParseSubnet(b); err == nil {
-				c.Subnets = append(c.Subnets, s)
-			}
-		} else {
-			var x *ipmicra.Index
-			if x, err = ipmicra.ParseIndex(b); err == nil {
-				c.Indexes = append(c.Indexes, x)
-			}
-		}
+// Parse reads a record that a stranger sent, in its own encoding. The error is [ipmicra.ErrRecord].
+func Parse(raw []byte) (k ipmicra.Key, c ipmicra.Changes, err error) {
+	if len(raw) > 1 && ipmicra.Kind(raw[1]) == ipmicra.KindSubnet {
+		s, err := ipmicra.ParseSubnet(raw)
 		if err != nil {
-			return ipmicra.Changes{}, fmt.Errorf("record %d: %w", i, err)
+			return k, c, err
 		}
+		return s.Key(), ipmicra.Changes{Subnets: []*ipmicra.Subnet{s}}, nil
 	}
-	return c, nil
+	x, err := ipmicra.ParseIndex(raw)
+	if err != nil {
+		return k, c, err
+	}
+	return x.Key, ipmicra.Changes{Indexes: []*ipmicra.Index{x}}, nil
 }

@@ -16,11 +16,11 @@ type KV struct{ Key, Value []byte }
 func (s *Store) Import(kvs []KV) (wait func() error, err error) {
 	var all ipmicra.Changes
 	for _, kv := range kvs {
-		c, err := Parse([][]byte{kv.Value})
+		k, c, err := Parse(kv.Value)
 		if err != nil {
 			return onDisk, fmt.Errorf("import of placement record %.60x: %w", kv.Key, err)
 		}
-		if !bytes.Equal(kv.Key, keyOf(c)) {
+		if !bytes.Equal(kv.Key, keyOf(k, c)) {
 			return onDisk, fmt.Errorf("import of placement record %.60x: %w: of another key", kv.Key, ipmicra.ErrRecord)
 		}
 		all.Subnets, all.Indexes = append(all.Subnets, c.Subnets...), append(all.Indexes, c.Indexes...)
@@ -28,16 +28,15 @@ func (s *Store) Import(kvs []KV) (wait func() error, err error) {
 	return s.merge(all, math.MaxInt)
 }
 
-// keyOf is the key of a single value, nil if it is that of no key.
-func keyOf(c ipmicra.Changes) []byte {
-	switch {
-	case len(c.Subnets) == 1:
-		return headOf(c.Subnets[0].Key())
-	case len(c.Indexes) == 1 && len(c.Indexes[0].Entries) == 1:
-		return entryKey(headOf(c.Indexes[0].Key), c.Indexes[0].Entries[0].Prefix)
-	default:
-		return nil
+// keyOf is the key of a value, nil if it is that of no key.
+func keyOf(k ipmicra.Key, c ipmicra.Changes) []byte {
+	if k.Kind == ipmicra.KindSubnet {
+		return headOf(k)
 	}
+	if entries := c.Indexes[0].Entries; len(entries) == 1 {
+		return entryKey(headOf(k), entries[0].Prefix)
+	}
+	return nil
 }
 
 // Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.

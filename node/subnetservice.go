@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"log/slog"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// serviceSubnets is the service of those that answer for records of subnets.
+const serviceSubnets = "subnets"
+
+// subnetAnswer is from how many bytes on an answer is full, or a message of changes: one record more still fits into a frame.
+const subnetAnswer = 2 << 20
+
+// subnetService is both sides of the records of subnets: it answers for those whose places this peer serves, and asks the others for theirs.
+type subnetService struct {
+	state  *subnets.Store
+	loop   *serial
+	router *router
+	log    *slog.Logger
+}
+
+func newSubnetService(records subnets.Records, r *router, log *slog.Logger) (*subnetService, error) {
+	state, err := subnets.New(records)
+	if err != nil {
+		return nil, err
+	}
+	return &subnetService{state: state, loop: newSerial(), router: r, log: log}, nil
+}
+
+// digestOfRecord tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
+func digestOfRecord(raw []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(raw)
+	return max(h.Sum64(), 1)
+}
+
+// handle answers a peer. It merges what that brings, and returns when it is on the disks that count.
+func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+	m := new(wire.Subnets)
+	if err := decodeInto(raw, m); err != nil {
+		return nil, err
+	}
+	keys := make([]ipmicra.Key, len(m.GetKind()))
+	for i, kind := range m.GetKind() {
+		var err error
+		if keys[i], err = subnets.ParseKey(kind, m.GetName()[i]); err != nil {
+			return nil, refuse("%v", err)
+		}
+	}
+	brought := make([]subnetRecord, len(m.GetRecord()))
+	for i, raw := range m.GetRecord() {
+		var err error
+		if brought[i].key, brought[i].changes, err = subnets.Parse(raw); err != nil {
+			return nil, refuse("record %d: %v", i, err)
+		}
+	}
+	reply := &wire.SubnetsReply{}
+	var wait func() error
+	var err error
+	if lerr := s.loop.do(ctx, func() {
+		if wait, err = s.merge(brought, reply); err == nil {
+			err = s.answer(keys, m.GetHeld(), reply)
+		}
+	}); lerr != nil {
+		return nil, lerr
+	}
+	switch {
+	case errors.Is(err, subnets.ErrFull):
+		return nil, busy(err.Error())
+	case errors.Is(err, ipmicra.ErrRecord):
+		return nil, refuse("%v", err)
+	case err != nil:
+		return nil, err
+	}
+	if err := wait(); err != nil {
+		return nil, err
+	}
+	return proto.Marshal(reply)
+}
+
+// subnetRecord is a change of one record.
+type subnetRecord struct {
+	key     ipmicra.Key
+	changes ipmicra.Changes
+}
+
+// merge takes the changes in whose places are served here, and notes which are not.
+func (s *subnetService) merge(brought []subnetRecord, reply *wire.SubnetsReply) (wait func() error, err error) {
+	var mine ipmicra.Changes
+	for i, b := range brought {
+		if s.router.ring.Serves(b.key.Ring()) {
+			mine.Subnets, mine.Indexes = append(mine.Subnets, b.changes.Subnets...), append(mine.Indexes, b.changes.Indexes...)
+		} else {
+			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxSubnets
+		}
+	}
+	return s.state.Merge(mine)
+}
+
+// answer fills in what is here, until the answer is full.
+func (s *subnetService) answer(keys []ipmicra.Key, held []uint64, reply *wire.SubnetsReply) error {
+	size := 0
+	for i, k := range keys {
+		state, raw := wire.SubnetNone, []byte(nil)
+		switch {
+		case !s.router.ring.Serves(k.Ring()):
+			state = wire.SubnetMoved
+		case size >= subnetAnswer:
+			state = wire.SubnetLater
+		default:
+			var err error
+			if raw, err = s.state.Get(k); err != nil {
+				return err
+			}
+			if raw != nil && digestOfRecord(raw) == held[i] {
+				state, raw = wire.SubnetSame, nil
+			} else if raw != nil {
+				state = wire.SubnetHere
+			}
+			size += len(raw)
+		}
+		reply.State = append(reply.State, byte(state))
+		reply.Record = append(reply.Record, raw)
+	}
+	return nil
+}
