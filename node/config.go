@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
 )
@@ -66,6 +67,11 @@ type Config struct {
 	Theta float64
 	// Gossip is how often a neighbour is asked for its network coordinate.
 	Gossip time.Duration
+	// Hierarchy is a file of IP ranges with their organisations, for the strategy ipmicra: CSV, or a registry's delegated-extended statistics. Empty: each /24
+	// and each /48 is a range of its own, of no organisation.
+	Hierarchy string
+	// Threshold is the largest round trip to a site that ends the search of the strategy ipmicra, up to a minute.
+	Threshold time.Duration
 	// Fetchers bounds the exchanges under way at once.
 	Fetchers int
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
@@ -101,7 +107,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 	return Config{
 		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
-		Theta:    0.25, Gossip: 10 * time.Second,
+		Theta:    0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
 	}
@@ -140,6 +146,7 @@ func (c *Config) Validate() error {
 		oneOf("probe", c.Probe, probeConnect, probeHead),
 		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
 		when(c.Gossip < gossipLeast || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, gossipLeast)),
+		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),

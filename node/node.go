@@ -265,6 +265,14 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
+	if d := n.crawl.placer.delegations; d != nil {
+		top.Go(func() error {
+			return n.afterReady(tctx, func(ctx context.Context) error { return d.run(ctx, n.standsAt) })
+		})
+	}
+	if n.gossip != nil {
+		top.Go(func() error { return n.afterReady(tctx, n.gossip.run) })
+	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
 		select {

@@ -39,6 +39,9 @@ type placer struct {
 	node   *Node
 	prober *prober
 
+	// delegations is the strategy ipmicra, which asks the ring itself; nil for the others.
+	delegations *delegations
+
 	mu       sync.Mutex // guards what follows; never held over the network
 	strategy placement.Strategy
 	cache    *placement.Cache
@@ -49,13 +52,17 @@ type placer struct {
 type load struct{ backlog, capacity uint32 }
 
 func newPlacer(n *Node, s sites) (*placer, error) {
-	strategy, err := newStrategy(&n.cfg, n.room.net.Self())
+	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load)}
+	var err error
+	if n.cfg.Placement == placeIPMicra {
+		pl.delegations, err = newDelegationsOf(n)
+	} else {
+		pl.strategy, err = newStrategy(&n.cfg, n.room.net.Self())
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &placer{
-		node: n, strategy: strategy, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load),
-	}, nil
+	return pl, nil
 }
 
 // placeAdaptive is our own strategy, beside those of crawl/placement itself.
@@ -63,7 +70,7 @@ const placeAdaptive = "adaptive"
 
 // Placements lists the strategies that a peer can be run with.
 func Placements() []string {
-	names := append(placement.Names(), placeAdaptive, placeCoordinates)
+	names := append(placement.Names(), placeAdaptive, placeCoordinates, placeIPMicra)
 	slices.Sort(names)
 	return names
 }
@@ -101,19 +108,36 @@ func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
 	asking := asking{placer: pl, place: &p, next: p.NotBefore}
+	next := pl.next
+	if pl.delegations != nil {
+		search := pl.delegations.search(&p)
+		defer search.end()
+		next = search.next
+	}
 	for range placementRounds {
-		pl.mu.Lock()
-		c := pl.strategy.Next(v)
-		if len(c.Probe) == 0 && v.Site.IsValid() && c.URLs != 1 { // one URL is for an estimator, and no placement
-			pl.cache.Placed(v.Site, c.Worker)
-		}
-		pl.mu.Unlock()
+		c := next(ctx, v)
 		if len(c.Probe) == 0 {
+			pl.placed(v, &c)
 			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Measured: measurements(v), Why: c.Why, NotBefore: asking.owed}
 		}
 		asking.measure(ctx, c.Probe, v)
 	}
 	return owner.Placement{Measured: measurements(v), Why: "the strategy found no end: the owner keeps the host", NotBefore: asking.owed}
+}
+
+func (pl *placer) next(_ context.Context, v *placement.View) placement.Choice {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	return pl.strategy.Next(v)
+}
+
+// placed remembers the worker of a site's range.
+func (pl *placer) placed(v *placement.View, c *placement.Choice) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if v.Site.IsValid() && c.URLs != 1 { // one URL is for an estimator, and no placement
+		pl.cache.Placed(v.Site, c.Worker)
+	}
 }
 
 // locate is the address of a site: the one that a worker met, or else the one that a fetch would try first; zero if there is none. A host with few URLs is
@@ -250,7 +274,10 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 func (pl *placer) observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	observer, ok := pl.strategy.(placement.Observer)
+	observer, ok := pl.strategy.(interface{ Observe(f *placement.Fetch) })
+	if pl.delegations != nil {
+		observer, ok = pl.delegations, true
+	}
 	if !ok {
 		return
 	}

@@ -49,6 +49,10 @@ peers' (--latency-peers; the N of the first time): a name that resolves to 127.0
 peers, the name without a port, and it is shown at the address 127.(128+row/256).(row%256).1; another loopback address by the hash of its text. The
 dialling side delays both directions by half a round trip, and a connect takes a whole one; servers need not know. This needs all of 127.0.0.0/8, as
 Linux and Windows have it.
+With --placement ipmicra the addresses that are shown are those of the search: sites of one row are a subnet, peers are together in 127.0.2.0/24, and
+nothing says which rows are near each other unless the --hierarchy nests such ranges. Without --latency all sites are in 127.0.0.0/24, so that one peer crawls
+them all, until it has its hands full.
+
 --web serves a synthetic web from this process, crawls it, and prints its audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
@@ -140,7 +144,7 @@ func (o *clusterUp) emulate(c *cluster.Cluster) error {
 
 // fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be started from another place.
 func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
-	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.geoIP} {
+	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.geoIP, "hierarchy": o.peer.hierarchy} {
 		if path == "" {
 			continue
 		}

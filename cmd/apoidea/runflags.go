@@ -26,6 +26,8 @@ type runFlags struct {
 	placement    string
 	probe        string
 	geoIP        string
+	hierarchy    string
+	threshold    time.Duration
 	theta        float64
 	gossip       time.Duration
 	fetchers     int
@@ -60,6 +62,8 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.geoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo")
 	f.Float64Var(&r.theta, "theta", d.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")
 	f.DurationVar(&r.gossip, "gossip", d.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands (a new peer asks ten times as often at first)")
+	f.StringVar(&r.hierarchy, "hierarchy", "", "for --placement ipmicra: FILE of nested IP ranges (CSV with columns prefix and org, or delegated-extended, gzip or not); without it each /24 and each /48 is a range of its own, of no organisation")
+	f.DurationVar(&r.threshold, "threshold", d.Threshold, "for --placement ipmicra: the first peer found within this round trip of a site takes its subnet; less finds nearer peers with more probes")
 	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
@@ -84,7 +88,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
-	c.Reachability = r.reachability
+	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {

@@ -1,0 +1,347 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/internet"
+)
+
+const (
+	// delegatedAge is how long a subnet that has a worker is believed to have it; delegations change seldom, and calibration finds those that should.
+	delegatedAge = 30 * time.Second
+	// recordAge is how long other records are believed: an old one costs a probe that an owner elsewhere has just made unnecessary.
+	recordAge = 10 * time.Second
+	// recordsKept bounds the records in memory, in entries and probes, some 150 bytes each.
+	recordsKept = 1 << 17
+	// choicesKept bounds the choices that this peer keeps to itself, believed for choiceAge.
+	choicesKept = 4096
+	choiceAge   = 10 * time.Minute
+	// recordRounds bounds how often a search may ask the ring for records before it goes on with what it has: an index leads to another at each level of
+	// the tree, which is seldom higher than eight. roundKeys bounds what it asks for at a time.
+	recordRounds = 10
+	roundKeys    = 256
+	// turnTime is how long a search waits for another in the same subnet, which may make its own unnecessary.
+	turnTime = 4 * time.Second
+)
+
+// subnetRecords is where the records of subnets are: a subnetService.
+type subnetRecords interface {
+	ask(ctx context.Context, wants []subnetWant) map[ipmicra.Key]subnetFound
+	tell(ctx context.Context, c ipmicra.Changes) error
+	// gone says of a peer that it is in the ring no more.
+	gone(ctx context.Context, id peer.ID) bool
+}
+
+// delegations is the strategy ipmicra in a live peer (papers, 2; 2.5): the search of package ipmicra over records that lie with peers all over the ring. It
+// is safe for concurrent use.
+type delegations struct {
+	machine ipmicra.Machine
+	self    string
+	records subnetRecords
+	log     *slog.Logger
+	// spawn runs something beside what calls it, until the peer ends.
+	spawn func(fn func(ctx context.Context))
+
+	mu          sync.Mutex // guards what follows; never held over the network
+	cache       *aging[ipmicra.Key, cached]
+	own         *aging[netip.Prefix, ownChoice] // where the worker of a subnet is no candidate here
+	calibration *ipmicra.Calibration
+	turns       map[netip.Prefix]chan struct{} // closed when the search is over
+}
+
+// ownChoice is a worker of a subnet that this peer keeps to itself.
+type ownChoice struct {
+	worker string
+	when   time.Time
+}
+
+// placeIPMicra is the strategy over records on the ring, beside those of crawl/placement itself.
+const placeIPMicra = "ipmicra"
+
+func newDelegationsOf(n *Node) (*delegations, error) {
+	tree, err := loadTree(n.cfg.Hierarchy)
+	if err != nil {
+		return nil, err
+	}
+	spawn := func(fn func(ctx context.Context)) { n.owners.spawn(fn) } // the owners come later
+	return newDelegations(tree, n.cfg.Threshold, string(n.room.net.Self()), n.subnets, spawn, n.log), nil
+}
+
+// standsAt is the address of this peer among sites, if that is known: a public one, or where it is in an emulated internet.
+func (n *Node) standsAt() netip.Addr {
+	if n.cfg.Latency != nil {
+		return n.cfg.Latency.Listen()
+	}
+	addr := firstAddr(n.room.net.Addrs())
+	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records subnetRecords, spawn func(func(context.Context)), log *slog.Logger) *delegations {
+	return &delegations{
+		machine: ipmicra.Machine{Tree: tree, Threshold: threshold}, self: self, records: records, log: log, spawn: spawn,
+		cache: newAging[ipmicra.Key](recordsKept, cached.weight), own: newAging[netip.Prefix](choicesKept, func(ownChoice) int { return 1 }),
+		calibration: ipmicra.NewCalibration(), turns: make(map[netip.Prefix]chan struct{}),
+	}
+}
+
+// loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48 is a subnet of its own, of no organisation.
+func loadTree(path string) (*ipmicra.Tree, error) {
+	var networks []internet.Network
+	if path != "" {
+		var err error
+		if networks, err = internet.LoadHierarchy(path); err != nil {
+			return nil, err
+		}
+	}
+	tree, err := ipmicra.Build(func(yield func(ipmicra.Network) bool) {
+		for _, n := range networks {
+			if !yield(ipmicra.Network{Prefix: n.Prefix, Organisation: n.Org}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
+	}
+	return tree, nil
+}
+
+// hostSearch is the search for the worker of one host.
+type hostSearch struct {
+	knowing
+	place  *owner.Place
+	at     ipmicra.Place
+	turn   chan struct{} // to be closed, if it is this search's
+	begun  bool
+	remark string // for people
+}
+
+func (d *delegations) search(p *owner.Place) *hostSearch {
+	return &hostSearch{knowing: d.know(), place: p}
+}
+
+// end lets searches in the same subnet go on.
+func (s *hostSearch) end() {
+	if s.turn == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.turns, s.at.Subnet)
+	close(s.turn)
+}
+
+// next names a peer to probe, or the worker; what that changes is on the ring then, or could not be brought there. Called again with what was measured.
+func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choice {
+	if len(v.Candidates) == 0 {
+		return placement.Choice{Why: "no candidates"}
+	}
+	view := *v
+	at, located := s.machine.Tree.Locate(v.Site)
+	if located {
+		if s.at = at; !s.begun {
+			s.begun = true
+			s.begin(ctx, v)
+		}
+		if !v.Tiny {
+			view.Known = s.ownChoice(v.Now)
+		}
+	}
+	step := s.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
+		step := s.machine.Next(&view, s)
+		return step, step.Need
+	})
+	if step.Probe != "" {
+		return placement.Choice{Probe: []string{step.Probe}}
+	}
+	s.change(step.Changes)
+	_ = s.write(ctx) // said by then; the host has its worker all the same
+	if located && step.Local && !v.Tiny {
+		s.keepChoice(step.Worker, v.Now)
+	}
+	return placement.Choice{Worker: step.Worker, Why: s.why(step, located && !v.Tiny)}
+}
+
+// begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be asked for. A worker that is gone loses it, and so does
+// one from which this host has become slow.
+func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
+	if s.delegated(ctx, v) {
+		return
+	}
+	if s.await(ctx) && s.delegated(ctx, v) {
+		return
+	}
+	record, _ := s.Subnet(s.at.Subnet)
+	if record == nil || record.Worker == "" || v.Tiny {
+		return
+	}
+	isWorker := func(c placement.Candidate) bool { return c.Peer == record.Worker }
+	switch {
+	case s.slow(record):
+		s.remark = "delegated anew, as downloads became slower"
+		s.renew(ctx, s.at.Subnet, v.Now)
+	case slices.ContainsFunc(v.Candidates, isWorker) || slices.Contains(s.place.Exclude, record.Worker) || s.ownChoice(v.Now) != "":
+	case s.records.gone(ctx, peer.ID(record.Worker)):
+		s.remark = "delegated anew, as its worker is gone"
+		s.renew(ctx, s.at.Subnet, v.Now)
+	}
+}
+
+// delegated says whether the subnet has a worker that can take the host, or the host is not worth a search. Then nothing else is asked for.
+func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
+	s.learnSite(ctx, s.at.Subnet)
+	record, _ := s.Subnet(s.at.Subnet)
+	if record == nil || record.Worker == "" {
+		s.deaf = v.Tiny
+		return v.Tiny
+	}
+	able := slices.ContainsFunc(v.Able(), func(c placement.Candidate) bool { return c.Peer == record.Worker })
+	s.deaf = able && !s.slow(record) || v.Tiny
+	return s.deaf
+}
+
+// slow says whether the host's owner found that fetches by the subnet's worker have become slower, and nobody has taken the subnet from it since.
+func (s *hostSearch) slow(record *ipmicra.Subnet) bool {
+	return s.place.Remeasure && s.place.Known == record.Worker && record.Since.Before(s.place.MeasuredAt)
+}
+
+// await lets one search at a time go on in a subnet, so that the next finds what it came to; it says whether there was one to wait for. It ends late rather
+// than never.
+func (s *hostSearch) await(ctx context.Context) (waited bool) {
+	timer := time.NewTimer(turnTime)
+	defer timer.Stop()
+	for s.turn == nil {
+		s.mu.Lock()
+		before := s.turns[s.at.Subnet]
+		if before == nil {
+			s.turn = make(chan struct{})
+			s.turns[s.at.Subnet] = s.turn
+		}
+		s.mu.Unlock()
+		if before == nil {
+			break
+		}
+		waited = true
+		select {
+		case <-before:
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return true
+		}
+	}
+	return waited
+}
+
+func (s *hostSearch) ownChoice(now time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.own.get(s.at.Subnet)
+	if !ok || now.Sub(c.when) > choiceAge {
+		return ""
+	}
+	return c.worker
+}
+
+func (s *hostSearch) keepChoice(worker string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own.set(s.at.Subnet, ownChoice{worker, now})
+}
+
+// why says for people how a host came to its worker, and whether that is a delegation that all share or this owner's own choice.
+func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
+	text := step.Why
+	if searched {
+		record, _ := s.Subnet(s.at.Subnet)
+		switch {
+		case !step.Local && len(step.Changes.Subnets) > 0:
+			text += fmt.Sprintf("; %v is delegated to it now", s.at.Subnet)
+		case step.Local && record != nil && record.Worker != "":
+			text += fmt.Sprintf("; this owner's own choice, as %v is delegated to %s", s.at.Subnet, shortPeer(peer.ID(record.Worker)))
+		}
+	}
+	if s.remark != "" {
+		text += "; " + s.remark
+	}
+	if s.missed > 0 {
+		text += fmt.Sprintf("; %d records of the ring could not be read", s.missed)
+	}
+	return text
+}
+
+// Observe learns from a download that was reported to this owner (papers, 2.4). It does not block.
+func (d *delegations) Observe(f *placement.Fetch) {
+	at, ok := d.machine.Tree.Locate(f.Site)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	slow := d.calibration.Slow(at.Subnet, f)
+	d.mu.Unlock()
+	if !slow {
+		return
+	}
+	d.spawn(func(ctx context.Context) {
+		k := d.know()
+		k.learnSite(ctx, at.Subnet)
+		if record, _ := k.Subnet(at.Subnet); record != nil && record.Worker == f.Worker {
+			k.renew(ctx, at.Subnet, time.Now())
+			_ = k.write(ctx) // said by then; if nobody hears of it the next slow downloads come
+		}
+	})
+}
+
+// seed delegates to this peer the subnet that it lives in, if nobody has it (papers, 2.1). The error says that this is not on the ring yet.
+func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
+	k, now := d.know(), time.Now()
+	c := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
+		c, need := d.machine.Seed(d.self, addr, now, &k)
+		return ipmicra.Step{Changes: c}, need
+	})
+	if k.missed > 0 {
+		return fmt.Errorf("%d records of subnets could not be read", k.missed)
+	}
+	k.change(c.Changes)
+	return k.write(ctx)
+}
+
+const (
+	// whereEvery is how often a peer looks where it is, whereAgain the wait before it says so once more to a ring that did not hear.
+	whereEvery = time.Minute
+	whereAgain = 2 * time.Second
+)
+
+// run seeds the ring with the subnet of this peer, wherever it goes, until ctx ends.
+func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
+	var told netip.Addr
+	for {
+		wait := whereEvery
+		if addr := where(); addr.IsValid() && addr != told {
+			if err := d.seed(ctx, addr); err != nil {
+				d.log.Debug("this peer's own subnet is not delegated to it yet", "addr", addr, "err", err)
+				wait = whereAgain
+			} else {
+				told = addr
+			}
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return unlessCanceled(err)
+		}
+	}
+}

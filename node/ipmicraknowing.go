@@ -1,0 +1,252 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/subnets"
+)
+
+// cached is a record as it was heard of, or that there is none. It is never changed.
+type cached struct {
+	subnet *ipmicra.Subnet
+	index  *ipmicra.Index
+	digest uint64 // of what was heard; 0 if it was changed here since
+	when   time.Time
+}
+
+func (c cached) weight() int {
+	switch {
+	case c.subnet != nil:
+		return 1 + len(c.subnet.Probes)
+	case c.index != nil:
+		return 1 + len(c.index.Entries)
+	default:
+		return 1
+	}
+}
+
+// with is a record with what another of the same key knows.
+func (c cached) with(other cached) cached {
+	out := cached{when: other.when}
+	switch {
+	case other.subnet != nil:
+		out.subnet = &ipmicra.Subnet{Prefix: other.subnet.Prefix}
+		if c.subnet != nil {
+			out.subnet.Merge(c.subnet)
+		}
+		out.subnet.Merge(other.subnet)
+	case other.index != nil:
+		out.index = &ipmicra.Index{Key: other.index.Key}
+		if c.index != nil {
+			out.index.Entries = slices.Clone(c.index.Entries)
+		}
+		out.index.Merge(other.index)
+	default:
+		out.subnet, out.index = c.subnet, c.index
+	}
+	return out
+}
+
+// knowing is what one search knows: records that it found in memory or was told by the ring. It implements [ipmicra.Knowledge].
+type knowing struct {
+	*delegations
+	known   map[ipmicra.Key]cached
+	changes ipmicra.Changes // not on the ring yet
+	deaf    bool            // goes on with what it has: what is not known counts as none
+	missed  int             // records that could not be had
+}
+
+func (d *delegations) know() knowing {
+	return knowing{delegations: d, known: make(map[ipmicra.Key]cached)}
+}
+
+// Subnet implements [ipmicra.Knowledge].
+func (k *knowing) Subnet(p netip.Prefix) (*ipmicra.Subnet, bool) {
+	c, ok := k.known[ipmicra.Key{Kind: ipmicra.KindSubnet, Prefix: p}]
+	return c.subnet, ok || k.deaf
+}
+
+// Index implements [ipmicra.Knowledge].
+func (k *knowing) Index(key ipmicra.Key) (*ipmicra.Index, bool) {
+	c, ok := k.known[key]
+	return c.index, ok || k.deaf
+}
+
+// step repeats what needs records until it has them, or has asked often enough.
+func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.Key)) ipmicra.Step {
+	for range recordRounds {
+		step, need := try()
+		if len(need) == 0 {
+			return step
+		}
+		k.learn(ctx, need)
+	}
+	k.deaf = true
+	step, _ := try()
+	return step
+}
+
+// learnSite makes the record of a site's subnet known. While that has no worker the ring is asked each time: another owner may just have found one.
+func (k *knowing) learnSite(ctx context.Context, p netip.Prefix) {
+	k.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: p}}, func(c cached) bool {
+		return c.subnet != nil && c.subnet.Worker != "" && time.Since(c.when) < delegatedAge
+	})
+}
+
+// learn makes records known: from memory, from the ring, or else as none.
+func (k *knowing) learn(ctx context.Context, keys []ipmicra.Key) {
+	k.learnUnless(ctx, keys, func(c cached) bool { return time.Since(c.when) < recordAge })
+}
+
+func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh func(cached) bool) {
+	var wants []subnetWant
+	var had []cached
+	k.mu.Lock()
+	for _, key := range keys {
+		c, ok := k.cache.get(key)
+		switch {
+		case ok && fresh(c):
+			k.known[key] = c
+		case len(wants) >= roundKeys:
+			k.known[key] = cached{}
+			k.missed++
+		default:
+			wants, had = append(wants, subnetWant{key, c.digest}), append(had, c)
+		}
+	}
+	k.mu.Unlock()
+	if len(wants) == 0 {
+		return
+	}
+	asked := time.Now()
+	found := k.records.ask(ctx, wants)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, w := range wants {
+		f, ok := found[w.key]
+		c := cached{}
+		if ok {
+			c, ok = f.read(w.key, had[i])
+		}
+		if !ok {
+			k.known[w.key] = cached{}
+			k.missed++
+			continue
+		}
+		if now, ok := k.cache.get(w.key); ok && now.when.After(asked) { // changed here meanwhile
+			c = c.with(now)
+		}
+		k.remember(w.key, c)
+	}
+}
+
+// read reads an answer to a question for a record; false if it is none.
+func (f *subnetFound) read(key ipmicra.Key, had cached) (cached, bool) {
+	c := cached{when: time.Now()}
+	if f.same {
+		c.subnet, c.index, c.digest = had.subnet, had.index, had.digest
+		return c, had.digest != 0
+	}
+	if f.raw == nil {
+		return c, true
+	}
+	k, changes, err := subnets.Parse(f.raw)
+	if err != nil || k != key {
+		return c, false
+	}
+	c.digest = digestOfRecord(f.raw)
+	if k.Kind == ipmicra.KindSubnet {
+		c.subnet = changes.Subnets[0]
+	} else {
+		c.index = changes.Indexes[0]
+	}
+	return c, true
+}
+
+// change puts changes into what this search knows and into memory, and has write bring them to the ring.
+func (k *knowing) change(c ipmicra.Changes) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	put := func(key ipmicra.Key, change cached) {
+		c := k.known[key]
+		if now, ok := k.cache.get(key); ok {
+			c = c.with(now)
+		}
+		k.remember(key, c.with(change))
+	}
+	for _, s := range c.Subnets {
+		put(s.Key(), cached{subnet: s, when: time.Now()})
+	}
+	for _, x := range c.Indexes {
+		put(x.Key, cached{index: x, when: time.Now()})
+	}
+	k.changes.Subnets, k.changes.Indexes = append(k.changes.Subnets, c.Subnets...), append(k.changes.Indexes, c.Indexes...)
+}
+
+// remember is called with the lock held.
+func (k *knowing) remember(key ipmicra.Key, c cached) {
+	k.known[key] = c
+	k.cache.set(key, c)
+}
+
+// write brings the changes to the ring, and returns when they are safe there. The error says that some are not; this peer goes by them all the same.
+func (k *knowing) write(ctx context.Context) error {
+	if len(k.changes.Subnets)+len(k.changes.Indexes) == 0 {
+		return nil
+	}
+	c := k.changes
+	k.changes = ipmicra.Changes{}
+	err := k.records.tell(ctx, c)
+	if err != nil {
+		k.log.Debug("changes of subnets are not on the ring", "err", err)
+	}
+	return err
+}
+
+// renew takes a subnet from its worker, so that it is delegated by fresh probes.
+func (k *knowing) renew(ctx context.Context, p netip.Prefix, now time.Time) {
+	step := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
+		c, need := k.machine.Anew(p, k.self, now, k)
+		return ipmicra.Step{Changes: c}, need
+	})
+	k.change(step.Changes)
+}
+
+// aging is a map that forgets what was used longest ago when the values in it have become too heavy: when the young half is full it becomes the old one,
+// and what that still held is gone. Not safe for concurrent use.
+type aging[K comparable, V any] struct {
+	half       int
+	weight     func(V) int
+	held       int // the weight of young
+	young, old map[K]V
+}
+
+func newAging[K comparable, V any](most int, weight func(V) int) *aging[K, V] {
+	return &aging[K, V]{half: most / 2, weight: weight, young: make(map[K]V)}
+}
+
+func (a *aging[K, V]) get(k K) (V, bool) {
+	if v, ok := a.young[k]; ok {
+		return v, true
+	}
+	v, ok := a.old[k]
+	if ok {
+		a.set(k, v)
+	}
+	return v, ok
+}
+
+func (a *aging[K, V]) set(k K, v V) {
+	if was, ok := a.young[k]; ok {
+		a.held -= a.weight(was)
+	}
+	a.young[k] = v
+	delete(a.old, k)
+	if a.held += a.weight(v); a.held > a.half {
+		a.old, a.young, a.held = a.young, make(map[K]V), 0
+	}
+}
