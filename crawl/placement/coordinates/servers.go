@@ -133,6 +133,16 @@ func (s *Servers) turns(addr netip.Addr, estimator string) int {
 	return 0
 }
 
+// usual is what downloads take at an estimator by its window, in ms; false if there is none.
+func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
+	if e := s.byAddr[addr]; e != nil {
+		if w := e.Value.(*server).windows[estimator]; w != nil {
+			return w.value(&s.cfg.Filter)
+		}
+	}
+	return 0, false
+}
+
 // missed notes that a download failed at an estimator: its turn is over, so that one which is shut out does not get all of them. Of a server that nobody
 // has reached yet nothing is noted; turns are drawn there.
 func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {

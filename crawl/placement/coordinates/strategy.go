@@ -2,6 +2,7 @@ package coordinates
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -95,7 +96,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	site := s.site(v)
 	updates := s.servers.Updates(site)
 	at, known := s.servers.At(v.Now, site)
-	if !known || updates < s.cfg.MaxUpdates && (at.Error >= s.cfg.Theta || s.fewEstimators(site, who)) {
+	if !known || updates < s.cfg.MaxUpdates && (at.Error >= s.cfg.Theta || s.fewEstimators(site, who) || s.contradicted(site, &at, who)) {
 		return s.estimate(site, who, updates, &at, known)
 	}
 	if s.turnToExplore(v.Host) {
@@ -125,6 +126,31 @@ func (s *Strategy) fewEstimators(site netip.Addr, who []placement.Candidate) boo
 		}
 	}
 	return waiting > 0 && had < enoughEstimators
+}
+
+// worthATurn in ms: if the downloads of an estimator were quicker by less it is not worth to find out why the coordinate says otherwise.
+const worthATurn = 10
+
+// contradicted says whether the candidate nearest in the space took clearly longer than another whose downloads are known as well. The error of a
+// coordinate does not tell: a server whose whole distance went into its height suits everybody well enough and is nearest to the wrong one.
+func (s *Strategy) contradicted(site netip.Addr, at *Coordinate, who []placement.Candidate) bool {
+	nearest, least, best := 0.0, math.Inf(1), math.Inf(1)
+	for _, c := range who {
+		p, ok := s.peers.Of(c.Peer)
+		if !ok {
+			continue
+		}
+		took, measured := s.servers.usual(site, c.Peer)
+		if measured {
+			best = min(best, took)
+		}
+		if d := at.Distance(&p); d < least {
+			if nearest, least = took, d; !measured {
+				nearest = 0
+			}
+		}
+	}
+	return nearest > best*(1+s.cfg.Theta) && nearest-best > worthATurn
 }
 
 // turnToExplore says whether this look at a host spends a URL; the look after it does not.
@@ -190,6 +216,13 @@ func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates 
 	why := "nothing is known of the server yet"
 	if known {
 		why = fmt.Sprintf("the error of the server's coordinate is %.2f after %d updates, %.2f is wanted", at.Error, updates, s.cfg.Theta)
+		switch {
+		case at.Error >= s.cfg.Theta:
+		case s.fewEstimators(site, who):
+			why += " and more estimators"
+		case s.contradicted(site, at, who):
+			why += ", but the nearest in the space is not the quickest"
+		}
 	}
 	return placement.Choice{Worker: best, URLs: 1, Why: why + ": one URL by an estimator"}
 }

@@ -66,3 +66,36 @@ func TestNoChoiceByOneEstimator(t *testing.T) {
 		})
 	}
 }
+
+// TestNoChoiceAgainstTheDownloads: a server whose distance went into its height, as all downloads were the owner's, is nearest in the space to whoever is
+// nearest to the middle. It is not placed there while another candidate is known to be quicker, and in the end it is placed at that one.
+func TestNoChoiceAgainstTheDownloads(t *testing.T) {
+	now, site := time.Unix(1e9, 0), netip.MustParseAddr("192.0.2.1")
+	at := stands{
+		"middle": {Vec: [Dimensions]float64{5}, Height: 1, Error: 0.1},
+		"owner":  {Vec: [Dimensions]float64{100}, Height: 1, Error: 0.1},
+		"far":    {Vec: [Dimensions]float64{-90, 60}, Height: 1, Error: 0.1},
+	}
+	takes := map[string]time.Duration{"middle": 160 * time.Millisecond, "owner": 80 * time.Millisecond, "far": 250 * time.Millisecond}
+	v := &placement.View{Now: now, Host: "a.example", Site: site, Candidates: []placement.Candidate{{Peer: "owner", Self: true}, {Peer: "middle"}, {Peer: "far"}}}
+	cfg := DefaultConfig()
+	cfg.Term = 0
+	s, err := New(cfg, at, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := func(by string) {
+		s.Observe(&placement.Fetch{At: now, Host: v.Host, Site: site, Worker: by, Took: takes[by]})
+	}
+	for range 9 {
+		fetch("owner")
+	}
+	c, turns := s.Next(v), 0
+	for ; c.URLs == 1 && turns < cfg.MaxUpdates; c = s.Next(v) {
+		turns++
+		fetch(c.Worker)
+	}
+	if c.Worker != "owner" || c.URLs != 0 || turns < 2 || turns > 100 {
+		t.Errorf("after %d turns %+v; want the owner after some", turns, c)
+	}
+}
