@@ -51,7 +51,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "kill-one", words: "kill -9 of one of eight",
-		peers: 8, seeds: 20, quickSeeds: 1, size: medium, quick: middle, again: 1, fault: (*trial).killOne,
+		peers: 8, seeds: 20, size: medium, quick: middle, again: 1, fault: (*trial).killOne,
 	},
 	{
 		name: "kill-two", words: "kill -9 of two of eight at once, neighbours on the ring",
