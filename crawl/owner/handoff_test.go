@@ -27,7 +27,7 @@ func newArcScene(t testing.TB, self string, settled bool, change func(*wire.JobS
 	a := &arc{mine: true, settled: settled}
 	jobs := jobTable{}
 	m := &wire.JobSpec{Seeds: [][]byte{[]byte("http://a.example/")}, Scope: []string{"*.example"}}
-	cfg := owner.Config{Self: self, Settled: a.Settled}
+	cfg := owner.Config{Self: self, Settled: a.Settled, PlaceTimeout: 2 * time.Second} // some scenes leave the question who is to crawl unanswered
 	if change != nil {
 		change(m, &cfg)
 	}
