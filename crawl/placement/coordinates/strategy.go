@@ -169,10 +169,12 @@ func (s *Strategy) turnToExplore(host string) bool {
 	return true
 }
 
-// tiny places a host that has too few URLs to estimate by: where its coordinate is known, by that, else where its range is.
+// tiny places a host that has too few URLs left to estimate by: by its coordinate as it stands, if several estimators made it and it does not contradict
+// them, else where its range is.
 func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.Choice {
-	if at, ok := s.servers.At(v.Now, s.site(v)); ok && at.Error < s.cfg.Theta {
-		return s.choose(&at, who, s.servers.Updates(s.site(v)))
+	site := s.site(v)
+	if at, ok := s.servers.At(v.Now, site); ok && !s.fewEstimators(site, who) && !s.contradicted(site, &at, who) {
+		return s.choose(&at, who, s.servers.Updates(site))
 	}
 	self := who[0].Peer
 	for _, c := range who {
