@@ -204,14 +204,13 @@ func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 
 // delegated says whether the subnet has a worker that can take the host, or the host is not worth a search. Then nothing else is asked for.
 func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
-	s.learnSite(ctx, s.at.Subnet)
-	record, _ := s.Subnet(s.at.Subnet)
-	if record == nil || record.Worker == "" {
-		s.deaf = v.Tiny
-		return v.Tiny
+	good := func(record *ipmicra.Subnet) bool {
+		able := func(c placement.Candidate) bool { return c.Peer == record.Worker }
+		return record != nil && record.Worker != "" && slices.ContainsFunc(v.Able(), able) && !s.slow(record)
 	}
-	able := slices.ContainsFunc(v.Able(), func(c placement.Candidate) bool { return c.Peer == record.Worker })
-	s.deaf = able && !s.slow(record) || v.Tiny
+	s.learnSite(ctx, s.at.Subnet, good)
+	record, _ := s.Subnet(s.at.Subnet)
+	s.deaf = good(record) || v.Tiny
 	return s.deaf
 }
 
@@ -299,7 +298,7 @@ func (d *delegations) Observe(f *placement.Fetch) {
 	}
 	d.spawn(func(ctx context.Context) {
 		k := d.know()
-		k.learnSite(ctx, at.Subnet)
+		k.learnSite(ctx, at.Subnet, func(*ipmicra.Subnet) bool { return false })
 		if record, _ := k.Subnet(at.Subnet); record != nil && record.Worker == f.Worker {
 			k.renew(ctx, at.Subnet, time.Now())
 			_ = k.write(ctx) // said by then; if nobody hears of it the next slow downloads come

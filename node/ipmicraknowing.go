@@ -90,10 +90,11 @@ func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.
 	return step
 }
 
-// learnSite makes the record of a site's subnet known. While that has no worker the ring is asked each time: another owner may just have found one.
-func (k *knowing) learnSite(ctx context.Context, p netip.Prefix) {
+// learnSite makes the record of a site's subnet known. While the one in memory is not good the ring is asked each time: another owner may just have found a
+// worker.
+func (k *knowing) learnSite(ctx context.Context, p netip.Prefix, good func(*ipmicra.Subnet) bool) {
 	k.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: p}}, func(c cached) bool {
-		return c.subnet != nil && c.subnet.Worker != "" && time.Since(c.when) < delegatedAge
+		return time.Since(c.when) < delegatedAge && good(c.subnet)
 	})
 }
 
