@@ -8,18 +8,14 @@ import (
 
 // RTT is the paper's delegation (Apoidea, 3.2): the owner and its leaf peers measure the round trip to the site, and the smallest wins.
 //
-// Beyond the paper: results within tieFloor or tieShare of the best are ties, since they say nothing about who downloads faster; of the tied the
+// Beyond the paper: results within tieFloor of the best are ties, since they say nothing about who downloads faster; of the tied the
 // owner keeps the host, which costs no message, or else the peer with the least backlog takes it. A host with few URLs is not probed: the worker
 // known for its address range takes it, or the owner (design, section 4). A candidate that is
 // overloaded is neither probed nor chosen.
 type RTT struct{}
 
-const (
-	// tieFloor is what scheduling on a busy machine adds to a round trip.
-	tieFloor = time.Millisecond
-	// tieShare of the best: jitter of a wide-area path.
-	tieShare = 0.1
-)
+// tieFloor is what scheduling on a busy machine adds to a round trip.
+const tieFloor = time.Millisecond
 
 // Next implements Strategy.
 func (RTT) Next(v *View) Choice {
@@ -53,7 +49,7 @@ func (v *View) nearest(able []Candidate) Choice {
 	if best < 0 {
 		return Choice{Worker: keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
 	}
-	limit := best + max(tieFloor, time.Duration(float64(best)*tieShare))
+	limit := best + tieFloor
 	var winner *Candidate
 	for i := range able {
 		c := &able[i]
