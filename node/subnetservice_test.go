@@ -1,0 +1,224 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+// subnetPeers are peers that keep records of subnets, and share the ring out among themselves.
+type subnetPeers struct {
+	net   *fakeNet
+	ids   []peer.ID
+	rings map[peer.ID]*fakeRing
+	at    map[peer.ID]*subnetService
+}
+
+func newSubnetPeers(t *testing.T, ids ...peer.ID) *subnetPeers {
+	t.Helper()
+	w := &subnetPeers{net: newFakeNet(), ids: ids, rings: make(map[peer.ID]*fakeRing), at: make(map[peer.ID]*subnetService)}
+	for _, id := range ids {
+		w.rings[id] = &fakeRing{self: id, believed: w.owner, real: w.owner}
+		s, err := newSubnetService(keyspace[subnets.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)}, &router{ring: w.rings[id], net: w.net}, quietLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.at[id] = s
+		background(t, s.loop.run)
+		w.net.at(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handle(ctx, "asker", req) })
+	}
+	return w
+}
+
+func (w *subnetPeers) owner(key ring.Key) peer.ID { return w.ids[int(key[0])%len(w.ids)] }
+
+// delegated are the changes of some delegations, of an empty tree.
+func delegated(t *testing.T, n int) (c ipmicra.Changes, keys []ipmicra.Key) {
+	t.Helper()
+	tree, err := loadTree("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, memory := ipmicra.Machine{Tree: tree}, ipmicra.NewMemory()
+	for i := range n {
+		one, _ := machine.Seed("w", netip.AddrFrom4([4]byte{192, 0, byte(i), 1}), time.UnixMilli(1_700_000_000_000), memory) //nolint:gosec // few
+		memory.Merge(one)
+		c.Subnets, c.Indexes = append(c.Subnets, one.Subnets...), append(c.Indexes, one.Indexes...)
+		for _, s := range one.Subnets {
+			keys = append(keys, s.Key())
+		}
+	}
+	return c, append(keys, ipmicra.Key{Kind: ipmicra.KindChildren}, ipmicra.Key{Kind: ipmicra.KindChildren, Prefix: netip.MustParsePrefix("0.0.0.0/0")})
+}
+
+func wantsOf(keys []ipmicra.Key) (wants []subnetWant) {
+	for _, k := range keys {
+		wants = append(wants, subnetWant{key: k})
+	}
+	return wants
+}
+
+// TestSubnetService: records are kept by the peers that answer for them and found there by others, whatever these believed at first; those of a peer that
+// cannot be reached are missing, and no others.
+func TestSubnetService(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		before  func(w *subnetPeers)
+		missing peer.ID
+	}{
+		{"all know who answers", func(*subnetPeers) {}, ""},
+		{"all believe in one", func(w *subnetPeers) {
+			for _, r := range w.rings {
+				r.believed = ownedBy("b")
+			}
+		}, ""},
+		{"nobody believes anything", func(w *subnetPeers) {
+			for _, r := range w.rings {
+				r.believed = ownedBy("")
+			}
+		}, ""},
+		{"one cannot be reached", func(w *subnetPeers) { w.net.at("c", nil) }, "c"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newSubnetPeers(t, "a", "b", "c")
+			row.before(w)
+			c, keys := delegated(t, 20)
+			err := w.at["a"].tell(t.Context(), c)
+			if (err != nil) != (row.missing != "") {
+				t.Errorf("told: %v", err)
+			}
+			found := w.at["b"].ask(t.Context(), wantsOf(keys))
+			for _, k := range keys {
+				f, ok := found[k]
+				if lost := w.owner(k.Ring()) == row.missing; lost == ok || ok && f.raw == nil {
+					t.Errorf("%v: found %v, %d bytes", k, ok, len(f.raw))
+				}
+				if !ok {
+					continue
+				}
+				again := w.at["a"].ask(t.Context(), []subnetWant{{k, digestOfRecord(f.raw)}})
+				if !again[k].same {
+					t.Errorf("%v: asked by one who has it: %+v", k, again[k])
+				}
+				for _, id := range w.ids {
+					raw, err := w.at[id].state.Get(k)
+					if err != nil || (raw != nil) != (id == w.owner(k.Ring())) {
+						t.Errorf("%v: %d bytes at %s, %v", k, len(raw), id, err)
+					}
+				}
+			}
+			none := ipmicra.Key{Kind: ipmicra.KindOrganisation, Organisation: "nobody"}
+			if f, ok := w.at["a"].ask(t.Context(), wantsOf([]ipmicra.Key{none}))[none]; w.owner(none.Ring()) != row.missing && (!ok || f.raw != nil || f.same) {
+				t.Errorf("no such record: %+v, %v", f, ok)
+			}
+		})
+	}
+}
+
+// TestSubnetAnswerInParts: more than fits into an answer comes with the next.
+func TestSubnetAnswerInParts(t *testing.T) {
+	w := newSubnetPeers(t, "a")
+	var c ipmicra.Changes
+	var keys []ipmicra.Key
+	for i := range 5 {
+		x := &ipmicra.Index{Key: ipmicra.Key{Kind: ipmicra.KindOrganisation, Organisation: fmt.Sprint("org", i)}}
+		for j := range ipmicra.MaxEntries {
+			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(j >> 8), byte(j), 0}), 24) //nolint:gosec // small
+			e := ipmicra.Entry{Prefix: p, Worker: strings.Repeat("w", ipmicra.MaxPeer), Epoch: ipmicra.Epoch{Peer: strings.Repeat("p", ipmicra.MaxPeer)}}
+			x.Entries = append(x.Entries, e)
+		}
+		c.Indexes, keys = append(c.Indexes, x), append(keys, x.Key)
+	}
+	if err := w.at["a"].tell(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	told := len(w.net.called())
+	found := w.at["a"].ask(t.Context(), wantsOf(keys))
+	for _, k := range keys {
+		if len(found[k].raw) < ipmicra.MaxEntries {
+			t.Errorf("%v: %d bytes", k, len(found[k].raw))
+		}
+	}
+	if asked := len(w.net.called()) - told; told < 2 || asked != 2 {
+		t.Errorf("told in %d messages, asked in %d; want several, and two", told, asked)
+	}
+}
+
+// TestSubnetRefusals: what a stranger sends that is none of the service's words.
+func TestSubnetRefusals(t *testing.T) {
+	w := newSubnetPeers(t, "a")
+	c, _ := delegated(t, 1)
+	record, err := c.Subnets[0].AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name string
+		m    *wire.Subnets
+		want string // empty: taken
+	}{
+		{"is a peer there", &wire.Subnets{}, ""},
+		{"a record", &wire.Subnets{Record: [][]byte{record}}, ""},
+		{"a kind that is none", &wire.Subnets{Kind: []byte{9}, Name: [][]byte{{}}, Held: []uint64{0}}, "kind 9"},
+		{"a range that is none", &wire.Subnets{Kind: []byte{1}, Name: [][]byte{{10, 0, 0, 1, 8}}, Held: []uint64{0}}, "kind 1"},
+		{"a record cut short", &wire.Subnets{Record: [][]byte{record, record[:len(record)-1]}}, "record 1"},
+		{"a record of nothing", &wire.Subnets{Record: [][]byte{{0}}}, "record 0"},
+		{"columns of different lengths", &wire.Subnets{Kind: []byte{1}}, "lengths"},
+	} {
+		raw, err := proto.Marshal(row.m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.at["a"].handle(t.Context(), "stranger", raw)
+		if refused := p2p.CodeOf(err) == p2p.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+// TestGone: a peer is gone when the ring has another in its place and it does not answer.
+func TestGone(t *testing.T) {
+	w := newSubnetPeers(t, "a", "b")
+	for _, row := range []struct {
+		name         string
+		lookupFinds  peer.ID
+		answers      bool
+		wantGone     bool
+		wantQuestion bool
+	}{
+		{name: "on the ring", lookupFinds: "x"},
+		{name: "not on the ring, but there", lookupFinds: "b", answers: true, wantQuestion: true},
+		{name: "neither", lookupFinds: "b", wantGone: true, wantQuestion: true},
+		{name: "nobody knows"},
+	} {
+		for _, r := range w.rings {
+			r.set(func() { r.real = ownedBy(row.lookupFinds) })
+		}
+		w.net.at("x", nil)
+		if row.answers {
+			w.net.at("x", func(context.Context, string, []byte) ([]byte, error) { return nil, busy("it is joining") })
+		}
+		before := len(w.net.called())
+		if gone := w.at["a"].gone(t.Context(), "x"); gone != row.wantGone {
+			t.Errorf("%s: gone %v", row.name, gone)
+		}
+		if asked := slices.Contains(w.net.called()[before:], "x"); asked != row.wantQuestion {
+			t.Errorf("%s: asked %v", row.name, asked)
+		}
+	}
+}
