@@ -24,9 +24,10 @@ type Strategy struct {
 	placed int            // sites so far
 	asked  map[string]int // by host: probes asked for in the placement that goes on
 	price  [2]float64     // of a probe, in probability of the best choice: for sites with an address and without
-	usual  float64        // logarithm of the time that downloads took over what was expected, in the mean
 
-	lessons []Lesson // that were not told yet
+	lessons  []Lesson // that were not told yet
+	compared time.Time
+	paceNews bool // downloads since then
 }
 
 var _ placement.Observer = (*Strategy)(nil)
@@ -68,7 +69,7 @@ type question struct {
 	peers    []*column // of able
 	measured []bool    // of able, failures too
 	failed   []bool
-	stretch  []float64
+	lag      []float64
 	sure     float64 // that the choice is the best one
 
 	seen      []observation // also by those that are not able
@@ -89,12 +90,13 @@ func key(host string, site netip.Addr) string {
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
 	q.memory = s.memories.find(q.key)
+	s.compare(v.Now)
 	for _, c := range q.able {
 		p := s.memories.column(c.Peer)
 		m, known := v.Measured[c.Peer]
 		q.peers = append(q.peers, p)
 		q.measured, q.failed = append(q.measured, known), append(q.failed, m.Err != "")
-		q.stretch = append(q.stretch, s.stretch(p, v.Now))
+		q.lag = append(q.lag, p.pace.lag)
 	}
 	for _, c := range v.Candidates {
 		if m, ok := v.Measured[c.Peer]; ok && m.Err == "" {
@@ -157,7 +159,7 @@ func (s *Strategy) think(q *question, seen []observation) bool {
 			}
 		}
 	}
-	s.judged.judge(s.belief.draws, q.stretch)
+	s.judged.judge(s.belief.draws, q.lag)
 	return true
 }
 
@@ -181,7 +183,7 @@ func (s *Strategy) pick(q *question) int {
 		return k
 	}
 	for i := range q.able {
-		if q.able[i].Self && q.measured[i] && !q.failed[i] && q.ms(i)*q.stretch[i] <= q.ms(k)*q.stretch[k]+tie/2 {
+		if q.able[i].Self && q.measured[i] && !q.failed[i] && q.ms(i)+q.lag[i] <= q.ms(k)+q.lag[k]+tie/2 {
 			return i
 		}
 	}
@@ -323,11 +325,10 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	if m == nil || !m.at(c.number).known() {
 		return
 	}
-	expected := float64(m.at(c.number).mean)*rounds(f.Bytes) + serving
-	ratio := math.Log(milliseconds(f.Took) / expected)
-	c.pace.add(paced{f.At, f.Host, ratio})
-	s.usual += 0.01 * (ratio - s.usual)
-	m.bound(c.number, milliseconds(f.Took)/rounds(f.Bytes))
+	n, took := trips(f.Bytes), milliseconds(f.Took)
+	c.pace.add(f.Host, f.At, min(took-n*float64(m.at(c.number).mean), latest))
+	s.paceNews = true
+	m.bound(c.number, took/n)
 }
 
 // bound lowers what is only believed of a round trip to what a download shows it to be at most.
@@ -364,7 +365,7 @@ func (q *question) ms(k int) float64 { return milliseconds(q.view.Measured[q.abl
 func (q *question) nearest() int {
 	best := -1
 	for k := range q.able {
-		if q.measured[k] && !q.failed[k] && (best < 0 || q.ms(k)*q.stretch[k] < q.ms(best)*q.stretch[best]) {
+		if q.measured[k] && !q.failed[k] && (best < 0 || q.ms(k)+q.lag[k] < q.ms(best)+q.lag[best]) {
 			best = k
 		}
 	}

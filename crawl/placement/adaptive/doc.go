@@ -23,9 +23,9 @@
 // every candidate, later ones less and less often, and a few for ever, since the world changes. A candidate never seen before is measured along with
 // others until enough is known of it.
 //
-// Downloads teach two things (Observe). A worker whose downloads take longer than round trips and sizes explain, for several hosts at once, is slow: its
-// distances are stretched by as much until that is some minutes ago. And a download bounds the round trip from above, since it takes at least a
-// connect, a request and the rounds of slow start.
+// Downloads teach two things (Observe). Workers differ: one whose downloads take longer than round trips and sizes explain, and than chance between
+// hosts explains, counts as farther off than it is, until that is some minutes ago. And a download bounds the round trip from above, since it takes at
+// least a connect, a request and the rounds of slow start.
 //
 // The strategy is a plain state machine: no goroutine, clock, disk or network, not safe for concurrent use. Its memory is bounded by Config. The same seed
 // and the same calls give the same choices. Nothing of it survives a restart; owners that tell each other their lessons ([Strategy.Lessons], [Strategy.Learn]) learn as one.

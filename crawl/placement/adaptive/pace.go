@@ -1,72 +1,89 @@
 package adaptive
 
 import (
-	"math"
-	"slices"
 	"time"
 )
 
 const (
-	// paceFetches are how many downloads of a worker say how fast it is at present.
-	paceFetches = 16
-	// paceHosts is of how many hosts they have to be at least: one that is slow is not the worker's fault.
-	paceHosts = 4
-	// paceAge is how long they count: a worker that got slow gets no hosts, so nothing would ever say that it recovered.
+	// paceHosts bounds the hosts by which a worker is judged: those that it fetched from last.
+	paceHosts = 32
+	// paceAge is how long a fetch counts: a worker that got slow gets no hosts, so nothing would ever say that it recovered.
 	paceAge = 5 * time.Minute
-	// paceSlow is how much slower than others a worker has to be to be called slow.
-	paceSlow = 1.5
+	// paceEvery is how often workers are compared without anything new.
+	paceEvery = 10 * time.Second
+	// paceRate is the least weight of the last download in what is known of a host: after some four a change shows.
+	paceRate = 0.25
+	// latest bounds by how much a download may be late, in milliseconds: a stalled one must not outweigh all.
+	latest = 10_000
+	// paceLeast is how many hosts there have to be, beyond one for each worker, before workers are compared, and paceRatio by how much workers
+	// have to differ more than hosts of one worker do (the F of an analysis of variance): servers differ, and that is nobody's fault.
+	paceLeast, paceRatio = 6, 3.5
+	// paceNoise is the least deviation between hosts in milliseconds.
+	paceNoise = 5
 )
 
-// pace is how fast a worker was of late.
+// pace is how late the downloads of a worker were of late, by host.
 type pace struct {
-	fetches []paced // the last paceFetches
-	next    int
+	hosts []hostPace // at most paceHosts
+	// lag is what the worker seems to be farther off than it is, in milliseconds of round trip; less than 0 if it is faster than others.
+	lag float64
 }
 
-type paced struct {
-	at    time.Time
-	host  string
-	ratio float64 // logarithm of the time taken over the time expected
+// hostPace is how late the downloads from one host were: beyond what round trips explain, in milliseconds.
+type hostPace struct {
+	host string
+	at   time.Time
+	late float64
+	n    float64
 }
 
-func (p *pace) add(f paced) {
-	if len(p.fetches) < paceFetches {
-		p.fetches = append(p.fetches, f)
-		return
-	}
-	p.fetches[p.next] = f
-	p.next = (p.next + 1) % paceFetches
-}
-
-// median of the logarithms; false if too few hosts were fetched of late to say.
-func (p *pace) median(now time.Time) (float64, bool) {
-	var ratios []float64
-	var hosts []string
-	for _, f := range p.fetches {
-		if now.Sub(f.at) <= paceAge {
-			ratios = append(ratios, f.ratio)
-			if !slices.Contains(hosts, f.host) {
-				hosts = append(hosts, f.host)
+func (p *pace) add(host string, at time.Time, late float64) {
+	oldest := 0
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		if h.host == host {
+			if at.Sub(h.at) > paceAge {
+				h.n = 0
 			}
+			h.n++
+			h.at, h.late = at, h.late+max(1/h.n, paceRate)*(late-h.late)
+			return
+		}
+		if h.at.Before(p.hosts[oldest].at) {
+			oldest = i
 		}
 	}
-	if len(hosts) < paceHosts {
-		return 0, false
+	fresh := hostPace{host, at, late, 1}
+	if len(p.hosts) < paceHosts {
+		p.hosts = append(p.hosts, fresh)
+	} else {
+		p.hosts[oldest] = fresh
 	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2], true
 }
 
+// mean of the hosts of late, the sum of the squares around it, and how many they are.
+func (p *pace) mean(now time.Time) (mean, squares, n float64) {
+	for _, h := range p.hosts {
+		if now.Sub(h.at) <= paceAge {
+			n++
+			off := h.late - mean
+			mean += off / n
+			squares += off * (h.late - mean)
+		}
+	}
+	return mean, squares, n
+}
+
+// The window of a TCP connection that begins, and where it ends to grow (RFC 6928), in bytes.
 const (
-	// segment, window and maxWindow are those of a TCP connection that begins (RFC 6928), in bytes.
 	window    = 10 * 1460
 	maxWindow = 1 << 20
-	// serving is what a server needs to answer, at first; then it is learnt.
-	serving = 50.0
+	// usualTrips is how many round trips a page takes, about: 18 to 38 kB.
+	usualTrips = 3.5
 )
 
-// rounds of trips that a download of that size takes: to connect, to ask, and to open the window.
-func rounds(bytes int64) float64 {
+// trips is how many round trips a download of that size takes: to connect, to ask, and to open the window.
+func trips(bytes int64) float64 {
 	n := 2.0
 	for w := int64(window); bytes > w; w = min(2*w, maxWindow) {
 		bytes -= w
@@ -75,14 +92,42 @@ func rounds(bytes int64) float64 {
 	return n
 }
 
-// stretch says how much slower than the usual worker one is: 1 if it is not slow, or nothing is known.
-func (s *Strategy) stretch(c *column, now time.Time) float64 {
-	own, ok := c.pace.median(now)
-	if !ok {
-		return 1
+// compare the workers: whose downloads are later than those of the others, in the mean over hosts, by more than chance between hosts explains? What is left
+// of the difference is that share of it which is not chance (empirical Bayes), so that two or three hosts say little and a dozen much.
+func (s *Strategy) compare(now time.Time) {
+	if !s.paceNews && now.Sub(s.compared).Abs() < paceEvery {
+		return
 	}
-	if slow := math.Exp(own - s.usual); slow > paceSlow {
-		return slow
+	s.paceNews, s.compared = false, now
+	workers, hosts, sum, within, weights := 0.0, 0.0, 0.0, 0.0, 0.0
+	peers := s.memories.peers()
+	for _, c := range peers {
+		c.pace.lag = 0
+		if mean, squares, n := c.pace.mean(now); n > 0 {
+			workers++
+			hosts += n
+			weights += n * n
+			sum += n * mean
+			within += squares
+		}
 	}
-	return 1
+	if workers < 2 || hosts < workers+paceLeast {
+		return
+	}
+	variance := max(within/(hosts-workers), paceNoise*paceNoise)
+	between := 0.0
+	for _, c := range peers {
+		if mean, _, n := c.pace.mean(now); n > 0 {
+			between += n * (mean - sum/hosts) * (mean - sum/hosts) / (workers - 1)
+		}
+	}
+	if between < paceRatio*variance {
+		return
+	}
+	spread := (between - variance) * (workers - 1) / (hosts - weights/hosts)
+	for _, c := range peers {
+		if mean, _, n := c.pace.mean(now); n > 0 {
+			c.pace.lag = (mean - sum/hosts) * spread / (spread + variance/n) / usualTrips
+		}
+	}
 }

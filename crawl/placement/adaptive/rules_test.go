@@ -169,7 +169,7 @@ func TestSlowWorkersAreLeft(t *testing.T) {
 	s := taught(t, p, 150, Config{Training: 40})
 	now := time.Unix(5000, 0)
 	fetch := func(host string, addr netip.Addr, worker string, ms, slow float64) {
-		took := slow * (rounds(20000)*ms + serving)
+		took := slow * (trips(20000)*ms + 50)
 		s.Observe(&placement.Fetch{At: now, Host: host, Site: addr, Worker: worker, Took: time.Duration(took * float64(time.Millisecond)), Bytes: 20000})
 	}
 	given := func(minutes int, slow bool) (times int) {

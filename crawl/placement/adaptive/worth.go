@@ -34,20 +34,20 @@ type result struct {
 // maxLoss is where further distance does not count any more, in milliseconds: one bad draw must not outweigh all.
 const maxLoss = 200
 
-// judge fills in best and loses. stretch makes slow candidates look farther.
-func (j *judgement) judge(draws [][]float64, stretch []float64) {
-	n := len(stretch)
+// judge fills in best and loses. lag makes slow candidates look farther.
+func (j *judgement) judge(draws [][]float64, lag []float64) {
+	n := len(lag)
 	j.best, j.loses = zeros(j.best, n), zeros(j.loses, n)
 	j.wins = resize(j.wins, len(draws))
 	for d, y := range draws {
 		least := math.Inf(1)
 		for k, v := range y {
-			least = min(least, v*stretch[k])
+			least = min(least, v+lag[k])
 		}
 		j.wins[d] = resize(j.wins[d], n)
 		for k, v := range y {
-			j.wins[d][k] = v*stretch[k] <= least+tie
-			j.loses[k] += min(v*stretch[k]-least, maxLoss) / float64(len(draws))
+			j.wins[d][k] = v+lag[k] <= least+tie
+			j.loses[k] += min(v+lag[k]-least, maxLoss) / float64(len(draws))
 			if j.wins[d][k] {
 				j.best[k] += 1 / float64(len(draws))
 			}
