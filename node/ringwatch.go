@@ -156,6 +156,12 @@ func (w *ringWatch) died(id peer.ID) {
 	w.goodbyes[id] = time.Now()
 }
 
+// Left implements custody.Neighbours.
+func (w *ringWatch) Left(id peer.ID) (at time.Time, seen bool) {
+	ago, seen := w.leftAgo(id)
+	return time.Now().Add(-ago), seen
+}
+
 // leftAgo is how long ago a peer said goodbye or was given up, if it did so within departTime.
 func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()

@@ -26,6 +26,8 @@ type Neighbours interface {
 	Neighbours() []peer.ID
 	// Departs says that a peer is leaving and hands over what it holds by itself.
 	Departs(id peer.ID) bool
+	// Left is when a peer said goodbye or was given up, if this peer saw that: it gives and renews no lease since.
+	Left(id peer.ID) (at time.Time, seen bool)
 }
 
 // Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to Settler.Result.
@@ -37,8 +39,8 @@ type Ask struct {
 
 // Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
 //
-// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged. So it is too
-// when a neighbour dies that has not answered: the arc may have been its own a moment ago.
+// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged. When a
+// neighbour dies that has not answered, the arc may have been its own a moment ago: Patience counts from its death then, if that was seen.
 type Settler struct {
 	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
 	patience, again time.Duration
@@ -116,21 +118,32 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		s.asking[s.last] = id
 		asks = append(asks, Ask{s.last, id, arc})
 	}
-	if !open && !s.misses() {
+	if open {
+		return asks, false, next
+	}
+	until := s.leasesEnd()
+	if !now.Before(until) {
 		s.settle(arc)
 		return nil, true, time.Time{}
 	}
-	return asks, false, next
+	return asks, false, earlier(next, until)
 }
 
-// misses says whether a neighbour is gone without having answered.
-func (s *Settler) misses() bool {
+// leasesEnd is when the leases are over of neighbours that are gone without having answered; the zero time if there are none.
+func (s *Settler) leasesEnd() (end time.Time) {
 	for id, missed := range s.missed {
-		if missed && !s.answered[id] {
-			return true
+		if !missed || s.answered[id] {
+			continue
+		}
+		left, seen := s.ring.Left(id)
+		if !seen {
+			left = s.since
+		}
+		if left = left.Add(s.patience); left.After(end) {
+			end = left
 		}
 	}
-	return false
+	return end
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -55,11 +55,51 @@ type around struct {
 	serves  bool
 	ids     []peer.ID
 	departs peer.ID
+	left    map[peer.ID]time.Time
 }
 
 func (a *around) Arc() (ring.Arc, bool)   { return a.arc, a.serves }
 func (a *around) Neighbours() []peer.ID   { return a.ids }
 func (a *around) Departs(id peer.ID) bool { return id == a.departs }
+
+func (a *around) Left(id peer.ID) (at time.Time, seen bool) {
+	at, seen = a.left[id]
+	return at, seen
+}
+
+// TestSettlerOfTheDead: a neighbour that is gone without an answer is waited out from its death, if that was seen.
+func TestSettlerOfTheDead(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
+	for _, row := range []struct {
+		name    string
+		left    map[peer.ID]time.Time
+		settles int
+	}{
+		{"seen to die before the arc came", map[peer.ID]time.Time{"b": at(-500)}, 500},
+		{"seen to die long before", map[peer.ID]time.Time{"b": at(-2000)}, 20},
+		{"not seen", nil, 1000},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := &around{ids: []peer.ID{"a", "b"}, arc: ring.Arc{Start: ring.Key{5}, End: ring.Key{9}}, serves: true}
+			s := NewSettler(time.Second, 100*time.Millisecond, r, func() bool { return true })
+			asks, _, _ := s.Tick(at(0))
+			if len(asks) != 2 {
+				t.Fatalf("asks %v", asks)
+			}
+			s.Result(at(10), asks[0].ID, Nothing)
+			r.ids, r.left = r.ids[:1], row.left
+			for ms := 20; ms <= 1000; ms += 20 {
+				if _, changed, next := s.Tick(at(ms)); changed != (ms == row.settles) || !changed && next.After(at(row.settles)) {
+					t.Fatalf("at %d ms: settled %t, next %v", ms, changed, next.Sub(now))
+				} else if changed {
+					return
+				}
+			}
+			t.Error("never settled")
+		})
+	}
+}
 
 // TestSettler walks a settler through arcs that come, grow, shrink and go.
 func TestSettler(t *testing.T) {

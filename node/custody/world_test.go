@@ -246,6 +246,9 @@ func (p *keep) Owner(pos Pos) (owner peer.ID, ok bool) {
 // Departs implements View.
 func (p *keep) Departs(id peer.ID) bool { return p.view[id] == leaving }
 
+// Left implements Neighbours.
+func (p *keep) Left(peer.ID) (at time.Time, seen bool) { return time.Time{}, false }
+
 // Arc implements Neighbours.
 func (p *keep) Arc() (ring.Arc, bool) { return p.arc, p.serves }
 

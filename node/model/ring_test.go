@@ -186,6 +186,15 @@ func (s *seat) Owner(pos custody.Pos) (peer.ID, bool) {
 // Departs implements custody.View.
 func (s *seat) Departs(id peer.ID) bool { return s.view[number(id)] == leaving }
 
+// Left implements custody.Neighbours.
+func (s *seat) Left(id peer.ID) (at time.Time, seen bool) {
+	i := number(id)
+	if s.view[i] == leaving {
+		return s.goodbyes[i], true
+	}
+	return s.fences[i].Add(-ttl), !s.fences[i].IsZero()
+}
+
 // Arc implements custody.Neighbours.
 func (s *seat) Arc() (ring.Arc, bool) { return s.arc, s.serves }
 

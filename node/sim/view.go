@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -70,6 +71,9 @@ func (v *view) Owner(pos custody.Pos) (peer.ID, bool) {
 
 // Departs implements custody.View: here nobody says goodbye.
 func (v *view) Departs(peer.ID) bool { return false }
+
+// Left implements custody.Neighbours: deaths are not noted here.
+func (v *view) Left(peer.ID) (at time.Time, seen bool) { return time.Time{}, false }
 
 // Arc implements custody.Neighbours.
 func (v *view) Arc() (ring.Arc, bool) { return v.c.Arc() }
