@@ -155,23 +155,34 @@ func estimateAll(ctx context.Context, net *internet.Internet, o *Options, scale 
 	out := make([][]*coordOutcome, len(thetas))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
-	var mu sync.Mutex // guards done, and that progress is called once at a time
-	done := 0
+	together := &counted{of: len(thetas)*scale.sets + 1, tell: progress}
 	for t, theta := range thetas {
 		out[t] = make([]*coordOutcome, scale.sets)
 		for set := range scale.sets {
 			g.Go(func() error {
 				one, err := estimateSet(ctx, net, o.Seed+uint64(set)*104_729, scale, theta) //nolint:gosec // a small count
 				out[t][set] = one
-				mu.Lock()
-				defer mu.Unlock()
-				done++
-				progress(Progress{fmt.Sprintf("set %d under error %v is estimated", set+1, theta), float64(done) / float64(len(thetas)*scale.sets+1)})
+				together.another(fmt.Sprintf("set %d under error %v is estimated", set+1, theta))
 				return err
 			})
 		}
 	}
 	return out, g.Wait()
+}
+
+// counted tells how many of equal pieces of work are done, whichever goroutine did them.
+type counted struct {
+	of   int
+	tell func(Progress)
+	mu   sync.Mutex // guards done, and that tell is called once at a time
+	done int
+}
+
+func (c *counted) another(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	c.tell(Progress{text, float64(c.done) / float64(c.of)})
 }
 
 // quantile of ascending values; 0 of none.

@@ -25,7 +25,9 @@ type coordRun struct {
 	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each download made for an estimate, and how far on it is.
 	assigned func(by int, a coordinates.Assignment)
 	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
-	messages coordMessages
+	// estimates takes the requests of others where a peer has a queue; nil fetches at once.
+	estimates func(at int, request *coordinates.Request)
+	messages  coordMessages
 }
 
 // coordMessages count what peers say to each other.
@@ -49,12 +51,17 @@ type coordSetup struct {
 	gossip  coordinates.GossipConfig
 	servers coordinates.ServersConfig
 	cycle   coordinates.CycleConfig
+	// estimator is how results are reported.
+	estimator coordinates.EstimatorConfig
 	// cyclesAt are the peers that have a cycle; nil means all.
 	cyclesAt []int
 }
 
 func paperSetup(theta float64) coordSetup {
-	s := coordSetup{gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: coordinates.DefaultCycleConfig()}
+	s := coordSetup{
+		gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: coordinates.DefaultCycleConfig(),
+		estimator: coordinates.DefaultEstimatorConfig(),
+	}
 	s.cycle.Theta, s.cycle.Mode = theta, coordinates.ModeSingle
 	s.servers.Filter = coordinates.LoadFilter
 	s.servers.HalfLife, s.servers.ReuseError = 0, 0 // the paper's coordinates live as long as the batch
@@ -71,7 +78,7 @@ func newCoordRun(w *coordWorld, setup *coordSetup, seed uint64) *coordRun {
 		g := coordinates.NewGossip(setup.gossip, seed+uint64(i)*1_000_003)
 		g.Meet(slices.DeleteFunc(slices.Clone(r.ids), func(id string) bool { return id == r.ids[i] }))
 		r.gossip = append(r.gossip, g)
-		r.estim = append(r.estim, coordinates.NewEstimator(coordinates.DefaultEstimatorConfig()))
+		r.estim = append(r.estim, coordinates.NewEstimator(setup.estimator))
 		var table *coordinates.Servers
 		var cycle *coordinates.Cycle
 		if setup.cyclesAt == nil || slices.Contains(setup.cyclesAt, i) {
@@ -151,6 +158,10 @@ func (r *coordRun) cycle(i int, now time.Time) {
 
 // estimate downloads a page for a requester.
 func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
+	if r.estimates != nil {
+		r.estimates(at, &coordinates.Request{URL: *u, Requester: requester, At: r.clock.Now()})
+		return
+	}
 	bytes := internet.PageSize(r.rnd)
 	took, failed := r.w.download(r.rnd, at, serverOf(u.Addr), bytes)
 	r.clock.After(took, func() {
