@@ -3,7 +3,7 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet lint tidy test fuzz chaos.
+# Steps, in this order (default: all): format vet lint tidy test fuzz chaos; with test among them, format and lint run beside the others.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring.
 set -euo pipefail
@@ -102,17 +102,48 @@ ensure_lint() {
 (go mod download; for dir in "${tools[@]}"; do (cd "$dir" && go mod download); done) >/dev/null 2>&1 &
 fetching=$!
 
+# run does a step, and remembers in $failed if it went wrong. In a subshell with errexit of its own: as the condition of an if, errexit would be off within.
 failed=()
-for step in "${steps[@]}"; do
-  begin=$SECONDS
-  echo "== $step"
-  # In a subshell with errexit of its own: as the condition of an if, errexit would be off within.
+run() {
+  local begin=$SECONDS status
+  echo "== $1"
   set +e
-  (set -e; "step_$step")
+  (set -e; "step_$1")
   status=$?
   set -e
-  if [ $status = 0 ]; then echo "== $step: ok, $((SECONDS - begin)) s"; else echo "== $step: FAILED, $((SECONDS - begin)) s"; failed+=("$step"); fi
+  if [ $status = 0 ]; then echo "== $1: ok, $((SECONDS - begin)) s"; else echo "== $1: FAILED, $((SECONDS - begin)) s"; failed+=("$1"); fi
+}
+
+# With the tests to be run, the linter is built and run beside them: they wait for each other a lot. What it said is printed before the ring is harmed.
+aside=() front=()
+for step in "${steps[@]}"; do
+  case $step in format | lint) aside+=("$step") ;; *) front+=("$step") ;; esac
 done
+case " ${front[*]} " in
+  *' test '*) ;;
+  *) front=("${steps[@]}") aside=() ;;
+esac
+asidelog=$(mktemp)
+trap 'rm -f "$asidelog"; [ -z "${linting:-}" ] || kill "$linting"' EXIT
+if [ ${#aside[@]} -gt 0 ]; then
+  (
+    renice -n 15 -p "$BASHPID" >/dev/null || true
+    for step in "${aside[@]}"; do run "$step"; done
+    [ ${#failed[@]} = 0 ]
+  ) >"$asidelog" 2>&1 &
+  linting=$!
+fi
+finish_aside() {
+  [ -n "${linting:-}" ] || return 0
+  wait "$linting" || failed+=("${aside[@]}")
+  linting=
+  cat "$asidelog"
+}
+for step in "${front[@]}"; do
+  [ "$step" != chaos ] || finish_aside
+  run "$step"
+done
+finish_aside
 wait "$fetching" || true # what is missing was fetched by the step that needed it
 [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
 echo "all checks passed in $SECONDS s"
