@@ -42,7 +42,7 @@ func fresh4(t *testing.T, change func(*Config)) *Strategy {
 	return s
 }
 
-// crawl places a host and fetches one URL after another, as its truth place has it, until it is placed by its coordinate.
+// crawl places a host and fetches one URL after another, as where it stands has it, until it is placed by its coordinate.
 func crawl(t *testing.T, s *Strategy, v *placement.View, addr netip.Addr, truth *Coordinate) (worker string, turns []string) {
 	for range 400 {
 		c := s.Next(v)
