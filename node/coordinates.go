@@ -72,9 +72,8 @@ var _ placement.Observer = (*located)(nil)
 func newLocated(c *Config, self peer.ID) (*located, error) {
 	cfg := coordinates.DefaultConfig()
 	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
-	talk := coordinates.DefaultGossipConfig()
-	every := cmp.Or(c.Gossip, talk.Every)
-	talk.Every, talk.Timeout, talk.Filter.Min, talk.PerURL = every/youngFaster, gossipTimeout, gossipMin, cfg.PerURL
+	every := cmp.Or(c.Gossip, coordinates.DefaultGossipConfig().Every)
+	talk := gossipConfig(every)
 	if err := talk.Validate(); err != nil {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
 	}
@@ -85,6 +84,27 @@ func newLocated(c *Config, self peer.ID) (*located, error) {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
 	}
 	return &located{s, g, cfg.Theta}, nil
+}
+
+// Observe implements placement.Observer.
+func (l *located) Observe(f *placement.Fetch) {
+	f.At = within(f.At, time.Now())
+	l.Strategy.Observe(f)
+}
+
+// within is a worker's time as far as it can be true: a report comes minutes after the fetch at most, and the clocks of strangers may be wrong by years.
+func within(at, now time.Time) time.Time {
+	const most = 10 * time.Minute
+	if at.After(now) || now.Sub(at) > most {
+		return now
+	}
+	return at
+}
+
+func gossipConfig(every time.Duration) coordinates.GossipConfig {
+	c := coordinates.DefaultGossipConfig()
+	c.Every, c.Timeout, c.Filter.Min, c.PerURL = every/youngFaster, gossipTimeout, gossipMin, coordinates.DefaultConfig().PerURL
+	return c
 }
 
 // plug connects the gossip with the peer that it speaks for.

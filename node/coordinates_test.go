@@ -1,0 +1,324 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// plane are round trips between points, in ms, with a last mile of a millisecond at each.
+type plane [][2]float64
+
+func (p plane) Size() int { return len(p) }
+
+func (p plane) RTT(i, j int) time.Duration {
+	if i == j {
+		return 0
+	}
+	return time.Duration((math.Hypot(p[i][0]-p[j][0], p[i][1]-p[j][1]) + 2) * float64(time.Millisecond))
+}
+
+// star are points behind lines of so many ms to one place between them. Three peers can tell no other world from one such, as heights alone
+// explain any three distances.
+type star []int
+
+func (s star) Size() int { return len(s) }
+
+func (s star) RTT(i, j int) time.Duration {
+	if i == j {
+		return 0
+	}
+	return time.Duration(s[i]+s[j]) * time.Millisecond
+}
+
+// gossips are peers of one ring that speak without a network; what is said takes the time of the plane. asked counts questions by who was asked.
+type gossips struct {
+	list  []*gossip
+	asked map[peer.ID]int
+	fail  map[peer.ID]error
+	reply []byte // instead of the real one
+}
+
+func newGossips(t *testing.T, at plane) *gossips {
+	t.Helper()
+	all := &gossips{asked: make(map[peer.ID]int), fail: make(map[peer.ID]error)}
+	for i := range at {
+		s, err := newLocated(&Config{Placement: placeCoordinates}, peer.ID(fmt.Sprint("peer", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := s.gossip
+		g.state = coordinates.NewGossip(gossipConfig(g.every), uint64(i)) //nolint:gosec // not negative
+		g.log, g.backlog = slog.New(slog.DiscardHandler), func() int { return 10 * i }
+		g.neighbours = func() (ids []peer.ID) {
+			for j := range at {
+				if j != i {
+					ids = append(ids, all.list[j].self)
+				}
+			}
+			return ids
+		}
+		g.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+			all.asked[to]++
+			var j int
+			if _, err := fmt.Sscanf(string(to), "peer%d", &j); err != nil {
+				return nil, err
+			}
+			if err := all.fail[to]; err != nil {
+				return nil, err
+			}
+			time.Sleep(at.RTT(i, j))
+			if all.reply != nil {
+				return all.reply, nil
+			}
+			return all.list[j].handle(ctx, g.self, raw)
+		}
+		all.list = append(all.list, g)
+	}
+	return all
+}
+
+// TestGossip: peers that ask each other find how far they are, the new ones sooner, and the backlog of each shows as its queue.
+func TestGossip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := plane{{0, 0}, {80, 0}, {0, 60}, {70, 90}, {-40, 30}}
+		all := newGossips(t, at)
+		if ms, _ := all.list[0].distance(all.list[1].self); ms != nil {
+			t.Errorf("before anything was said %.1f ms", *ms)
+		}
+		for range 500 { // in turn, as the fakes share what they count
+			for _, g := range all.list {
+				time.Sleep(g.ask(t.Context()) / 5)
+			}
+		}
+		for i, g := range all.list {
+			for j, other := range all.list {
+				if i == j {
+					continue
+				}
+				ms, relative := g.distance(other.self)
+				if ms == nil || relative == nil {
+					t.Fatalf("%d to %d: nothing is known", i, j)
+				}
+				if want := float64(at.RTT(i, j)) / 1e6; math.Abs(*ms-want) > 0.25*want || *relative > 0.25 {
+					t.Errorf("%d to %d: %.1f ms, error %.2f, want about %.1f", i, j, *ms, *relative, want)
+				}
+				if c, _ := g.Of(string(other.self)); math.Abs(c.Queue-float64(10*j)*coordinates.DefaultConfig().PerURL) > 1e-6 {
+					t.Errorf("the queue of %d is told as %.2f ms", j, c.Queue)
+				}
+			}
+		}
+		if wait := all.list[0].ask(t.Context()); wait != 10*time.Second {
+			t.Errorf("it asks again after %v, want the paper's 10 s", wait)
+		}
+	})
+}
+
+// TestGossipPace: a new peer asks ten times as often until each neighbour has answered a few times; who does not answer, or tells what is no coordinate, is
+// not placed by.
+func TestGossipPace(t *testing.T) {
+	lie := wire.NewCoordinate(&coordinates.Coordinate{Height: 1, Error: 1})
+	binary.BigEndian.PutUint32(lie.At[2:], math.Float32bits(float32(math.NaN())))
+	liar, err := proto.Marshal(lie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		setup func(*gossips)
+		known bool
+		young int // questions at the faster pace, of the first 20
+	}{
+		{"it answers", func(*gossips) {}, true, youngRounds},
+		{"it does not answer", func(g *gossips) { g.fail["peer1"] = errors.New("not reached") }, false, 20},
+		{"it tells rubbish", func(g *gossips) { g.reply = []byte{0xff} }, false, 20},
+		{"it tells what is no number", func(g *gossips) { g.reply = liar }, false, 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := newGossips(t, plane{{0, 0}, {30, 0}})
+				tt.setup(all)
+				young := 0
+				for range 20 {
+					all.list[1].ask(t.Context()) // that it leaves the origin
+					wait := all.list[0].ask(t.Context())
+					if wait == time.Second {
+						young++
+					}
+					time.Sleep(wait)
+				}
+				if _, ok := all.list[0].Of("peer1"); ok != tt.known || all.asked["peer1"] != 20 {
+					t.Errorf("known %v after %d questions, want %v after 20", ok, all.asked["peer1"], tt.known)
+				}
+				if young != tt.young {
+					t.Errorf("%d questions at the pace of a new peer, want %d", young, tt.young)
+				}
+			})
+		})
+	}
+	var none *gossip
+	if _, err := none.handle(t.Context(), "p", nil); err == nil || !strings.Contains(err.Error(), "no coordinate") {
+		t.Errorf("a peer that keeps none: %v", err)
+	}
+}
+
+// TestGossipEnds: it runs until it is told to end.
+func TestGossipEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		all := newGossips(t, plane{{0, 0}, {30, 0}})
+		ended := make(chan error, 1)
+		go func() { ended <- all.list[0].run(ctx) }()
+		time.Sleep(65 * time.Second)
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := all.asked["peer1"]; n < youngRounds+5 || n > youngRounds+7 {
+			t.Errorf("%d questions in a minute", n)
+		}
+	})
+}
+
+// TestTurnsOfEstimators: a host is placed by coordinates among three real peers with distances between them and the site. Estimators take their turns at
+// it, so it has never two workers; each page is fetched once, and the host ends at the peer that is nearest (papers.md 3.4 and 5).
+func TestTurnsOfEstimators(t *testing.T) {
+	t.Parallel()
+	const nearest = 2
+	at := star{60, 90, 15, 10} // the last is the site
+	web := serveWeb(t, func(c *webgen.Config) {
+		c.Hosts, c.PagesPerHost, c.Links, c.PageBytes, c.Latency = 1, 60, 30, 2000, 40*time.Millisecond
+		c.CrossHostShare, c.ErrorShare, c.RedirectShare, c.NofollowShare, c.SitemapShare = 0, 0, 0, 0, 0
+	})
+	const delay = 10 * time.Millisecond
+	ring := startDistant(t, at, 3, delay)
+	waitLocated(t, ring)
+	crawlAll(t, ring[0], control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}})
+
+	diff(t, fetchedURLs(t, ring[0]), web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs)
+	seen := checkAudit(t, web).Hosts[0]
+	if len(seen.Workers) != 3 {
+		t.Errorf("workers %v, want all three in turn", seen.Workers)
+	}
+	for _, gap := range []*float64{seen.SmallestGapMS, seen.SmallestGapWithinMS} {
+		if gap == nil || *gap < float64(delay)/1e6 {
+			t.Errorf("gaps of %v and %v ms between requests, want at least %v", value(seen.SmallestGapMS), value(seen.SmallestGapWithinMS), delay)
+		}
+	}
+
+	h, err := ring[0].Host(t.Context(), web.Seeds(web.port)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.PlacedAt != ring[nearest].room.net.Self().String() {
+		t.Errorf("placed at %s: %s; coordinate %+v; want %s", h.PlacedAt, h.PlacedWhy, h.Coordinate, ring[nearest].room.net.Self())
+	}
+	c := h.Coordinate
+	if c == nil || c.Updates == 0 || len(c.Estimators) != 3 {
+		t.Fatalf("coordinate %+v, want one by three estimators", c)
+	}
+	chosen := 0
+	for _, e := range c.Estimators {
+		if e.Samples == 0 || e.ExpectedMs <= 0 {
+			t.Errorf("estimator %+v", e)
+		}
+		if e.Chosen {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		t.Errorf("%d estimators chosen of %+v", chosen, c.Estimators)
+	}
+	lines, err := ring[0].Peers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		if l.CoordinateMs == nil || *l.CoordinateMs <= 0 {
+			t.Errorf("neighbour without a place: %+v", l)
+		}
+	}
+}
+
+func value(f *float64) float64 {
+	if f == nil {
+		return math.NaN()
+	}
+	return *f
+}
+
+// startDistant runs peers with distances between them, which place by coordinates and gossip fast.
+func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Duration) []*testPeer {
+	t.Helper()
+	dir := t.TempDir()
+	var ring []*testPeer
+	for i := range peers {
+		plan, err := latency.New(at, i, peers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint("peer", i)), ProfileLab)
+		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, delay, "test", 10*time.Second
+		cfg.Placement, cfg.Gossip, cfg.Latency = placeCoordinates, 50*time.Millisecond, plan
+		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) //nolint:gosec // a small number
+		if i > 0 {
+			cfg.Bootstrap = ring[0].room.net.Addrs()[:1]
+		}
+		ring = append(ring, startWith(t, cfg))
+	}
+	settle(t, ring)
+	return ring
+}
+
+// waitLocated returns when every peer knows where it and the others stand.
+func waitLocated(t *testing.T, ring []*testPeer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, p := range ring {
+		for _, other := range ring {
+			for {
+				if at, ok := p.gossip.Of(string(other.room.net.Self())); ok && at.Error < 0.2 {
+					break
+				}
+				if err := sleep(ctx, 10*time.Millisecond); err != nil {
+					t.Fatalf("no place for %s at %s", other.room.net.Self(), p.room.net.Self())
+				}
+			}
+		}
+	}
+}
+
+// TestWithin: a worker's time is believed as far as it can be true.
+func TestWithin(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for name, tt := range map[string]struct{ at, want time.Duration }{
+		"a moment ago":  {-time.Second, -time.Second},
+		"minutes ago":   {-9 * time.Minute, -9 * time.Minute},
+		"yesterday":     {-24 * time.Hour, 0},
+		"in the future": {time.Second, 0},
+	} {
+		if got := within(now.Add(tt.at), now); !got.Equal(now.Add(tt.want)) {
+			t.Errorf("%s: %v", name, got.Sub(now))
+		}
+	}
+}
