@@ -23,7 +23,7 @@ type Strategy struct {
 
 	placed int            // sites so far
 	asked  map[string]int // by host: probes asked for in the placement that goes on
-	price  [2]float64     // of a probe, in probability of the best choice: for sites with an address and without
+	price  [2]float64     // of a probe, 1 being the worth of a right choice: for sites with an address and without
 
 	lessons  []Lesson // that were not told yet
 	compared time.Time
@@ -47,7 +47,7 @@ func New(cfg Config) (*Strategy, error) {
 }
 
 const (
-	// firstPrice is what a probe has to gain at least before the budget says so; minPrice and maxPrice bound it.
+	// firstPrice is what a probe has to gain at least before the budget says so, 1 being the worth of a right choice; minPrice and maxPrice bound it.
 	firstPrice = 0.04
 	minPrice   = 0.004
 	maxPrice   = 0.5

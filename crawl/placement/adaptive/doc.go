@@ -10,9 +10,9 @@
 //	  repeat:
 //	    weigh the memories by the probes made so far; draw possible sites from them
 //	    for each candidate: in which share of the draws is it the best one (within 1 ms)?
-//	    for each probe that could be made: how much surer would it make the choice, in the mean?
+//	    for each probe that could be made: how much better would it make the choice, in the mean?
 //	    stop when no probe is worth its price, else make the best one
-//	  the candidate that is the best one in most draws takes the site, whether it was probed or not
+//	  the candidate that is the best one in most draws, and not far off in the others, takes the site, whether it was probed or not
 //	  remember the site; learn what each hint was worth
 //
 // So ranking by neighbourhood, bounds from probes that were made, and stopping early are one thing: a candidate that cannot be the best any more is the

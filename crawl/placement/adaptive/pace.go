@@ -1,14 +1,16 @@
 package adaptive
 
 import (
+	"math"
 	"time"
 )
 
 const (
 	// paceHosts bounds the hosts by which a worker is judged: those that it fetched from last.
 	paceHosts = 32
-	// paceAge is how long a fetch counts: a worker that got slow gets no hosts, so nothing would ever say that it recovered.
-	paceAge = 5 * time.Minute
+	// paceHalf is after how long a host counts half as much, paceAge after how long no more: a worker that got slow gets no hosts, so nothing else would
+	// ever say that it recovered. What is known fades, so that one host tries again before all of them do.
+	paceHalf, paceAge = 3 * time.Minute, 20 * time.Minute
 	// paceEvery is how often workers are compared without anything new.
 	paceEvery = 10 * time.Second
 	// paceRate is the least weight of the last download in what is known of a host: after some four a change shows.
@@ -42,7 +44,7 @@ func (p *pace) add(host string, at time.Time, late float64) {
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		if h.host == host {
-			if at.Sub(h.at) > paceAge {
+			if at.Sub(h.at) > paceHalf {
 				h.n = 0
 			}
 			h.n++
@@ -61,14 +63,15 @@ func (p *pace) add(host string, at time.Time, late float64) {
 	}
 }
 
-// mean of the hosts of late, the sum of the squares around it, and how many they are.
+// mean of the hosts of late, the sum of the squares around it, and how many they are, a host of long ago being less than one.
 func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	for _, h := range p.hosts {
-		if now.Sub(h.at) <= paceAge {
-			n++
+		if age := now.Sub(h.at); age <= paceAge {
+			weight := min(math.Exp2(-age.Seconds()/paceHalf.Seconds()), 1)
+			n += weight
 			off := h.late - mean
-			mean += off / n
-			squares += off * (h.late - mean)
+			mean += off * weight / n
+			squares += weight * off * (h.late - mean)
 		}
 	}
 	return mean, squares, n

@@ -15,13 +15,13 @@ const (
 
 // judgement is what the draws say of the candidates.
 type judgement struct {
-	best  []float64 // by candidate: share of the draws in which it is within tie of the best one
-	loses []float64 // by candidate: milliseconds behind the best one, in the mean over the draws
-	gain  []float64 // by candidate: how much surer a probe of it would make the choice; 0 if it was measured
+	best []float64 // by candidate: share of the draws in which it is within tie of the best one
+	mean []float64 // by candidate: its merit in the mean over the draws
+	gain []float64 // by candidate: by how much a probe of it would raise the merit of the choice; 0 if it was measured
 
-	wins   [][]bool // by draw and candidate
+	merit  [][]float64 // by draw and candidate: 1 for the best one, less than 0 for those that lose much
 	order  []result
-	count  []float64
+	sums   []float64
 	likely []int
 }
 
@@ -31,49 +31,53 @@ type result struct {
 	draw int
 }
 
-// maxLoss is where further distance does not count any more, in milliseconds: one bad draw must not outweigh all.
-const maxLoss = 200
+const (
+	// maxLoss is where further distance does not count any more, in milliseconds: one bad draw must not outweigh all.
+	maxLoss = 200
+	// dear is by how many milliseconds to be off is as bad as to be right is good.
+	dear = 150.0
+)
 
 // judge fills in best and loses. lag makes slow candidates look farther.
 func (j *judgement) judge(draws [][]float64, lag []float64) {
 	n := len(lag)
-	j.best, j.loses = zeros(j.best, n), zeros(j.loses, n)
-	j.wins = resize(j.wins, len(draws))
+	j.best, j.mean = zeros(j.best, n), zeros(j.mean, n)
+	j.merit = resize(j.merit, len(draws))
 	for d, y := range draws {
 		least := math.Inf(1)
 		for k, v := range y {
 			least = min(least, v+lag[k])
 		}
-		j.wins[d] = resize(j.wins[d], n)
+		j.merit[d] = resize(j.merit[d], n)
 		for k, v := range y {
-			j.wins[d][k] = v+lag[k] <= least+tie
-			j.loses[k] += min(v+lag[k]-least, maxLoss) / float64(len(draws))
-			if j.wins[d][k] {
+			behind := v + lag[k] - least
+			if behind <= tie {
 				j.best[k] += 1 / float64(len(draws))
+				j.merit[d][k] = 1
+			} else {
+				j.merit[d][k] = -min(behind, maxLoss) / dear
 			}
+			j.mean[k] += j.merit[d][k] / float64(len(draws))
 		}
 	}
 }
 
-// choose returns the candidate that is most often the best one, of several the one that loses least.
+// choose returns the candidate of the largest merit.
 func (j *judgement) choose() int {
 	choice := 0
-	for k := range j.best {
-		if j.score(k) > j.score(choice) {
+	for k := range j.mean {
+		if j.mean[k] > j.mean[choice] {
 			choice = k
 		}
 	}
 	return choice
 }
 
-// score weighs being the best one against how bad it is otherwise: a tenth of a second is as bad as a chance of one in ten.
-func (j *judgement) score(k int) float64 { return j.best[k] - j.loses[k]/1000 }
-
 // maxValued bounds the candidates whose probes are valued: those most likely to be the best one.
 const maxValued = 8
 
-// value fills in gain, for candidates that are not measured yet: for each draw as the truth, which share of the draws with about the same result would the
-// best choice then be right in?
+// value fills in gain, for candidates that are not measured yet: for each draw as the truth, which merit would the best choice have in the draws
+// with about the same result?
 func (j *judgement) value(draws [][]float64, measured []bool) {
 	j.gain, j.likely = zeros(j.gain, len(measured)), j.likely[:0]
 	for k, known := range measured {
@@ -82,13 +86,13 @@ func (j *judgement) value(draws [][]float64, measured []bool) {
 		}
 	}
 	slices.SortFunc(j.likely, func(a, b int) int { return cmp.Or(cmp.Compare(j.best[b], j.best[a]), cmp.Compare(a, b)) })
-	sure := slices.Max(j.best)
+	now := slices.Max(j.mean)
 	for _, k := range j.likely[:min(len(j.likely), maxValued)] {
-		j.gain[k] = max(j.after(draws, k)-sure, 0)
+		j.gain[k] = max(j.after(draws, k)-now, 0)
 	}
 }
 
-// after is the expected probability of the best choice after a probe of k.
+// after is the expected merit of the choice after a probe of k.
 func (j *judgement) after(draws [][]float64, k int) float64 {
 	j.order = resize(j.order, len(draws))
 	for d := range draws {
@@ -103,7 +107,7 @@ func (j *judgement) after(draws [][]float64, k int) float64 {
 		}
 		return a.draw - b.draw
 	})
-	j.count = zeros(j.count, len(j.best))
+	j.sums = zeros(j.sums, len(j.best))
 	low, high, total := 0, 0, 0.0
 	for _, at := range j.order {
 		wide := tie/2 + at.ms/100
@@ -113,21 +117,19 @@ func (j *judgement) after(draws [][]float64, k int) float64 {
 		for ; j.order[low].ms < at.ms-wide; low++ {
 			j.move(j.order[low].draw, -1)
 		}
-		most := 0.0
-		for c, n := range j.count {
-			most = max(most, n+asSure*j.best[c])
+		most := math.Inf(-1)
+		for c, sum := range j.sums {
+			most = max(most, sum+asSure*j.mean[c])
 		}
 		total += most / (float64(high-low) + asSure)
 	}
 	return total / float64(len(draws))
 }
 
-// move counts the candidates that are the best ones in a draw.
+// move takes a draw into the window, or out of it.
 func (j *judgement) move(draw int, by float64) {
-	for c, wins := range j.wins[draw] {
-		if wins {
-			j.count[c] += by
-		}
+	for c, m := range j.merit[draw] {
+		j.sums[c] += by * m
 	}
 }
 
