@@ -199,27 +199,41 @@ func placementTable(r *Report, all []placementRuns) {
 	}
 }
 
-// placementPlots are for a talk: what a probe buys, what users of the archive wait for, and who does the work.
+// The strategies that a chart shows: no more than there are colours that people tell apart.
+var (
+	scatterRows = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "rtt", "adaptive-blind"}
+	timesRows   = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "worst"}
+	loadRows    = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "owner"}
+)
+
+// placementPlots are for a talk: what a probe buys, what it brings, and who does the work.
 func placementPlots(r *Report, all []placementRuns) {
-	scatter := Plot{Name: "optimal-probes", Title: "What probes buy", X: "probes a site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 135}
-	times := Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 150}
-	loads := Plot{Name: "balance", Title: "Pages of each peer, the busiest first", Y: "% of all pages"}
+	scatter := Plot{Name: "optimal-probes", Title: "What probes buy, a dot for each draw", X: "probes a site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 150}
+	times := Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
+	loads := Plot{Name: "balance", Title: "Pages of each peer, the busiest first", X: "peers", Y: "% of all pages"}
 	points := Series{Name: "strategies", Columns: []string{"row", "probes_per_site", "optimal_pct", "download_p50_ms", "download_p90_ms"}}
 	for i := range all {
 		p := &all[i]
-		optimal, probes := 100*p.mean((*placementRun).optimal), p.mean((*placementRun).probesEach)
 		points.Rows = append(points.Rows, []float64{
-			float64(i), probes, optimal, p.mean(func(r *placementRun) float64 { return r.download(0.5) }), p.mean(func(r *placementRun) float64 { return r.download(0.9) }),
+			float64(i), p.mean((*placementRun).probesEach), 100 * p.mean((*placementRun).optimal),
+			p.mean(func(r *placementRun) float64 { return r.download(0.5) }), p.mean(func(r *placementRun) float64 { return r.download(0.9) }),
 		})
-		if p.row.all {
-			continue
+	}
+	for _, p := range named(all, scatterRows) {
+		dots := Line{Label: p.row.name, Dots: true}
+		for _, run := range p.runs {
+			dots.X, dots.Y = append(dots.X, run.probesEach()), append(dots.Y, 100*run.optimal())
 		}
-		scatter.Lines = append(scatter.Lines, Line{Label: p.row.name, X: []float64{probes}, Y: []float64{optimal}, Dots: true})
+		scatter.Lines = append(scatter.Lines, dots)
+	}
+	for _, p := range named(all, timesRows) {
 		line := Line{Label: p.row.name, Dashed: p.row.name == oracleName}
-		for share := 0.02; share < 0.995; share += 0.02 {
-			line.X, line.Y = append(line.X, p.runs[0].download(share)), append(line.Y, 100*share)
+		for percent := 1.0; percent < 100; percent++ {
+			line.X, line.Y = append(line.X, p.runs[0].download(percent/100)), append(line.Y, percent)
 		}
 		times.Lines = append(times.Lines, line)
+	}
+	for _, p := range named(all, loadRows) {
 		descending := p.runs[0].loads()
 		slices.Reverse(descending)
 		bars, total := Bars{Label: p.row.name}, summed(descending)
@@ -233,6 +247,18 @@ func placementPlots(r *Report, all []placementRuns) {
 	}
 	r.Plots = append(r.Plots, scatter, times, loads)
 	r.Series = append(r.Series, points)
+}
+
+// named are the rows of these names that there are, in their order.
+func named(all []placementRuns, names []string) (out []*placementRuns) {
+	for _, name := range names {
+		for i := range all {
+			if all[i].row.name == name {
+				out = append(out, &all[i])
+			}
+		}
+	}
+	return out
 }
 
 func summed(values []float64) (sum float64) {
