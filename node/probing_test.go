@@ -226,6 +226,9 @@ func TestObserve(t *testing.T) {
 
 func TestEveryPlacementCanBeMade(t *testing.T) {
 	for _, name := range Placements() {
+		if name == placeIPMicra { // asks the ring itself, see TestSubnetsOfRealPeers
+			continue
+		}
 		s, err := newStrategy(&Config{Placement: name}, "self")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
