@@ -150,6 +150,7 @@ func TestDuplicateBecomesRevisit(t *testing.T) {
 // rerun crawls on with a new worker of the same kind.
 func (x *world) rerun() {
 	x.t.Helper()
+	synctest.Wait() // for offers to the worker before
 	x.cfg.Incarnation++
 	var err error
 	if x.worker, err = New(x.cfg, x.deps); err != nil {
