@@ -46,6 +46,9 @@ func (l *ledger) ask(_ context.Context, wants []subnetWant) map[ipmicra.Key]subn
 	found := make(map[ipmicra.Key]subnetFound)
 	for _, w := range wants {
 		l.asked++
+		if _, err := subnets.ParseKey(byte(w.key.Kind), subnets.Name(w.key)); err != nil {
+			panic(err) // no peer would answer
+		}
 		raw, err := l.store.Get(w.key)
 		switch {
 		case l.deaf || err != nil:

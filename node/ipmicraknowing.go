@@ -66,6 +66,9 @@ func (d *delegations) know() knowing {
 
 // Subnet implements [ipmicra.Knowledge].
 func (k *knowing) Subnet(p netip.Prefix) (*ipmicra.Subnet, bool) {
+	if !p.IsValid() {
+		return nil, true // the root is nobody's
+	}
 	c, ok := k.known[ipmicra.Key{Kind: ipmicra.KindSubnet, Prefix: p}]
 	return c.subnet, ok || k.deaf
 }

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
 )
 
-// farApart are three peers and two rows of sites, of which the first is near the first peer and the second near the second.
+// farApart are three peers and two rows of sites, of which the first is near the first peer and the second near the second: just under the threshold, so
+// that downloads take long enough for a loaded machine to make no difference.
 type farApart struct{}
 
 func (farApart) Size() int { return 5 }
@@ -25,9 +28,9 @@ func (farApart) RTT(i, j int) time.Duration {
 	case j < 3:
 		return time.Millisecond
 	case j-3 == i:
-		return 2 * time.Millisecond
+		return 30 * time.Millisecond
 	default:
-		return 90 * time.Millisecond
+		return 200 * time.Millisecond
 	}
 }
 
@@ -35,7 +38,10 @@ func (farApart) RTT(i, j int) time.Duration {
 // another peer owns, goes to it as well, and nobody probes it.
 func TestSubnetsOfRealPeers(t *testing.T) {
 	t.Parallel()
-	web := serveWeb(t, func(c *webgen.Config) { c.Hosts, c.PagesPerHost = 40, 12 })
+	web := serveWeb(t, func(c *webgen.Config) {
+		c.Hosts, c.PagesPerHost = 40, 12
+		c.SitemapShare, c.RedirectShare, c.ErrorShare = 0, 0, 0
+	})
 	dir := t.TempDir()
 	var peers []*testPeer
 	var plan *latency.Plan
@@ -59,42 +65,50 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 		urls[link.Host(u)] = append(urls[link.Host(u)], u)
 	}
 	for row := range 2 {
-		hosts := ofTwoOwners(t, peers[0], plan, row+3, urls)
+		first, others := ofTwoOwners(t, peers, plan, row+3, urls)
 		near := peers[row].room.net.Self().String()
-		for i, host := range hosts {
+		subnet := fmt.Sprintf("127.128.%d.0/24 is delegated to it", row+3)
+		unprobed := false
+		for _, host := range append([]string{first}, others...) {
 			var depth uint32
 			crawlAll(t, peers[0], control.JobSpec{URLs: urls[host], Scope: []string{"*.web.localhost"}, MaxDepth: &depth})
 			h, err := peers[2].Host(t.Context(), host)
 			if err != nil {
 				t.Fatal(err)
 			}
-			subnet := fmt.Sprintf("127.128.%d.0/24 is delegated to it", row+3)
-			if h.PlacedAt != near || !strings.Contains(h.PlacedWhy, subnet) || (len(h.Placement) > 0) != (i == 0) {
-				t.Errorf("row %d, host %d: crawled by %s after %d probes, %q; want %s and %q", row+3, i, h.PlacedAt, len(h.Placement), h.PlacedWhy, near, subnet)
+			t.Logf("%s: %d probes, %s", host, len(h.Placement), h.PlacedWhy)
+			if h.PlacedAt != near || !strings.Contains(h.PlacedWhy, subnet) || host == first && len(h.Placement) == 0 {
+				t.Errorf("row %d: crawled by %s after %d probes, %q; want %s and %q", row+3, h.PlacedAt, len(h.Placement), h.PlacedWhy, near, subnet)
 			}
+			if unprobed = len(h.Placement) == 0; unprobed {
+				break // on a machine where everything takes seconds it may be a later one
+			}
+		}
+		if !unprobed {
+			t.Errorf("row %d: all of %v were probed after %s", row+3, others, first)
 		}
 	}
 }
 
-// ofTwoOwners finds two hosts of a row with enough URLs to be probed that belong to different peers.
-func ofTwoOwners(t *testing.T, p *testPeer, plan *latency.Plan, row int, urls map[string][]string) []string {
+// ofTwoOwners finds hosts of a row with enough URLs to be probed: one, and some that belong to other peers.
+func ofTwoOwners(t *testing.T, peers []*testPeer, plan *latency.Plan, row int, urls map[string][]string) (first string, others []string) {
 	t.Helper()
-	first, owner := "", ""
+	var owner *testPeer
 	for host, list := range urls {
 		name, _, _ := strings.Cut(host, ":")
 		if plan.SiteOf(name) != row || len(list) < 9 {
 			continue
 		}
-		l, err := p.Lookup(t.Context(), host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		serves := func(p *testPeer) bool { return p.room.dht.Serves(ring.HostKey(host)) }
+		of := peers[max(0, slices.IndexFunc(peers, serves))]
 		if first == "" {
-			first, owner = host, l.Owner
-		} else if l.Owner != owner {
-			return []string{first, host}
+			first, owner = host, of
+		} else if of != owner && len(others) < 4 {
+			others = append(others, host)
 		}
 	}
-	t.Fatalf("one peer owns all hosts of row %d", row)
-	return nil
+	if len(others) == 0 {
+		t.Fatalf("one peer owns all hosts of row %d", row)
+	}
+	return first, others
 }

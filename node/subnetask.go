@@ -171,7 +171,7 @@ func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (li
 		}
 		asked[i] = p.ID
 		b := open[p.ID]
-		if b == nil || len(b.things) >= wire.MaxSubnets || size[p.ID]+s.size(i) > subnetAnswer {
+		if b == nil || len(b.things) >= wire.MaxSubnets || size[p.ID]+s.size(i) > s.full {
 			b = &subnetBatch{to: p.ID}
 			open[p.ID], size[p.ID] = b, 0
 			list = append(list, b)

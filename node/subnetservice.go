@@ -26,6 +26,7 @@ type subnetService struct {
 	loop   *serial
 	router *router
 	log    *slog.Logger
+	full   int // subnetAnswer
 }
 
 func newSubnetService(records subnets.Records, r *router, log *slog.Logger) (*subnetService, error) {
@@ -33,7 +34,7 @@ func newSubnetService(records subnets.Records, r *router, log *slog.Logger) (*su
 	if err != nil {
 		return nil, err
 	}
-	return &subnetService{state: state, loop: newSerial(), router: r, log: log}, nil
+	return &subnetService{state: state, loop: newSerial(), router: r, log: log, full: subnetAnswer}, nil
 }
 
 // digestOfRecord tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
@@ -114,7 +115,7 @@ func (s *subnetService) answer(keys []ipmicra.Key, held []uint64, reply *wire.Su
 		switch {
 		case !s.router.ring.Serves(k.Ring()):
 			state = wire.SubnetMoved
-		case size >= subnetAnswer:
+		case size >= s.full:
 			state = wire.SubnetLater
 		default:
 			var err error

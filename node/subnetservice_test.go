@@ -133,11 +133,12 @@ func TestSubnetService(t *testing.T) {
 // TestSubnetAnswerInParts: more than fits into an answer comes with the next.
 func TestSubnetAnswerInParts(t *testing.T) {
 	w := newSubnetPeers(t, "a")
+	w.at["a"].full = 15_000
 	var c ipmicra.Changes
 	var keys []ipmicra.Key
 	for i := range 5 {
 		x := &ipmicra.Index{Key: ipmicra.Key{Kind: ipmicra.KindOrganisation, Organisation: fmt.Sprint("org", i)}}
-		for j := range ipmicra.MaxEntries {
+		for j := range 40 {
 			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(j >> 8), byte(j), 0}), 24) //nolint:gosec // small
 			e := ipmicra.Entry{Prefix: p, Worker: strings.Repeat("w", ipmicra.MaxPeer), Epoch: ipmicra.Epoch{Peer: strings.Repeat("p", ipmicra.MaxPeer)}}
 			x.Entries = append(x.Entries, e)
@@ -150,12 +151,12 @@ func TestSubnetAnswerInParts(t *testing.T) {
 	told := len(w.net.called())
 	found := w.at["a"].ask(t.Context(), wantsOf(keys))
 	for _, k := range keys {
-		if len(found[k].raw) < ipmicra.MaxEntries {
+		if len(found[k].raw) < 40*ipmicra.MaxPeer {
 			t.Errorf("%v: %d bytes", k, len(found[k].raw))
 		}
 	}
-	if asked := len(w.net.called()) - told; told < 2 || asked != 2 {
-		t.Errorf("told in %d messages, asked in %d; want several, and two", told, asked)
+	if asked := len(w.net.called()) - told; told != 3 || asked != 2 {
+		t.Errorf("told in %d messages, asked in %d; want three, and two", told, asked)
 	}
 }
 

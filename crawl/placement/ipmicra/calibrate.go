@@ -12,6 +12,8 @@ import (
 const (
 	slowFactor = 2
 	slowRuns   = 3
+	// slowFloor is what growth below is noise, as of a loaded machine, and not worth fresh probes.
+	slowFloor = 50 * time.Millisecond
 	// paceShare is what a new download counts for in the mean of its class: about the last eight.
 	paceShare = 0.125
 	// sizeClasses of powers of four from 4 KiB up: a page of one class takes at most one more round trip than another of it.
@@ -71,7 +73,7 @@ func (p *pace) add(class int, took time.Duration) bool {
 	switch {
 	case *mean == 0:
 		*mean = took
-	case took > slowFactor*(*mean):
+	case took > slowFactor*(*mean) && took-*mean > slowFloor:
 		p.slow++
 		return p.slow >= slowRuns
 	default:

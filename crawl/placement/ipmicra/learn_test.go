@@ -27,6 +27,7 @@ func TestCalibration(t *testing.T) {
 		"twice is not enough":                   {append(steady, download{250, small}, download{260, small}), false},
 		"not in a row":                          {append(steady, download{250, small}, download{260, small}, download{100, small}, download{250, small}, download{250, small}), false},
 		"less than twice as long":               {append(steady, download{190, small}, download{190, small}, download{190, small}, download{190, small}), false},
+		"slower by little":                      {[]download{{5, small}, {6, small}, {50, small}, {54, small}, {50, small}, {50, small}}, false},
 		"larger pages have a measure of theirs": {append(steady, download{900, large}, download{950, large}, download{980, large}, download{900, large}), false},
 		"slow in whichever class":               {append(steady, download{900, large}, download{2000, large}, download{250, small}, download{2000, large}), true},
 	}
