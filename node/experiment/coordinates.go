@@ -23,14 +23,16 @@ func init() {
 estimated by all, and assigns them; random, geo (smallest great-circle distance, by city or country as known) and the oracle (least expected time) get the same
 batch at the same moment. Done with a median error of 0.25 and of 0.15. Then pages are fetched by whom each strategy chose, 18 of a server as in the thesis.
 Candidates are all peers of a set. coordinates-live is the strategy of the node, one owner's view: servers are estimated one URL at a time.
-The peers are as PlanetLab's were, shared and some of them busy: coordinates_world.go says how. --peers is the number of sets.`,
+The peers are as PlanetLab's were, shared and some of them busy; how busy is fitted to random's 90th percentile and to the updates of 5.9
+(coordinates_world.go). Rows named _half are over a random half of the servers. --peers is the number of sets.`,
 		Run: runCoordStrategies,
 	})
 	register(&Experiment{
 		Name:  "coordinates-overhead",
 		About: "what estimation costs until coordinates converge: fetches by estimators, messages, time (Malet 2009)",
 		Long: `The same runs as coordinates-strategies (the thesis' 5.9; papers.md 3.7): how many updates of a server's coordinate it takes until the median error of its batch is under
-0.25 and 0.15, bound 300; and one set of 7 peers for the thesis' 5.10 (time to converge). Every update is a page that was due anyway. --peers is the number of sets.`,
+0.25 and 0.15, bound 300; and one set of 7 peers for the thesis' 5.10 (time to converge). Every update is a page that was due anyway. Noise and window minimum are
+fitted to the two medians. --peers is the number of sets.`,
 		Run: runCoordOverhead,
 	})
 }

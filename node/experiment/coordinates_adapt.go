@@ -23,7 +23,8 @@ func init() {
 		Long: `The thesis' 5.1 to 5.6 (papers.md 3.7) in virtual time. bandwidth: 8 peers, one of which keeps 17 servers in persistent mode, error 0.3, for 140 minutes; from the 33rd to the 80th
 the downloads of the most used peer take five times as long. load: the same peers, 30 servers, 100 minutes; from the 36th to the 76th the most used peer's program waits
 twenty times as long for its processor, which its gossip shows too. server: 7 estimators, one server that takes 5 s longer from the 58th to the 76th minute.
-The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (4, 0.25) here, rows named -ours (8, 0.2).
+The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (4, 0.25) here, rows named -ours (8, 0.2),
+the best of four tried: with (16, 0.5) assignments stop after half an hour, with (4, 0.5) nothing converges.
 A batch whose error is over 0.3 is not assigned, so a peer also drops out when all wait: the chart of times shows it. -ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds. Times are the median of
 --peers (5) repetitions; a repetition counts where the peer was in use before. Candidates are all peers.`,
 		Run: runCoordAdapt,

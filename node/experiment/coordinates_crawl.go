@@ -17,7 +17,8 @@ func init() {
 		Name:  "coordinates-crawl",
 		About: "a whole crawl placed by network coordinates: coverage, messages, balance (Malet 2009)",
 		Long: `The thesis' whole run (5.12, 5.13, 5.4.2; papers.md 3.7) in virtual time: 14 peers, cycle mode, 184 minutes, error 0.25, hosts of 150 URLs. The thesis says
-100 hosts a batch, yet 836 hosts in 114 cycles, and 5,360 requests of 100 URLs would be three times all its pages: batches have 8 hosts here. Each peer
+100 hosts a batch, yet 836 hosts in 114 cycles, and 5,360 requests of 100 URLs would be three times all its pages: batches have 8 hosts here, the
+second size tried; with 100 two batches were assigned in all. Links a page are the second value tried as well. Each peer
 serves its queue of assigned URLs, estimates and found URLs; pages yield links to their own host and to others, which go to the peer that owns the host. A page is fetched
 once and a host by one peer at a time, so overlap is 0 by construction and measured all the same. Three fetchers a peer, each waiting for its host as politeness asks:
 about the rate of the thesis' hundred threads. Second row: the same with the length of a peer's queue as height (3.8 b). --peers is the number of peers.`,

@@ -18,7 +18,7 @@ import (
 type coordRow struct {
 	name       string
 	took       []float64 // of the downloads that succeeded, ms
-	held       []float64 // of those from a random half of the servers, which no constant was chosen by
+	held       []float64 // of those from a random half of the servers: how far chance goes, since the constants were fitted on all
 	ok, failed int
 	bytes      float64
 	probes     int
@@ -275,7 +275,7 @@ func coordTable(r *Report, rows []*coordRow) {
 			less := func(of, than []float64, p float64) float64 { return 100 * (quantile(of, p)/quantile(than, p) - 1) }
 			add(row, "p90_against_"+against, "%", p90, less(row.took, base.took, 0.9))
 			add(row, "p50_against_"+against, "%", p50, less(row.took, base.took, 0.5))
-			add(row, "p90_against_"+against+"_held_back", "%", none, less(row.held, base.held, 0.9))
+			add(row, "p90_against_"+against+"_half", "%", none, less(row.held, base.held, 0.9))
 		}
 	}
 	for _, row := range rows {
