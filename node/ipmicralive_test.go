@@ -34,8 +34,8 @@ func (farApart) RTT(i, j int) time.Duration {
 	}
 }
 
-// TestSubnetsOfRealPeers (papers, 2.5): the first host of a subnet is probed by candidates of its owner and goes to the one that is near; the second, which
-// another peer owns, goes to it as well, and nobody probes it.
+// TestSubnetsOfRealPeers (papers, 2.5): the first host of a subnet is probed by candidates of its owner, one of which takes the subnet; the second host, which
+// another peer owns, goes to that one as well, and nobody probes it.
 func TestSubnetsOfRealPeers(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) {
@@ -66,9 +66,8 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 	}
 	for row := range 2 {
 		first, others := ofTwoOwners(t, peers, plan, row+3, urls)
-		near := peers[row].room.net.Self().String()
 		subnet := fmt.Sprintf("127.128.%d.0/24 is delegated to it", row+3)
-		unprobed := false
+		worker, unprobed := "", false
 		for _, host := range append([]string{first}, others...) {
 			var depth uint32
 			crawlAll(t, peers[0], control.JobSpec{URLs: urls[host], Scope: []string{"*.web.localhost"}, MaxDepth: &depth})
@@ -76,13 +75,14 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %d probes, %s", host, len(h.Placement), h.PlacedWhy)
-			if h.PlacedAt != near || !strings.Contains(h.PlacedWhy, subnet) || host == first && len(h.Placement) == 0 {
-				t.Errorf("row %d: crawled by %s after %d probes, %q; want %s and %q", row+3, h.PlacedAt, len(h.Placement), h.PlacedWhy, near, subnet)
+			t.Logf("%s: %d probes, at %s, %s", host, len(h.Placement), h.PlacedAt, h.PlacedWhy)
+			if host == first && len(h.Placement) == 0 || !strings.Contains(h.PlacedWhy, subnet) {
+				t.Errorf("row %d: crawled by %s after %d probes, %q; want %q", row+3, h.PlacedAt, len(h.Placement), h.PlacedWhy, subnet)
 			}
-			if unprobed = len(h.Placement) == 0; unprobed {
-				break // on a machine where everything takes seconds it may be a later one
+			if unprobed = len(h.Placement) == 0 && h.PlacedAt == worker; unprobed {
+				break // on a machine where everything takes seconds it may be a later one, as the ring did not answer in time
 			}
+			worker = h.PlacedAt
 		}
 		if !unprobed {
 			t.Errorf("row %d: all of %v were probed after %s", row+3, others, first)
