@@ -107,14 +107,14 @@ func (s *Strategy) compare(now time.Time) {
 	for _, c := range peers {
 		c.pace.lag = 0
 		if mean, squares, n := c.pace.mean(now); n > 0 {
-			workers++
+			workers += min(n, 1) // one of long ago is no more than its part
 			hosts += n
 			weights += n * n
 			sum += n * mean
 			within += squares
 		}
 	}
-	if workers < 2 || hosts < workers+paceLeast {
+	if workers <= 1.5 || hosts < workers+paceLeast {
 		return
 	}
 	variance := max(within/(hosts-workers), paceNoise*paceNoise)
