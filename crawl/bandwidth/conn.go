@@ -1,0 +1,165 @@
+package bandwidth
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is a connection whose bytes pass the limiters of a line: what is read those of what comes down, what is written those of what goes up. A read waits
+// until something is there, then for its turn, and then takes a piece; so an idle connection holds nothing that others could use, and what is not read stays
+// with the sender but for the kernel's buffer (see [Line.Control]). Deadlines bound the waiting for a turn as well.
+type Conn struct {
+	net.Conn
+	line        *Line
+	class       Class
+	read, write deadline
+	held        atomic.Int64 // nanoseconds
+}
+
+// Conn puts a connection on the line. Without a cap it costs a few atomic additions a call.
+func (l *Line) Conn(c net.Conn, class Class) *Conn {
+	return &Conn{Conn: c, line: l, class: class}
+}
+
+// Held is how long calls of Read waited for their turn so far, all together.
+func (c *Conn) Held() time.Duration { return time.Duration(c.held.Load()) }
+
+// Read reads no more than a piece while there is a cap.
+func (c *Conn) Read(p []byte) (int, error) {
+	down := c.line.Down
+	if down.Rate() == 0 || len(p) == 0 {
+		n, err := c.Conn.Read(p)
+		down.Spent(c.class, n) // a cap may have come meanwhile
+		return n, err
+	}
+	p = p[:min(len(p), down.Piece())]
+	waited, err := readable(c.Conn)
+	if err != nil {
+		return 0, err
+	}
+	if !waited { // this system cannot tell: take first, pay then
+		n, err := c.Conn.Read(p)
+		if werr := c.wait(&c.read, down, n); werr != nil && err == nil {
+			down.Spent(c.class, n)
+		}
+		return n, err
+	}
+	if err := c.wait(&c.read, down, len(p)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	down.Return(c.class, len(p)-n)
+	return n, err
+}
+
+// Write writes a piece at a time while there is a cap.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	up := c.line.Up
+	for {
+		part := p[n:min(len(p), n+up.Piece())]
+		if up.Rate() == 0 {
+			part = p[n:]
+		}
+		if err := c.wait(&c.write, up, len(part)); err != nil {
+			return n, err
+		}
+		m, err := c.Conn.Write(part)
+		n += m
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// wait waits for n bytes' turn, no longer than the deadline.
+func (c *Conn) wait(d *deadline, l *Limiter, n int) error {
+	if l.Rate() == 0 {
+		return l.Wait(context.Background(), c.class, n)
+	}
+	begun := time.Now()
+	err := l.Wait(d.context(), c.class, n)
+	if d == &c.read {
+		c.held.Add(int64(time.Since(begun)))
+	}
+	if err != nil {
+		return &net.OpError{Op: "bandwidth", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.ErrDeadlineExceeded}
+	}
+	return nil
+}
+
+// Close closes the connection and ends what waits on it.
+func (c *Conn) Close() error {
+	c.read.set(time.Unix(1, 0))
+	c.write.set(time.Unix(1, 0))
+	return c.Conn.Close()
+}
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.read.set(t)
+	c.write.set(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.read.set(t)
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.write.set(t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// deadline is a moment that can be moved while somebody waits for it. The zero deadline never comes. It is a context's only where somebody waits for a turn.
+type deadline struct {
+	mu     sync.Mutex // guards the rest
+	at     time.Time
+	cancel context.CancelFunc
+	ctx    context.Context //nolint:containedctx // made for who waits, and moved under it
+	timer  *time.Timer
+}
+
+// set moves the deadline, also for those that wait.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = t
+	if d.ctx != nil {
+		d.arm()
+	}
+}
+
+// context ends at the deadline.
+func (d *deadline) context() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx == nil || d.ctx.Err() != nil {
+		d.ctx, d.cancel = context.WithCancel(context.Background())
+	}
+	d.arm()
+	return d.ctx
+}
+
+// arm has the context end when it should.
+func (d *deadline) arm() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if d.at.IsZero() {
+		return
+	}
+	left := time.Until(d.at)
+	if left <= 0 {
+		d.cancel()
+		return
+	}
+	d.timer = time.AfterFunc(left, d.cancel)
+}

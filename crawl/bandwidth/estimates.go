@@ -1,0 +1,215 @@
+package bandwidth
+
+import (
+	"cmp"
+	"container/list"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	// DefaultK and DefaultSigma are the paper's: how much of an estimate a new measurement replaces at its own hour, and over how many minutes of the day that
+	// fades (Diligenti et al., 3).
+	DefaultK     = 0.3
+	DefaultSigma = 120.0
+	// DefaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a megabyte.
+	DefaultServers = 4096
+
+	hours = 24
+	// cells are the estimates of a server: one for each hour of a working day, and of a holiday.
+	cells = 2 * hours
+	// medianEvery is how many downloads the median over all servers outlives: it moves slowly, and sorting them for each unknown server would not.
+	medianEvery = 64
+	dayMinutes  = 24 * 60
+)
+
+// EstimatesConfig says how servers are remembered. The zero value of a field means its default.
+type EstimatesConfig struct {
+	K, Sigma float64
+	// Servers bounds the table; the one used least recently makes room.
+	Servers int
+	// Holidays are days as YYYY-MM-DD that count as holidays beside Saturdays and Sundays.
+	Holidays []string
+	// Location is where days and hours are counted. Nil: local time.
+	Location *time.Location
+}
+
+// Estimates is what rate servers are expected to be downloaded from at, by hour and kind of day (Diligenti et al., 2). Not safe for concurrent use.
+type Estimates struct {
+	cfg      EstimatesConfig
+	holidays map[string]bool
+	servers  map[netip.Addr]*server
+	used     list.List // of *server, the one used last in front
+	changed  map[netip.Addr]bool
+	learnt   int
+	medians  [cells]median
+}
+
+// server is what is known of one.
+type server struct {
+	addr  netip.Addr
+	rates [cells]float32 // bytes a second, from the request to the last byte
+	// flow and wait are what our governor adds: bytes a second while they come, and seconds until they do.
+	flow, wait float32
+	usedAt     int64 // seconds since 1970
+	place      *list.Element
+}
+
+// median is one that was computed when so many downloads had been learnt from.
+type median struct {
+	rate float64
+	at   int
+}
+
+// NewEstimates returns an empty table.
+func NewEstimates(cfg EstimatesConfig) *Estimates {
+	if cfg.K == 0 {
+		cfg.K = DefaultK
+	}
+	if cfg.Sigma == 0 {
+		cfg.Sigma = DefaultSigma
+	}
+	if cfg.Servers <= 0 {
+		cfg.Servers = DefaultServers
+	}
+	if cfg.Location == nil {
+		cfg.Location = time.Local
+	}
+	e := &Estimates{cfg: cfg, holidays: make(map[string]bool), servers: make(map[netip.Addr]*server), changed: make(map[netip.Addr]bool)}
+	for _, day := range cfg.Holidays {
+		e.holidays[day] = true
+	}
+	return e
+}
+
+// Len is the number of servers remembered.
+func (e *Estimates) Len() int { return len(e.servers) }
+
+// Rate is B(u): the rate expected of a download from a server that begins now, in bytes a second, and whether the server is known. For one that is not it is
+// the median of those that are, and zero if there are none.
+func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bool) {
+	cell, _ := e.cell(now)
+	if s := e.servers[addr]; s != nil {
+		e.touch(now, s)
+		return float64(s.rates[cell]), true
+	}
+	return e.median(cell), false
+}
+
+// Learn takes in M, the rate of a download that ended now: bytes over the time from the request to the last byte.
+func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
+	if !addr.IsValid() || !(m > 0) || m > MaxRate {
+		return
+	}
+	e.learnt++
+	cell, minute := e.cell(now)
+	s := e.servers[addr]
+	if s == nil {
+		s = e.add(addr)
+		for i := range s.rates {
+			s.rates[i] = float32(m)
+		}
+	} else {
+		first := cell / hours * hours
+		for h := range hours {
+			a := e.weight(minute - 60*float64(h))
+			s.rates[first+h] = float32((1-a)*float64(s.rates[first+h]) + a*m)
+		}
+	}
+	e.touch(now, s)
+	e.changed[addr] = true
+}
+
+// weight is a(y): how much a measurement y minutes away counts. The paper prints the exponent without its minus. Days are circles: a quarter to midnight
+// is near to a quarter past.
+func (e *Estimates) weight(y float64) float64 {
+	y = math.Abs(math.Mod(y, dayMinutes))
+	y = min(y, dayMinutes-y)
+	return e.cfg.K * math.Exp(-y*y/(e.cfg.Sigma*e.cfg.Sigma))
+}
+
+// cell is where the estimate of a moment stands, and the minute of its day.
+func (e *Estimates) cell(now time.Time) (cell int, minute float64) {
+	t := now.In(e.cfg.Location)
+	cell = t.Hour()
+	if day := t.Weekday(); day != time.Saturday && day != time.Sunday && (len(e.holidays) == 0 || !e.holidays[t.Format(time.DateOnly)]) {
+		cell += hours
+	}
+	return cell, float64(t.Hour()*60+t.Minute()) + float64(t.Second())/60
+}
+
+// add makes room for a server and adds it.
+func (e *Estimates) add(addr netip.Addr) *server {
+	for len(e.servers) >= e.cfg.Servers {
+		e.forget(e.used.Back().Value.(*server))
+	}
+	s := &server{addr: addr}
+	s.place = e.used.PushFront(s)
+	e.servers[addr] = s
+	return s
+}
+
+func (e *Estimates) forget(s *server) {
+	e.used.Remove(s.place)
+	delete(e.servers, s.addr)
+	e.changed[s.addr] = true
+}
+
+func (e *Estimates) touch(now time.Time, s *server) {
+	s.usedAt = now.Unix()
+	e.used.MoveToFront(s.place)
+}
+
+// median is that of the known servers; zero if there are none.
+func (e *Estimates) median(cell int) float64 {
+	m := &e.medians[cell]
+	if len(e.servers) == 0 {
+		return 0
+	}
+	if m.rate > 0 && e.learnt-m.at < min(medianEvery, len(e.servers)) {
+		return m.rate
+	}
+	rates := make([]float32, 0, len(e.servers))
+	for _, s := range e.servers {
+		rates = append(rates, s.rates[cell])
+	}
+	slices.Sort(rates)
+	m.rate, m.at = float64(rates[len(rates)/2]), e.learnt
+	return m.rate
+}
+
+// flow is how fast bytes of a server come once they do, and how long they take to begin; false if that is not known.
+func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
+	s := e.servers[addr]
+	if s == nil || s.flow == 0 {
+		return 0, 0, false
+	}
+	return float64(s.flow), float64(s.wait), true
+}
+
+// learnFlow takes in how a download went, once its server is known.
+func (e *Estimates) learnFlow(addr netip.Addr, rate, wait float64) {
+	s := e.servers[addr]
+	if s == nil || !(rate > 0) || rate > MaxRate || !(wait >= 0) {
+		return
+	}
+	if s.flow == 0 {
+		s.flow, s.wait = float32(rate), float32(wait)
+	} else {
+		s.flow += float32(e.cfg.K) * (float32(rate) - s.flow)
+		s.wait += float32(e.cfg.K) * (float32(wait) - s.wait)
+	}
+	e.changed[addr] = true
+}
+
+// recent lists the servers, the one used least recently first.
+func (e *Estimates) recent() []*server {
+	out := make([]*server, 0, len(e.servers))
+	for _, s := range e.servers {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *server) int { return cmp.Or(cmp.Compare(a.usedAt, b.usedAt), a.addr.Compare(b.addr)) })
+	return out
+}

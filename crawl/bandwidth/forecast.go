@@ -1,0 +1,283 @@
+package bandwidth
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// forecastEvery is how often ours looks at what runs.
+	forecastEvery = 100 * time.Millisecond
+	// slot and slots are the near future as ours sees it: two seconds in quarters. A fetch that begins in it has a round trip and the server's thinking to
+	// go; one that ends in it makes room for the next, which may be on its way by then.
+	slot  = 0.25
+	slots = 8
+	// second is a window of one second, in slots.
+	second = 4
+	// smooth is how fast a measured rate follows what is measured, in seconds.
+	smooth = 0.5
+	// overbook is how much more than the cap is admitted where a limiter holds it: so much may end or stall before a byte of the cap is left unused.
+	overbook = 1.25
+	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it, under the 5 % that are asked for; lessen is the step
+	// down for one above, in parts of the cap.
+	aboveShare = 0.03
+	lessen     = 0.004
+	// leastTarget and mostTarget bound where that leads.
+	leastTarget = 0.3
+	mostTarget  = 1.1
+	// firstSize is how long a fetch is taken to be until some have ended, in bytes, and sizeWeight what each then counts.
+	firstSize  = 16 << 10
+	sizeWeight = 0.05
+	// firstWait is how long a server that nothing is known of is taken to think, in seconds.
+	firstWait = 0.3
+)
+
+// forecast is our governor. The paper books one figure for a fetch from beginning to end; ours asks what the next two seconds will bring: running fetches
+// go on as they do at present and end when their bytes are there, those that wait for their first byte begin about when their server usually does.
+// The head of the queue starts as soon as it fits into each second of that.
+//
+// Where a limiter holds the cap beneath, more is admitted than fits, always the head: the order of scores is kept, and the cap is used up. Where nothing
+// does, it aims below the cap by as much as it is mistaken: whenever a second was above, lower, and else, slowly, higher.
+type forecast struct {
+	cfg     Config
+	e       *Estimates
+	running map[uint64]*flight
+	guard   guard
+	size    float64 // expected of a fetch, in bytes
+
+	target  float64 // parts of the cap
+	sampled time.Time
+	bytes   int64 // since sampled
+	past    [int(time.Second / forecastEvery)]int64
+	at      int
+	hungry  bool // something waits that did not fit
+}
+
+// flight is a running fetch.
+type flight struct {
+	candidate Candidate
+	begun     time.Time
+	flow      float64 // expected, bytes a second
+	wait      float64 // expected, seconds until the first byte
+	at        time.Time
+	got       Progress
+	rate      float64 // measured; 0 before the first byte
+	held      bool    // since the last sample
+}
+
+func newForecast(cfg Config, e *Estimates) *forecast {
+	f := &forecast{cfg: cfg, e: e, running: make(map[uint64]*flight), guard: newGuard(), size: firstSize, target: 0.9}
+	if cfg.Limited {
+		f.target = overbook
+	}
+	return f
+}
+
+// future is bytes expected in each slot from now on.
+type future [slots]float64
+
+// add puts a flow into it that begins after a wait and ends when so many bytes have come.
+func (fu *future) add(wait, rate, left float64) {
+	for i := range fu {
+		from := max(wait-float64(i)*slot, 0)
+		if from >= slot || left <= 0 {
+			continue
+		}
+		b := min(rate*(slot-from), left)
+		fu[i] += b
+		left -= b
+	}
+}
+
+// most is the largest number of bytes in a window of a second.
+func (fu *future) most() float64 {
+	most := 0.0
+	for i := range slots - second + 1 {
+		sum := 0.0
+		for _, b := range fu[i : i+second] {
+			sum += b
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// expectation of a fetch that has yet to begin.
+func (f *forecast) expectation(now time.Time, c Candidate) (flow, wait float64, known bool) {
+	if flow, wait, known = f.e.flow(c.Server); known {
+		return flow, wait, true
+	}
+	rate, known := f.e.Rate(now, c.Server)
+	if rate == 0 {
+		rate = strangerShare * f.cfg.Rate
+	}
+	if d := f.size/rate - firstWait; d > 0 { // rate has the wait in it
+		return max(rate, f.size/max(d, 0.1)), firstWait, known
+	}
+	return rate, firstWait, known
+}
+
+// outlook is the future of all that runs.
+func (f *forecast) outlook(now time.Time) (fu future) {
+	for _, r := range f.running {
+		if r.rate == 0 {
+			fu.add(max(r.wait-now.Sub(r.begun).Seconds(), 0), r.flow, f.size)
+			continue
+		}
+		rate := r.rate
+		if r.held {
+			rate = max(rate, r.flow) // what it would take
+		}
+		left := float64(r.got.Left)
+		if left < 0 {
+			left = f.size
+		}
+		fu.add(0, rate, left)
+	}
+	return fu
+}
+
+// Admit implements Governor.
+func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
+	if f.cfg.Limited {
+		return f.overbook(now, q)
+	}
+	f.guard.check(now, q, f.cfg.MaxDepth)
+	fu := f.outlook(now)
+	room := f.target * f.cfg.Rate
+	first, most := 0, f.cfg.MaxDepth
+	if f.guard.holds {
+		if d, _, ok := f.guard.find(q, f.cfg.MaxDepth); ok {
+			first, most = d, d+1
+		}
+	}
+	for d := first; d < most; d++ {
+		c, ok := q.At(d)
+		if !ok {
+			break
+		}
+		f.hungry = true
+		flow, wait, known := f.expectation(now, c)
+		then := fu
+		then.add(wait, flow, f.size)
+		if then.most() <= room || len(f.running) == 0 && first == d {
+			return f.start(now, d, c, flow, wait, known), true
+		}
+		f.guard.pass(now, c.ID)
+	}
+	return Admission{}, false
+}
+
+// overbook starts the head while less is expected than the limiter should have to hold.
+func (f *forecast) overbook(now time.Time, q Queue) (Admission, bool) {
+	c, ok := q.At(0)
+	if !ok {
+		return Admission{}, false
+	}
+	fu := f.outlook(now)
+	for _, b := range fu[:second] {
+		if b < f.target*f.cfg.Rate*slot {
+			flow, wait, known := f.expectation(now, c)
+			return f.start(now, 0, c, flow, wait, known), true
+		}
+	}
+	return Admission{}, false
+}
+
+func (f *forecast) start(now time.Time, d int, c Candidate, flow, wait float64, known bool) Admission {
+	f.guard.started(c.ID)
+	f.running[c.ID] = &flight{candidate: c, begun: now, at: now, flow: flow, wait: wait, got: Progress{Left: -1}}
+	return Admission{Depth: d, Rate: flow, Known: known}
+}
+
+// Sample implements Governor.
+func (f *forecast) Sample(now time.Time, id uint64, p Progress) {
+	f.tick(now)
+	r := f.running[id]
+	if r == nil {
+		return
+	}
+	d := now.Sub(r.at).Seconds()
+	if d <= 0 {
+		return
+	}
+	came := p.Bytes - r.got.Bytes
+	f.bytes += came
+	r.held = p.Held-r.got.Held > now.Sub(r.at)/20
+	switch {
+	case r.rate > 0:
+		r.rate += (1 - math.Exp(-d/smooth)) * (float64(came)/d - r.rate)
+	case came > 0:
+		// It began somewhere in between: what is expected is believed for a little longer.
+		r.rate = max(r.flow, float64(came)/d)
+	}
+	r.at, r.got = now, p
+}
+
+// tick looks at the second that has gone by.
+func (f *forecast) tick(now time.Time) {
+	if now.Sub(f.sampled) < forecastEvery {
+		return
+	}
+	f.sampled = now
+	f.past[f.at] = f.bytes
+	f.at, f.bytes = (f.at+1)%len(f.past), 0
+	if f.cfg.Limited {
+		return
+	}
+	sum := int64(0)
+	for _, b := range f.past {
+		sum += b
+	}
+	switch {
+	case float64(sum) > f.cfg.Rate:
+		f.target = max(f.target-lessen*(1-aboveShare), leastTarget)
+	case f.hungry:
+		f.target = min(f.target+lessen*aboveShare/(1-aboveShare), mostTarget)
+	}
+	f.hungry = false
+}
+
+// End implements Governor.
+func (f *forecast) End(now time.Time, id uint64, r Result) {
+	fl := f.running[id]
+	if fl == nil {
+		return
+	}
+	delete(f.running, id)
+	f.bytes += max(r.Bytes-fl.got.Bytes, 0)
+	m := r.rate()
+	if m == 0 {
+		return
+	}
+	f.size += sizeWeight * (float64(r.Bytes) - f.size)
+	flow := m
+	if d := r.Took - r.Wait; d > 0 {
+		flow = float64(r.Bytes) / max(d, forecastEvery/2).Seconds()
+	}
+	server := fl.candidate.Server
+	known, _, ok := f.e.flow(server)
+	if r.held() && ok && flow <= known {
+		return // held back: it could be faster, not slower
+	}
+	if !r.held() || !ok {
+		f.e.Learn(now, server, m)
+	}
+	f.e.learnFlow(server, flow, r.Wait.Seconds())
+}
+
+// Every implements Governor.
+func (f *forecast) Every() time.Duration { return forecastEvery }
+
+// Expected implements Governor: the next second.
+func (f *forecast) Expected(now time.Time) float64 {
+	fu := f.outlook(now)
+	sum := 0.0
+	for _, b := range fu[:second] {
+		sum += b
+	}
+	return sum
+}
+
+// SetRate implements Governor.
+func (f *forecast) SetRate(rate float64) { f.cfg.Rate = rate }

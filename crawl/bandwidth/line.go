@@ -1,0 +1,40 @@
+package bandwidth
+
+import "syscall"
+
+// Line is the way to the internet: what comes down it and what goes up, each with a limiter of its own.
+type Line struct {
+	Down, Up *Limiter
+}
+
+// NewLine returns a line with the same cap in both directions, in bytes a second; zero is none.
+func NewLine(rate int64) *Line { return &Line{Down: NewLimiter(rate), Up: NewLimiter(rate)} }
+
+// SetRate changes the cap in both directions, at once.
+func (l *Line) SetRate(rate int64) {
+	l.Down.SetRate(rate)
+	l.Up.SetRate(rate)
+}
+
+// Rate is the cap of what comes down.
+func (l *Line) Rate() int64 { return l.Down.Rate() }
+
+const (
+	// leastBuffer and mostBuffer bound what the kernel may take in of a connection before it is read, in bytes. So much of each connection may come over the wire
+	// unasked; with less, a round trip of 60 ms could not carry the cap.
+	leastBuffer = 4 << 10
+	mostBuffer  = 256 << 10
+	// bufferShare of the cap, in seconds.
+	bufferShare = 1.0 / 16
+)
+
+// Control is for [net.Dialer]: while there is a cap it keeps the kernel from taking in much more of a new connection than is read of it.
+func (l *Line) Control(_, _ string, c syscall.RawConn) error {
+	rate := l.Down.Rate()
+	if rate == 0 {
+		return nil
+	}
+	bytes := min(max(int(float64(rate)*bufferShare), leastBuffer), mostBuffer)
+	// A system that does not let us is no reason not to connect: then more lies in its buffer.
+	return c.Control(func(fd uintptr) { _ = setReadBuffer(fd, bytes) })
+}
