@@ -45,18 +45,6 @@ func (n *Node) Wait(ctx context.Context, id string, fn func(control.Progress) er
 	return n.walker.waitIdle(ctx, id, fn)
 }
 
-// Pause implements control.Backend.
-func (n *Node) Pause(context.Context) error {
-	n.crawl.pause()
-	return nil
-}
-
-// Resume implements control.Backend.
-func (n *Node) Resume(context.Context) error {
-	n.crawl.resume()
-	return nil
-}
-
 // Leave implements control.Backend.
 func (n *Node) Leave(context.Context) error {
 	if n.leaving.CompareAndSwap(false, true) {

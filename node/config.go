@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // Profile is a named set of manners for a known world (design, section 7).
@@ -89,6 +90,11 @@ type Config struct {
 	Seen string
 	// DiskReserve is the free space in bytes below which the peer stops.
 	DiskReserve uint64
+	// Limits are what the peer may use of machine and link when it is started; `limits set` changes them, and is kept in DataDir. Their Fetchers and DiskReserve
+	// are those of this Config.
+	Limits volunteer.Rules
+	// OwnProcess says that the peer has its process for itself, and may bound the memory of it.
+	OwnProcess bool
 	// MaxBody bounds a fetched body, decoded, in bytes.
 	MaxBody int64
 
@@ -109,6 +115,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Theta:    0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
+		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
 	}
 }

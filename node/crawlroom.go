@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -55,7 +54,6 @@ type crawlRoom struct {
 	spill   *spill.Queue
 	worker  *worker.Worker
 	placer  *placer
-	held    atomic.Bool // paused by a person
 }
 
 func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
@@ -108,18 +106,6 @@ func withPort(server string) string {
 
 // run crawls until ctx ends, then reports and gives back what it holds.
 func (c *crawlRoom) run(ctx context.Context) error { return c.worker.Run(ctx) }
-
-func (c *crawlRoom) paused() bool { return c.held.Load() }
-
-func (c *crawlRoom) pause() {
-	c.held.Store(true)
-	c.worker.Pause()
-}
-
-func (c *crawlRoom) resume() {
-	c.held.Store(false)
-	c.worker.Resume()
-}
 
 // busy says whether pages are under way.
 func (c *crawlRoom) busy() bool { return c.worker.Backlog() > 0 }

@@ -25,6 +25,8 @@ const (
 	metaRemembered  = "remembered-peers"
 	metaListen      = "listen-addrs"
 	metaIncarnation = "incarnation"
+	metaLimits      = "limits"
+	metaLedger      = "ledger"
 )
 
 // meta is what a peer keeps of itself between two runs.
@@ -85,6 +87,21 @@ func (m meta) putJSON(name string, v any) error {
 		return fmt.Errorf("store %s: %w", name, err)
 	}
 	return m.put(name, raw)
+}
+
+// noteJSON stores a value without waiting for the disk: a crash of the process loses nothing, one of the machine the last seconds.
+func (m meta) noteJSON(name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = m.space.UpdateNoSync(func(b *storage.Batch) error {
+			b.Set([]byte(name), raw)
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	return nil
 }
 
 // nextIncarnation counts the starts of this peer.

@@ -22,6 +22,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -63,6 +64,7 @@ type Node struct {
 	book     *jobBook
 	owners   *owners
 	crawl    *crawlRoom
+	limits   *limits
 	gossip   *gossip // nil unless hosts are placed by network coordinates
 	walker   *walker
 	desk     *desk
@@ -182,6 +184,11 @@ func (n *Node) furnish() (err error) {
 	if n.crawl, err = newCrawlRoom(n); err != nil {
 		return err
 	}
+	rules := n.cfg.Limits
+	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
+	if n.limits, err = newLimits(rules, n.meta, peerLevers{n}, peerLevers{n}, n.log); err != nil {
+		return err
+	}
 	if s, ok := n.crawl.placer.strategy.(*located); ok {
 		n.gossip = s.gossip
 		n.gossip.plug(n)
@@ -259,9 +266,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.room.join(tctx) })
 	top.Go(func() error { return n.becomeReady(tctx) })
 	top.Go(func() error { return control.NewServer(n, n.log).Serve(tctx, n.api) })
-	top.Go(func() error {
-		return watchDisk(tctx, storage.NewGuard(n.cfg.DataDir, max(n.cfg.DiskReserve, 1)), n.store)
-	})
+	top.Go(func() error { return watchDisk(tctx, n.cfg.DataDir, n.limits.reserve, n.store) })
+	top.Go(func() error { return n.limits.run(tctx) })
+	top.Go(func() error { return n.limits.observe(tctx, machine.This(), n.cfg.DataDir) })
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })

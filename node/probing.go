@@ -196,7 +196,9 @@ func errorText(before string, err error) string {
 func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
 	n := pl.node
 	reply := new(wire.ProbeReply)
-	if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
+	if n.limits.paused() {
+		reply.Error = "not measured: the peer is paused"
+	} else if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
 		reply.Error = "not measured: the asker is not the host's owner"
 	} else {
 		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
@@ -207,6 +209,10 @@ func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 		}
 	}
 	w := n.crawl.worker
+	if n.limits.paused() { // it looks full, and is not asked again soon
+		reply.Backlog, reply.Capacity = uint32(w.Capacity()), uint32(w.Capacity()) //nolint:gosec // small counts
+		return reply
+	}
 	reply.Backlog, reply.Capacity = uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
 	return reply
 }

@@ -176,8 +176,11 @@ func (n *Node) baseStatus() control.Status {
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
-	if n.crawl.paused() {
-		s.Holding = "paused; `apoidea resume` goes on"
+	if h, ok := n.limits.holding(); ok {
+		s.Holding = h.Why + "; " + h.Ends
+		if !h.Until.IsZero() {
+			s.HoldingUntil = &h.Until
+		}
 	}
 	preds, succs := d.Leaves()
 	if len(preds) > 0 {
@@ -203,7 +206,7 @@ func (n *Node) state(c *control.Counters) string {
 		return stateLeaving
 	case n.room.dht.State() != dht.Serving && n.room.dht.State() != dht.Worker:
 		return stateJoining
-	case n.crawl.paused():
+	case n.limits.paused():
 		return statePaused
 	case c.Outstanding() > 0 || n.crawl.busy():
 		return stateCrawling

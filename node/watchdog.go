@@ -13,13 +13,13 @@ import (
 const diskEvery = time.Second
 
 // watchDisk ends the peer, by its error, when the disk's reserve is reached or the store has failed. What is written so far stays whole.
-func watchDisk(ctx context.Context, guard *storage.Guard, store *storage.Store) error {
+func watchDisk(ctx context.Context, dir string, reserve func() uint64, store *storage.Store) error {
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := guard.Check(); err != nil {
+			if err := storage.NewGuard(dir, reserve()).Check(); err != nil {
 				return &control.Error{Kind: control.KindFailed, Text: fmt.Sprintf("stopped: %v; free some space or lower --disk-reserve, then start again: the crawl goes on where it was", err)}
 			}
 		case <-store.Failed():

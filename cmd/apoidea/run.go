@@ -65,7 +65,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if control.Answers(ctx, cfg.APIAddr()) {
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
-	limitMemory()
+	cfg.OwnProcess = true
 	n, err := node.New(ctx, cfg, log)
 	if err != nil {
 		return err

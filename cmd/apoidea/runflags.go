@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/internet"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // runFlags are the flags of a peer, shared by run and (passed through) by cluster up.
@@ -45,6 +46,7 @@ type runFlags struct {
 	latency      string
 	latencyRow   int
 	latencyPeers int
+	limits       map[string]*string // by the keys of volunteer.Keys
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
@@ -78,7 +80,22 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
 	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
 	f.IntVar(&r.latencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
+	r.addLimits(f, &d.Limits)
 	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
+}
+
+// addLimits adds a flag for each limit that has none of its own.
+func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
+	r.limits = make(map[string]*string)
+	for _, k := range volunteer.Keys {
+		if f.Lookup(k.Name) != nil {
+			continue
+		}
+		r.limits[k.Name] = f.String(k.Name, k.Get(defaults), k.About)
+		if k.YesNo {
+			f.Lookup(k.Name).NoOptDefVal = "true"
+		}
+	}
 }
 
 func (r *runFlags) configure(g *globals) (node.Config, error) {
@@ -105,6 +122,13 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 		return c, fmt.Errorf("%w: max-body %q: %w", errUsage, r.maxBody, err)
 	}
 	c.DiskReserve, c.MaxBody = reserve, int64(body)
+	for _, k := range volunteer.Keys {
+		if value, ok := r.limits[k.Name]; ok {
+			if err := k.Set(&c.Limits, *value); err != nil {
+				return c, fmt.Errorf("%w: %w", errUsage, err)
+			}
+		}
+	}
 	if c.Latency, err = r.distances(); err != nil {
 		return c, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +54,7 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
 	}
 	if s.Holding != "" {
-		rows = append(rows, []string{"holding", s.Holding})
+		rows = append(rows, []string{"holding", s.Holding + untilText(s.HoldingUntil, time.Now())})
 	}
 	if s.SeenLoss > 0 {
 		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})

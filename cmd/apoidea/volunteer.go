@@ -2,35 +2,230 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// newCommandOf makes a command that tells the running peer one thing and prints one line.
-func newCommandOf(g *globals, use, short, done string, tell func(*control.Client, context.Context) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Example: "  apoidea " + use, Args: noArgs,
+func newPause(g *globals) *cobra.Command {
+	var span string
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Fetch nothing until resume, or for a while; the peer stays in the ring",
+		Long: `Fetch nothing until resume, or for the time of --for. Nothing new is begun; exchanges under way are broken off after a second, and their
+URLs fetched later by whoever has the host then. The peer stays in the ring and keeps its records. A pause outlasts a restart.`,
+		Example: "  apoidea pause\n  apoidea pause --for 2h",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := g.client()
-			defer c.Close()
-			if err := tell(c, cmd.Context()); err != nil {
-				return err
+			var d time.Duration
+			if span != "" {
+				var err error
+				if d, err = control.ParsePause(span); err != nil {
+					return err
+				}
 			}
-			return g.say(cmd.OutOrStdout(), map[string]string{"state": done}, done)
+			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Pause(ctx, d) })
+		},
+	}
+	cmd.Flags().StringVar(&span, "for", "", "how long, such as 90m or 2h (default: until resume)")
+	return cmd
+}
+
+func newResume(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume",
+		Short: "Go on fetching after pause",
+		Long: `Go on fetching after pause. A schedule, a quota or another rule may still hold the peer: the answer says so, and limits set changes it.`,
+		Example: "  apoidea resume",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Resume(ctx) })
 		},
 	}
 }
 
-func newPause(g *globals) *cobra.Command {
-	return newCommandOf(g, "pause", "Fetch nothing until resume; the peer stays in the ring", "paused", (*control.Client).Pause)
-}
-
-func newResume(g *globals) *cobra.Command {
-	return newCommandOf(g, "resume", "Go on fetching after pause", "crawling", (*control.Client).Resume)
-}
-
 func newLeave(g *globals) *cobra.Command {
-	return newCommandOf(g, "leave", "Leave the ring in good order and end the peer", "leaving", (*control.Client).Leave)
+	return &cobra.Command{
+		Use: "leave", Short: "Leave the ring in good order and end the peer", Example: "  apoidea leave", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := g.client()
+			defer c.Close()
+			if err := c.Leave(cmd.Context()); err != nil {
+				return err
+			}
+			return g.say(cmd.OutOrStdout(), map[string]string{"state": "leaving"}, "leaving")
+		},
+	}
+}
+
+// changeLimits changes something at the running peer and prints what holds then.
+func (g *globals) changeLimits(cmd *cobra.Command, change func(context.Context, *control.Client) (*control.Limits, error)) error {
+	c := g.client()
+	defer c.Close()
+	l, err := change(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	return g.say(cmd.OutOrStdout(), l, holdsText(l, time.Now()))
+}
+
+// holdsText is what holds, a rule a line.
+func holdsText(l *control.Limits, now time.Time) string {
+	var lines []string
+	if !l.Paused {
+		lines = append(lines, "not paused")
+	}
+	for i := range l.Holds {
+		h := &l.Holds[i]
+		effect := "paused"
+		if h.Effect != "pause" {
+			effect = "slowed"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s; %s%s", effect, h.Why, h.Ends, untilText(h.Until, now)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// untilText is when something ends, in the words of whoever looks at a clock on the wall.
+func untilText(until *time.Time, now time.Time) string {
+	if until == nil {
+		return ""
+	}
+	at := until.In(now.Location())
+	layout := "Mon 2 Jan 15:04"
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		layout = "15:04:05"
+	}
+	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), at.Sub(now).Round(time.Second))
+}
+
+func newLimits(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Show what the peer may use, what holds now and why, and what is used; limits set changes it",
+		Long: `Show what the peer may use of this machine and its link: what is set, which rules hold now, why and until when, and what is used against it.
+What the system does not tell (battery, metered link, idle time) is unknown and pauses nothing.`,
+		Example: "  apoidea limits\n  apoidea limits set bandwidth=2Mbit pause-on-battery=true\n  apoidea limits set schedule='mon-fri 22:00-07:00; sat,sun'",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := g.client()
+			defer c.Close()
+			l, err := c.Limits(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), l)
+			}
+			return printLimits(cmd.OutOrStdout(), l, time.Now())
+		},
+	}
+	cmd.AddCommand(newLimitsSet(g))
+	return cmd
+}
+
+func newLimitsSet(g *globals) *cobra.Command {
+	var keys strings.Builder
+	for _, k := range volunteer.Keys {
+		fmt.Fprintf(&keys, "  %-17s %s\n", k.Name, k.About)
+	}
+	return &cobra.Command{
+		Use:   "set KEY=VALUE...",
+		Short: "Change limits of the running peer, at once and over restarts",
+		Long: `Change limits of the running peer: all of them, or none if one is wrong. They hold within two seconds, without a restart, and are kept over
+restarts, where they beat flags and configuration file. The value "default" takes a change back.
+
+` + keys.String(),
+		Example: "  apoidea limits set bandwidth=2Mbit bandwidth-up=500kbit\n  apoidea limits set quota-month=50GB only-when-idle=10m\n  apoidea limits set bandwidth=default",
+		Args:    atLeast(1, "one KEY=VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := assignments(args)
+			if err != nil {
+				return err
+			}
+			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.SetLimits(ctx, values) })
+		},
+	}
+}
+
+// assignments reads KEY=VALUE words, and checks what can be checked without the peer.
+func assignments(args []string) (map[string]string, error) {
+	var known []string
+	for _, k := range volunteer.Keys {
+		known = append(known, k.Name)
+	}
+	values := make(map[string]string)
+	for _, a := range args {
+		key, value, ok := strings.Cut(a, "=")
+		if !ok {
+			return nil, fmt.Errorf("%w: %q: must be KEY=VALUE", errUsage, a)
+		}
+		k, ok := volunteer.Find(key)
+		if !ok {
+			return nil, fmt.Errorf("%w: unknown key %q%s (see `apoidea limits set --help`)", errUsage, key, nearest(key, known))
+		}
+		if _, twice := values[key]; twice {
+			return nil, fmt.Errorf("%w: %s is set twice", errUsage, key)
+		}
+		if value != "default" {
+			if err := k.Set(new(volunteer.Rules), value); err != nil {
+				return nil, fmt.Errorf("%w: %w", errUsage, err)
+			}
+		}
+		values[key] = value
+	}
+	return values, nil
+}
+
+func printLimits(out io.Writer, l *control.Limits, now time.Time) error {
+	if _, err := fmt.Fprintf(out, "%s\n\n", holdsText(l, now)); err != nil {
+		return err
+	}
+	used := usedTexts(l)
+	rows := [][]string{{"LIMIT", "SET", "USED", ""}}
+	for _, s := range l.Settings {
+		note := ""
+		if s.Changed {
+			note = "changed; started with " + s.Default
+		}
+		rows = append(rows, []string{s.Key, s.Value, used[s.Key], note})
+	}
+	if err := table(out, rows); err != nil {
+		return err
+	}
+	idle := "unknown"
+	if l.Observed.IdleS != nil {
+		idle = seconds(*l.Observed.IdleS)
+	}
+	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
+	return err
+}
+
+// usedTexts says what is used of each limit that has a measure.
+func usedTexts(l *control.Limits) map[string]string {
+	u, c := &l.Used, &l.Caps
+	part := func(used, bound int64) string {
+		if bound == 0 {
+			return bytesText(used)
+		}
+		return fmt.Sprintf("%s, %.0f %%", bytesText(used), 100*float64(used)/float64(bound))
+	}
+	rateOf := func(used, bound int64) string { return strings.Replace(part(used, bound), "B", "B/s", 1) }
+	return map[string]string{
+		volunteer.KeyBandwidth:   rateOf(u.Bandwidth, c.Bandwidth),
+		volunteer.KeyBandwidthUp: rateOf(u.BandwidthUp, c.BandwidthUp),
+		volunteer.KeyFetchers:    number(int64(u.Fetchers)),
+		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
+		volunteer.KeyMemory:      bytesText(u.Memory) + " resident",
+		volunteer.KeyDiskQuota:   part(u.Disk, c.DiskQuota),
+		volunteer.KeyDiskReserve: bytesText(u.DiskFree) + " free",
+		volunteer.KeyQuotaDay:    part(u.Day, c.QuotaDay),
+		volunteer.KeyQuotaMonth:  part(u.Month, c.QuotaMonth),
+	}
 }

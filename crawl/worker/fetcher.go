@@ -53,7 +53,9 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 		now := time.Now()
 		var name string
 		var due time.Time
-		if w.inFlight() >= w.cfg.MaxInFlight {
+		if int(w.running.Load()) >= w.allowed {
+			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
+		} else if w.inFlight() >= w.mostInFlight() {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if name, due = w.frontier.Next(now); name != "" {
 			h := w.hosts[name]
@@ -91,6 +93,14 @@ func (w *Worker) inFlight() int {
 	return n
 }
 
+// mostInFlight is Config.MaxInFlight, or what more fetchers than those of the Config need. Under the mutex.
+func (w *Worker) mostInFlight() int {
+	if w.allowed <= w.cfg.Fetchers {
+		return w.cfg.MaxInFlight
+	}
+	return max(w.cfg.MaxInFlight, 2*w.allowed)
+}
+
 // hurry has what waits for company go on its way. Under the worker's mutex.
 func (w *Worker) hurry(now time.Time) {
 	w.pipe.claims.urge()
@@ -109,7 +119,7 @@ func (w *Worker) resting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	due := w.frontier.Due()
-	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.inFlight() >= w.cfg.MaxInFlight
+	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.inFlight() >= w.mostInFlight()
 }
 
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.

@@ -42,6 +42,9 @@ type Worker struct {
 	wg       sync.WaitGroup
 	seq      uint64
 	paused   bool
+	allowed  int // exchanges at once
+	hired    int // fetchers
+	crew     sync.WaitGroup
 	stopping bool
 	closed   bool // no further session
 	piped    int  // pages between the exchange and the report
@@ -68,7 +71,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
 		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
-		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL,
+		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 	}
 	w.specs = newSpecs(deps.Jobs, w.seed)
 	w.pipe = newPipeline(w)
@@ -90,12 +93,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, s := range w.sessions {
 		w.start(s)
 	}
+	w.hire()
 	w.mu.Unlock()
 
-	var fetchers, rest sync.WaitGroup
-	for range w.cfg.Fetchers {
-		fetchers.Go(func() { w.fetchLoop(inner) })
-	}
+	var rest sync.WaitGroup
 	rest.Go(func() { w.watchLeases(inner) })
 	rest.Go(func() { w.conf.run(inner) })
 	w.pipe.run(inner, &rest)
@@ -104,10 +105,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-inner.Done():
 	}
-	w.stop(inner, &fetchers)
+	w.stop(inner)
 	cancel(nil)
 	w.pipe.close() // frees fetchers that wait for room as well
-	fetchers.Wait()
+	w.crew.Wait()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -129,7 +130,7 @@ func (w *Worker) broken(what string, err error) {
 }
 
 // stop is the order of leaving: no new request, those under way, the pages, the reports with the leases.
-func (w *Worker) stop(ctx context.Context, fetchers *sync.WaitGroup) {
+func (w *Worker) stop(ctx context.Context) {
 	whole, cancel := context.WithTimeout(ctx, w.cfg.StopTimeout)
 	defer cancel()
 	w.mu.Lock()
@@ -141,7 +142,7 @@ func (w *Worker) stop(ctx context.Context, fetchers *sync.WaitGroup) {
 	w.mu.Unlock()
 
 	part, cancelPart := context.WithTimeout(whole, w.cfg.StopTimeout/3)
-	ended := wait(part, fetchers.Wait)
+	ended := wait(part, w.crew.Wait)
 	cancelPart()
 	if !ended {
 		w.mu.Lock()
@@ -152,7 +153,7 @@ func (w *Worker) stop(ctx context.Context, fetchers *sync.WaitGroup) {
 			h.interrupt(errStopping)
 		}
 		w.mu.Unlock()
-		wait(whole, fetchers.Wait)
+		wait(whole, w.crew.Wait)
 	}
 	w.pipe.drain(whole)
 	w.mu.Lock()
@@ -235,6 +236,40 @@ func (w *Worker) Pause() {
 	w.paused = true
 	for _, h := range w.hosts {
 		w.close(h, 0, "")
+	}
+}
+
+// BreakOff breaks off the exchanges under way; their URLs are given back untried. It is for a Pause that must not wait for them.
+func (w *Worker) BreakOff() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hosts {
+		if h.closing {
+			h.interrupt(errStopping)
+		}
+	}
+	for h := range w.leaving {
+		h.interrupt(errStopping)
+	}
+}
+
+// SetFetchers changes how many exchanges may be under way at once, from now on; with 0 none is begun. Those under way are finished.
+func (w *Worker) SetFetchers(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.allowed = max(n, 0)
+	w.hire()
+	w.wakeAll()
+}
+
+// hire starts the fetchers that are missing; those that are too many find nothing to do. Under the mutex.
+func (w *Worker) hire() {
+	if w.ctx == nil || w.stopping {
+		return
+	}
+	for ; w.hired < w.allowed; w.hired++ {
+		ctx := w.ctx
+		w.crew.Go(func() { w.fetchLoop(ctx) })
 	}
 }
 

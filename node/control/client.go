@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // maxLine bounds one document of a stream or answer, on the reader's side.
@@ -225,15 +226,27 @@ func (c *Client) Wait(ctx context.Context, job string, fn func(Progress) error) 
 }
 
 // Pause implements Backend.
-func (c *Client) Pause(ctx context.Context) error {
-	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/pause", nil, nil)
-	return err
+func (c *Client) Pause(ctx context.Context, d time.Duration) (*Limits, error) {
+	ask := pauseRequest{}
+	if d > 0 {
+		ask.For = d.String()
+	}
+	return call[*Limits](ctx, c, http.MethodPost, "/v1/pause", nil, ask)
 }
 
 // Resume implements Backend.
-func (c *Client) Resume(ctx context.Context) error {
-	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/resume", nil, nil)
-	return err
+func (c *Client) Resume(ctx context.Context) (*Limits, error) {
+	return call[*Limits](ctx, c, http.MethodPost, "/v1/resume", nil, nil)
+}
+
+// Limits implements Backend.
+func (c *Client) Limits(ctx context.Context) (*Limits, error) {
+	return call[*Limits](ctx, c, http.MethodGet, "/v1/limits", nil, nil)
+}
+
+// SetLimits implements Backend.
+func (c *Client) SetLimits(ctx context.Context, values map[string]string) (*Limits, error) {
+	return call[*Limits](ctx, c, http.MethodPost, "/v1/limits", nil, values)
 }
 
 // Leave implements Backend.

@@ -40,6 +40,7 @@ var (
 	}
 	circle = &control.Ring{Closed: true, Members: []control.Member{{Successor: "q", ArcShare: 0.5, Delegated: map[string]int{"q": 2}}}}
 	posted = &control.Job{ID: "3f2a", State: "running", Spec: control.JobSpec{URLs: []string{"http://a/"}}, JobCounts: control.JobCounts{Done: 4}}
+	held   = &control.Limits{Paused: true, Holds: []control.Hold{{Rule: "user", Effect: "pause", Why: "paused by you"}}, Caps: control.Caps{Bandwidth: 7}}
 	lookup = &control.Lookup{Query: "a", Owner: "q", Calls: 1, Trace: []control.LookupHop{{Peer: "q", Answer: "owner"}}}
 	host   = &control.Host{Host: "a", Known: true, Addrs: []string{"127.0.0.1"}}
 	why    = &control.Why{URL: "http://a/", Jobs: []control.WhyLine{{Job: "3f2a", State: "done"}}}
@@ -97,9 +98,16 @@ func (f *fake) SetJob(_ context.Context, id, action string) (*control.Job, error
 func (f *fake) Wait(_ context.Context, job string, fn func(control.Progress) error) error {
 	return stream(f.note("wait %s", job), fn, control.Progress{Members: 1}, control.Progress{Members: 1, Idle: true})
 }
-func (f *fake) Pause(context.Context) error  { return f.note("pause") }
-func (f *fake) Resume(context.Context) error { return f.note("resume") }
-func (f *fake) Leave(context.Context) error  { return f.note("leave") }
+
+func (f *fake) Pause(_ context.Context, d time.Duration) (*control.Limits, error) {
+	return held, f.note("pause for %v", d)
+}
+func (f *fake) Resume(context.Context) (*control.Limits, error) { return held, f.note("resume") }
+func (f *fake) Limits(context.Context) (*control.Limits, error) { return held, f.note("limits") }
+func (f *fake) SetLimits(_ context.Context, values map[string]string) (*control.Limits, error) {
+	return held, f.note("set %v", values)
+}
+func (f *fake) Leave(context.Context) error { return f.note("leave") }
 func (f *fake) Export(_ context.Context, what string, ring bool, w io.Writer) error {
 	err := f.note("export %s %v", what, ring)
 	if err == nil || what == "half" {
@@ -179,8 +187,11 @@ func TestRoundTrip(t *testing.T) {
 		{"jobs", func() (any, error) { return c.Jobs(ctx) }, []control.Job{*posted}},
 		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},
 		{"pause 3f2a", func() (any, error) { return c.SetJob(ctx, "3f2a", "pause") }, posted},
-		{"pause", func() (any, error) { return nil, c.Pause(ctx) }, nil},
-		{"resume", func() (any, error) { return nil, c.Resume(ctx) }, nil},
+		{"pause for 0s", func() (any, error) { return c.Pause(ctx, 0) }, held},
+		{"pause for 2h0m0s", func() (any, error) { return c.Pause(ctx, 2*time.Hour) }, held},
+		{"resume", func() (any, error) { return c.Resume(ctx) }, held},
+		{"limits", func() (any, error) { return c.Limits(ctx) }, held},
+		{"set map[bandwidth:2Mbit]", func() (any, error) { return c.SetLimits(ctx, map[string]string{"bandwidth": "2Mbit"}) }, held},
 		{"leave", func() (any, error) { return nil, c.Leave(ctx) }, nil},
 		{"export urls true", func() (any, error) {
 			var b bytes.Buffer

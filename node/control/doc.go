@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 )
 
 // Kind classes failures for exit codes.
@@ -79,9 +80,13 @@ type Backend interface {
 
 	// Wait calls fn now and then until the ring has no outstanding work of the job (or of any job when it is empty).
 	Wait(ctx context.Context, job string, fn func(Progress) error) error
-	// Pause stops fetching until Resume.
-	Pause(ctx context.Context) error
-	Resume(ctx context.Context) error
+	// Pause stops fetching for a while, or with 0 until Resume, which ends no more than such a pause: Limits tell of what else holds.
+	Pause(ctx context.Context, d time.Duration) (*Limits, error)
+	Resume(ctx context.Context) (*Limits, error)
+	// Limits tells what is set, what holds and why, and what is used.
+	Limits(ctx context.Context) (*Limits, error)
+	// SetLimits changes settings by their keys, all or none, at once and over restarts; the value "default" takes a change back.
+	SetLimits(ctx context.Context, values map[string]string) (*Limits, error)
 	// Leave ends the peer in good order; it returns when the peer is about to exit.
 	Leave(ctx context.Context) error
 	// Export writes results: warc, cdxj, links or urls.

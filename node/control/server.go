@@ -160,8 +160,22 @@ func (s *Server) routes() http.Handler {
 		}
 		return b.Post(r.Context(), spec)
 	})
-	post("/v1/pause", func(r *http.Request) (any, error) { return struct{}{}, b.Pause(r.Context()) })
-	post("/v1/resume", func(r *http.Request) (any, error) { return struct{}{}, b.Resume(r.Context()) })
+	post("/v1/pause", func(r *http.Request) (any, error) {
+		d, err := pauseTime(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		return b.Pause(r.Context(), d)
+	})
+	post("/v1/resume", func(r *http.Request) (any, error) { return b.Resume(r.Context()) })
+	get("/v1/limits", func(r *http.Request) (any, error) { return b.Limits(r.Context()) })
+	post("/v1/limits", func(r *http.Request) (any, error) {
+		values, err := limitValues(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		return b.SetLimits(r.Context(), values)
+	})
 	post("/v1/leave", func(r *http.Request) (any, error) { return struct{}{}, b.Leave(r.Context()) })
 
 	mux.HandleFunc("GET /v1/watch", stream(func(r *http.Request, emit func(any) error) error {

@@ -24,8 +24,9 @@ type Status struct {
 	Incarnation uint64 `json:"incarnation"`
 	// Position is the peer's place on the ring in hex.
 	Position string `json:"position"`
-	// Holding says why fetching is held up at present (disk reserve, pause), empty if it is not.
-	Holding string `json:"holding,omitempty"`
+	// Holding says why fetching is held up at present, empty if it is not; HoldingUntil is when that ends, nil where no clock tells.
+	Holding      string     `json:"holding,omitempty"`
+	HoldingUntil *time.Time `json:"holding_until,omitempty"`
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
 	SeenLoss float64 `json:"seen_loss,omitempty"`
 	RSSBytes int64   `json:"rss_bytes"`

@@ -1,0 +1,383 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+const (
+	// limitsEvery is how often it is decided anew what holds. What a person changes is acted on at once.
+	limitsEvery = 500 * time.Millisecond
+	// paceEvery is the same while processor time is rationed: work and rest alternate at this beat.
+	paceEvery = 100 * time.Millisecond
+	// pauseGrace is what exchanges under way have to end by themselves when a pause begins.
+	pauseGrace = time.Second
+	// ledgerEvery is how often the bytes of the day and the month are kept: a crash forgets no more than those since.
+	ledgerEvery = 2 * time.Second
+)
+
+// limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.
+type limits struct {
+	started volunteer.Rules // as flags and file have them
+	meta    meta
+	log     *slog.Logger
+	levers  levers
+	gauges  gauges
+	poke    chan struct{} // something was changed
+
+	mu      sync.Mutex // guards what follows; never held over the disk
+	rules   volunteer.Rules
+	changed map[string]string // by key: what limits set gave
+	pause   volunteer.Pause
+	ledger  volunteer.Ledger
+	seen    volunteer.Observed
+	now     volunteer.Decision
+	resting bool // the pacer's word
+	speed   speed
+
+	// The rest is of the loop alone.
+	told    volunteer.Decision
+	force   inForce
+	pacer   volunteer.Pacer
+	counted int64     // bytes in the ledger
+	kept    time.Time // the ledger
+}
+
+// levers are what a decision moves.
+type levers interface {
+	// pauseFetching has nothing begun from now on, breakOff ends what is under way, resumeFetching takes the pause back.
+	pauseFetching()
+	breakOff()
+	resumeFetching()
+	setFetchers(n int)
+	setBandwidth(down, up int64)
+	setMemory(bytes int64)
+}
+
+// gauges are what is held against the rules. They do not block.
+type gauges interface {
+	// traffic is all that came and went since the start, in bytes.
+	traffic() (down, up int64)
+	// processTime is what the process has used, heap what it could not collect.
+	processTime() time.Duration
+	heap() int64
+	fetching() int
+}
+
+// inForce is what the levers were moved to last.
+type inForce struct {
+	set       bool
+	paused    bool
+	pausedAt  time.Time
+	brokenOff bool
+	fetchers  int
+	down, up  int64
+	memory    int64
+}
+
+// storedLimits is what survives a restart.
+type storedLimits struct {
+	Changed map[string]string `json:"changed,omitempty"`
+	Pause   volunteer.Pause   `json:"pause"`
+}
+
+func newLimits(started volunteer.Rules, m meta, levers levers, gauges gauges, log *slog.Logger) (*limits, error) {
+	l := &limits{started: started, meta: m, levers: levers, gauges: gauges, log: log, poke: make(chan struct{}, 1)}
+	var stored storedLimits
+	if err := m.getJSON(metaLimits, &stored); err != nil {
+		return nil, err
+	}
+	if err := m.getJSON(metaLedger, &l.ledger); err != nil {
+		return nil, err
+	}
+	l.changed, l.pause = make(map[string]string), stored.Pause
+	for key, value := range stored.Changed {
+		rules := started
+		if k, ok := volunteer.Find(key); !ok || k.Set(&rules, value) != nil {
+			log.Warn("stored limit is not understood, and left out", "key", key, "value", value)
+			continue
+		}
+		l.changed[key] = value
+	}
+	l.rules = changedRules(started, l.changed)
+	l.step(time.Now())
+	return l, nil
+}
+
+// changedRules are the rules with changes that were checked before.
+func changedRules(rules volunteer.Rules, changed map[string]string) volunteer.Rules {
+	for _, k := range volunteer.Keys {
+		if value, ok := changed[k.Name]; ok {
+			_ = k.Set(&rules, value)
+		}
+	}
+	return rules
+}
+
+// run keeps the limits in force until ctx ends; then the ledger is kept.
+func (l *limits) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-l.poke:
+		case <-ctx.Done():
+			return l.keepLedger(time.Now())
+		}
+		now := time.Now()
+		every := l.step(now)
+		if now.Sub(l.kept) >= ledgerEvery {
+			if err := l.keepLedger(now); err != nil {
+				return err
+			}
+		}
+		timer.Reset(every)
+	}
+}
+
+// step decides what holds and puts it into force; it returns when to look again.
+func (l *limits) step(now time.Time) time.Duration {
+	down, up := l.gauges.traffic()
+	spent := l.gauges.processTime()
+	heap := l.gauges.heap()
+	l.mu.Lock()
+	l.ledger.Add(now, down+up-l.counted)
+	l.counted = down + up
+	l.speed.note(now, down, up, spent)
+	l.seen.Heap = heap
+	l.resting = l.pacer.Rest(now, l.rules.CPUShare, spent)
+	l.now = volunteer.Decide(now, &l.rules, l.pause, &l.seen, &l.ledger)
+	d, resting, rules := l.now, l.resting, l.rules
+	l.mu.Unlock()
+	l.tell(&l.told, &d)
+	l.told = d
+	l.apply(now, &d, resting, rules.Memory)
+	if rules.CPUShare > 0 && !d.Paused {
+		return paceEvery
+	}
+	return limitsEvery
+}
+
+// tell logs a change of what pauses.
+func (l *limits) tell(was, is *volunteer.Decision) {
+	old, _ := was.Pausing()
+	h, paused := is.Pausing()
+	switch {
+	case paused && h.Rule != old.Rule:
+		l.log.Info("paused", "rule", h.Rule, "why", h.Why)
+	case !paused && was.Paused:
+		l.log.Info("goes on after a pause", "rule", old.Rule)
+	}
+}
+
+// apply moves the levers that are not where they belong.
+func (l *limits) apply(now time.Time, d *volunteer.Decision, resting bool, memory int64) {
+	f := &l.force
+	fetchers := d.Fetchers
+	if resting {
+		fetchers = 0
+	}
+	if !f.set || fetchers != f.fetchers {
+		l.levers.setFetchers(fetchers)
+	}
+	if !f.set || d.Bandwidth != f.down || d.BandwidthUp != f.up {
+		l.levers.setBandwidth(d.Bandwidth, d.BandwidthUp)
+	}
+	if !f.set || memory != f.memory {
+		l.levers.setMemory(memory)
+	}
+	f.set, f.fetchers, f.down, f.up, f.memory = true, fetchers, d.Bandwidth, d.BandwidthUp, memory
+	switch {
+	case d.Paused && !f.paused:
+		l.levers.pauseFetching()
+		f.paused, f.pausedAt, f.brokenOff = true, now, false
+	case !d.Paused && f.paused:
+		l.levers.resumeFetching()
+		f.paused = false
+	case f.paused && !f.brokenOff && now.Sub(f.pausedAt) >= pauseGrace:
+		l.levers.breakOff()
+		f.brokenOff = true
+	}
+}
+
+// keepLedger stores the bytes of the day and the month if there are more. It does not wait for the disk: what a killed process has written is read again.
+func (l *limits) keepLedger(now time.Time) error {
+	l.mu.Lock()
+	ledger := l.ledger
+	l.mu.Unlock()
+	l.kept = now
+	return l.meta.noteJSON(metaLedger, &ledger)
+}
+
+// holding is the hold that pauses, if one does.
+func (l *limits) holding() (volunteer.Hold, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.Pausing()
+}
+
+func (l *limits) paused() bool {
+	_, paused := l.holding()
+	return paused
+}
+
+// setPause begins or ends the pause by a person, on disk as well.
+func (l *limits) setPause(p volunteer.Pause) error {
+	l.mu.Lock()
+	l.pause = p
+	stored := l.stored()
+	l.mu.Unlock()
+	return l.store(stored)
+}
+
+// set changes rules by their keys, all or none, on disk as well.
+func (l *limits) set(values map[string]string) error {
+	l.mu.Lock()
+	changed := maps.Clone(l.changed)
+	l.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(values)) { // so that the same request gives the same error
+		k, ok := volunteer.Find(key)
+		if !ok {
+			return control.Usage(fmt.Sprintf("limits: unknown key %.40q: must be one of %s", key, keyNames()))
+		}
+		value := strings.TrimSpace(values[key])
+		if value == "default" {
+			delete(changed, key)
+			continue
+		}
+		rules := l.started
+		if err := k.Set(&rules, value); err != nil {
+			return control.Usage("limits: " + err.Error())
+		}
+		changed[key] = k.Get(&rules)
+	}
+	l.mu.Lock()
+	l.changed, l.rules = changed, changedRules(l.started, changed)
+	stored := l.stored()
+	l.mu.Unlock()
+	return l.store(stored)
+}
+
+func keyNames() string {
+	names := make([]string, len(volunteer.Keys))
+	for i, k := range volunteer.Keys {
+		names[i] = k.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// stored is what is to be kept; the mutex is held.
+func (l *limits) stored() storedLimits {
+	return storedLimits{Changed: maps.Clone(l.changed), Pause: l.pause}
+}
+
+// store keeps what was changed and has the loop act on it. What is in force is decided here already, so that whoever asked sees it.
+func (l *limits) store(s storedLimits) error {
+	l.mu.Lock()
+	l.now = volunteer.Decide(time.Now(), &l.rules, l.pause, &l.seen, &l.ledger)
+	l.mu.Unlock()
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+	return l.meta.putJSON(metaLimits, s)
+}
+
+// reserve is the free disk space at which the peer ends.
+func (l *limits) reserve() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(max(l.rules.DiskReserve, 1)) //nolint:gosec // positive
+}
+
+// view is what is told of the limits.
+func (l *limits) view() *control.Limits {
+	fetching := l.gauges.fetching()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := &control.Limits{Paused: l.now.Paused, Holds: []control.Hold{}}
+	for _, h := range l.now.Holds {
+		v.Holds = append(v.Holds, holdOf(&h))
+	}
+	for _, k := range volunteer.Keys {
+		_, changed := l.changed[k.Name]
+		v.Settings = append(v.Settings, control.Setting{Key: k.Name, Value: k.Get(&l.rules), Default: k.Get(&l.started), Changed: changed, About: k.About})
+	}
+	v.Caps = control.Caps{
+		Bandwidth: l.now.Bandwidth, BandwidthUp: l.now.BandwidthUp, Fetchers: l.now.Fetchers, CPUShare: l.rules.CPUShare, Memory: l.rules.Memory,
+		DiskQuota: l.rules.DiskQuota, DiskReserve: l.rules.DiskReserve, QuotaDay: l.rules.QuotaDay, QuotaMonth: l.rules.QuotaMonth,
+	}
+	v.Used = control.Used{Fetchers: fetching, Memory: rss(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month}
+	v.Used.Bandwidth, v.Used.BandwidthUp, v.Used.CPUShare = l.speed.of()
+	v.Observed = control.Observed{Battery: l.seen.Battery.String(), Metered: l.seen.Metered.String()}
+	if l.seen.IdleKnown {
+		s := l.seen.Idle.Seconds()
+		v.Observed.IdleS = &s
+	}
+	return v
+}
+
+func holdOf(h *volunteer.Hold) control.Hold {
+	c := control.Hold{Rule: h.Rule, Effect: "slow", Why: h.Why, Ends: h.Ends}
+	if h.Pauses {
+		c.Effect = "pause"
+	}
+	if !h.Until.IsZero() {
+		c.Until = &h.Until
+	}
+	return c
+}
+
+// speed is what was used in the last second or so.
+type speed struct {
+	marks [speedMarks]speedMark
+	next  int
+}
+
+// speedMarks are kept, one each speedEvery: so the span between the oldest and the newest is about a second.
+const (
+	speedMarks = 6
+	speedEvery = 200 * time.Millisecond
+)
+
+type speedMark struct {
+	at       time.Time
+	down, up int64
+	spent    time.Duration
+}
+
+// note adds what the gauges say, unless it did a moment ago.
+func (s *speed) note(now time.Time, down, up int64, spent time.Duration) {
+	last := &s.marks[(s.next+speedMarks-1)%speedMarks]
+	if now.Sub(last.at) < speedEvery {
+		return
+	}
+	s.marks[s.next] = speedMark{now, down, up, spent}
+	s.next = (s.next + 1) % speedMarks
+}
+
+// of is bytes a second each way, and cores. Zero before there are two marks.
+func (s *speed) of() (down, up int64, cores float64) {
+	last := s.marks[(s.next+speedMarks-1)%speedMarks]
+	first := last
+	for _, m := range s.marks { // the oldest of the last second and a half
+		if !m.at.IsZero() && m.at.Before(first.at) && last.at.Sub(m.at) <= 3*limitsEvery {
+			first = m
+		}
+	}
+	span := last.at.Sub(first.at).Seconds()
+	if span <= 0 {
+		return 0, 0, 0
+	}
+	return int64(float64(last.down-first.down) / span), int64(float64(last.up-first.up) / span), (last.spent - first.spent).Seconds() / span
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// peerLevers is the seam between the limits and the peer: the levers that they move and the gauges that they read.
+type peerLevers struct{ n *Node }
+
+var (
+	_ levers = peerLevers{}
+	_ gauges = peerLevers{}
+)
+
+func (p peerLevers) pauseFetching()  { p.n.crawl.worker.Pause() }
+func (p peerLevers) breakOff()       { p.n.crawl.worker.BreakOff() }
+func (p peerLevers) resumeFetching() { p.n.crawl.worker.Resume() }
+
+func (p peerLevers) setFetchers(n int) { p.n.crawl.worker.SetFetchers(n) }
+
+func (p peerLevers) setBandwidth(down, up int64) {}
+
+// setMemory bounds the heap of the process, if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
+func (p peerLevers) setMemory(bytes int64) {
+	if !p.n.cfg.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	if bytes == 0 {
+		bytes = 1<<63 - 1 // none
+	}
+	debug.SetMemoryLimit(bytes)
+}
+
+func (p peerLevers) traffic() (down, up int64) { return p.n.crawl.worker.Stats().WireBytes, 0 }
+
+func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
+
+// heap is what the last collection left.
+func (peerLevers) heap() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return int64(min(sample[0].Value.Uint64(), 1<<62)) //nolint:gosec // bounded
+}
+
+func (p peerLevers) fetching() int { return p.n.crawl.worker.Stats().InFlight }
+
+const (
+	// machineEvery is how often the machine is looked at for rules that ask for it.
+	machineEvery = 5 * time.Second
+	// quotaEvery is how often the data directory is measured for a quota, diskEach how often without one.
+	quotaEvery = 10 * time.Second
+	diskEach   = 2 * time.Minute
+)
+
+// observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
+func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var looked, priced, measured time.Time
+	var old volunteer.Rules
+	for {
+		l.mu.Lock()
+		rules, seen := l.rules, l.seen
+		l.mu.Unlock()
+		now := time.Now()
+		fresh := asks(&rules) != asks(&old)
+		old = rules
+		if fresh || now.Sub(looked) >= machineEvery {
+			looked = now
+			seen.Battery, seen.Idle, seen.IdleKnown = volunteer.Unknown, 0, false
+			if rules.PauseOnBattery {
+				seen.Battery = m.Battery(ctx)
+			}
+			if rules.OnlyWhenIdle > 0 {
+				seen.Idle, seen.IdleKnown = m.Idle(ctx)
+			}
+		}
+		if fresh || now.Sub(priced) >= machine.MeteredEvery {
+			priced, seen.Metered = now, volunteer.Unknown
+			if rules.PauseOnMetered {
+				seen.Metered = m.Metered(ctx)
+			}
+		}
+		if age := now.Sub(measured); fresh || age >= diskEach || rules.DiskQuota > 0 && age >= quotaEvery {
+			measured, seen.Disk = now, diskUse(ctx, dataDir)
+		}
+		l.mu.Lock()
+		seen.Heap = l.seen.Heap
+		l.seen = seen
+		l.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// asked is which questions the rules have.
+type asked struct {
+	battery, metered, idle bool
+	disk                   int64
+}
+
+func asks(r *volunteer.Rules) asked {
+	return asked{r.PauseOnBattery, r.PauseOnMetered, r.OnlyWhenIdle > 0, r.DiskQuota}
+}
+
+// diskUse is the size of the files under dir, as far as they can be seen: files come and go meanwhile.
+func diskUse(ctx context.Context, dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return fs.SkipAll
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // what is gone takes no room
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}
+
+// Pause implements control.Backend.
+func (n *Node) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
+	p := volunteer.Pause{On: true}
+	if d > 0 {
+		p.Until = time.Now().Add(d).Round(0)
+	}
+	return n.changeLimits(ctx, func() error { return n.limits.setPause(p) })
+}
+
+// Resume implements control.Backend.
+func (n *Node) Resume(ctx context.Context) (*control.Limits, error) {
+	return n.changeLimits(ctx, func() error { return n.limits.setPause(volunteer.Pause{}) })
+}
+
+// SetLimits implements control.Backend.
+func (n *Node) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
+	return n.changeLimits(ctx, func() error { return n.limits.set(values) })
+}
+
+func (n *Node) changeLimits(ctx context.Context, change func() error) (*control.Limits, error) {
+	if err := change(); err != nil {
+		return nil, err
+	}
+	return n.Limits(ctx)
+}
+
+// Limits implements control.Backend.
+func (n *Node) Limits(ctx context.Context) (*control.Limits, error) {
+	v := n.limits.view()
+	free, err := storage.Free(n.cfg.DataDir)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
+	return v, ctx.Err()
+}

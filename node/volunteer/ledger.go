@@ -1,0 +1,36 @@
+package volunteer
+
+import "time"
+
+// Ledger counts the bytes of a day and of a month of the local calendar. It is kept on disk as JSON.
+type Ledger struct {
+	// Date is the day that is counted, as 2006-01-02.
+	Date  string `json:"date"`
+	Day   int64  `json:"day"`
+	Month int64  `json:"month"`
+}
+
+const (
+	dateLayout = time.DateOnly
+	monthLen   = len("2006-01")
+	// clockBack is how far a clock may be put back without beginning another day: one that is corrected about midnight would begin it twice.
+	clockBack = 48 * time.Hour
+)
+
+// Add counts bytes that came or went since the last Add, and begins a new day, and a new month, when the calendar says so.
+func (l *Ledger) Add(now time.Time, bytes int64) {
+	if today := now.Format(dateLayout); today != l.Date && !l.justAhead(now) {
+		if len(l.Date) < monthLen || today[:monthLen] != l.Date[:monthLen] {
+			l.Month = 0
+		}
+		l.Date, l.Day = today, 0
+	}
+	l.Day += bytes
+	l.Month += bytes
+}
+
+// justAhead says whether the day that is counted has yet to begin, and soon does.
+func (l *Ledger) justAhead(now time.Time) bool {
+	begins, err := time.ParseInLocation(dateLayout, l.Date, now.Location())
+	return err == nil && begins.After(now) && begins.Sub(now) < clockBack
+}
