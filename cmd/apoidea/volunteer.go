@@ -39,9 +39,9 @@ URLs fetched later by whoever has the host then. The peer stays in the ring and 
 
 func newResume(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume",
-		Short: "Go on fetching after pause",
-		Long: `Go on fetching after pause. A schedule, a quota or another rule may still hold the peer: the answer says so, and limits set changes it.`,
+		Use:     "resume",
+		Short:   "Go on fetching after pause",
+		Long:    `Go on fetching after pause. A schedule, a quota or another rule may still hold the peer: the answer says so, and limits set changes it.`,
 		Example: "  apoidea resume",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

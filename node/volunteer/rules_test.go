@@ -60,12 +60,27 @@ func TestSet(t *testing.T) {
 
 func TestSetErrors(t *testing.T) {
 	for _, c := range []struct{ key, value string }{
-		{KeyBandwidth, "2Mb"}, {KeyBandwidth, "fast"}, {KeyBandwidth, "-1kB"}, {KeyBandwidth, "1B"}, {KeyBandwidth, "1e30GB"}, {KeyBandwidth, "NaNkB"},
-		{KeyFetchers, "0"}, {KeyFetchers, "5000"}, {KeyFetchers, "many"},
-		{KeyCPUShare, "25"}, {KeyCPUShare, "0.1%"}, {KeyCPUShare, "NaN%"},
-		{KeyMemory, "1MiB"}, {KeyDiskQuota, "much"}, {KeyQuotaDay, "5bit"},
-		{KeySchedule, "never"}, {KeyOutside, "0"}, {KeyOutside, "stop"},
-		{KeyOnlyWhenIdle, "-5m"}, {KeyOnlyWhenIdle, "48h"}, {KeyPauseOnBattery, "maybe"},
+		{KeyBandwidth, "2Mb"},
+		{KeyBandwidth, "fast"},
+		{KeyBandwidth, "-1kB"},
+		{KeyBandwidth, "1B"},
+		{KeyBandwidth, "1e30GB"},
+		{KeyBandwidth, "NaNkB"},
+		{KeyFetchers, "0"},
+		{KeyFetchers, "5000"},
+		{KeyFetchers, "many"},
+		{KeyCPUShare, "25"},
+		{KeyCPUShare, "0.1%"},
+		{KeyCPUShare, "NaN%"},
+		{KeyMemory, "1MiB"},
+		{KeyDiskQuota, "much"},
+		{KeyQuotaDay, "5bit"},
+		{KeySchedule, "never"},
+		{KeyOutside, "0"},
+		{KeyOutside, "stop"},
+		{KeyOnlyWhenIdle, "-5m"},
+		{KeyOnlyWhenIdle, "48h"},
+		{KeyPauseOnBattery, "maybe"},
 	} {
 		k, _ := Find(c.key)
 		before := Rules{Fetchers: 3, Bandwidth: 7}
