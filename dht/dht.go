@@ -387,6 +387,13 @@ func (d *DHT) Leaves() (preds, succs []Peer) {
 	return d.ring.Leaves()
 }
 
+// LeafSet returns the leaf peers as this one sees them, in clockwise order from it; the slice is the caller's.
+func (d *DHT) LeafSet() []Leaf {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.LeafSet()
+}
+
 // Members returns the peers known, in clockwise order from this one, without it: all in a small ring, a part of a large one.
 func (d *DHT) Members() []Peer {
 	d.mu.Lock()

@@ -249,6 +249,33 @@ func (r *Ring) Leaves() (preds, succs []Peer) {
 	return r.standing(r.leaves.Predecessors()), r.standing(r.leaves.Successors())
 }
 
+// Leaf is a peer of the leaf set as this one sees it.
+type Leaf struct {
+	Peer Peer
+	// Arc is what it said last that it serves, if Serves.
+	Arc    ring.Arc
+	Serves bool
+	// Suspect says that it left a call unanswered and has not been heard since.
+	Suspect bool
+}
+
+// LeafSet returns the leaf peers, in clockwise order from this one.
+func (r *Ring) LeafSet() []Leaf {
+	var set []Leaf
+	for _, key := range r.leaves.Members() {
+		n := r.peers[key]
+		l := Leaf{Peer: n.peer, Suspect: n.failures > 0}
+		if n.said != nil {
+			l.Arc, l.Serves = n.said.served, n.said.serves
+		}
+		set = append(set, l)
+	}
+	slices.SortFunc(set, func(a, b Leaf) int {
+		return a.Peer.Key().Sub(r.self.key).Compare(b.Peer.Key().Sub(r.self.key))
+	})
+	return set
+}
+
 // Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density. A worker,
 // which is none of them, counts those it knows.
 func (r *Ring) Size() int {

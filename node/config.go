@@ -37,6 +37,8 @@ type Config struct {
 	DataDir string
 	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty: apoidea.sock in DataDir.
 	API string
+	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen once and kept, or off (or empty).
+	Dashboard string
 	// Network separates rings: it is part of every protocol ID.
 	Network string
 	Profile Profile
@@ -111,7 +113,7 @@ type Config struct {
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
 	return Config{
-		DataDir: dir, Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
+		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Theta:    0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",

@@ -24,6 +24,7 @@ const (
 	metaMemory      = "ring-memory"
 	metaRemembered  = "remembered-peers"
 	metaListen      = "listen-addrs"
+	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
 	metaLimits      = "limits"
 	metaLedger      = "ledger"

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
@@ -54,6 +55,7 @@ type Node struct {
 	meta  meta
 	room  *ringRoom
 	api   net.Listener
+	page  net.Listener // nil without a dashboard
 
 	router   *router
 	ship     *replication
@@ -69,6 +71,8 @@ type Node struct {
 	walker   *walker
 	desk     *desk
 	watchers *watchers
+	// dashboard is nil where there is none.
+	dashboard *dashboard.Server
 
 	ready chan struct{} // closed when the peer serves
 	// furnished is closed when all rooms above are there.
@@ -108,6 +112,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	if n.api, err = control.Listen(ctx, n.cfg.APIAddr()); err != nil {
+		return err
+	}
+	if err := n.openDashboard(ctx); err != nil {
 		return err
 	}
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.clock.Now, n.register, n.log); err != nil {
@@ -203,6 +210,9 @@ func (n *Node) furnish() (err error) {
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
+	if err := n.furnishDashboard(); err != nil {
+		return err
+	}
 	n.room.dht.Subscribe(n.ringEvent)
 	close(n.furnished)
 	return nil
@@ -266,6 +276,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.room.join(tctx) })
 	top.Go(func() error { return n.becomeReady(tctx) })
 	top.Go(func() error { return control.NewServer(n, n.log).Serve(tctx, n.api) })
+	if n.dashboard != nil {
+		top.Go(func() error { return n.dashboard.Serve(tctx, n.page) })
+	}
 	top.Go(func() error { return watchDisk(tctx, n.cfg.DataDir, n.limits.reserve, n.store) })
 	top.Go(func() error { return n.limits.run(tctx) })
 	top.Go(func() error { return n.limits.observe(tctx, machine.This(), n.cfg.DataDir) })
@@ -426,6 +439,11 @@ func (n *Node) close() error {
 			errs = append(errs, err)
 		}
 	}
+	if n.page != nil {
+		if err := n.page.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}
@@ -439,10 +457,14 @@ func (n *Node) Banner() string {
 	if addrs := n.room.net.Addrs(); len(addrs) > 0 {
 		addr = addrs[0]
 	}
-	if n.room.dht.State() == dht.Worker {
-		return fmt.Sprintf("peer %s works for a ring of %d, as it cannot be dialled; data in %s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir)
+	page := ""
+	if url := n.dashboardURL(); url != "" {
+		page = "; page at " + url
 	}
-	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr)
+	if n.room.dht.State() == dht.Worker {
+		return fmt.Sprintf("peer %s works for a ring of %d, as it cannot be dialled; data in %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, page)
+	}
+	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page)
 }
 
 // PostOrContinue posts a job, or takes up one with the same words that is not finished.

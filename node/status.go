@@ -171,7 +171,7 @@ func (n *Node) baseStatus() control.Status {
 	d := n.room.dht
 	self := d.Self()
 	s := control.Status{
-		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network,
+		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network, Dashboard: n.dashboardURL(),
 		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: rss(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},

@@ -21,6 +21,7 @@ type runFlags struct {
 	dnsSeed      []string
 	dnsServer    string
 	network      string
+	dashboard    string
 	profile      string
 	allowPrivate bool
 	found        bool
@@ -55,6 +56,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, repeatable")
 	f.StringArrayVar(&r.dnsSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
 	f.StringVar(&r.dnsServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
+	f.StringVar(&r.dashboard, "dashboard", d.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
 	f.StringVar(&r.network, "network", d.Network, "name of the ring; peers of different networks do not meet")
 	f.StringVar(&r.profile, "profile", string(d.Profile), "public (volunteers) or lab (clusters on one machine)")
 	f.BoolVar(&r.allowPrivate, "allow-private", false, "permit fetches from loopback, private and link-local addresses")
@@ -101,7 +103,7 @@ func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c := node.DefaultConfig(g.dataDir, node.Profile(r.profile))
 	c.API, c.Version = g.api, versionString()
-	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network
+	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network, r.dashboard
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas

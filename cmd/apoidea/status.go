@@ -59,6 +59,9 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	if s.SeenLoss > 0 {
 		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
 	}
+	if s.Dashboard != "" && !ring {
+		rows = append(rows, []string{"dashboard", s.Dashboard + " (`apoidea dashboard` prints a link with buttons)"})
+	}
 	if err := table(out, rows); err != nil || len(s.Peers) == 0 {
 		return err
 	}

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -164,6 +165,31 @@ func (s *HostSummary) add(c *counters, out int64) {
 	s.Pending += c.open() - out
 	s.Leased += out
 	s.OK += c.outcomes[link.OutcomeOK]
+}
+
+// Leased is a host that a worker has a lease on.
+type Leased struct {
+	HostSummary
+	// RTTUs is the round trip that this worker measured when the host was placed, in microseconds, 0 if it did not.
+	RTTUs int64
+}
+
+// Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many there are. Between the inputs of a step, or
+// between steps.
+func (o *Owner) Leases(limit int) (list []Leased, total int) {
+	for _, s := range o.sessions {
+		for h := range s.leases {
+			l := Leased{HostSummary: o.summary(h.pos, h.rec.name)}
+			for _, m := range h.rec.measured {
+				if m.Peer == l.Worker {
+					l.RTTUs = m.RTTUs
+				}
+			}
+			list = append(list, l)
+		}
+	}
+	slices.SortFunc(list, func(a, b Leased) int { return cmp.Or(cmp.Compare(b.Pending, a.Pending), cmp.Compare(a.Host, b.Host)) })
+	return list[:min(limit, len(list))], len(list)
 }
 
 // Fate is what became of a URL in one job.

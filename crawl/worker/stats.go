@@ -59,6 +59,25 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
+// Held is a host that a worker has a lease on, and the URLs of it that it has in hand.
+type Held struct {
+	Host, Owner string
+	URLs        int
+}
+
+// Held lists the leases in no order.
+func (w *Worker) Held() []Held {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []Held
+	for _, h := range w.hosts {
+		if h.epoch != nil {
+			list = append(list, Held{h.name, h.owner, w.frontier.Len(h.name)})
+		}
+	}
+	return list
+}
+
 // count notes an outcome.
 func (c *stats) count(o link.Outcome, size int64) {
 	c.outcomes[o].Add(1)

@@ -249,6 +249,11 @@ func (c *Client) SetLimits(ctx context.Context, values map[string]string) (*Limi
 	return call[*Limits](ctx, c, http.MethodPost, "/v1/limits", nil, values)
 }
 
+// Dashboard implements Backend.
+func (c *Client) Dashboard(ctx context.Context) (*Dashboard, error) {
+	return call[*Dashboard](ctx, c, http.MethodPost, "/v1/dashboard", nil, nil)
+}
+
 // Leave implements Backend.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/leave", nil, nil)

@@ -42,6 +42,7 @@ var (
 	posted = &control.Job{ID: "3f2a", State: "running", Spec: control.JobSpec{URLs: []string{"http://a/"}}, JobCounts: control.JobCounts{Done: 4}}
 	held   = &control.Limits{Paused: true, Holds: []control.Hold{{Rule: "user", Effect: "pause", Why: "paused by you"}}, Caps: control.Caps{Bandwidth: 7}}
 	lookup = &control.Lookup{Query: "a", Owner: "q", Calls: 1, Trace: []control.LookupHop{{Peer: "q", Answer: "owner"}}}
+	page   = &control.Dashboard{URL: "http://127.0.0.1:1/", Login: "http://127.0.0.1:1/login?ticket=t"}
 	host   = &control.Host{Host: "a", Known: true, Addrs: []string{"127.0.0.1"}}
 	why    = &control.Why{URL: "http://a/", Jobs: []control.WhyLine{{Job: "3f2a", State: "done"}}}
 )
@@ -106,6 +107,9 @@ func (f *fake) Resume(context.Context) (*control.Limits, error) { return held, f
 func (f *fake) Limits(context.Context) (*control.Limits, error) { return held, f.note("limits") }
 func (f *fake) SetLimits(_ context.Context, values map[string]string) (*control.Limits, error) {
 	return held, f.note("set %v", values)
+}
+func (f *fake) Dashboard(context.Context) (*control.Dashboard, error) {
+	return page, f.note("dashboard")
 }
 func (f *fake) Leave(context.Context) error { return f.note("leave") }
 func (f *fake) Export(_ context.Context, what string, ring bool, w io.Writer) error {
@@ -192,6 +196,7 @@ func TestRoundTrip(t *testing.T) {
 		{"resume", func() (any, error) { return c.Resume(ctx) }, held},
 		{"limits", func() (any, error) { return c.Limits(ctx) }, held},
 		{"set map[bandwidth:2Mbit]", func() (any, error) { return c.SetLimits(ctx, map[string]string{"bandwidth": "2Mbit"}) }, held},
+		{"dashboard", func() (any, error) { return c.Dashboard(ctx) }, page},
 		{"leave", func() (any, error) { return nil, c.Leave(ctx) }, nil},
 		{"export urls true", func() (any, error) {
 			var b bytes.Buffer

@@ -87,6 +87,8 @@ type Backend interface {
 	Limits(ctx context.Context) (*Limits, error)
 	// SetLimits changes settings by their keys, all or none, at once and over restarts; the value "default" takes a change back.
 	SetLimits(ctx context.Context, values map[string]string) (*Limits, error)
+	// Dashboard says where the web page is and makes a link that logs a browser in.
+	Dashboard(ctx context.Context) (*Dashboard, error)
 	// Leave ends the peer in good order; it returns when the peer is about to exit.
 	Leave(ctx context.Context) error
 	// Export writes results: warc, cdxj, links or urls.

@@ -176,6 +176,7 @@ func (s *Server) routes() http.Handler {
 		}
 		return b.SetLimits(r.Context(), values)
 	})
+	post("/v1/dashboard", func(r *http.Request) (any, error) { return b.Dashboard(r.Context()) })
 	post("/v1/leave", func(r *http.Request) (any, error) { return struct{}{}, b.Leave(r.Context()) })
 
 	mux.HandleFunc("GET /v1/watch", stream(func(r *http.Request, emit func(any) error) error {

@@ -30,6 +30,15 @@ type Status struct {
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
 	SeenLoss float64 `json:"seen_loss,omitempty"`
 	RSSBytes int64   `json:"rss_bytes"`
+	// Dashboard is the URL of the peer's web page, empty if it serves none.
+	Dashboard string `json:"dashboard,omitempty"`
+}
+
+// Dashboard is where a peer's web page is.
+type Dashboard struct {
+	URL string `json:"url"`
+	// Login is a link that works once, for a few minutes: who opens it may use the page's buttons. It is not to be logged.
+	Login string `json:"login"`
 }
 
 // Counters are the sums that status reports.

@@ -1,0 +1,67 @@
+// Puts newer pieces of the page in place as the peer sends them, and sends forms without a reload. The page works without it.
+"use strict";
+(() => {
+  // The server has escaped what it sends; a policy of our own says so, and no other may make HTML here.
+  const made = window.trustedTypes ? trustedTypes.createPolicy("apoidea", { createHTML: (text) => text }) : { createHTML: (text) => text };
+  const link = document.getElementById("link");
+  const said = document.getElementById("said");
+  let stream = null, again = 0;
+
+  const busy = (part) => {
+    const at = document.activeElement;
+    return at && part.contains(at) && at.matches("input, select");
+  };
+
+  const place = ({ id, html }) => {
+    const part = document.getElementById(id);
+    if (!part || !part.hasAttribute("data-part") || busy(part)) return;
+    const at = part.contains(document.activeElement) ? document.activeElement.id : "";
+    const top = part.scrollTop;
+    part.innerHTML = made.createHTML(html);
+    part.scrollTop = top;
+    if (at && at !== id) (document.getElementById(at) || part.querySelector("button"))?.focus();
+  };
+
+  const tell = (live) => {
+    link.textContent = live ? link.dataset.liveWord : link.dataset.lost;
+    link.classList.toggle("lost", !live);
+  };
+
+  const open = () => {
+    clearTimeout(again);
+    if (stream) stream.close();
+    stream = new EventSource(document.body.dataset.live);
+    stream.onopen = () => tell(true);
+    stream.addEventListener("part", (e) => place(JSON.parse(e.data)));
+    stream.addEventListener("title", (e) => { document.title = e.data; });
+    stream.onerror = () => {
+      tell(false);
+      if (stream.readyState === EventSource.CLOSED) again = setTimeout(open, 3000); // refused: too many pages, or the peer restarts
+    };
+  };
+  const close = () => { clearTimeout(again); if (stream) stream.close(); stream = null; };
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (e) => { if (e.persisted) open(); });
+  if (!document.hidden) open();
+
+  document.addEventListener("submit", async (e) => {
+    const form = e.target;
+    if (!form.hasAttribute("data-send")) return;
+    e.preventDefault();
+    const body = new URLSearchParams(new FormData(form, e.submitter));
+    const buttons = form.querySelectorAll("button");
+    buttons.forEach((b) => { b.disabled = true; });
+    let text = "The peer does not answer.", ok = false;
+    try {
+      const res = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
+      text = await res.text();
+      ok = res.ok;
+    } catch { /* what is said stays */ }
+    buttons.forEach((b) => { b.disabled = false; });
+    if (e.submitter && e.submitter.isConnected) e.submitter.focus();
+    said.textContent = text;
+    said.classList.toggle("bad", !ok);
+  });
+})();

@@ -1,0 +1,286 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"slices"
+)
+
+// The picture's measures, in its own units around the centre.
+const (
+	circleWidth  = 560.0
+	circleHeight = 420.0
+	circleRadius = 148.0
+	arcWidth     = 16.0
+	labelRadius  = circleRadius + 26
+	labelGap     = 16.0
+)
+
+// Bounds on what is drawn: more would be a grey band.
+const (
+	maxDots   = 512
+	maxLabels = 16
+	maxMarks  = 128
+)
+
+// drawing is a picture being drawn.
+type drawing struct{ bytes.Buffer }
+
+func around(at, radius float64) (x, y float64) {
+	sin, cos := math.Sincos(2 * math.Pi * at)
+	return radius * sin, -radius * cos
+}
+
+// svg draws the circle: what this peer and its leaf set answer for as arcs with a gap wherever nobody known answers, every peer known as a dot,
+// hosts being crawled where their keys lie, and a line to each peer that crawls hosts for this one.
+func (c *Circle) svg(hosts []Host) template.HTML {
+	d := new(drawing)
+	fmt.Fprintf(d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-labelledby="circle-title circle-words">`,
+		-circleWidth/2, -circleHeight/2, circleWidth, circleHeight)
+	fmt.Fprintf(d, `<title id="circle-title">The ring as this peer knows it</title><desc id="circle-words">%s</desc>`, html.EscapeString(c.words()))
+	fmt.Fprintf(d, `<circle class="track" r="%g"/>`, circleRadius)
+	others := c.Others[:min(len(c.Others), maxDots)]
+	for i := range others {
+		d.arc(&others[i], fmt.Sprintf("a%d", i%2))
+	}
+	d.arc(&c.Self, "self")
+	for i := range others {
+		d.thread(&c.Self, &others[i])
+	}
+	for i := range hosts[:min(len(hosts), maxMarks)] {
+		if hosts[i].Owner == "" {
+			x, y := around(hosts[i].At, circleRadius-arcWidth/2-7)
+			fmt.Fprintf(d, `<circle class="mark" cx="%.1f" cy="%.1f" r="2"><title>%s</title></circle>`, x, y, html.EscapeString(hosts[i].Name))
+		}
+	}
+	for i := range others {
+		d.dot(&others[i])
+	}
+	d.dot(&c.Self)
+	d.labels(append([]Place{c.Self}, others...))
+	fmt.Fprintf(d, `<text class="count" y="-2">%s</text><text class="said" y="22">%s</text></svg>`, thousands(int64(c.Size)), html.EscapeString(c.state()))
+	return template.HTML(d.String()) //nolint:gosec // what strangers named is escaped above
+}
+
+// unserved is the share of the circle for which nobody known answers; known says that the leaf set is the whole ring, so that it can be told.
+func (c *Circle) unserved() (share float64, known bool) {
+	leaves := 0
+	places := []Place{c.Self}
+	for i := range c.Others {
+		if c.Others[i].Leaf {
+			leaves++
+			places = append(places, c.Others[i])
+		}
+	}
+	if leaves+1 < c.Size {
+		return 0, false
+	}
+	type stretch struct{ from, to float64 }
+	var served []stretch
+	for i := range places {
+		switch p := &places[i]; {
+		case !p.Serves:
+		case p.Whole:
+			return 0, true
+		case p.ArcFrom < p.At:
+			served = append(served, stretch{p.ArcFrom, p.At})
+		default:
+			served = append(served, stretch{0, p.At}, stretch{p.ArcFrom, 1})
+		}
+	}
+	slices.SortFunc(served, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	reach := 0.0
+	for _, s := range served {
+		share += max(s.from-reach, 0)
+		reach = max(reach, s.to)
+	}
+	share += max(1-reach, 0)
+	if share < 1e-9 { // positions are drawn with less digits than they have
+		share = 0
+	}
+	return share, true
+}
+
+// state says in a few words whether the ring is closed.
+func (c *Circle) state() string {
+	word := "peers"
+	if c.Size == 1 {
+		word = "peer"
+	}
+	suspects := 0
+	for i := range c.Others {
+		if c.Others[i].Suspect {
+			suspects++
+		}
+	}
+	share, known := c.unserved()
+	switch {
+	case suspects > 0:
+		return fmt.Sprintf("%s, %d silent", word, suspects)
+	case known && share > 0:
+		return fmt.Sprintf("%s, %.1f %% open", word, 100*share)
+	case known:
+		return word + ", ring closed"
+	default:
+		return "peers, about"
+	}
+}
+
+// words describe the picture to those who do not see it.
+func (c *Circle) words() string {
+	return fmt.Sprintf("%d %s. %d are known here; this peer answers for %.1f percent of the circle.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
+}
+
+// share is the part of the circle that a peer answers for.
+func (p *Place) share() float64 {
+	switch {
+	case !p.Serves:
+		return 0
+	case p.Whole:
+		return 1
+	default:
+		return math.Mod(p.At-p.ArcFrom+1, 1)
+	}
+}
+
+// what says who a dot is.
+func (p *Place) what(self bool) string {
+	text := "peer " + p.Peer
+	switch {
+	case self:
+		text = "this peer, " + p.Peer
+	case p.Side != "":
+		text += ", " + p.Side
+	case p.Leaf:
+		text += ", in the leaf set"
+	default:
+		text += ", known beyond the leaf set"
+	}
+	if p.Serves {
+		text += fmt.Sprintf("; answers for %.1f %% of the ring", 100*p.share())
+	}
+	if p.Suspect {
+		text += "; suspect: it does not answer"
+	}
+	return text
+}
+
+func (d *drawing) arc(p *Place, class string) {
+	if !p.Serves {
+		return
+	}
+	title := "<title>" + html.EscapeString(p.what(class == "self")) + "</title>"
+	if p.Suspect {
+		class += " suspect"
+	}
+	if p.Whole {
+		fmt.Fprintf(d, `<circle class="arc %s" r="%g">%s</circle>`, class, circleRadius, title)
+		return
+	}
+	share := p.share()
+	gap := min(0.0012, share/4) // between arcs, so that each shows
+	x0, y0 := around(p.ArcFrom+gap, circleRadius)
+	x1, y1 := around(p.At-gap, circleRadius)
+	large := 0
+	if share-2*gap > 0.5 {
+		large = 1
+	}
+	fmt.Fprintf(d, `<path class="arc %s" d="M%.1f %.1fA%g %g 0 %d 1 %.1f %.1f">%s</path>`, class, x0, y0, circleRadius, circleRadius, large, x1, y1, title)
+}
+
+// thread leads from this peer to one that crawls hosts for it.
+func (d *drawing) thread(self, p *Place) {
+	if p.Crawls == 0 {
+		return
+	}
+	x0, y0 := around(self.At, circleRadius-arcWidth/2-14)
+	x1, y1 := around(p.At, circleRadius-arcWidth/2-14)
+	bend := 0.35 // of the way that is left towards the centre
+	fmt.Fprintf(d, `<path class="thread" stroke-width="%.1f" d="M%.1f %.1fQ%.1f %.1f %.1f %.1f"><title>%s crawls %d hosts for this peer</title></path>`,
+		min(1.2+0.6*math.Log2(float64(p.Crawls)+1), 5), x0, y0, (x0+x1)/2*bend, (y0+y1)/2*bend, x1, y1, html.EscapeString(short(p.Peer)), p.Crawls)
+}
+
+func (d *drawing) dot(p *Place) {
+	x, y := around(p.At, circleRadius)
+	class, r := "known", 3.0
+	switch {
+	case p.Side == sideSelf:
+		class, r = "self", 8
+	case p.Leaf:
+		class, r = "leaf", 5.5
+	}
+	if p.Suspect {
+		class += " suspect"
+	}
+	fmt.Fprintf(d, `<circle class="dot %s" cx="%.1f" cy="%.1f" r="%g"><title>%s</title></circle>`, class, x, y, r, html.EscapeString(p.what(p.Side == sideSelf)))
+}
+
+// label is the name beside a peer.
+type label struct {
+	place *Place
+	x, y  float64 // of the peer, at the rim
+	at    float64 // the height at which it is written
+}
+
+// labels name peers beside the circle, on either side from top to bottom, moved apart where they would lie over one another.
+func (d *drawing) labels(places []Place) {
+	if len(places) > maxLabels {
+		places = places[:1]
+	}
+	var sides [2][]label
+	for i := range places {
+		p := &places[i]
+		x, y := around(p.At, labelRadius)
+		side := 0
+		if x >= 0 {
+			side = 1
+		}
+		sides[side] = append(sides[side], label{p, x, y, y})
+	}
+	for i := range sides {
+		apart(sides[i])
+		for _, l := range sides[i] {
+			d.label(&l, i == 1)
+		}
+	}
+}
+
+// apart moves labels down until none lies over the one above, and up again where they left the picture.
+func apart(side []label) {
+	slices.SortFunc(side, func(a, b label) int { return cmp.Compare(a.y, b.y) })
+	const edge = circleHeight/2 - 12
+	low := -edge
+	for i := range side {
+		side[i].at = max(side[i].y, low)
+		low = side[i].at + labelGap
+	}
+	high := edge
+	for i := len(side) - 1; i >= 0; i-- {
+		side[i].at = min(side[i].at, high)
+		high = side[i].at - labelGap
+	}
+}
+
+func (d *drawing) label(l *label, right bool) {
+	// As far out as the circle is at that height, so that the name follows the curve.
+	x := math.Sqrt(max(labelRadius*labelRadius-l.at*l.at, 0))
+	x = max(x, math.Abs(l.x))
+	anchor, step := "start", 4.0
+	if !right {
+		anchor, x, step = "end", -x, -4
+	}
+	x0, y0 := around(l.place.At, circleRadius+arcWidth/2+3)
+	fmt.Fprintf(d, `<path class="lead" d="M%.1f %.1fL%.1f %.1f"/>`, x0, y0, x, l.at)
+	class, text := "name", short(l.place.Peer)
+	switch {
+	case l.place.Side == sideSelf:
+		class, text = "name self", "this peer"
+	case l.place.Suspect:
+		class, text = "name suspect", text+" silent"
+	}
+	fmt.Fprintf(d, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, class, anchor, x+step, l.at+4, html.EscapeString(text))
+}

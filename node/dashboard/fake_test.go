@@ -1,0 +1,231 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// fake is a peer that says what a test wants and notes what it was told.
+type fake struct {
+	mu      sync.Mutex
+	status  control.Status
+	circle  Circle
+	crawled Crawled
+	limits  control.Limits
+	gauges  Gauges
+	fail    error
+	told    []string
+	events  chan control.RingEvent
+}
+
+var _ Peer = (*fake)(nil)
+
+// newFake is a peer of a ring of eight that crawls.
+func newFake() *fake {
+	f := &fake{events: make(chan control.RingEvent, 8)}
+	f.status = control.Status{
+		Peer: name(0), Network: "test", Version: "1", State: "crawling", UptimeS: 4000, RSSBytes: 80e6,
+		Counters: control.Counters{Pages: 12345, Duplicates: 67, Bytes: 89e6, URLsPending: 4321, HostsOwned: 12, Errors: 3},
+	}
+	f.circle = *circle(8)
+	for i := range 12 {
+		f.crawled.Hosts = append(f.crawled.Hosts, Host{
+			Name: fmt.Sprintf("h%d.example", i), Worker: name(i % 8), At: float64(i) / 12, RTT: time.Duration(i) * time.Millisecond, Pending: int64(100 - i), Pages: int64(i),
+		})
+	}
+	f.crawled.Total = 40
+	f.limits.Settings = []control.Setting{
+		{Key: "bandwidth", Value: "250kB", Default: "none", Changed: true, About: "what may come"},
+		{Key: "fetchers", Value: "32", Default: "32", About: "exchanges at once"},
+		{Key: "pause-on-battery", Value: "false", Default: "false", About: "pause while the machine runs on its battery"},
+	}
+	f.limits.Caps = control.Caps{Bandwidth: 250e3, Fetchers: 32}
+	f.limits.Used = control.Used{Bandwidth: 120e3, Day: 5e9, Fetchers: 7}
+	return f
+}
+
+func name(i int) string { return fmt.Sprintf("12D3KooWpeer%08d", i) }
+
+// circle is a closed ring of n peers that know each other, evenly spread.
+func circle(n int) *Circle {
+	c := &Circle{Size: n}
+	for i := range n {
+		p := Place{Peer: name(i), At: float64(i) / float64(n), Serves: true, ArcFrom: float64((i+n-1)%n) / float64(n), Leaf: i > 0, RTTMs: 1.5}
+		if i == 0 {
+			c.Self = p
+		} else {
+			c.Others = append(c.Others, p)
+		}
+	}
+	c.Self.Whole = n == 1
+	return c
+}
+
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fake) tell(words string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail == nil {
+		f.told = append(f.told, words)
+	}
+	return f.fail
+}
+
+func (f *fake) wasTold() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.told...)
+}
+
+func (f *fake) Status(context.Context, bool) (*control.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.status
+	return &s, nil
+}
+
+func (f *fake) Circle(context.Context) (*Circle, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.circle
+	c.Others = append([]Place(nil), c.Others...)
+	return &c, nil
+}
+
+func (f *fake) Crawled(_ context.Context, limit int) (*Crawled, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.crawled
+	c.Hosts = append([]Host(nil), c.Hosts[:min(limit, len(c.Hosts))]...)
+	return &c, nil
+}
+
+func (f *fake) Gauges(context.Context) (Gauges, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gauges, nil
+}
+
+func (f *fake) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+	for {
+		select {
+		case e := <-f.events:
+			if err := fn(e); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (f *fake) Pause(_ context.Context, d time.Duration) (*control.Limits, error) {
+	return nil, f.tell("pause " + d.String())
+}
+
+func (f *fake) Resume(context.Context) (*control.Limits, error) { return nil, f.tell("resume") }
+
+func (f *fake) SetLimits(_ context.Context, values map[string]string) (*control.Limits, error) {
+	return nil, f.tell(fmt.Sprint("set ", values))
+}
+
+func (f *fake) Limits(context.Context) (*control.Limits, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.limits
+	return &l, nil
+}
+
+// served is a page on a loopback port, with a browser that keeps cookies and follows no redirects.
+type served struct {
+	*Server
+	t    *testing.T
+	base string
+	http *http.Client
+}
+
+func serve(t *testing.T, peer Peer) *served {
+	t.Helper()
+	s, err := New(Config{DataDir: t.TempDir(), Name: "test"}, peer, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := Listen(t.Context(), "127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	jar, _ := cookiejar.New(nil)
+	return &served{Server: s, t: t, base: "http://" + ln.Addr().String() + "/", http: &http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
+		}},
+	}}
+}
+
+// login opens a link as `apoidea dashboard` prints it.
+func (s *served) login() {
+	s.t.Helper()
+	if res := s.ask(http.MethodGet, strings.TrimPrefix(s.Link(s.base), s.base), "", nil); res.StatusCode != http.StatusSeeOther {
+		s.t.Fatalf("login: %s", res.Status)
+	}
+}
+
+// ask sends a request; a body makes it a form. The answer's body is read, closed and kept as a string in Status's place: see text.
+func (s *served) ask(method, path, body string, change func(*http.Request)) *answer {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if change != nil {
+		change(r)
+	}
+	res, err := s.http.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var b strings.Builder
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := res.Body.Read(buf)
+		b.Write(buf[:n])
+		if err != nil {
+			break
+		}
+	}
+	return &answer{Response: res, text: b.String()}
+}
+
+type answer struct {
+	*http.Response
+	text string
+}

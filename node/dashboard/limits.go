@@ -1,0 +1,72 @@
+package dashboard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// used is something that the peer uses, against its cap.
+type used struct {
+	ID, Name, Text string
+	// Of is the cap in words, empty if there is none; Value and Max are for a meter then.
+	Of         string
+	Value, Max float64
+}
+
+// setting is a field of the form.
+type setting struct {
+	control.Setting
+	Name string
+	// YesNo says that it is a choice and no text.
+	YesNo bool
+}
+
+// settingNames are what people call the settings; one that is not here is called by its key.
+var settingNames = map[string]string{
+	"bandwidth": "Bandwidth", "bandwidth-up": "Bandwidth up", "fetchers": "Fetchers", "cpu-share": "Processor", "memory": "Memory", "disk-quota": "Disk quota",
+	"disk-reserve": "Disk reserve", "quota-day": "Quota a day", "quota-month": "Quota a month", "schedule": "Hours", "outside": "At other hours",
+	"only-when-idle": "Only when idle for", "pause-on-battery": "Pause on battery", "pause-on-metered": "Pause on a metered link",
+}
+
+// limits fills in what holds, what is used and what can be set.
+func (p *page) limits(m *model) {
+	l := m.limits
+	p.Holds = l.Holds
+	p.ByUser = slices.ContainsFunc(l.Holds, func(h control.Hold) bool { return h.Rule == "user" })
+	c, u := &l.Caps, &l.Used
+	amount := func(id, name string, is, most int64, text func(float64) string) used {
+		f := used{ID: id, Name: name, Text: text(float64(is)), Value: float64(is), Max: float64(most)}
+		if most > 0 {
+			f.Of = text(float64(most))
+		}
+		return f
+	}
+	p.Used = []used{
+		amount("bandwidth", "Coming", u.Bandwidth, c.Bandwidth, rateText),
+		amount("bandwidth_up", "Going", u.BandwidthUp, c.BandwidthUp, rateText),
+		amount("day", "Today", u.Day, c.QuotaDay, bytesText),
+		amount("month", "This month", u.Month, c.QuotaMonth, bytesText),
+		amount("disk", "On disk", u.Disk, c.DiskQuota, bytesText),
+		amount("fetchers", "Fetchers busy", int64(u.Fetchers), int64(c.Fetchers), countText),
+		{ID: "cpu_share", Name: "Processor", Text: percentText(u.CPUShare), Value: u.CPUShare, Max: c.CPUShare},
+		amount("memory", "Memory", u.Memory, c.Memory, bytesText),
+	}
+	if c.CPUShare > 0 {
+		p.Used[6].Of = percentText(c.CPUShare)
+	}
+	yesNo := []string{"true", "false"}
+	for _, s := range l.Settings {
+		f := setting{Setting: s, Name: settingNames[s.Key], YesNo: slices.Contains(yesNo, s.Value) && slices.Contains(yesNo, s.Default)}
+		if f.Name == "" {
+			f.Name = s.Key
+		}
+		f.About = strings.ToUpper(s.About[:min(1, len(s.About))]) + s.About[min(1, len(s.About)):] + "."
+		p.Settings = append(p.Settings, f)
+	}
+}
+
+// percentText writes a share of one core.
+func percentText(cores float64) string { return fmt.Sprintf("%.0f %%", 100*cores) }

@@ -1,0 +1,231 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+const (
+	// tick is how often the gauges are read, and open pages refreshed.
+	tick = time.Second
+	// fresh is how old what the peer said may be for a page that is loaded; it bounds what loading a page again and again costs the peer.
+	fresh = 400 * time.Millisecond
+	// askTime bounds the questions to the peer for one page: one that is very busy is shown as it was.
+	askTime = 3 * time.Second
+	// maxStreams bounds the pages that are open at once.
+	maxStreams = 16
+	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes again by itself.
+	slow = 5 * time.Second
+	// reconnect is after how many milliseconds it does.
+	reconnect = 2000
+)
+
+// live keeps what the pages show: history, log and the last model, and whom to tell of newer ones. It is safe for concurrent use.
+type live struct {
+	peer Peer
+	poke chan struct{} // something happened that pages should show at once
+
+	asking sync.Mutex // held while the peer is asked, so that pages that are loaded at once ask together
+	mu     sync.Mutex // guards what follows; never held over the peer
+	past   *history
+	log    []control.RingEvent // newest last
+	last   *model
+	open   map[*stream]struct{}
+}
+
+// stream is one open page. It gets the newest model and never a queue of old ones.
+type stream struct {
+	models chan *model
+}
+
+func newLive(peer Peer) *live {
+	return &live{peer: peer, poke: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
+}
+
+// nudge has open pages refreshed soon.
+func (l *live) nudge() {
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// run reads the gauges and refreshes open pages until ctx ends.
+func (l *live) run(ctx context.Context) {
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		_ = l.peer.Watch(ctx, func(e control.RingEvent) error { // ends with ctx
+			l.note(e)
+			return nil
+		})
+	})
+	defer watching.Wait()
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		l.measure(ctx)
+		l.refresh(ctx)
+		select {
+		case <-ticks.C:
+		case <-l.poke:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note keeps an event for the log.
+func (l *live) note(e control.RingEvent) {
+	l.mu.Lock()
+	l.log = append(l.log, e)
+	if len(l.log) > 2*maxLog {
+		l.log = append(l.log[:0], l.log[len(l.log)-maxLog:]...)
+	}
+	l.mu.Unlock()
+	l.nudge()
+}
+
+// measure takes a sample for the charts. A peer that does not answer in time leaves a gap.
+func (l *live) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tick)
+	defer cancel()
+	g, err := l.peer.Gauges(ctx)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.past.at) >= tick/2 { // a nudge comes between two ticks
+		l.past.add(now, g)
+	}
+}
+
+// refresh sends a new model to the open pages, if there are any.
+func (l *live) refresh(ctx context.Context) {
+	l.mu.Lock()
+	n := len(l.open)
+	l.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	m, err := l.model(ctx, 0)
+	if err != nil {
+		return // the pages say by themselves when nothing comes
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.open {
+		select {
+		case <-s.models: // it was too slow for the last one
+		default:
+		}
+		s.models <- m
+	}
+}
+
+// model is what the peer says of itself, at most so old.
+func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	l.mu.Lock()
+	last := l.last
+	l.mu.Unlock()
+	if last != nil && age > 0 && time.Since(last.at) < age {
+		return last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	m, err := ask(ctx, l.peer)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.points = make(map[string][]point, len(spans))
+	for i := range spans {
+		m.points[spans[i].Name] = l.past.points(m.at, &spans[i])
+	}
+	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if they are known
+		m.latest = near[0]
+	}
+	for i := len(l.log) - 1; i >= 0 && len(m.log) < maxLog; i-- {
+		m.log = append(m.log, l.log[i])
+	}
+	l.last = m
+	return m, nil
+}
+
+// join opens a stream; nil when there are too many.
+func (l *live) join() *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= maxStreams {
+		return nil
+	}
+	s := &stream{models: make(chan *model, 1)}
+	l.open[s] = struct{}{}
+	return s
+}
+
+func (l *live) leave(s *stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, s)
+}
+
+// follow sends a page's pieces whenever they differ from what it was sent before, until the browser goes or is too slow.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
+	st := s.live.join()
+	if st == nil {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.live.leave(st)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	send := func(event string, data []byte) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(slow))
+		_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, data)
+		return err == nil
+	}
+	if _, err := fmt.Fprintf(w, "retry: %d\n\n", reconnect); err != nil || out.Flush() != nil {
+		return
+	}
+	s.live.nudge()
+	v := viewOf(r.URL.Query(), s.mayAct(r))
+	seed, sent := maphash.MakeSeed(), make(map[string]uint64)
+	for {
+		select {
+		case m := <-st.models:
+			parts, err := s.parts(m, v)
+			if err != nil {
+				s.log.Warn("dashboard page not made", "err", err)
+				return
+			}
+			for _, part := range parts {
+				hash := maphash.String(seed, part.HTML)
+				if sent[part.ID] == hash {
+					continue
+				}
+				sent[part.ID] = hash
+				raw, err := json.Marshal(part)
+				if err != nil || !send("part", raw) {
+					return
+				}
+			}
+			if out.Flush() != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"html/template"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Bounds on what one page shows.
+const (
+	maxHosts = 30
+	maxLog   = 100
+)
+
+// model is what the peer says of itself at one moment.
+type model struct {
+	at      time.Time
+	status  *control.Status
+	circle  *Circle
+	crawled *Crawled
+	limits  *control.Limits
+	latest  point
+	log     []control.RingEvent // newest first
+	points  map[string][]point  // by the name of the span
+}
+
+// order is how hosts are sorted.
+type order struct {
+	Name, Title string
+	compare     func(a, b *Host) int
+}
+
+// orders are those that can be asked for, the default first. Where two hosts are alike their names decide, so that rows do not jump.
+var orders = []order{
+	{"waiting", "most waiting", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
+	{"rtt", "nearest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
+	{"pages", "most pages", func(a, b *Host) int { return cmp.Compare(b.Pages, a.Pages) }},
+	{"host", "name", func(*Host, *Host) int { return 0 }},
+}
+
+// known puts round trips that nobody measured behind all others.
+func known(rtt time.Duration) time.Duration {
+	if rtt <= 0 {
+		return math.MaxInt64
+	}
+	return rtt
+}
+
+// view is which of the pages a browser has asked for.
+type view struct {
+	span  *span
+	order *order
+	// acts says that the browser logged in, and so gets the buttons.
+	acts bool
+}
+
+// viewOf reads a view from a query; what it does not know is the default.
+func viewOf(q url.Values, acts bool) view {
+	v := view{&spans[0], &orders[0], acts}
+	for i := range spans {
+		if q.Get("span") == spans[i].Name {
+			v.span = &spans[i]
+		}
+	}
+	for i := range orders {
+		if q.Get("order") == orders[i].Name {
+			v.order = &orders[i]
+		}
+	}
+	return v
+}
+
+func (v *view) query() string {
+	return url.Values{"span": {v.span.Name}, "order": {v.order.Name}}.Encode()
+}
+
+// choice is a link to another view.
+type choice struct {
+	Name, Title, Href string
+	Chosen            bool
+}
+
+// figure is one number of the page.
+type figure struct {
+	ID, Name string
+	Value    int64 // as `apoidea status --json` has it
+	Text     string
+	More     string
+}
+
+// drawn is a chart with its picture.
+type drawn struct {
+	chart
+	SVG   template.HTML
+	Empty bool
+}
+
+// row is a host in the table.
+type row struct {
+	Host
+	Here bool
+}
+
+// neighbour is a peer of the leaf set in the table.
+type neighbour struct {
+	Place
+	Word string
+}
+
+// page is what the templates are made from.
+type page struct {
+	model *model
+	view  view
+
+	Status         *control.Status
+	StateWord, Why string
+	// ByUser says that a person paused the peer, and so may end that.
+	Paused, ByUser bool
+	MayAct         bool
+	Form           string
+	Said           string
+	SaidBad        bool
+	Query          string
+	Spans, Orders  []choice
+	Ring           template.HTML
+	Beyond         bool
+	Figures        []figure
+	Charts         []drawn
+	Holds          []control.Hold
+	Used           []used
+	Settings       []setting
+	// Correct says that the form holds what the peer refused.
+	Correct    bool
+	Hosts      []row
+	TotalHosts int64
+	MoreHosts  bool
+	NoHosts    string
+	Neighbours []neighbour
+	Log        []control.RingEvent
+}
+
+// page makes a view of the model.
+func (m *model) page(v view, form string) (*page, error) {
+	p := &page{
+		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Log: m.log, Paused: m.limits.Paused,
+	}
+	if v.acts {
+		p.Form = form
+	}
+	p.StateWord, p.Why = stateWords(m)
+	for i := range spans {
+		other := view{&spans[i], v.order, v.acts}
+		p.Spans = append(p.Spans, choice{spans[i].Name, spans[i].Title, "/?" + other.query(), v.span == &spans[i]})
+	}
+	for i := range orders {
+		other := view{v.span, &orders[i], v.acts}
+		p.Orders = append(p.Orders, choice{orders[i].Name, orders[i].Title, "/?" + other.query(), v.order == &orders[i]})
+	}
+	p.Ring = m.circle.svg(m.crawled.Hosts)
+	for i := range m.circle.Others {
+		o := &m.circle.Others[i]
+		p.Beyond = p.Beyond || !o.Leaf
+		if o.Leaf {
+			p.Neighbours = append(p.Neighbours, neighbour{*o, placeWord(o)})
+		}
+	}
+	p.hosts(m, v)
+	p.limits(m)
+	cs := charts(m.points[v.span.Name], &m.latest)
+	for i := range cs {
+		svg, err := cs[i].svg(v.span)
+		if err != nil {
+			return nil, err
+		}
+		p.Charts = append(p.Charts, drawn{cs[i], svg, cs[i].empty()})
+	}
+	return p, nil
+}
+
+func (p *page) hosts(m *model, v view) {
+	list := slices.Clone(m.crawled.Hosts)
+	slices.SortFunc(list, func(a, b Host) int { return cmp.Or(v.order.compare(&a, &b), strings.Compare(a.Name, b.Name)) })
+	for i := range list {
+		p.Hosts = append(p.Hosts, row{list[i], list[i].Worker == m.status.Peer})
+	}
+	p.TotalHosts, p.MoreHosts = int64(m.crawled.Total), m.crawled.Total > len(list)
+	switch {
+	case p.Paused:
+		p.NoHosts = "While this peer is paused others crawl the hosts that it answers for."
+	case m.status.URLsPending > 0:
+		p.NoHosts = "What waits is not due yet."
+	default:
+		p.NoHosts = "Post a job with apoidea crawl URL, and they show here."
+	}
+}
+
+// stateWords say what the peer is doing, and why.
+func stateWords(m *model) (word, why string) {
+	s := m.status
+	switch s.State {
+	case "crawling":
+		n := m.crawled.Total
+		word, why = "Crawling", fmt.Sprintf("%s with a worker, %s waiting.", count(int64(n), "host"), count(s.URLsPending, "URL"))
+	case "idle":
+		word, why = "Idle", "Nothing is left to do for this peer. It stays in the ring."
+	case "paused":
+		word, why = "Paused", "Nothing is fetched. The peer stays in the ring and keeps its records."
+	case "joining":
+		word, why = "Joining", "Finding its place on the ring."
+	case "leaving":
+		word, why = "Leaving", "Handing its records to its neighbours."
+	default:
+		word = s.State
+	}
+	if s.Role == "worker" {
+		why += " Others cannot dial this peer, so it answers for nothing and crawls for those that it is attached to."
+	}
+	return word, why
+}
+
+func count(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return thousands(n) + " " + word + "s"
+}
+
+func placeWord(p *Place) string {
+	switch {
+	case p.Suspect:
+		return "silent"
+	case p.Side != "":
+		return p.Side
+	default:
+		return "leaf"
+	}
+}
+
+// figures are the sums of the page: what this peer has on record for the hosts that it answers for.
+func figures(s *control.Status) []figure {
+	plain := func(id, name string, n int64) figure { return figure{ID: id, Name: name, Value: n, Text: thousands(n)} }
+	more := func(f figure, text string) figure {
+		f.More = text
+		return f
+	}
+	return []figure{
+		more(plain("pages", "Pages", s.Pages), "new content, of its hosts"),
+		more(plain("duplicates", "Duplicates", s.Duplicates), "content known already"),
+		more(figure{ID: "bytes", Name: "Content", Value: s.Bytes, Text: bytesText(float64(s.Bytes))}, "bodies, decoded"),
+		more(plain("urls_seen", "URLs met", s.URLsSeen), fmt.Sprintf("%s redirected", thousands(s.Redirects))),
+		more(plain("urls_pending", "URLs waiting", s.URLsPending), fmt.Sprintf("%s to be tried again", thousands(s.URLsWaiting))),
+		more(plain("urls_leased", "URLs in hand", s.URLsLeased), "leased to workers"),
+		more(plain("hosts_owned", "Hosts", s.HostsOwned), fmt.Sprintf("%s leased", thousands(s.HostsLeased))),
+		more(plain("errors", "Errors", s.Errors), fmt.Sprintf("%s denied by robots.txt", thousands(s.RobotsDenied))),
+		more(figure{ID: "rss_bytes", Name: "Memory", Value: s.RSSBytes, Text: bytesText(float64(s.RSSBytes))}, "resident"),
+	}
+}
+
+// ask collects a model from the peer; what charts and log show is added by whoever keeps it.
+func ask(ctx context.Context, peer Peer) (*model, error) {
+	m := &model{at: time.Now()}
+	var err error
+	if m.status, err = peer.Status(ctx, false); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	if m.circle, err = peer.Circle(ctx); err != nil {
+		return nil, fmt.Errorf("ring: %w", err)
+	}
+	m.circle.Self.Side = sideSelf
+	if m.limits, err = peer.Limits(ctx); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	if m.crawled, err = peer.Crawled(ctx, maxHosts); err != nil {
+		return nil, fmt.Errorf("hosts: %w", err)
+	}
+	return m, nil
+}
+
+// sideSelf marks this peer among the places.
+const sideSelf = "self"

@@ -1,0 +1,88 @@
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Peer is what the page shows, and whom its buttons tell. All methods are safe for concurrent use and return when ctx ends.
+type Peer interface {
+	// Status is what `apoidea status` prints.
+	Status(ctx context.Context, ring bool) (*control.Status, error)
+	// Watch calls fn for what happens on the ring until ctx ends.
+	Watch(ctx context.Context, fn func(control.RingEvent) error) error
+	// Gauges is asked once a second, page or no page, and so is cheap.
+	Gauges(ctx context.Context) (Gauges, error)
+	// Circle is the ring as this peer knows it, without asking anybody.
+	Circle(ctx context.Context) (*Circle, error)
+	// Crawled lists hosts being crawled now, the limit busiest of them.
+	Crawled(ctx context.Context, limit int) (*Crawled, error)
+
+	// Pause, Resume, Limits and SetLimits are those of control.Backend.
+	Pause(ctx context.Context, d time.Duration) (*control.Limits, error)
+	Resume(ctx context.Context) (*control.Limits, error)
+	Limits(ctx context.Context) (*control.Limits, error)
+	SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error)
+}
+
+// Gauges are the sums since the process began, and what is in hand now, that charts are drawn from.
+type Gauges struct {
+	// Pages and Duplicates are what this peer fetched, whoever owns the hosts.
+	Pages, Duplicates int64
+	// SiteBytes came from and went to sites, PeerBytes to and from other peers.
+	SiteBytes, PeerBytes int64
+	// Queue is the number of URLs that this peer has pending as an owner.
+	Queue int64
+	// CapBps is the cap on bandwidth in bytes a second, 0 if there is none.
+	CapBps int64
+}
+
+// Circle is a ring as one peer sees it.
+type Circle struct {
+	Self Place
+	// Others are the peers known, clockwise from this one.
+	Others []Place
+	// Size is how many peers the ring has: counted in a small one, estimated in a large one.
+	Size int
+	// Attached are the workers that hang on to this peer.
+	Attached []Place
+}
+
+// Place is a peer on the circle.
+type Place struct {
+	Peer, Addr string
+	// At is the position, from 0 at the top clockwise to below 1.
+	At float64
+	// Leaf says that it is in this peer's leaf set, so that what it serves is known; Side is predecessor or successor for the nearest.
+	Leaf    bool
+	Side    string
+	Suspect bool
+	// Serves says that it answers for the part of the circle from ArcFrom to At; Whole that this is all of it.
+	Serves, Whole bool
+	ArcFrom       float64
+	RTTMs         float64
+	// Crawls counts the hosts that it crawls for this peer.
+	Crawls int
+}
+
+// Crawled is the hosts that are being crawled.
+type Crawled struct {
+	Hosts []Host
+	// Total counts those that are not listed too.
+	Total int
+}
+
+// Host is a host of this peer that some worker crawls, or one that this peer crawls for another owner.
+type Host struct {
+	Name, Worker string
+	// Owner is empty for hosts of this peer.
+	Owner string
+	// At is where its key lies on the circle.
+	At float64
+	// RTT is the round trip that the worker measured, 0 if it is not known.
+	RTT time.Duration
+	// Pending counts the URLs that wait (for another owner's hosts: those in hand), Pages those fetched with new content.
+	Pending, Pages int64
+}

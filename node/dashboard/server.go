@@ -1,0 +1,351 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const (
+	// maxForm bounds what a browser posts, maxHead the head of its requests, in bytes.
+	maxForm = 8 << 10
+	maxHead = 16 << 10
+	// maxConns bounds the connections of browsers; one takes six at most.
+	maxConns = 64
+)
+
+// Server is the page of one peer.
+type Server struct {
+	peer  Peer
+	log   *slog.Logger
+	guard *guard
+	live  *live
+	pages *template.Template
+	// files are the style sheet, the script and the icon by their name, which holds their hash.
+	files map[string]file
+	// local says that it listens on loopback, where everybody may look.
+	local bool
+	addr  string
+}
+
+type file struct {
+	kind string
+	body []byte
+}
+
+// Config is what a page needs of its peer.
+type Config struct {
+	// DataDir keeps the secret behind the cookies.
+	DataDir string
+	// Name tells this peer from others on the machine.
+	Name string
+}
+
+// Listen opens the address of a page: HOST:PORT, the host an IP address or localhost. Preferred, if not empty, is the address of the last run: it
+// is taken if port 0 is asked for and it is free.
+func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || !isAddress(addr) {
+		return nil, control.Usage(fmt.Sprintf("dashboard %q: must be off, or an address and a port, as 127.0.0.1:0", addr))
+	}
+	var lc net.ListenConfig
+	if last, _, err := net.SplitHostPort(preferred); err == nil && port == "0" && last == host {
+		if ln, err := lc.Listen(ctx, "tcp", preferred); err == nil {
+			return ln, nil
+		}
+	}
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("dashboard: %w", err)
+	}
+	return ln, nil
+}
+
+// New makes a server for the page of a peer; Serve runs it.
+func New(cfg Config, peer Peer, log *slog.Logger) (*Server, error) {
+	secret, err := readSecret(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{peer: peer, log: log, guard: newGuard(secret, cfg.Name), live: newLive(peer), files: make(map[string]file)}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// load prepares the embedded files.
+func (s *Server) load() error {
+	names := make(map[string]string)
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		body, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return fmt.Errorf("dashboard: %w", err)
+		}
+		path := fmt.Sprintf("/%x/%s", sha256.Sum256(body), name)
+		names[name] = path
+		s.files[path] = file{kind, body}
+	}
+	var err error
+	s.pages, err = template.New("").Funcs(template.FuncMap{
+		"asset": func(name string) string { return names[name] },
+		"short": short, "number": thousands, "ms": rttText,
+		"rtt":     func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
+		"span":    func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock":   func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
+		"until":   func(t time.Time) string { return untilText(t, time.Now()) },
+		"percent": func(n neighbour) string { return shareText(&n.Place) },
+	}).ParseFS(assets, "assets/page.html")
+	if err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	return nil
+}
+
+func shareText(p *Place) string {
+	if !p.Serves {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f %%", 100*p.share())
+}
+
+// Serve keeps the history and answers browsers on ln until ctx ends, then waits briefly for running answers.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	s.addr = ln.Addr().String()
+	at, err := netip.ParseAddrPort(s.addr)
+	s.local = err == nil && at.Addr().IsLoopback()
+	srv := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.live.run(ctx) })
+	wg.Go(func() {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if srv.Shutdown(stop) != nil {
+			_ = srv.Close()
+		}
+	})
+	err = srv.Serve(netutil.LimitListener(ln, maxConns))
+	if ctx.Err() == nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	wg.Wait()
+	return nil
+}
+
+// Link is an address that logs a browser in once, within ticketTime.
+func (s *Server) Link(base string) string { return base + "login?ticket=" + s.guard.ticket(time.Now()) }
+
+// Handler answers browsers.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.seen(s.show))
+	mux.HandleFunc("GET /live", s.seen(s.follow))
+	mux.HandleFunc("GET /login", s.login)
+	mux.HandleFunc("POST /pause", s.action(s.pause))
+	mux.HandleFunc("POST /resume", s.action(s.resume))
+	mux.HandleFunc("POST /limits", s.action(s.setLimits))
+	mux.HandleFunc("GET /{hash}/{name}", s.asset)
+	return careful(byAddress(http.NewCrossOriginProtection().Handler(mux)))
+}
+
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
+	f, ok := s.files[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Cache-Control", "max-age=31536000, immutable") // its name changes with it
+	_, _ = w.Write(f.body)
+}
+
+func (s *Server) mayAct(r *http.Request) bool { return s.guard.knows(r) }
+
+// seen lets in whoever may look: on loopback everybody, elsewhere who logged in.
+func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.local && !s.mayAct(r) {
+			http.Error(w, "open the link that `apoidea dashboard` prints", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// login takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	if !s.guard.redeem(r.URL.Query().Get("ticket"), time.Now()) {
+		http.Error(w, "this link was used, or is too old: `apoidea dashboard` prints a new one", http.StatusForbidden)
+		return
+	}
+	s.guard.admit(w)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// words are what the page says after an action, by what its address carries: never a text of a browser's.
+var words = map[string]string{
+	"paused": "Paused: nothing is fetched.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
+}
+
+func (s *Server) show(w http.ResponseWriter, r *http.Request) {
+	s.page(w, r, http.StatusOK, words[r.URL.Query().Get("said")], false)
+}
+
+func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said string, bad bool) {
+	m, err := s.live.model(r.Context(), fresh)
+	if err != nil {
+		http.Error(w, "the peer is too busy to say what it does: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	p, err := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
+	if err != nil {
+		s.log.Warn("dashboard page not made", "err", err)
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	p.Said, p.SaidBad = said, bad
+	for i := range p.Settings { // what was refused is there to be corrected
+		if v, ok := r.PostForm[p.Settings[i].Key]; ok && bad {
+			p.Settings[i].Value, p.Correct = v[0], true
+		}
+	}
+	var b bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&b, "page", p); err != nil {
+		s.log.Warn("dashboard page not made", "err", err)
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// part is a piece of the page with its place.
+type part struct {
+	ID   string `json:"id"`
+	HTML string `json:"html"`
+}
+
+// partNames are the pieces that are sent anew when they change.
+var partNames = []string{"who", "state", "controls", "ring", "figures", "charts", "used", "settings", "hosts", "neighbours", "log"}
+
+func (s *Server) parts(m *model, v view) ([]part, error) {
+	p, err := m.page(v, s.guard.form)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]part, 0, len(partNames))
+	for _, name := range partNames {
+		var b strings.Builder
+		if err := s.pages.ExecuteTemplate(&b, name, p); err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{name, b.String()})
+	}
+	return parts, nil
+}
+
+// action answers a form of a browser that logged in. It says in plain text how it went to the script, and shows the page to everybody else.
+func (s *Server) action(do func(ctx context.Context, r *http.Request) (said string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		script := strings.HasPrefix(r.Header.Get("Accept"), "text/plain")
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "not a form, or too large", http.StatusBadRequest)
+			return
+		}
+		if !s.mayAct(r) || !same(r.PostForm.Get("form"), s.guard.form) {
+			http.Error(w, "open the link that `apoidea dashboard` prints, and try again", http.StatusForbidden)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), askTime)
+		defer cancel()
+		said, err := do(ctx, r)
+		s.live.nudge()
+		switch {
+		case err != nil:
+			status := http.StatusInternalServerError
+			if e, ok := errors.AsType[*control.Error](err); ok && e.Kind == control.KindUsage {
+				status = http.StatusBadRequest
+			}
+			if script {
+				http.Error(w, sentence(err), status)
+				return
+			}
+			s.page(w, r, status, sentence(err), true)
+		case script:
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			fmt.Fprint(w, words[said])
+		default:
+			http.Redirect(w, r, "/?said="+said, http.StatusSeeOther)
+		}
+	}
+}
+
+// sentence is an error as people read it.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+func (s *Server) pause(ctx context.Context, r *http.Request) (said string, err error) {
+	var d time.Duration
+	if text := r.PostForm.Get("for"); text != "" {
+		if d, err = control.ParsePause(text); err != nil {
+			return "", err
+		}
+	}
+	_, err = s.peer.Pause(ctx, d)
+	return "paused", err
+}
+
+func (s *Server) resume(ctx context.Context, _ *http.Request) (said string, err error) {
+	_, err = s.peer.Resume(ctx)
+	return "resumed", err
+}
+
+// setLimits sets what the form has other than the peer. Fields that are no settings are left alone.
+func (s *Server) setLimits(ctx context.Context, r *http.Request) (said string, err error) {
+	l, err := s.peer.Limits(ctx)
+	if err != nil {
+		return "", err
+	}
+	values := make(map[string]string)
+	for _, setting := range l.Settings {
+		if v, ok := r.PostForm[setting.Key]; ok && strings.TrimSpace(v[0]) != setting.Value {
+			values[setting.Key] = strings.TrimSpace(v[0])
+			if values[setting.Key] == setting.Default {
+				values[setting.Key] = "default"
+			}
+		}
+	}
+	if len(values) == 0 {
+		return "same", nil
+	}
+	_, err = s.peer.SetLimits(ctx, values)
+	return "limited", err
+}
