@@ -164,10 +164,20 @@ func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
 	}
 }
 
-// importLease notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over.
+// importLease notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
+// lease of its epoch is over, whatever older copies say that come before or after it.
 func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
+	if in.worker == "" {
+		if h.barBy == in.epoch {
+			h.bar, h.barBy = 0, Epoch{}
+		}
+		if in.epoch.After(h.over) {
+			h.over = in.epoch
+		}
+		return
+	}
 	ended := in.epoch == h.over && h.over.Counter > 0
-	if in.worker == "" || ended || h.lease != nil && h.lease.epoch == in.epoch {
+	if ended || h.lease != nil && h.lease.epoch == in.epoch {
 		return
 	}
 	if until <= o.now {

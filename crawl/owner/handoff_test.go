@@ -433,6 +433,45 @@ func TestImportUntil(t *testing.T) {
 	}
 }
 
+// TestImportOfALeaseThatIsOver: a copy may still say that a host is leased when its owner says that this lease is over. The owner is right, whoever is
+// heard first.
+func TestImportOfALeaseThatIsOver(t *testing.T) {
+	a, _ := newArcScene(t, "self", true, nil)
+	a.post(0, pages(host, 20)...)
+	a.lease("w", host, 6)
+	copied := exported(t, a.peer)
+	a.wait(8 * time.Second)
+	own := exported(t, a.peer)
+	for name, order := range map[string][][]owner.KV{"copy first": {copied, own}, "copy last": {own, copied}} {
+		b, _ := newArcScene(t, "next", true, nil)
+		b.now = a.now
+		for _, kvs := range order {
+			b.adopt(kvs, nil)
+		}
+		if b.places(3*time.Second) == 0 {
+			t.Errorf("%s: the host waits for a lease that is over", name)
+		}
+	}
+}
+
+// TestLateReportRenewsNothing: a worker that has dropped a lease, as its time was over, still reports what it fetched under it. The host is
+// free as soon as it would have been without.
+func TestLateReportRenewsNothing(t *testing.T) {
+	s, _ := newArcScene(t, "self", true, nil)
+	s.post(0, pages(host, 20)...)
+	g := s.lease("w", host, 4)
+	s.wait(7 * time.Second)
+	s.say("w", &wire.Session{
+		Seq: 2, Ack: 1, Hosts: []*wire.HostWork{{Host: host, Epoch: g.GetEpoch(), Fetched: []*wire.Fetched{s.got(granted(g)[0], link.OutcomeOK)}}},
+	})
+	if got := s.owner.Totals(); got.Pages != 1 {
+		t.Errorf("the outcome was not taken: %+v", got)
+	}
+	if s.places(time.Second) == 0 {
+		t.Error("the host waits for a worker that has dropped it")
+	}
+}
+
 // TestAnothersLeaseIsWaitedOutAfterACrash: a record has room for one worker. That it names one of the process that crashed must not hide another.
 func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
 	copyOf := func(worker string) []owner.KV {

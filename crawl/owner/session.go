@@ -94,10 +94,7 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 		}
 		h = o.open(w.GetHost())
 	}
-	held := h.leasedTo(s, w.GetEpoch())
-	if held {
-		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
-	}
+	held := h.leasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
 	for _, f := range w.GetFetched() {
 		o.report(h, s.peer, f)
 	}
