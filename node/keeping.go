@@ -60,9 +60,11 @@ type keeping struct {
 	log    *slog.Logger
 	rooms  []*room
 
-	mu      sync.Mutex // guards settler
+	mu      sync.Mutex // guards what follows
 	settler *custody.Settler
-	wake    chan struct{}
+	free    ring.Arc // of which nothing lies here in copies, as of the moment before the settler's step
+
+	wake chan struct{}
 	// settled is told when the records of an arc are here.
 	settled  func()
 	movement *movement
@@ -82,7 +84,7 @@ func keepingOf(watch *ringWatch, r *router, ship *replication, ttl time.Duration
 		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
 		settled: func() {}, came: func() {}, movement: &movement{tell: func(control.RingEvent) {}},
 	}
-	k.settler = custody.NewSettler(ttl, settleEvery, watch, k.clean)
+	k.settler = custody.NewSettler(ttl, settleEvery, watch, func(arc ring.Arc) bool { return arc == k.free })
 	return k
 }
 
@@ -137,7 +139,7 @@ func (k *keeping) quiet() bool {
 // run moves records until ctx ends.
 func (k *keeping) run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(k.rooms))
+	errs := make([]error, len(k.rooms)+1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, r := range k.rooms {
@@ -146,7 +148,8 @@ func (k *keeping) run(ctx context.Context) error {
 			errs[i] = unlessStopping(k.runRoom(ctx, r))
 		})
 	}
-	k.settle(ctx)
+	errs[len(k.rooms)] = k.settle(ctx)
+	cancel()
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -364,41 +367,68 @@ func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 // answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins knows only what it holds: it keeps no one waiting
 // for what is its own to come.
 func (k *keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
-	if k.ring.dht.State() == dht.Joining {
-		return k.answerJoining(ctx, arc)
-	}
-	if custody.Answers(from, arc, k.ring, k.clean()) == custody.Nothing {
+	free, err := k.isFree(ctx, arc)
+	switch {
+	case err != nil:
+		return err
+	case free && k.ring.dht.State() == dht.Joining, custody.Answers(from, arc, k.ring, free) == custody.Nothing:
 		return nil
+	default:
+		return errOnTheWay
 	}
-	return errOnTheWay
 }
 
-func (k *keeping) answerJoining(ctx context.Context, arc ring.Arc) error {
+// isFree says whether nothing lies here that belongs into an arc and is to be moved there.
+func (k *keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
+	if k.clean() {
+		return true, nil
+	}
 	for _, r := range k.rooms {
-		var held bool
+		var free bool
 		var err error
-		if lerr := r.run(ctx, func() { held, err = r.keeper.Holds(arc) }); lerr != nil {
-			return lerr
+		if lerr := r.run(ctx, func() { free, err = r.keeper.Free(arc) }); lerr != nil {
+			return false, lerr
 		}
-		if err != nil {
-			return err
-		}
-		if held {
-			return errOnTheWay
+		if !free || err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 var errOnTheWay = busy("records are still on their way")
 
+// look finds out whether anything of this peer's arc lies here in copies, for the settler.
+func (k *keeping) look(ctx context.Context) error {
+	arc, serves := k.ring.Arc()
+	k.mu.Lock()
+	known := !serves || k.settler.All()
+	k.mu.Unlock()
+	if known {
+		return nil
+	}
+	free, err := k.isFree(ctx, arc)
+	if err != nil {
+		return unlessStopping(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.free = (ring.Arc{}); free {
+		k.free = arc
+	}
+	return nil
+}
+
 // settle asks the neighbours, after each change of the arc, whether they hold anything of it, until ctx ends.
-func (k *keeping) settle(ctx context.Context) {
+func (k *keeping) settle(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		if err := k.look(ctx); err != nil {
+			return err
+		}
 		k.mu.Lock()
 		asks, changed, next := k.settler.Tick(time.Now())
 		k.mu.Unlock()
@@ -420,7 +450,7 @@ func (k *keeping) settle(ctx context.Context) {
 		case <-k.wake:
 		case <-timer.C:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

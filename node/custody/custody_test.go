@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -155,8 +156,8 @@ func TestRollingLoss(t *testing.T) {
 	}
 }
 
-// TestHolds looks for records in arcs that lead over the end of the circle or not, in own records and in copies that count.
-func TestHolds(t *testing.T) {
+// TestFree looks for records in arcs that lead over the end of the circle or not, in own records and in copies that count.
+func TestFree(t *testing.T) {
 	w := newWorld(t, 1, 4, 0)
 	list := w.clockwise()
 	p, asker, dead, goes := list[0], list[1], list[2], list[3]
@@ -185,7 +186,7 @@ func TestHolds(t *testing.T) {
 	} {
 		p.own, p.copies = make(shelf), make(map[peer.ID]shelf)
 		c.put()
-		if got, err := p.keeper.Holds(c.arc); got != c.want || err != nil {
+		if got, err := p.keeper.holds(c.arc); got != c.want || err != nil {
 			t.Errorf("%s: %v, %v", c.name, got, err)
 		}
 	}
@@ -236,5 +237,41 @@ func TestLargePositionMovesWhole(t *testing.T) {
 	}
 	if pushes < 40/2 {
 		t.Errorf("%d pushes", pushes)
+	}
+}
+
+// TestRefusedPushIsSmallAtFirst: a peer that does not serve yet what comes into its arc is tried with one position at a time, and sent all once it takes that.
+func TestRefusedPushIsSmallAtFirst(t *testing.T) {
+	w := newWorld(t, 1, 2, 0)
+	a, b := w.peers[0], w.peers[1]
+	a.start()
+	w.converge()
+	a.keeper = NewKeeper(Config{}, a.id, space{a}, copiesOf{a}, a)
+	for i := range 255 {
+		a.own.merge(string((&Pos{byte(i)})[:])+"\x00", "version1")
+	}
+	b.start()
+	a.learn(b.id)
+	push := func(failed error) int {
+		for range 100 {
+			w.now = w.now.Add(time.Second)
+			r, err := a.keeper.Tick(w.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Calls) == 0 {
+				continue
+			}
+			if _, err := a.keeper.Result(r.Calls[0].ID, failed); err != nil {
+				t.Fatal(err)
+			}
+			return len(r.Calls[0].Push.Records)
+		}
+		t.Fatal("nothing is pushed")
+		return 0
+	}
+	first, again, taken, rest := push(errNet), push(errNet), push(nil), push(nil)
+	if first < 10 || again != 1 || taken != 1 || rest < first-2 {
+		t.Errorf("pushes of %d, after a refusal %d and %d, after that was taken %d", first, again, taken, rest)
 	}
 }

@@ -149,6 +149,8 @@ type Keeper struct {
 	last  uint64
 	sent  sent
 	moved int64
+	// refused are peers that did not take the last push: the next one is small, until one is taken.
+	refused map[peer.ID]bool
 }
 
 // walk is one walk over the own records and then the copies.
@@ -179,7 +181,7 @@ type sent struct {
 // NewKeeper returns a keeper of one space. Copies may be nil.
 func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) *Keeper {
 	cfg.fill()
-	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view}
+	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view, refused: make(map[peer.ID]bool)}
 }
 
 // Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer should have, nor copies of a peer that is gone.
@@ -188,11 +190,26 @@ func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 // CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero if never.
 func (k *Keeper) CleanAt() uint64 { return k.clean }
 
-// Holds says whether anything of the arc of another peer lies here, as own records or in copies, but for the copies of that peer and of those that
-// hand over what they hold by themselves. A peer that is not Clean because it has yet to serve what it holds can answer a neighbour with it.
-func (k *Keeper) Holds(arc ring.Arc) (bool, error) {
-	if held, err := within(k.space, arc); held || err != nil || k.copies == nil {
-		return held, err
+// Free says whether nothing lies here that belongs into the arc of a peer, this one or another, and is to be moved there. A peer that is not Clean,
+// because it waits for a third one to serve what it holds of that one's, or to serve it itself, is free of all other arcs.
+func (k *Keeper) Free(arc ring.Arc) (bool, error) {
+	if k.Clean() {
+		return true, nil
+	}
+	held, err := k.holds(arc)
+	return !held, err
+}
+
+// holds says whether anything of an arc lies here, as own records unless the arc is this peer's, or in copies, but for the copies of the peer whose arc
+// it is and of those that hand over what they hold by themselves.
+func (k *Keeper) holds(arc ring.Arc) (bool, error) {
+	if arc.End != ring.PeerKey([]byte(k.self)) {
+		if held, err := within(k.space, arc); held || err != nil {
+			return held, err
+		}
+	}
+	if k.copies == nil {
+		return false, nil
 	}
 	sources, err := k.copies.Sources()
 	if err != nil {
@@ -280,6 +297,7 @@ func (k *Keeper) end(now time.Time) {
 		k.clean, k.next = 0, now.Add(k.cfg.Again)
 	case w.version == k.view.Version():
 		k.clean = w.version + 1
+		clear(k.refused)
 	default:
 		k.next = now
 	}
@@ -368,6 +386,10 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 	if !w.own {
 		s.source, p.From = w.sources[0], w.sources[0]
 	}
+	part := k.cfg.Part
+	if k.refused[to] {
+		part = min(part, smallPart)
+	}
 	for {
 		full := false
 		var rest []byte
@@ -375,7 +397,7 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 			w.sum.Reset()
 		}
 		err := reader.Export(pos, w.from, func(key, value []byte) bool {
-			if s.bytes > 0 && s.bytes+len(key)+len(value) > k.cfg.Part {
+			if s.bytes > 0 && s.bytes+len(key)+len(value) > part {
 				full, rest = true, clone(key)
 				return false
 			}
@@ -399,7 +421,7 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 		}
 		w.from = nil
 		s.cursor = pos.Next()
-		if s.ended = s.cursor == (Pos{}); s.ended || len(s.whole) >= MaxPositions {
+		if s.ended = s.cursor == (Pos{}); s.ended || len(s.whole) >= MaxPositions || k.refused[to] {
 			break
 		}
 		next, ok, err := reader.Next(s.cursor)
@@ -420,6 +442,9 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 	return &Call{k.call, to, p}, nil
 }
 
+// smallPart is about the size in bytes of a push to a peer that took none lately: it may not serve yet what comes into its arc.
+const smallPart = 4 << 10
+
 // MaxPositions bounds the positions of which one push holds records.
 const MaxPositions = 1024
 
@@ -435,6 +460,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 	w, s := k.walk, &k.sent
 	w.cursor, w.from, w.ended = s.cursor, s.from, s.ended
 	if failed != nil {
+		k.refused[s.to] = true
 		w.failed[s.to] = true
 		w.left++
 		if w.from != nil { // the rest of a large one is of no use without its beginning
@@ -443,6 +469,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		}
 		return nil, nil
 	}
+	delete(k.refused, s.to)
 	var failures []error
 	for i, pos := range s.whole {
 		k.moved++

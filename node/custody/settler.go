@@ -45,7 +45,7 @@ type Settler struct {
 	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
 	patience, again time.Duration
 	ring            Neighbours
-	clean           func() bool // this peer itself has taken over what it holds
+	free            func(arc ring.Arc) bool // this peer itself has taken over what it holds of the arc
 
 	settled  ring.Arc
 	any      bool // settled has a meaning
@@ -58,9 +58,10 @@ type Settler struct {
 	last     uint64
 }
 
-// NewSettler returns a settler for which nothing has settled. Clean says whether this peer holds nothing itself that is still to be moved.
-func NewSettler(patience, again time.Duration, neighbours Neighbours, clean func() bool) *Settler {
-	return &Settler{patience: patience, again: again, ring: neighbours, clean: clean, asking: make(map[uint64]peer.ID)}
+// NewSettler returns a settler for which nothing has settled. Free says whether this peer itself keeps nothing of
+// its arc in copies that is still to be merged, see Keeper.
+func NewSettler(patience, again time.Duration, neighbours Neighbours, free func(arc ring.Arc) bool) *Settler {
+	return &Settler{patience: patience, again: again, ring: neighbours, free: free, asking: make(map[uint64]peer.ID)}
 }
 
 // Settled says whether all records of a position have arrived that others may hold.
@@ -96,7 +97,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		return nil, true, time.Time{}
 	}
 	next = s.since.Add(s.patience)
-	if !s.clean() {
+	if !s.free(arc) {
 		return nil, false, earlier(next, now.Add(s.again))
 	}
 	open := false
@@ -181,17 +182,15 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 }
 
 // Answers says what a peer answers to the question of another about its arc: it must see the ring as the asker does, whose arc begins behind
-// the last peer that it believes alive, and be clean in that view, see Keeper. Else it may keep the copy of a peer for alive that the asker knows is dead.
-func Answers(from peer.ID, arc ring.Arc, view View, clean bool) Answer {
-	if arc.End != ring.PeerKey([]byte(from)) {
+// the last peer that it believes alive, and be free of that arc, see Keeper. Else it may keep the copy of a peer for alive that the asker knows is dead.
+func Answers(from peer.ID, arc ring.Arc, view View, free bool) Answer {
+	if !free || arc.End != ring.PeerKey([]byte(from)) {
 		return NotYet
 	}
-	return min(answers(from, PosOf(arc.Start).Next(), view, clean), answers(from, PosOf(arc.End), view, clean))
-}
-
-func answers(from peer.ID, pos Pos, view View, clean bool) Answer {
-	if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) || !clean {
-		return NotYet
+	for _, pos := range []Pos{PosOf(arc.Start).Next(), PosOf(arc.End)} {
+		if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) {
+			return NotYet
+		}
 	}
 	return Nothing
 }

@@ -82,7 +82,7 @@ func TestSettlerOfTheDead(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := &around{ids: []peer.ID{"a", "b"}, arc: ring.Arc{Start: ring.Key{5}, End: ring.Key{9}}, serves: true}
-			s := NewSettler(time.Second, 100*time.Millisecond, r, func() bool { return true })
+			s := NewSettler(time.Second, 100*time.Millisecond, r, func(ring.Arc) bool { return true })
 			asks, _, _ := s.Tick(at(0))
 			if len(asks) != 2 {
 				t.Fatalf("asks %v", asks)
@@ -110,7 +110,7 @@ func TestSettler(t *testing.T) {
 	inLarge := Pos{4}
 	clean := true
 	r := &around{ids: []peer.ID{"a", "b"}}
-	s := NewSettler(time.Second, 100*time.Millisecond, r, func() bool { return clean })
+	s := NewSettler(time.Second, 100*time.Millisecond, r, func(ring.Arc) bool { return clean })
 	tick := func(ms, asks int, changed bool) []Ask {
 		t.Helper()
 		got, ch, _ := s.Tick(at(ms))

@@ -157,7 +157,12 @@ func (p *keep) start() {
 	p.view[p.id] = member
 	p.changes++
 	p.keeper = NewKeeper(Config{Part: part, Steps: 3}, p.id, space{p}, copiesOf{p}, p)
-	p.settler = NewSettler(time.Minute, 50*time.Millisecond, p, p.keeper.Clean)
+	p.settler = NewSettler(time.Minute, 50*time.Millisecond, p, p.free)
+}
+
+func (p *keep) free(arc ring.Arc) bool {
+	free, err := p.keeper.Free(arc)
+	return free && err == nil
 }
 
 // stop ends the process, and with it what it sent.
@@ -531,7 +536,7 @@ func (f *flight) arrive() {
 	case !f.to.up || f.from == f.to && f.boot != f.to.keeper:
 		f.failed = errNet
 	case f.ask.ID > 0:
-		f.answer = Answers(f.from.id, f.ask.Arc, f.to, f.to.keeper.Clean())
+		f.answer = Answers(f.from.id, f.ask.Arc, f.to, f.to.free(f.ask.Arc))
 	default:
 		f.failed = f.to.take(f.from, f.call.Push)
 	}

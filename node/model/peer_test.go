@@ -85,7 +85,7 @@ func (w *world) start(i int) {
 	x.source = replica.NewSource(shipping)
 	x.copies = replica.NewCopies(copySpace{&space{disk: p.disk, prefix: copied}})
 	x.keeper = custody.NewKeeper(custody.Config{Again: time.Second, Every: time.Hour, Part: w.rules.part}, id, hostSpace{p: p, head: []byte{'h'}}, copiesOf{p}, p.seat)
-	x.settler = custody.NewSettler(ttl, time.Second, p.seat, func() bool { return current.peers[i].proc.keeper.Clean() })
+	x.settler = custody.NewSettler(ttl, time.Second, p.seat, func(arc ring.Arc) bool { return current.peers[i].proc.free(arc) })
 	cfg := owner.Config{
 		Self: string(id), TTL: ttl, Window: 2, Delay: time.Millisecond, PlaceAhead: time.Millisecond, MaxHosts: 8, MaxKnown: 8,
 		Settled: func(key ring.Key) bool { return current.settledAt(i, custody.PosOf(key)) },
@@ -95,6 +95,12 @@ func (w *world) start(i int) {
 		panic(err)
 	}
 	x.owner = o
+}
+
+// free says whether nothing of an arc lies here that is to be moved.
+func (x *process) free(arc ring.Arc) bool {
+	free, err := x.keeper.Free(arc)
+	return free && err == nil
 }
 
 func (w *world) settledAt(i int, pos custody.Pos) bool {

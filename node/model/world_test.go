@@ -183,12 +183,10 @@ func (w *world) deliver(i int) {
 		w.pushed(w.mine(m.to), m.id, errIf(m.failed))
 	case ask:
 		p := w.peers[m.to]
-		answer := custody.Answers(places[m.from].id, m.arc, p.seat, p.proc.keeper.Clean())
-		if p.seat.state == joining { // it keeps nobody waiting for what is its own
-			held, err := p.proc.keeper.Holds(m.arc)
-			if answer = custody.Nothing; held || err != nil {
-				answer = custody.NotYet
-			}
+		free := p.proc.free(m.arc)
+		answer := custody.Answers(places[m.from].id, m.arc, p.seat, free)
+		if p.seat.state == joining && free { // it keeps nobody waiting for what is its own
+			answer = custody.Nothing
 		}
 		w.send(&msg{kind: askReply, from: m.to, to: m.from, id: m.id, boot: m.boot, answer: answer})
 	case askReply:

@@ -56,7 +56,7 @@ func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
 	m.add(hostSpace, hostRecords{c})
 	m.add(bodySpace, bodyRecords{c})
-	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isClean)
+	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
 	return m
 }
 
@@ -65,9 +65,10 @@ func (m *moving) add(of *space, mover mover) {
 	m.rooms = append(m.rooms, &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper})
 }
 
-func (m *moving) isClean() bool {
+// isFree says whether nothing of an arc lies here that is to be moved.
+func (m *moving) isFree(arc ring.Arc) bool {
 	for _, r := range m.rooms {
-		if r.clean != m.c.view.Version()+1 {
+		if free, err := r.keeper.Free(arc); !free || err != nil {
 			return false
 		}
 	}
@@ -232,13 +233,9 @@ func (m *moving) ask() {
 
 // answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one waiting for what is its own to come.
 func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
-	if m.c.State() == dht.Joining {
-		for _, r := range m.rooms {
-			if held, err := r.keeper.Holds(arc); held || err != nil {
-				return custody.NotYet
-			}
-		}
+	free := m.isFree(arc)
+	if m.c.State() == dht.Joining && free {
 		return custody.Nothing
 	}
-	return custody.Answers(from, arc, m.c.view, m.isClean())
+	return custody.Answers(from, arc, m.c.view, free)
 }
