@@ -408,6 +408,13 @@ func (d *DHT) Size() int {
 	return d.ring.Size()
 }
 
+// Suspect says whether a leaf peer has not answered since it last spoke.
+func (d *DHT) Suspect(id peer.ID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.Suspect(id)
+}
+
 // Stable says whether the neighbourhood has been quiet for two rounds.
 func (d *DHT) Stable() bool {
 	d.mu.Lock()

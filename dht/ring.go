@@ -285,6 +285,12 @@ func (r *Ring) Size() int {
 	return r.leaves.Estimate()
 }
 
+// Suspect says whether a leaf peer has not answered since it last spoke.
+func (r *Ring) Suspect(id peer.ID) bool {
+	n := r.peers[ring.PeerKey([]byte(id))]
+	return n != nil && n.failures > 0
+}
+
 // Stable says whether the nearest neighbours have been the same for two rounds and nobody is suspect or being introduced.
 func (r *Ring) Stable() bool {
 	for _, n := range r.peers {

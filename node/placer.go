@@ -191,7 +191,8 @@ func (pl *placer) recall(p *owner.Place, v *placement.View) {
 	}
 }
 
-// candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host.
+// candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host or
+// do not answer at present.
 func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	n := pl.node
 	self := string(n.room.net.Self())
@@ -222,7 +223,9 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 		add(string(p.ID))
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
-	list = slices.DeleteFunc(list, func(c placement.Candidate) bool { return !c.Self && slices.Contains(exclude, c.Peer) })
+	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
+		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)))
+	})
 	for i := range list {
 		if c := &list[i]; !c.Self {
 			c.Addr = firstAddr(n.room.net.AddrsOf(peer.ID(c.Peer)))

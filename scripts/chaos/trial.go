@@ -343,15 +343,17 @@ func (t *trial) judgeManners(total *webgen.AuditHost) {
 const takeOver = 15 * time.Second
 
 func (t *trial) judgeTakeOver() {
-	slowest := time.Duration(0)
+	slowest, last, of := time.Duration(0), "", time.Time{}
 	for _, at := range t.kills {
-		slowest = max(slowest, t.web.resumed(at))
+		if after, host := t.web.resumed(at); after > slowest {
+			slowest, last, of = after, host, at
+		}
 	}
 	if slowest == 0 {
 		return
 	}
 	t.say("taken over in %.1f s (bound %.0f)", slowest.Seconds(), takeOver.Seconds())
 	if slowest > takeOver {
-		t.blame("taken over in %.1f s", slowest.Seconds())
+		t.blame("%s taken over %.1f s after the death of %s", last, slowest.Seconds(), of.UTC().Format("15:04:05.0"))
 	}
 }

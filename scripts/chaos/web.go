@@ -204,19 +204,20 @@ const fewLeft = 10
 
 // resumed is how long after a fault the last of the hosts that paused on its account was asked again; a pause is on its account if it began
 // from a second before until a lease and a bit after. A worker whose owner died goes on until its lease ends.
-func (w *web) resumed(fault time.Time) time.Duration {
+func (w *web) resumed(fault time.Time) (last time.Duration, host string) {
 	const onAccount = 10 * time.Second
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := time.Duration(0)
-	for _, h := range w.hosts {
+	for name, h := range w.hosts {
 		for _, p := range h.pauses {
 			if since := p.from.Sub(fault); since > -pauseFrom && since < onAccount && h.requests-p.requests >= fewLeft {
-				last = max(last, p.to.Sub(fault))
+				if after := p.to.Sub(fault); after > last {
+					last, host = after, name
+				}
 			}
 		}
 	}
-	return last
+	return last, host
 }
 
 // asked returns how often each URL was asked for.
