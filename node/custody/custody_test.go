@@ -242,16 +242,20 @@ func TestLargePositionMovesWhole(t *testing.T) {
 
 // TestRefusedPushIsSmallAtFirst: a peer that does not serve yet what comes into its arc is tried with one position at a time, and sent all once it takes that.
 func TestRefusedPushIsSmallAtFirst(t *testing.T) {
-	w := newWorld(t, 1, 2, 0)
-	a, b := w.peers[0], w.peers[1]
+	w := newWorld(t, 1, 3, 0)
+	a, b, dead := w.peers[0], w.peers[1], w.peers[2]
 	a.start()
-	w.converge()
-	a.keeper = NewKeeper(Config{}, a.id, space{a}, copiesOf{a}, a)
-	for i := range 255 {
-		a.own.merge(string((&Pos{byte(i)})[:])+"\x00", "version1")
-	}
 	b.start()
 	a.learn(b.id)
+	a.keeper = NewKeeper(Config{}, a.id, space{a}, copiesOf{a}, a)
+	copied := make(shelf)
+	a.copies[dead.id] = copied
+	for i := range 256 {
+		pos := Pos{byte(i)}
+		if to, _ := a.Owner(pos); to == b.id {
+			copied.merge(string(pos[:])+"\x00", "version1")
+		}
+	}
 	push := func(failed error) int {
 		for range 100 {
 			w.now = w.now.Add(time.Second)
