@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -310,6 +312,28 @@ func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, e
 	k := &probed{done: make(chan struct{})}
 	p.known[key] = k
 	return k, true, nil
+}
+
+// last is the round trip that was measured last to a host at an address, 0 if none was or it is forgotten.
+func (p *prober) last(host string, addr netip.Addr) time.Duration {
+	ports := []uint16{443, 80}
+	if _, port, err := net.SplitHostPort(host); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return 0
+		}
+		ports = []uint16{uint16(n)}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, port := range ports {
+		for _, method := range []string{probeConnect, probeHead} {
+			if k := p.known[probeKey{netip.AddrPortFrom(addr, port), method}]; k != nil && !k.when.IsZero() && k.err == nil {
+				return k.rtt
+			}
+		}
+	}
+	return 0
 }
 
 // forget makes room for one site more. The caller holds mu.

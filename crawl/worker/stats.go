@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -59,9 +60,10 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Held is a host that a worker has a lease on, and the URLs of it that it has in hand.
+// Held is a host that a worker has a lease on, the address under which it is reached if that is known, and the URLs of it that it has in hand.
 type Held struct {
 	Host, Owner string
+	Addr        netip.Addr
 	URLs        int
 }
 
@@ -72,7 +74,11 @@ func (w *Worker) Held() []Held {
 	var list []Held
 	for _, h := range w.hosts {
 		if h.epoch != nil {
-			list = append(list, Held{h.name, h.owner, w.frontier.Len(h.name)})
+			held := Held{Host: h.name, Owner: h.owner, URLs: w.frontier.Len(h.name)}
+			if len(h.addrs) > 0 {
+				held.Addr = h.addrs[0]
+			}
+			list = append(list, held)
 		}
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -50,13 +51,13 @@ type curve struct {
 type span struct {
 	Name, Title string
 	length      time.Duration
-	ticks       plot.ConstantTicks
+	ticks       [3]string // at its beginning, in its middle, at its end
 }
 
 // spans are what can be asked for, the default first.
 var spans = []span{
-	{"10m", "10 minutes", fineSpan, plot.ConstantTicks{{Value: 0, Label: "10 min ago"}, {Value: 0.5, Label: "5 min"}, {Value: 1, Label: "now"}}},
-	{"24h", "24 hours", coarseSpan, plot.ConstantTicks{{Value: 0, Label: "24 h ago"}, {Value: 0.5, Label: "12 h"}, {Value: 1, Label: "now"}}},
+	{"10m", "10 minutes", fineSpan, [3]string{"10 min ago", "5 min", "now"}},
+	{"24h", "24 hours", coarseSpan, [3]string{"24 h ago", "12 h", "now"}},
 }
 
 // points are the history over a span, in chartPoints points.
@@ -149,7 +150,10 @@ func (c *chart) empty() bool {
 
 // svg draws the chart.
 func (c *chart) svg(s *span) (template.HTML, error) {
-	p, top := c.axes(s)
+	p, top, err := c.axes(s)
+	if err != nil {
+		return "", fmt.Errorf("chart %s: %w", c.ID, err)
+	}
 	for i := range c.curves {
 		if err := c.curves[i].draw(p); err != nil {
 			return "", fmt.Errorf("chart %s: %w", c.ID, err)
@@ -157,7 +161,7 @@ func (c *chart) svg(s *span) (template.HTML, error) {
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, top
 	sheet := newCanvas(chartWidth, chartHeight)
-	p.Draw(draw.Crop(draw.New(sheet), 0, -6, 2, -8))
+	p.Draw(draw.Crop(draw.New(sheet), 0, 0, 2, -14))
 	words := ""
 	for _, r := range c.Now {
 		words += fmt.Sprintf(", %s %s", r.Name, r.Value)
@@ -168,26 +172,42 @@ func (c *chart) svg(s *span) (template.HTML, error) {
 	)), nil
 }
 
-// axes is a chart without its curves.
-func (c *chart) axes(s *span) (*plot.Plot, float64) {
+// axes is a chart without its curves: lines at nothing, half and the top, with what they stand for written on them, and the time below.
+func (c *chart) axes(s *span) (*plot.Plot, float64, error) {
 	top := c.top()
 	p := plot.New()
 	p.BackgroundColor = nil
-	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: chartText}
-	for axis, anchor := range map[*plot.Axis]string{&p.X: "middle", &p.Y: "end"} {
-		axis.Tick.Label.Font, axis.Tick.Label.Color = face, paint{"t", anchor}
-		axis.Tick.Length, axis.Tick.LineStyle.Width = 0, 0
-		axis.Color, axis.LineStyle.Width, axis.Padding = paint{class: "axis"}, 0, 4
+	p.HideAxes()
+	for i, class := range []string{"axis", "grid", "grid"} {
+		y := top * float64(i) / 2
+		line, err := plotter.NewLine(plotter.XYs{{Y: y}, {X: 1, Y: y}})
+		if err != nil {
+			return nil, 0, err
+		}
+		line.Color, line.Width = paint{class: class}, 1
+		p.Add(line)
 	}
-	p.X.LineStyle.Width, p.X.Padding = 1, 0
-	p.X.Tick.Marker = s.ticks
-	ticks := plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: top / 2, Label: c.unit(top / 2)}, {Value: top, Label: c.unit(top)}}
-	p.Y.Tick.Marker = ticks
-	grid := plotter.NewGrid()
-	grid.Vertical.Width = 0
-	grid.Horizontal.Color, grid.Horizontal.Width = paint{class: "grid"}, 1
-	p.Add(grid)
-	return p, top
+	values := plotter.XYLabels{XYs: plotter.XYs{{Y: top / 2}, {Y: top}}, Labels: []string{c.unit(top / 2), c.unit(top)}}
+	times := plotter.XYLabels{XYs: plotter.XYs{{X: 0}, {X: 0.5}, {X: 1}}, Labels: s.ticks[:]}
+	for _, l := range []struct {
+		texts   plotter.XYLabels
+		anchors []string
+		lift    vg.Length
+	}{{values, []string{"", ""}, 4}, {times, []string{"", "middle", "end"}, -15}} {
+		labels, err := plotter.NewLabels(l.texts)
+		if err != nil {
+			return nil, 0, err
+		}
+		labels.Offset.Y = l.lift
+		for i := range labels.TextStyle {
+			style := &labels.TextStyle[i]
+			style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: chartText}
+			style.Color = paint{"t", l.anchors[i]}
+			style.XAlign = map[string]text.XAlignment{"": text.XLeft, "middle": text.XCenter, "end": text.XRight}[l.anchors[i]]
+		}
+		p.Add(labels)
+	}
+	return p, top, nil
 }
 
 // draw adds the curve, in pieces where a part of it is not known.

@@ -17,7 +17,7 @@ const (
 	circleRadius = 148.0
 	arcWidth     = 16.0
 	labelRadius  = circleRadius + 26
-	labelGap     = 16.0
+	labelGap     = 19.0
 )
 
 // Bounds on what is drawn: more would be a grey band.

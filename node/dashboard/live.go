@@ -148,6 +148,7 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	m.gauges = l.past.last
 	m.points = make(map[string][]point, len(spans))
 	for i := range spans {
 		m.points[spans[i].Name] = l.past.points(m.at, &spans[i])

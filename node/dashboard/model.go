@@ -29,6 +29,7 @@ type model struct {
 	crawled *Crawled
 	limits  *control.Limits
 	latest  point
+	gauges  Gauges
 	log     []control.RingEvent // newest first
 	points  map[string][]point  // by the name of the span
 }
@@ -134,6 +135,7 @@ type page struct {
 	Ring           template.HTML
 	Beyond         bool
 	Figures        []figure
+	Fetched        []figure
 	Charts         []drawn
 	Holds          []control.Hold
 	Used           []used
@@ -151,7 +153,7 @@ type page struct {
 // page makes a view of the model.
 func (m *model) page(v view, form string) (*page, error) {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Log: m.log, Paused: m.limits.Paused,
+		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Paused: m.limits.Paused,
 	}
 	if v.acts {
 		p.Form = form
@@ -208,8 +210,7 @@ func stateWords(m *model) (word, why string) {
 	s := m.status
 	switch s.State {
 	case "crawling":
-		n := m.crawled.Total
-		word, why = "Crawling", fmt.Sprintf("%s with a worker, %s waiting.", count(int64(n), "host"), count(s.URLsPending, "URL"))
+		word, why = "Crawling", fmt.Sprintf("%s under way, %s waiting.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
 	case "idle":
 		word, why = "Idle", "Nothing is left to do for this peer. It stays in the ring."
 	case "paused":
@@ -253,15 +254,25 @@ func figures(s *control.Status) []figure {
 		return f
 	}
 	return []figure{
-		more(plain("pages", "Pages", s.Pages), "new content, of its hosts"),
-		more(plain("duplicates", "Duplicates", s.Duplicates), "content known already"),
+		more(plain("pages", "Pages", s.Pages), "new content"),
+		more(plain("duplicates", "Duplicates", s.Duplicates), "known content"),
 		more(figure{ID: "bytes", Name: "Content", Value: s.Bytes, Text: bytesText(float64(s.Bytes))}, "bodies, decoded"),
 		more(plain("urls_seen", "URLs met", s.URLsSeen), fmt.Sprintf("%s redirected", thousands(s.Redirects))),
 		more(plain("urls_pending", "URLs waiting", s.URLsPending), fmt.Sprintf("%s to be tried again", thousands(s.URLsWaiting))),
 		more(plain("urls_leased", "URLs in hand", s.URLsLeased), "leased to workers"),
 		more(plain("hosts_owned", "Hosts", s.HostsOwned), fmt.Sprintf("%s leased", thousands(s.HostsLeased))),
-		more(plain("errors", "Errors", s.Errors), fmt.Sprintf("%s denied by robots.txt", thousands(s.RobotsDenied))),
-		more(figure{ID: "rss_bytes", Name: "Memory", Value: s.RSSBytes, Text: bytesText(float64(s.RSSBytes))}, "resident"),
+		more(plain("errors", "Errors", s.Errors), "dead links, timeouts"),
+		more(plain("robots_denied", "Denied", s.RobotsDenied), "by robots.txt"),
+	}
+}
+
+// fetched are the sums since the process began of what this peer itself fetched.
+func fetched(m *model) []figure {
+	g := &m.gauges
+	return []figure{
+		{ID: "fetched_pages", Name: "Pages", Value: g.Pages, Text: thousands(g.Pages)},
+		{ID: "fetched_duplicates", Name: "Duplicates", Value: g.Duplicates, Text: thousands(g.Duplicates)},
+		{ID: "fetched_bytes", Name: "Transferred", Value: g.SiteBytes, Text: bytesText(float64(g.SiteBytes))},
 	}
 }
 
