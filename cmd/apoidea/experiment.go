@@ -40,12 +40,13 @@ func newExperimentList(g *globals) *cobra.Command {
 type experimentName struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
+	Long  string `json:"long"`
 }
 
 func experimentNames() []experimentName {
 	var names []experimentName
 	for _, e := range experiment.All() {
-		names = append(names, experimentName{e.Name, e.About})
+		names = append(names, experimentName{e.Name, e.About, e.Long})
 	}
 	return names
 }

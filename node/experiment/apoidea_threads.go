@@ -78,7 +78,7 @@ func runApoideaThreads(ctx context.Context, o *Options, r *Report, progress func
 	}
 	s := Series{Name: "threads", Columns: []string{"case", "threads", "pages_per_s", "cpu_pct"}}
 	speed := Plot{Name: "pages", Title: "One peer, more threads", X: "threads", Y: "pages a second", LogX: true, LogY: true}
-	relative := Plot{Name: "relative", Title: "One peer, more threads", X: "threads", Y: "% of the best", LogX: true, YMin: 0, YMax: 150}
+	relative := Plot{Name: "relative", Title: "One peer, more threads", X: "threads", Y: "% of the best", LogX: true, YMin: 0, YMax: 110}
 	cases := threadsCases()
 	for n, c := range cases {
 		progress(Progress{c.row, float64(n) / float64(len(cases))})

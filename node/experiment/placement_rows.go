@@ -17,6 +17,8 @@ type placementRow struct {
 	all bool
 	// blind: no site has an address.
 	blind bool
+	// oracle knows.
+	oracle bool
 	// learns from probes, so that it is to be judged by sites unlike those that trained it.
 	learns bool
 	// paper has figures for it.
@@ -24,6 +26,14 @@ type placementRow struct {
 	// keyed: a site needs some address to be told from others, be it one that says nothing.
 	keyed bool
 	fleet func(w *placementWorld, all bool) (*fleet, error)
+}
+
+// candidates is 0 for those as live, 1 for all peers.
+func (r *placementRow) candidates() int {
+	if r.all {
+		return 1
+	}
+	return 0
 }
 
 // fleet are the strategies of the owners: one that all share, or one each.
@@ -63,7 +73,7 @@ func placementRows(w *placementWorld) []placementRow {
 	if w.addressed {
 		kinds = append(kinds, placementRow{name: "adaptive-blind", fleet: adaptiveFleet, learns: true, blind: true})
 	}
-	kinds = append(kinds, placementRow{name: oracleName, fleet: shared(func(w *placementWorld) placement.Strategy { return oracle{w} })})
+	kinds = append(kinds, placementRow{name: oracleName, oracle: true, fleet: shared(func(w *placementWorld) placement.Strategy { return oracle{w} })})
 	rows := make([]placementRow, 0, 2*len(kinds))
 	rows = append(rows, kinds...)
 	for _, k := range kinds {

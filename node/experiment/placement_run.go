@@ -352,6 +352,15 @@ func (r *placementRun) download(share float64) float64 {
 	return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
 }
 
+// downloadMean is what downloads of the judged sites took in the mean, in ms.
+func (r *placementRun) downloadMean() float64 {
+	sum := time.Duration(0)
+	for _, took := range r.took {
+		sum += took
+	}
+	return sum.Seconds() * 1000 / float64(len(r.took))
+}
+
 func (r *placementRun) messagesEach() float64  { return float64(r.messages) / float64(r.fetches) }
 func (r *placementRun) bytesEach() float64     { return float64(r.bytes) / float64(r.fetches) }
 func (r *placementRun) communication() float64 { return float64(r.sent) / float64(r.fetches) }

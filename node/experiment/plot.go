@@ -72,16 +72,19 @@ var (
 
 // The size of a chart.
 const (
-	plotWidth  = 760 * vg.Length(1)
+	plotWidth  = 860 * vg.Length(1)
 	plotHeight = 440 * vg.Length(1)
+	// legendGap is between the chart and its legend, which stands on its right: nothing that is drawn can lie under it.
+	legendGap = 14 * vg.Length(1)
 )
 
-// legendRoom is the share of the height that a line of the legend takes.
-const legendRoom = 0.055
+// markRoom is the share of the height above all lines where the words of marks stand.
+const markRoom = 0.06
 
-// legendHeight is the share of the height that the legend is to have for itself.
-func (p *Plot) legendHeight() float64 {
-	return legendRoom * float64(max(len(p.Lines), len(p.Bars)))
+// chart is a plot with the legend beside it.
+type chart struct {
+	*plot.Plot
+	names plot.Legend
 }
 
 // SVG draws the chart. The same chart is the same picture, byte for byte.
@@ -96,22 +99,20 @@ func (p *Plot) SVG() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
 	}
-	switch {
-	case p.YMin != p.YMax:
-		c.Y.Min, c.Y.Max = p.YMin, p.YMax
-	case math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
-	case p.LogY:
-		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, p.legendHeight())
-	default:
-		c.Y.Max += (c.Y.Max - c.Y.Min) * p.legendHeight()
-	}
+	p.bound(c)
 	if err := p.drawMarks(c); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
 	}
 	sheet := vgsvg.New(plotWidth, plotHeight)
 	area := draw.New(sheet)
 	area.FillPolygon(paper, []vg.Point{{}, {X: plotWidth}, {X: plotWidth, Y: plotHeight}, {Y: plotHeight}})
-	c.Draw(draw.Crop(area, 14, -22, 12, -14))
+	area = draw.Crop(area, 14, -22, 12, -14)
+	width := c.names.Rectangle(area).Size().X
+	if width > 0 {
+		c.names.Draw(draw.Crop(area, area.Size().X-width, 0, 0, 0))
+		width += legendGap
+	}
+	c.Draw(draw.Crop(area, 0, -width, 0, 0))
 	var b bytes.Buffer
 	if _, err := sheet.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
@@ -120,9 +121,23 @@ func (p *Plot) SVG() ([]byte, error) {
 	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }
 
+// bound sets how high the picture is.
+func (p *Plot) bound(c *chart) {
+	if p.YMin != p.YMax {
+		c.Y.Min, c.Y.Max = p.YMin, p.YMax
+	}
+	switch {
+	case len(p.Marks) == 0 || math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
+	case p.LogY:
+		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, markRoom)
+	default:
+		c.Y.Max += (c.Y.Max - c.Y.Min) * markRoom
+	}
+}
+
 // canvas is an empty chart with its axes.
-func (p *Plot) canvas() *plot.Plot {
-	c := plot.New()
+func (p *Plot) canvas() *chart {
+	c := &chart{plot.New(), plot.NewLegend()}
 	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
 	c.BackgroundColor = paper
 	c.Title.Text, c.Title.TextStyle.Font, c.Title.TextStyle.Color, c.Title.Padding = p.Title, sans(17), ink, 10
@@ -137,29 +152,56 @@ func (p *Plot) canvas() *plot.Plot {
 	c.X.Label.Text, c.Y.Label.Text = p.X, p.Y
 	c.X.Label.Padding, c.Y.Label.Padding = 4, 6
 	if p.LogX {
-		c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, logTicks{}
 	}
 	if p.LogY {
-		c.Y.Scale, c.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		c.Y.Scale, c.Y.Tick.Marker = plot.LogScale{}, logTicks{}
 	}
-	c.Legend.TextStyle.Font, c.Legend.TextStyle.Color = sans(12), ink
-	c.Legend.Top, c.Legend.Padding, c.Legend.ThumbnailWidth = true, 3, 22
-	c.Legend.Left, c.Legend.XOffs = true, 8
+	c.names.TextStyle.Font, c.names.TextStyle.Color = sans(12), ink
+	c.names.Top, c.names.Left, c.names.Padding, c.names.ThumbnailWidth, c.names.YOffs = true, true, 4, 22, -32
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	c.Add(grid)
 	return c
 }
 
-// ticks are the default ones with labels that are not longer than they need be.
+// ticks of a linear axis: four to eight, at round values.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
-func (ticks) Ticks(low, high float64) []plot.Tick {
-	all := plot.DefaultTicks{}.Ticks(low, high)
-	for i := range all {
-		if all[i].Label != "" {
-			all[i].Label = tickLabel(all[i].Value)
+func (ticks) Ticks(low, high float64) (all []plot.Tick) {
+	if !(high > low) {
+		return []plot.Tick{{Value: low, Label: tickLabel(low)}}
+	}
+	step := math.Pow(10, math.Floor(math.Log10(high-low)))
+	for _, finer := range []float64{2, 2.5, 2} {
+		if (high-low)/step < 4 {
+			step /= finer
+		}
+	}
+	for k := math.Ceil(low / step); k*step <= high+step/1e6; k++ {
+		all = append(all, plot.Tick{Value: k * step, Label: tickLabel(k * step)})
+	}
+	return all
+}
+
+// logTicks have a label at each power of ten, and where there are few of those also at twice and five times of it.
+type logTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (logTicks) Ticks(low, high float64) (all []plot.Tick) {
+	few := high/low < 1000
+	for power := math.Floor(math.Log10(low)); power <= math.Log10(high); power++ {
+		for k := 1.0; k < 10; k++ {
+			v := k * math.Pow(10, power)
+			if v < low*(1-1e-9) || v > high*(1+1e-9) {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if k == 1 || few && (k == 2 || k == 5) {
+				t.Label = tickLabel(v)
+			}
+			all = append(all, t)
 		}
 	}
 	return all
@@ -178,7 +220,7 @@ func tickLabel(v float64) string {
 	}
 }
 
-func (p *Plot) drawLines(c *plot.Plot) error {
+func (p *Plot) drawLines(c *chart) error {
 	for i := range p.Lines {
 		l := &p.Lines[i]
 		points := p.points(l)
@@ -191,7 +233,7 @@ func (p *Plot) drawLines(c *plot.Plot) error {
 			if err != nil {
 				return err
 			}
-			dots.Shape, dots.Radius, dots.Color = draw.CircleGlyph{}, 2, colour
+			dots.Shape, dots.Radius, dots.Color = draw.CircleGlyph{}, 3.5, colour
 			c.Add(dots)
 			p.legend(c, l.Label, dots)
 			continue
@@ -223,14 +265,14 @@ func (p *Plot) points(l *Line) plotter.XYs {
 	return points
 }
 
-func (p *Plot) legend(c *plot.Plot, label string, thumbs ...plot.Thumbnailer) {
+func (p *Plot) legend(c *chart, label string, thumbs ...plot.Thumbnailer) {
 	if label != "" {
-		c.Legend.Add(label, thumbs...)
+		c.names.Add(label, thumbs...)
 	}
 }
 
-func (p *Plot) drawBars(c *plot.Plot) error {
-	room := plotWidth * 0.75 / vg.Length(max(len(p.Groups), 1)) // for each group
+func (p *Plot) drawBars(c *chart) error {
+	room := plotWidth * 0.62 / vg.Length(max(len(p.Groups), 1)) // for each group
 	width := min(room*0.8/vg.Length(len(p.Bars)), 60)
 	for i := range p.Bars {
 		values := make(plotter.Values, len(p.Groups))
@@ -249,7 +291,7 @@ func (p *Plot) drawBars(c *plot.Plot) error {
 	return nil
 }
 
-func (p *Plot) drawMarks(c *plot.Plot) error {
+func (p *Plot) drawMarks(c *chart) error {
 	for _, m := range p.Marks {
 		bottom, top := c.Y.Min, c.Y.Max
 		line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: bottom}, {X: m.X, Y: top}})
