@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Runs every experiment and writes docs/experiments.md: the papers' tables beside ours, with charts in docs/img.
+#
+#   scripts/experiments.sh [-o DIR] [--data DIR] [--again NAME|all]... [--without NAME]... [--only NAME]... [--quick]
+#
+# Each experiment runs on an internet made from seed 1; those named in $measured also on every matrix in the data directory's rtt/ (default
+# ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where these are there). A run that DIR (default bin/experiments)
+# already holds is not made again, so an interrupted script goes on where it was, unless --again names its experiment. An
+# experiment without a run in DIR keeps its old section of the document: --without churn leaves out the one that takes long.
+# The notes are the experiments' own (`apoidea experiment list --json`), so nothing is to be written into the document by hand. Needs jq.
+. "$(dirname "$0")/lib.sh"
+
+out=$root/bin/experiments data=$root/../shared/data again=() without=() only=() quick=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -o) out=${2:?-o needs a directory}; shift ;;
+    --data) data=${2:?--data needs a directory}; shift ;;
+    --again) again+=("${2:?--again needs a name}"); shift ;;
+    --without) without+=("${2:?--without needs a name}"); shift ;;
+    --only) only+=("${2:?--only needs a name}"); shift ;;
+    --quick) quick=(--quick) ;;
+    *) say "unknown argument $1; see the head of this file"; exit 2 ;;
+  esac
+  shift
+done
+need jq jq
+if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+apoidea experiment list --json >"$work/list.json"
+mapfile -t names < <(jq -r '.[].name' "$work/list.json")
+
+# measured are the experiments in which it matters most where hosts are.
+measured=" placement ipmicra-probes ipmicra-download coordinates-strategies coordinates-overhead "
+doc=$root/docs/experiments.md images=$root/docs/img
+
+listed() { # listed WORD LIST...
+  local word=$1 other
+  shift
+  for other in "$@"; do [ "$other" != "$word" ] || return 0; done
+  return 1
+}
+
+# inputs: a line for each internet: its name, and the flags that say where it is.
+inputs() {
+  local matrix name ranges
+  echo "synthetic"
+  for matrix in "$data"/rtt/*.csv.gz; do
+    name=$(basename "$matrix" .csv.gz)
+    case $name in '*' | *-prefixes) continue ;; esac
+    printf '%s --rtt %s' "$name" "$matrix"
+    if [ -f "$data/rtt/$name-prefixes.csv.gz" ]; then
+      printf ' --prefixes %s' "$data/rtt/$name-prefixes.csv.gz"
+      for ranges in "$data"/rir/ip-hierarchy*.csv.gz; do
+        [ ! -f "$ranges" ] || { printf ' --hierarchy %s' "$ranges"; break; }
+      done
+    fi
+    echo
+  done
+}
+
+# run_all: what DIR lacks.
+run_all() {
+  local name input dir
+  local -a flags
+  for name in "${names[@]}"; do
+    if listed "$name" "${without[@]}" || { [ ${#only[@]} -gt 0 ] && ! listed "$name" "${only[@]}"; }; then continue; fi
+    while read -r -a flags; do
+      input=${flags[0]} dir=$out/${flags[0]}/$name
+      [ "$input" = synthetic ] || [[ $measured = *" $name "* ]] || continue
+      if [ -f "$dir/run.json" ] && ! listed "$name" "${again[@]}" && ! listed all "${again[@]}"; then continue; fi
+      say "$name on $input"
+      apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}"
+    done <"$work/inputs"
+  done
+}
+
+# section NAME: its part of the document, out of its runs, or as it was.
+section() {
+  local name=$1 input svg runs=()
+  while read -r input _; do
+    [ ! -f "$out/$input/$name/run.json" ] || runs+=("$input")
+  done <"$work/inputs"
+  if [ "${runs[0]:-}" != synthetic ] || listed "$name" "${without[@]}"; then
+    [ ! -f "$doc" ] || awk -v name="$name" '$0 == "<!-- " name " -->" { on = 1 } on { print } $0 == "<!-- end of " name " -->" { on = 0 }' "$doc"
+    return
+  fi
+  for input in "${runs[@]}"; do
+    jq -n --arg input "$input" --slurpfile run "$out/$input/$name/run.json" --slurpfile table "$out/$input/$name/table.json" \
+      '{input: $input, run: $run[0], table: $table[0]}'
+  done | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
+  for svg in "$out/synthetic/$name"/*.svg; do
+    [ -f "$svg" ] || continue
+    cp "$svg" "$images/$name-$(basename "$svg")"
+    printf '\n![%s: %s](img/%s-%s)\n' "$name" "$(basename "$svg" .svg)" "$name" "$(basename "$svg")"
+  done
+  printf '\n<!-- end of %s -->\n' "$name"
+}
+
+# head: what the document is, and the figures that were to be reached.
+head_of() {
+  cat <<'TEXT'
+# Experiments: the papers' tables beside ours
+
+Written by `scripts/experiments.sh` from what the experiments found; the notes are the experiments' own (`apoidea experiment run --help`). Everything is in virtual
+time and from a seed: the same seed gives the same tables. "Paper" is what a paper says in figures; where it only has a plot there is none. *synthetic* is an
+internet made from the seed (`node/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
+the cloud announces for each region, and the registries' ranges around them.
+TEXT
+}
+
+run_inputs() { inputs >"$work/inputs"; }
+run_inputs
+mkdir -p "$out" "$images"
+run_all
+{
+  head_of
+  for name in "${names[@]}"; do
+    section "$name" >"$work/section"
+    [ ! -s "$work/section" ] || { echo; cat "$work/section"; }
+  done
+} >"$work/experiments.md"
+mv "$work/experiments.md" "$doc"
+say "written: $doc"
