@@ -108,6 +108,7 @@ func (f *fake) Limits(context.Context) (*control.Limits, error) { return held, f
 func (f *fake) SetLimits(_ context.Context, values map[string]string) (*control.Limits, error) {
 	return held, f.note("set %v", values)
 }
+
 func (f *fake) Dashboard(context.Context) (*control.Dashboard, error) {
 	return page, f.note("dashboard")
 }

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"html/template"
 	"math"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"html/template"
 
 	"github.com/apoidea/apoidea/node/control"
 )
