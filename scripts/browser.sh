@@ -22,6 +22,6 @@ apoidea web serve --listen "127.0.0.1:$web_port" --hosts 40 --pages 3000 --laten
 at_end "kill $!"
 at_end "apoidea cluster down --dir '$work/ring' --quiet"
 sleep 1
-apoidea cluster up -n 8 --dir "$work/ring" --allow-private --delay 300ms --scope "*.web.localhost:$web_port" "http://h0.web.localhost:$web_port/" --max-depth 6
+apoidea cluster up -n 8 --dir "$work/ring" --allow-private --delay 1s --scope "*.web.localhost:$web_port" "http://h0.web.localhost:$web_port/" --max-depth 6
 
 CHROMIUM=$(command -v "${CHROMIUM:-chromium}") node "$work/bin/check.mjs" "$work/ring" "$out"

@@ -5,6 +5,7 @@ import (
 	"html"
 	"html/template"
 	"math"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -162,13 +163,13 @@ func (c *chart) svg(s *span) (template.HTML, error) {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, top
 	sheet := newCanvas(chartWidth, chartHeight)
 	p.Draw(draw.Crop(draw.New(sheet), 0, 0, 2, -14))
-	words := ""
+	words := []string{c.Title + " over the last " + s.Title}
 	for _, r := range c.Now {
-		words += fmt.Sprintf(", %s %s", r.Name, r.Value)
+		words = append(words, r.Name+" "+r.Value)
 	}
 	return template.HTML(fmt.Sprintf( //nolint:gosec // made here: numbers, classes and texts of our own, escaped
 		`<svg class="chart" viewBox="0 0 %g %g" role="img" aria-label="%s">%s</svg>`, float64(chartWidth), float64(chartHeight),
-		html.EscapeString(c.Title+" over the last "+s.Title+words), sheet.String(),
+		html.EscapeString(strings.Join(words, ", ")), sheet.String(),
 	)), nil
 }
 

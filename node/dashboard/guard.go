@@ -148,15 +148,16 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// contentPolicy lets the page use what this server serves, and nothing else: no script, style or form of a stranger's making would run.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+// contentPolicy lets the page use what this server serves, and nothing else: no script, style or form of a stranger's making would run. The style
+// sheet is in the page, which saves the first paint a round trip, and is named by its SHA-256.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'sha256-%s'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types apoidea"
 
 // careful sets the headers that every answer has.
-func careful(next http.Handler) http.Handler {
+func careful(policy string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -136,7 +136,7 @@ func TestLookingFromElsewhere(t *testing.T) {
 	if res := s.ask(http.MethodGet, "", "", nil); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}
-	away := &Server{peer: s.peer, log: s.log, guard: s.guard, live: s.live, pages: s.pages, files: s.files}
+	away := &Server{peer: s.peer, log: s.log, guard: s.guard, live: s.live, pages: s.pages, files: s.files, policy: s.policy}
 	for _, path := range []string{"/", "/live"} {
 		w := newRecorder()
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://192.0.2.1:80"+path, nil)
@@ -165,7 +165,7 @@ func (w *recorder) WriteHeader(status int) { w.status = max(w.status, status) }
 func TestAnswersAreCareful(t *testing.T) {
 	s := serve(t, newFake())
 	page := s.ask(http.MethodGet, "", "", nil)
-	for path, cached := range map[string]bool{"": false, s.path(t, "page.js"): true, s.path(t, "style.css"): true, "nothing": false} {
+	for path, cached := range map[string]bool{"": false, s.path(t, "page.js"): true, "nothing": false} {
 		res := s.ask(http.MethodGet, path, "", nil)
 		policy := res.Header.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || res.Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -175,7 +175,7 @@ func TestAnswersAreCareful(t *testing.T) {
 			t.Errorf("/%s: cache %q", path, res.Header.Get("Cache-Control"))
 		}
 	}
-	if len(page.text)+len(s.ask(http.MethodGet, s.path(t, "page.js"), "", nil).text)+len(s.ask(http.MethodGet, s.path(t, "style.css"), "", nil).text) > 100<<10 {
+	if len(page.text)+len(s.ask(http.MethodGet, s.path(t, "page.js"), "", nil).text) > 100<<10 {
 		t.Error("the page and its files have more than 100 KB")
 	}
 }

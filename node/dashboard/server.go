@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -39,8 +40,10 @@ type Server struct {
 	guard *guard
 	live  *live
 	pages *template.Template
-	// files are the style sheet, the script and the icon by their name, which holds their hash.
+	// files are the script and the icon by their name, which holds their hash.
 	files map[string]file
+	// policy lets the page use its own files, and its style sheet by its hash.
+	policy string
 	// local says that it listens on loopback, where everybody may look.
 	local bool
 	addr  string
@@ -95,7 +98,7 @@ func New(cfg Config, peer Peer, log *slog.Logger) (*Server, error) {
 // load prepares the embedded files.
 func (s *Server) load() error {
 	names := make(map[string]string)
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for name, kind := range map[string]string{"page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		body, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return fmt.Errorf("dashboard: %w", err)
@@ -104,8 +107,14 @@ func (s *Server) load() error {
 		names[name] = path
 		s.files[path] = file{kind, body}
 	}
-	var err error
+	style, err := assets.ReadFile("assets/style.css")
+	if err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	hash := sha256.Sum256(style)
+	s.policy = fmt.Sprintf(contentPolicy, base64.StdEncoding.EncodeToString(hash[:]))
 	s.pages, err = template.New("").Funcs(template.FuncMap{
+		"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
 		"asset": func(name string) string { return names[name] },
 		"short": short, "number": thousands, "ms": rttText,
 		"rtt":     func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
@@ -169,7 +178,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /resume", s.action(s.resume))
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
 	mux.HandleFunc("GET /{hash}/{name}", s.asset)
-	return careful(byAddress(http.NewCrossOriginProtection().Handler(mux)))
+	return careful(s.policy, byAddress(http.NewCrossOriginProtection().Handler(mux)))
 }
 
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) {

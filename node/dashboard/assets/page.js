@@ -44,7 +44,7 @@
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", (e) => { if (e.persisted) open(); });
-  if (!document.hidden) open();
+  requestAnimationFrame(() => setTimeout(() => { if (!document.hidden && !stream) open(); })); // the page is painted first
 
   document.addEventListener("submit", async (e) => {
     const form = e.target;
