@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
@@ -77,6 +78,12 @@ type Config struct {
 	Threshold time.Duration
 	// Fetchers bounds the exchanges under way at once.
 	Fetchers int
+	// Governor decides, under a cap on bandwidth, which fetch starts and when: ours, paper, start-stop, or none, which leaves all to the limiter. MaxDepth is how
+	// far down the order of scores it looks for one that fits.
+	Governor string
+	MaxDepth int
+	// Holidays are days as YYYY-MM-DD on which servers are expected to be as fast as at weekends.
+	Holidays []string
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
 	FetchFrom netip.Addr
 	// Delay is the least gap between requests to a host.
@@ -115,7 +122,8 @@ func DefaultConfig(dir string, profile Profile) Config {
 	return Config{
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
-		Theta:    0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
+		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
+		Theta: 0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
@@ -157,6 +165,9 @@ func (c *Config) Validate() error {
 		when(c.Gossip < gossipLeast || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, gossipLeast)),
 		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
+		oneOf("governor", c.Governor, bandwidth.Names()...),
+		when(c.MaxDepth < 1 || c.MaxDepth > bandwidth.MaxMaxDepth, fmt.Sprintf("max-d %d: must be between 1 and %d", c.MaxDepth, bandwidth.MaxMaxDepth)),
+		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
 		when(c.MaxBody < 1<<10, fmt.Sprintf("max-body %d: must be at least 1024 bytes", c.MaxBody)),
@@ -185,6 +196,22 @@ func entries(addrs []string) error {
 	}
 	return nil
 }
+
+// days names the first that is no day.
+func days(name string, list []string) error {
+	if len(list) > maxHolidays {
+		return control.Usage(fmt.Sprintf("%s: %d days, at most %d", name, len(list), maxHolidays))
+	}
+	for _, day := range list {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			return control.Usage(fmt.Sprintf("%s %q: must be a day such as 2026-12-25", name, day))
+		}
+	}
+	return nil
+}
+
+// maxHolidays bounds the list: more are looked up with each fetch than a country has in ten years.
+const maxHolidays = 1000
 
 func when(bad bool, text string) error {
 	if bad {

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -19,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
 )
 
@@ -54,6 +56,7 @@ type crawlRoom struct {
 	spill   *spill.Queue
 	worker  *worker.Worker
 	placer  *placer
+	servers serverRecords
 }
 
 func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
@@ -67,7 +70,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	}
 	fetching := fetch.Config{
 		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
-		MaxBody: n.cfg.MaxBody,
+		MaxBody: n.cfg.MaxBody, Line: n.line,
 	}
 	n.cfg.distant(&fetching)
 	if c.fetcher, err = fetch.New(fetching); err != nil {
@@ -78,15 +81,20 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		return nil, errors.Join(err, c.close())
 	}
 	c.spill = spill.New(filepath.Join(n.cfg.DataDir, "spill"), spillMemory, spillDisk)
+	c.servers = serverRecords{n.store.Keyspace(storage.KeyspaceServers)}
+	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: n.cfg.Holidays})
+	if err = estimates.Load(c.servers); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
 	if c.placer, err = newPlacer(n, c.fetcher); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	c.worker, err = worker.New(worker.Config{
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
-		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop",
+		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 	}, worker.Deps{
 		Owners: sessions{n}, Fetch: c.fetcher, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
-		Log: n.log,
+		Log: n.log, Estimates: estimates,
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.close())

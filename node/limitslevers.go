@@ -30,7 +30,11 @@ func (p peerLevers) resumeFetching() { p.n.crawl.worker.Resume() }
 
 func (p peerLevers) setFetchers(n int) { p.n.crawl.worker.SetFetchers(n) }
 
-func (p peerLevers) setBandwidth(down, up int64) {}
+func (p peerLevers) setBandwidth(down, up int64) {
+	p.n.line.Down.SetRate(down)
+	p.n.line.Up.SetRate(up)
+	p.n.crawl.worker.SetBandwidth(down)
+}
 
 // setMemory bounds the heap of the process, if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
 func (p peerLevers) setMemory(bytes int64) {

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dedup"
@@ -66,6 +67,7 @@ type Node struct {
 	book     *jobBook
 	owners   *owners
 	crawl    *crawlRoom
+	line     *bandwidth.Line // what sites and peers share
 	limits   *limits
 	gossip   *gossip // nil unless hosts are placed by network coordinates
 	walker   *walker
@@ -89,7 +91,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), line: bandwidth.NewLine(0),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if err := n.open(ctx); err != nil {
@@ -271,6 +273,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return n.ship.run(bctx) })
 	base.Go(func() error { return n.keeping.run(bctx) })
 	base.Go(func() error { return n.keepMemory(bctx) })
+	base.Go(func() error { return n.crawl.keepServers(bctx) })
 
 	top, tctx := errgroup.WithContext(ctx)
 	top.Go(func() error { return n.room.join(tctx) })

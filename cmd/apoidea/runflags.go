@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/internet"
 	"github.com/apoidea/apoidea/node/latency"
@@ -33,6 +34,9 @@ type runFlags struct {
 	theta        float64
 	gossip       time.Duration
 	fetchers     int
+	governor     string
+	maxD         int
+	holidays     []string
 	fetchFrom    string
 	delay        time.Duration
 	contact      string
@@ -69,6 +73,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.hierarchy, "hierarchy", "", "for --placement ipmicra: FILE of nested IP ranges (CSV with columns prefix and org, or delegated-extended, gzip or not); without it each /24 and each /48 is a range of its own, of no organisation")
 	f.DurationVar(&r.threshold, "threshold", d.Threshold, "for --placement ipmicra: the first peer found within this round trip of a site takes its subnet; less finds nearer peers with more probes")
 	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
+	f.StringVar(&r.governor, "governor", d.Governor, "under --bandwidth, which fetch starts and when: "+strings.Join(bandwidth.Names(), ", ")+" (all are left to the limiter)")
+	f.IntVar(&r.maxD, "max-d", d.MaxDepth, "for --governor paper: how many URLs are looked at for one that fits; more uses more of the bandwidth, and lets lower scores pass higher ones")
+	f.StringArrayVar(&r.holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
 	f.StringVar(&r.contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
@@ -105,6 +112,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.API, c.Version = g.api, versionString()
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network, r.dashboard
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
+	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -59,7 +58,7 @@ func (e *Estimates) Load(store Store) error {
 	return nil
 }
 
-// Changes takes what is to be written: the records of servers that changed since, nil for those forgotten. If they cannot be written, Keep takes them back.
+// Changes takes what is to be written: the records of servers that changed since, nil for those forgotten.
 func (e *Estimates) Changes() map[string][]byte {
 	if len(e.changed) == 0 {
 		return nil
@@ -75,15 +74,6 @@ func (e *Estimates) Changes() map[string][]byte {
 	}
 	clear(e.changed)
 	return out
-}
-
-// Keep notes that changes were not written.
-func (e *Estimates) Keep(changes map[string][]byte) {
-	for key := range maps.Keys(changes) {
-		if addr, ok := netip.AddrFromSlice([]byte(key)); ok {
-			e.changed[addr] = true
-		}
-	}
 }
 
 func (s *server) encode() []byte {

@@ -8,12 +8,12 @@ import (
 const (
 	// forecastEvery is how often ours looks at what runs.
 	forecastEvery = 100 * time.Millisecond
-	// slot and slots are the near future as ours sees it: two seconds in quarters. A fetch that begins in it has a round trip and the server's thinking to
+	// slot and slots are the near future as ours sees it: two seconds in tenths. A fetch that begins in it has a round trip and the server's thinking to
 	// go; one that ends in it makes room for the next, which may be on its way by then.
-	slot  = 0.25
-	slots = 8
+	slot  = 0.1
+	slots = 20
 	// second is a window of one second, in slots.
-	second = 4
+	second = 10
 	// smooth is how fast a measured rate follows what is measured, in seconds.
 	smooth = 0.5
 	// overbook is how much more than the cap is admitted where a limiter holds it: so much may end or stall before a byte of the cap is left unused.
@@ -24,7 +24,7 @@ const (
 	lessen     = 0.004
 	// leastTarget and mostTarget bound where that leads.
 	leastTarget = 0.3
-	mostTarget  = 1.1
+	mostTarget  = 1.2
 	// firstSize is how long a fetch is taken to be until some have ended, in bytes, and sizeWeight what each then counts.
 	firstSize  = 16 << 10
 	sizeWeight = 0.05
@@ -47,10 +47,9 @@ type forecast struct {
 
 	target  float64 // parts of the cap
 	sampled time.Time
-	bytes   int64 // since sampled
-	past    [int(time.Second / forecastEvery)]int64
-	at      int
-	hungry  bool // something waits that did not fit
+	bytes   int64           // since sampled
+	past    [second]float64 // bytes in each of the last slots, the latest at the end
+	hungry  bool            // something waits that did not fit
 }
 
 // flight is a running fetch.
@@ -89,13 +88,19 @@ func (fu *future) add(wait, rate, left float64) {
 	}
 }
 
-// most is the largest number of bytes in a window of a second.
-func (fu *future) most() float64 {
+// most is the largest number of bytes in a window of a second that ends in the future; past is what came before, in slots.
+func (fu *future) most(past *[second]float64) float64 {
+	sum := 0.0
+	for _, b := range past {
+		sum += b
+	}
 	most := 0.0
-	for i := range slots - second + 1 {
-		sum := 0.0
-		for _, b := range fu[i : i+second] {
-			sum += b
+	for i, b := range fu {
+		sum += b
+		if i < second {
+			sum -= past[i]
+		} else {
+			sum -= fu[i-second]
 		}
 		most = max(most, sum)
 	}
@@ -145,6 +150,8 @@ func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 	f.guard.check(now, q, f.cfg.MaxDepth)
 	fu := f.outlook(now)
 	room := f.target * f.cfg.Rate
+	past := f.past
+	past[second-1] += float64(f.bytes) // since the last slot ended
 	first, most := 0, f.cfg.MaxDepth
 	if f.guard.holds {
 		if d, _, ok := f.guard.find(q, f.cfg.MaxDepth); ok {
@@ -160,7 +167,7 @@ func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 		flow, wait, known := f.expectation(now, c)
 		then := fu
 		then.add(wait, flow, f.size)
-		if then.most() <= room || len(f.running) == 0 && first == d {
+		if then.most(&past) <= room || len(f.running) == 0 && first == d {
 			return f.start(now, d, c, flow, wait, known), true
 		}
 		f.guard.pass(now, c.ID)
@@ -220,17 +227,17 @@ func (f *forecast) tick(now time.Time) {
 		return
 	}
 	f.sampled = now
-	f.past[f.at] = f.bytes
-	f.at, f.bytes = (f.at+1)%len(f.past), 0
+	copy(f.past[:], f.past[1:])
+	f.past[second-1], f.bytes = float64(f.bytes), 0
 	if f.cfg.Limited {
 		return
 	}
-	sum := int64(0)
+	sum := 0.0
 	for _, b := range f.past {
 		sum += b
 	}
 	switch {
-	case float64(sum) > f.cfg.Rate:
+	case sum > f.cfg.Rate:
 		f.target = max(f.target-lessen*(1-aboveShare), leastTarget)
 	case f.hungry:
 		f.target = min(f.target+lessen*aboveShare/(1-aboveShare), mostTarget)

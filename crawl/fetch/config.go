@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
 // Resolver finds the addresses of a name. The Fetcher does not change the slice.
@@ -31,6 +33,9 @@ type Config struct {
 	LocalAddr netip.Addr
 	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For tests, and for networks made of memory.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Line is what all bytes of connections pass, beneath TLS; it holds the peer's cap. The time that it takes away is given to the exchange again. Nil: there
+	// is no cap and never will be.
+	Line *bandwidth.Line
 
 	// ConnectTimeout bounds the TCP connect, over all addresses of a host. Zero: 10 s.
 	ConnectTimeout time.Duration

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
 // conn is one connection to a host. It is used by one exchange at a time.
@@ -61,6 +63,54 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// held is how long the connection waited for its turn on the line so far.
+func (m *meter) held() time.Duration {
+	if c, ok := m.Conn.(*bandwidth.Conn); ok {
+		return c.Held()
+	}
+	return 0
+}
+
+// Progress is how far an exchange has come, for others to look at meanwhile.
+type Progress struct {
+	// Bytes came over the wire so far; with HTTP/2, bytes of the body.
+	Bytes atomic.Int64
+	// Total is how many there will be; zero while that is not known.
+	Total atomic.Int64
+	// Held is how long the exchange waited for its turn on the line so far, in nanoseconds.
+	Held atomic.Int64
+}
+
+// track tells what is looked at meanwhile, if anybody does.
+type track struct {
+	progress *Progress
+	meter    *meter
+	before   time.Duration // held in exchanges before
+}
+
+func (x *exchange) track(c *conn) track { return track{x.req.Progress, c.meter, c.meter.held()} }
+
+// held is for how long this exchange was.
+func (t *track) held() time.Duration { return t.meter.held() - t.before }
+
+// came notes bytes.
+func (t *track) came(n int) {
+	if t.progress != nil && n > 0 {
+		t.progress.Bytes.Add(int64(n))
+		t.progress.Held.Store(int64(t.held()))
+	}
+}
+
+// left notes how many bytes are still to come, if that is known.
+func (t *track) left(n int64) {
+	if t.progress != nil && n >= 0 {
+		t.progress.Total.Store(t.progress.Bytes.Load() + n)
+	}
+}
+
+// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the line.
+const maxHeld = 10 * time.Minute
+
 // pace says until when the next bytes of a response are waited for.
 type pace struct {
 	end     time.Time // of the exchange
@@ -69,21 +119,24 @@ type pace struct {
 	grace   time.Duration
 	rate    int // bytes a second; not positive: none
 	got     int64
+	track   track
 }
 
-// next returns the deadline and what reaching it means.
+// next returns the deadline and what reaching it means. Time that the line took away does not count: it is no fault of the site's.
 func (p *pace) next() (time.Time, error) {
+	held := min(p.track.held(), maxHeld)
+	end := p.end.Add(held)
 	if p.body.IsZero() {
-		return earlier(p.headEnd, p.end), errTimeout
+		return earlier(p.headEnd.Add(held), end), errTimeout
 	}
 	if p.rate <= 0 {
-		return p.end, errTimeout
+		return end, errTimeout
 	}
-	due := p.body.Add(p.grace + time.Duration(p.got)*time.Second/time.Duration(p.rate))
-	if due.Before(p.end) {
+	due := p.body.Add(p.grace + held + time.Duration(p.got)*time.Second/time.Duration(p.rate))
+	if due.Before(end) {
 		return due, errTooSlow
 	}
-	return p.end, errTimeout
+	return end, errTimeout
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
 // maxAddrs bounds how many addresses of a host are tried in turn.
@@ -118,10 +120,15 @@ func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr, en
 func (f *Fetcher) dialOne(ctx context.Context, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	dial := f.dialer.DialContext
 	if f.config.Dial != nil {
-		return f.config.Dial(ctx, "tcp", address)
+		dial = f.config.Dial
 	}
-	return f.dialer.DialContext(ctx, "tcp", address)
+	nc, err := dial(ctx, "tcp", address)
+	if err != nil || f.config.Line == nil {
+		return nc, err
+	}
+	return f.config.Line.Conn(nc, bandwidth.Sites), nil
 }
 
 // secure makes the TLS handshake and starts HTTP/2 if that was agreed on.

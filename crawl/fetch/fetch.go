@@ -37,6 +37,9 @@ func New(config Config) (*Fetcher, error) {
 		h2:     &http2.Transport{DisableCompression: true, MaxHeaderListSize: uint32(config.MaxHeader)},
 		pool:   newPool(&config),
 	}
+	if config.Line != nil {
+		f.dialer.Control = config.Line.Control
+	}
 	if config.LocalAddr.IsValid() {
 		f.dialer.LocalAddr = &net.TCPAddr{IP: config.LocalAddr.AsSlice(), Zone: config.LocalAddr.Zone()}
 	}

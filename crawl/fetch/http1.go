@@ -41,6 +41,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	n, err := w.conn.Read(p)
 	w.pace.got += int64(n)
+	w.pace.track.came(n)
 	if err != nil && isTimeout(err) {
 		err = reason
 	}
@@ -65,7 +66,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	resp.Start = time.Now()
 	config := &x.f.config
 	s.wire = wire{ctx: x.ctx, conn: c, pace: pace{
-		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate,
+		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
 	}}
 	s.reader.Reset(&s.wire)
 	if err := x.writeHead(c, s); err != nil {
@@ -76,12 +77,16 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 		return err
 	}
 	s.wire.pace.got, s.wire.pace.body = 0, time.Now()
+	if m.length >= 0 {
+		s.wire.pace.track.left(max(m.length-int64(s.reader.Buffered()), 0))
+	}
 	reusable, err := x.readBody(&m, resp)
 	if err != nil {
 		return x.fail(PhaseBody, err)
 	}
 	resp.Duration = time.Since(resp.Start)
 	resp.WireBytes = c.meter.n.Load() - before
+	resp.Held = s.wire.pace.track.held()
 	s.response = appendResponseHead(s.response[:0], resp.Status, m.reason, s.fields, len(resp.Body), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
 	c.broken = !reusable || s.reader.Buffered() > 0

@@ -27,7 +27,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	before := c.meter.n.Load()
 	resp.Start = time.Now()
 	watch := newWatch(pace{
-		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate,
+		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
 	}, cancel)
 	defer watch.timer.Stop()
 
@@ -51,6 +51,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 
 	watch.pace.got, watch.pace.body = 0, time.Now()
 	watch.body = res.Body
+	watch.pace.track.left(res.ContentLength)
 	if err := x.decode(watch, res.ContentLength, resp); err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 			err = cause
@@ -59,6 +60,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	}
 	resp.Duration = time.Since(resp.Start)
 	resp.WireBytes = c.meter.n.Load() - before
+	resp.Held = watch.pace.track.held()
 	s := resp.scratch
 	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, len(resp.Body), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
@@ -106,5 +108,6 @@ func (w *watch) Read(p []byte) (int, error) {
 	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
 	n, err := w.body.Read(p)
 	w.pace.got += int64(n)
+	w.pace.track.came(n)
 	return n, err
 }

@@ -40,6 +40,8 @@ type Request struct {
 	// Permit is asked when the connection stands, right before the request is written, once for each time that it is written. Its error ends
 	// the exchange. Nil: permitted. It must not block.
 	Permit func() error
+	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with each request.
+	Progress *Progress
 }
 
 // target is a URL taken apart as far as HTTP needs it. All but key are parts of the URL's own string.

@@ -36,6 +36,8 @@ type Response struct {
 	Start    time.Time
 	TTFB     time.Duration
 	Duration time.Duration
+	// Held is the part of Duration that the exchange waited for its turn on the line.
+	Held time.Duration
 
 	scratch *scratch
 }

@@ -263,6 +263,10 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 		return
 	}
 	h.askAgain = time.Time{}
+	for i := range items {
+		w.serial++
+		items[i].serial = w.serial
+	}
 	w.frontier.Push(h.name, items...)
 	w.wakeOne()
 }

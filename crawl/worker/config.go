@@ -3,8 +3,10 @@ package worker
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 )
 
@@ -20,6 +22,10 @@ type Config struct {
 	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
 	// round trip of 200 ms at 80 pages a second.
 	Fetchers int
+	// Governor decides, while there is a cap on bandwidth, which fetch starts and when: one of bandwidth.Names. MaxDepth is how far down the order of scores it
+	// looks for one that fits.
+	Governor string
+	MaxDepth int
 	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their way, and outcomes that their owners have not
 	// acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes batches rather than
 	// breaks them.
@@ -74,6 +80,8 @@ func fill[T comparable](field *T, value T) {
 
 func (c *Config) fill() {
 	fill(&c.Fetchers, 16)
+	fill(&c.Governor, bandwidth.Ours)
+	fill(&c.MaxDepth, bandwidth.DefaultMaxDepth)
 	fill(&c.MaxInFlight, max(64, 2*c.Fetchers))
 	fill(&c.Processors, runtime.GOMAXPROCS(0))
 	fill(&c.MaxHosts, 1024)
@@ -105,6 +113,12 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Politeness.Validate(); err != nil {
 		return fmt.Errorf("worker config: Politeness: %w", err)
+	}
+	if c.Governor != "" && !slices.Contains(bandwidth.Names(), c.Governor) {
+		return fmt.Errorf("worker config: Governor %q: must be one of %v", c.Governor, bandwidth.Names())
+	}
+	if c.MaxDepth < 0 || c.MaxDepth > bandwidth.MaxMaxDepth {
+		return fmt.Errorf("worker config: MaxDepth %d: must be between 0 and %d", c.MaxDepth, bandwidth.MaxMaxDepth)
 	}
 	for name, n := range map[string]int{
 		"Fetchers": c.Fetchers, "MaxInFlight": c.MaxInFlight, "Processors": c.Processors, "MaxHosts": c.MaxHosts, "Capacity": c.Capacity, "Window": c.Window,

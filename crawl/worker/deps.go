@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -135,6 +136,8 @@ type Deps struct {
 	Jobs    Jobs
 	// Spill may be nil: then fetchers wait while memory is full.
 	Spill Spill
+	// Estimates are what rates servers have, for the governor; they are the worker's from then on. Nil: nothing is known yet.
+	Estimates *bandwidth.Estimates
 	// Clock is the lease clock. Nil: a SystemClock.
 	Clock Clock
 	// Log may be nil.

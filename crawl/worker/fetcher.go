@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
@@ -57,11 +58,14 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
 		} else if w.inFlight() >= w.mostInFlight() {
 			w.hurry(now) // what is acknowledged then wakes us
-		} else if name, due = w.frontier.Next(now); name != "" {
+		} else if name, due = w.pick(now); name != "" {
 			h := w.hosts[name]
 			it, ok := w.frontier.Take(name)
 			if h == nil || !ok {
 				w.frontier.Free(name)
+				if h != nil {
+					w.ended(h)
+				}
 				continue
 			}
 			h.running = true
@@ -244,6 +248,7 @@ func (v *visitor) tell(h *host, reports []*report) {
 func (v *visitor) left(h *host) {
 	h.running = false
 	h.cancel = nil
+	v.w.ended(h)
 	delete(v.w.leaving, h)
 	v.w.running.Add(-1)
 }
@@ -266,10 +271,18 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	if time.Now().Before(h.lentUntil) {
 		req.Addrs = h.addrs
 	}
+	g := h.governed // of this visit until its end
 	w.mu.Unlock()
 	req.Permit = func() error { return h.permit(w.clock) }
 	w.stats.requests.Add(1)
-	return w.deps.Fetch.Get(ctx, req)
+	if g != nil {
+		req.Progress = &g.progress
+	}
+	resp, err := w.deps.Fetch.Get(ctx, req)
+	if g != nil && err == nil {
+		g.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
+	}
+	return resp, err
 }
 
 // fetch makes the exchange for a URL.

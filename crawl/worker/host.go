@@ -49,7 +49,11 @@ type host struct {
 	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the resolver takes over soon.
 	lentUntil time.Time
 	fresh     bool // addrs are news to the owner
-	strikes   int  // answers in a row that asked for less
+
+	governed   *governed // the visit, if a governor admitted it
+	governedID uint64
+
+	strikes int // answers in a row that asked for less
 }
 
 // item is one URL of a window.
@@ -61,6 +65,7 @@ type item struct {
 	kind     link.Kind
 	tries    uint8
 	maxBytes int64
+	serial   uint64 // grows with each URL granted: its age
 }
 
 // origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host touches it, but for news.

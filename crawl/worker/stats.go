@@ -10,6 +10,7 @@ import (
 // stats are the running counters.
 type stats struct {
 	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled atomic.Int64
+	admitted, passed, known                                                                 atomic.Int64
 	outcomes                                                                                [link.Outcomes]atomic.Int64
 }
 
@@ -28,6 +29,9 @@ type Stats struct {
 	Lapsed, Dropped int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
+	// Admitted is the number of visits that a governor let begin, Passed that of those which passed a higher score, Known that of those at a server with
+	// estimates.
+	Admitted, Passed, Known int64
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and report, Unreported that of outcomes on their way to
 	// owners.
 	InFlight, Processing, Unreported int
@@ -42,6 +46,7 @@ func (w *Worker) Stats() Stats {
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
 		Dropped: c.dropped.Load(), Spilled: c.spilled.Load(),
+		Admitted: c.admitted.Load(), Passed: c.passed.Load(), Known: c.known.Load(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 )
 
@@ -41,6 +42,13 @@ type Worker struct {
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
 	seq      uint64
+	serial   uint64 // of URLs
+
+	governor  bandwidth.Governor // nil without a cap
+	estimates *bandwidth.Estimates
+	visits    map[uint64]*governed // those that the governor admitted, by its IDs
+	sampled   time.Time
+
 	paused   bool
 	allowed  int // exchanges at once
 	hired    int // fetchers
@@ -62,6 +70,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Owners == nil || deps.Fetch == nil || deps.Archive == nil || deps.Content == nil || deps.Jobs == nil {
 		return nil, errors.New("worker: a neighbour is missing")
 	}
+	if deps.Estimates == nil {
+		deps.Estimates = bandwidth.NewEstimates(bandwidth.EstimatesConfig{})
+	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
@@ -72,6 +83,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
 		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
+		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
 	w.specs = newSpecs(deps.Jobs, w.seed)
 	w.pipe = newPipeline(w)

@@ -1,0 +1,89 @@
+package frontier
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// ranked is a host that may be visited.
+type ranked[T any] struct {
+	host  *host[T]
+	score uint64
+}
+
+// Ranked lists up to n hosts that may be visited now by the score of the item that is next, the smallest first; of equal ones the host that has been due for longest.
+// Due is when to ask again, as with Next. It looks at every host queue, which Next need not: it is for a peer whose cap lets it begin few requests.
+func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (names []string, due time.Time) {
+	var best []ranked[T]
+	add := func(h *host[T]) {
+		r := ranked[T]{h, score(h.items[h.head])}
+		i, _ := slices.BinarySearchFunc(best, r, compareRanked[T])
+		if i < n {
+			best = slices.Insert(best, i, r)
+			best = best[:min(len(best), n)]
+		}
+	}
+	later := func(at time.Time) {
+		if due.IsZero() || at.Before(due) {
+			due = at
+		}
+	}
+	for _, h := range f.due {
+		a := f.ips[h.addr]
+		switch {
+		case h.due.After(now):
+			later(h.due)
+		case a == nil || f.room(a) && !a.due.After(now):
+			add(h)
+		case f.room(a):
+			later(a.due)
+		}
+	}
+	for _, a := range f.freed {
+		if a.due.After(now) {
+			later(a.due)
+			continue
+		}
+		for _, h := range a.waiting {
+			add(h)
+		}
+	}
+	for _, r := range best {
+		names = append(names, r.host.name)
+	}
+	return names, due
+}
+
+func compareRanked[T any](a, b ranked[T]) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), a.host.due.Compare(b.host.due), cmp.Compare(a.host.serial, b.host.serial))
+}
+
+// Peek returns the next item of a host's queue.
+func (f *Frontier[T]) Peek(name string) (item T, ok bool) {
+	h := f.hosts[name]
+	if h == nil || h.head == len(h.items) {
+		return item, false
+	}
+	return h.items[h.head], true
+}
+
+// Visit opens the visit of a host that Ranked has listed; false if it may not be visited.
+func (f *Frontier[T]) Visit(now time.Time, name string) bool {
+	h := f.hosts[name]
+	switch {
+	case h == nil || h.visited || h.due.After(now):
+		return false
+	case h.index >= 0:
+		heap.Remove(&f.due, h.index)
+	case h.parked != nil:
+		a := h.parked
+		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
+		h.parked = nil
+	default:
+		return false
+	}
+	f.visit(now, h)
+	return true
+}

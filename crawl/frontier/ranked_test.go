@@ -1,0 +1,96 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestRanked: whatever Next would let be visited is listed, by score, and nothing else; what is visited by rank keeps all bounds.
+func TestRanked(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := &model{
+			t: t, seed: seed, r: r, hosts: make(map[string]*modelHost), ips: make(map[netip.Addr]*modelIP),
+			cfg: Config{Delay: time.Duration(1+r.IntN(1000)) * time.Millisecond, PerIP: r.IntN(4) - 1, IPDelay: time.Duration(r.IntN(300)-1) * time.Millisecond},
+		}
+		m.cfg.fill()
+		m.f = New[int](m.cfg)
+		now := epoch
+		for range 400 {
+			now = now.Add(time.Duration(r.IntN(200)) * time.Millisecond)
+			m.step(now)
+			if r.IntN(2) == 0 {
+				m.ranked(now)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// score of an item is anything but its age.
+func score(item int) uint64 { return uint64(item) * 7 % 10 }
+
+func (m *model) ranked(now time.Time) {
+	names, due := m.f.Ranked(now, 5, score)
+	var may []string
+	for name, h := range m.hosts {
+		if m.may(now, h) {
+			may = append(may, name)
+		}
+	}
+	if len(names) != min(len(may), 5) {
+		m.t.Errorf("seed %d: ranked %v of %v", m.seed, names, may)
+		return
+	}
+	if !due.IsZero() && !due.After(now) {
+		m.t.Errorf("seed %d: to be asked again at %v, now is %v", m.seed, due, now)
+	}
+	for i, name := range names {
+		if !slices.Contains(may, name) || i > 0 && score(m.hosts[names[i-1]].items[0]) > score(m.hosts[name].items[0]) {
+			m.t.Errorf("seed %d: ranked %v of %v", m.seed, names, may)
+		}
+	}
+	if len(names) == 0 {
+		if len(may) == 0 && m.f.Visit(now, "nobody") {
+			m.t.Errorf("seed %d: an unknown host is visited", m.seed)
+		}
+		return
+	}
+	name := names[m.r.IntN(len(names))]
+	h := m.hosts[name]
+	if item, ok := m.f.Peek(name); !ok || item != h.items[0] {
+		m.t.Errorf("seed %d: peeked %d of %s, want %d", m.seed, item, name, h.items[0])
+	}
+	if !m.f.Visit(now, name) || m.f.Visit(now, name) {
+		m.t.Errorf("seed %d: %s is not visited once", m.seed, name)
+	}
+	h.visited = true
+	if h.addr.IsValid() {
+		h.using = h.addr
+		p := m.ip(h.addr)
+		p.running++
+		p.next = now.Add(max(m.cfg.IPDelay, 0))
+	}
+	item, ok := m.f.Take(name)
+	if !ok || item != h.items[0] {
+		m.t.Errorf("seed %d: took %d of %s, want %d", m.seed, item, name, h.items[0])
+		return
+	}
+	h.items = h.items[1:]
+}
+
+func BenchmarkRanked(b *testing.B) {
+	f := New[int](Config{Delay: time.Second})
+	for i := range 1000 {
+		f.Push(fmt.Sprint("host", i), i)
+	}
+	for b.Loop() {
+		f.Ranked(epoch, 6, score)
+	}
+}

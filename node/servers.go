@@ -1,0 +1,59 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// serversEvery is how often what was learnt of web servers' rates is written: a crash costs as much of it, which is learnt anew.
+const serversEvery = time.Minute
+
+// serverRecords keep the rates of web servers on disk.
+type serverRecords struct{ space *storage.Keyspace }
+
+var _ bandwidth.Store = serverRecords{}
+
+// Scan implements bandwidth.Store.
+func (s serverRecords) Scan(fn func(key, value []byte) bool) error { return s.space.Scan(nil, nil, fn) }
+
+// Write implements bandwidth.Store. It does not wait for the disk.
+func (s serverRecords) Write(records map[string][]byte) error {
+	return s.space.UpdateNoSync(func(b *storage.Batch) error {
+		for key, value := range records {
+			if value == nil {
+				b.Delete([]byte(key))
+			} else {
+				b.Set([]byte(key), value)
+			}
+		}
+		return nil
+	})
+}
+
+// keepServers writes what the worker learns of web servers now and then, and at the end.
+func (c *crawlRoom) keepServers(ctx context.Context) error {
+	tick := time.NewTicker(serversEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return c.writeServers()
+		}
+		if err := c.writeServers(); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *crawlRoom) writeServers() error {
+	var changes map[string][]byte
+	c.worker.Estimates(func(e *bandwidth.Estimates) { changes = e.Changes() })
+	if len(changes) == 0 {
+		return nil
+	}
+	return c.servers.Write(changes)
+}
