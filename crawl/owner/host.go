@@ -37,6 +37,7 @@ type host struct {
 	rest        int64 // no worker is looked for before, as none was found or it found nothing
 	// replace: the worker is to give the host back, so that it is placed anew.
 	replace    bool
+	anew       string // why, for people
 	tiny       bool // the last placement was without measuring
 	remeasure  bool // what was measured of it does not hold any more
 	placing    placing

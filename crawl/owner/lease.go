@@ -54,6 +54,7 @@ type session struct {
 	capacity    uint32
 	backlog     uint32
 	heard       int64
+	relieved    int64 // when a host was taken from it last, as it had too much
 	leases      map[*host]struct{}
 	offers      int
 }
@@ -72,7 +73,7 @@ func (o *Owner) newLease(h *host, s *session) {
 	s.leases[h] = struct{}{}
 	o.leased++
 	o.endPlacing(h)
-	h.exclude, h.replace = nil, false
+	h.exclude, h.replace, h.anew = nil, false, ""
 	o.touched(h)
 	o.schedule(h)
 }

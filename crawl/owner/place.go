@@ -22,6 +22,11 @@ const (
 	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
 	grownFactor = 4
 	slowRuns    = 3
+
+	// Why a host is placed anew.
+	anewSlower   = "placed anew, as fetches had become slower"
+	anewRelieved = "placed anew, as its worker had its hands full"
+	anewGrown    = "placed anew, as the host had grown"
 )
 
 // evaluate does for a host what its time has come for.
@@ -200,6 +205,9 @@ func (o *Owner) Placed(name string, p Placement) {
 	if p.Worker == "" {
 		p.Worker = o.cfg.Self
 	}
+	if h.anew != "" {
+		p.Why += "; " + h.anew
+	}
 	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = p.Worker, o.now, clip(p.Why)
 	if len(p.Measured) > 0 {
 		h.rec.measured = h.rec.measured[:0]
@@ -286,7 +294,7 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 		return
 	}
 	if h.tiny && h.unleased() >= grownFactor*o.cfg.PlaceMin {
-		h.replace, h.tiny = true, false
+		h.replace, h.anew, h.tiny = true, anewGrown, false
 	}
 	mean := uint32(min(sum/n, 1<<31)) //nolint:gosec // bounded
 	switch {
@@ -294,7 +302,7 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 		h.rec.fetchBase = max(mean, 1)
 	case mean > slowFactor*h.rec.fetchBase && mean-h.rec.fetchBase > slowFloor:
 		if h.rec.slowRuns++; h.rec.slowRuns >= slowRuns {
-			h.replace, h.remeasure, h.rec.slowRuns = true, true, 0
+			h.replace, h.anew, h.remeasure, h.rec.slowRuns = true, anewSlower, true, 0
 		}
 	default:
 		h.rec.slowRuns = 0

@@ -70,6 +70,7 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	for _, work := range m.GetHosts() {
 		o.work(s, work, reply)
 	}
+	o.relieve(s)
 	return reply.m
 }
 
