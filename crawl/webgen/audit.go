@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,8 @@ type Audit struct {
 	Totals AuditHost `json:"totals"`
 	// HostsVisited is the number of entries in Hosts: the hosts that were asked for anything.
 	HostsVisited int `json:"hosts_visited"`
+	// Connects counts connections that carried no request, by source: a probe by TCP connect makes some. Which host was meant nobody can tell.
+	Connects map[string]int64 `json:"connects"`
 	// UnknownHost counts requests that named no host of this web.
 	UnknownHost int64 `json:"unknown_host"`
 	// Hosts are the hosts that were asked for anything, in order of their numbers.
@@ -81,6 +84,58 @@ const (
 type audit struct {
 	hosts       []atomic.Pointer[hostAudit] // nil until a host is asked for something
 	unknownHost atomic.Int64
+	connects    connects
+}
+
+// connects are the connections that carried no request.
+type connects struct {
+	mu   sync.Mutex // guards what follows
+	open map[net.Conn]bool
+	by   map[string]int64
+}
+
+// state implements the ConnState of an http.Server: a connection that ends as it began is counted.
+func (c *connects) state(conn net.Conn, s http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch s {
+	case http.StateNew:
+		if c.open == nil {
+			c.open = make(map[net.Conn]bool)
+		}
+		c.open[conn] = true
+	case http.StateClosed:
+		if c.open[conn] {
+			c.count(sourceOf(conn.RemoteAddr().String()))
+		}
+		delete(c.open, conn)
+	default:
+		delete(c.open, conn)
+	}
+}
+
+func (c *connects) count(from string) {
+	if c.by == nil {
+		c.by = make(map[string]int64)
+	}
+	if _, known := c.by[from]; !known && len(c.by) >= maxSources {
+		from = "others"
+	}
+	c.by[from]++
+}
+
+func (c *connects) report() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := make(map[string]int64, len(c.by))
+	maps.Copy(by, c.by)
+	return by
+}
+
+func (c *connects) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by = nil
 }
 
 func newAudit(hosts int) *audit { return &audit{hosts: make([]atomic.Pointer[hostAudit], hosts)} }
@@ -295,7 +350,7 @@ func milliseconds(d time.Duration) *float64 {
 
 // Audit returns what was counted so far. Requests that are being answered are counted, their statuses are not yet.
 func (w *Web) Audit() Audit {
-	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Hosts: []AuditHost{}}
+	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Connects: w.audit.connects.report(), Hosts: []AuditHost{}}
 	a.Totals.Statuses = map[int]int64{}
 	workers := map[string]bool{}
 	for n := range w.audit.hosts {
@@ -379,6 +434,7 @@ func (h *hostAudit) urls(name string) []AuditURL {
 // ResetAudit forgets all that was counted. Requests that are being answered end uncounted.
 func (w *Web) ResetAudit() {
 	w.audit.unknownHost.Store(0)
+	w.audit.connects.reset()
 	for n := range w.audit.hosts {
 		w.audit.hosts[n].Store(nil)
 	}

@@ -28,7 +28,7 @@ func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net
 
 // Serve serves the web on l until ctx ends, which is not an error, and closes l.
 func (w *Web) Serve(ctx context.Context, l net.Listener) error {
-	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ConnState: w.audit.connects.state}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	select {

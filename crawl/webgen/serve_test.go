@@ -418,6 +418,30 @@ func TestProbesAreNoRequests(t *testing.T) {
 	}
 }
 
+// TestConnectsWithoutARequestAreCounted: they are how a probe by TCP connect looks from here.
+func TestConnectsWithoutARequestAreCounted(t *testing.T) {
+	w := smallWeb(1)
+	srv := httptest.NewUnstartedServer(w.Handler())
+	srv.Config.ConnState = w.audit.connects.state
+	srv.Start()
+	for range 3 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	get(t, client(t, srv, ""), w.Seeds(portOf(srv))[0]) // is accepted behind those
+	srv.Close()                                         // waits for all that were
+	if by := w.Audit().Connects; len(by) != 1 || by["127.0.0.1"] != 3 {
+		t.Errorf("connects %v, want three of 127.0.0.1", by)
+	}
+	w.ResetAudit()
+	if by := w.Audit().Connects; len(by) != 0 {
+		t.Errorf("forgotten connects: %v", by)
+	}
+}
+
 func TestServeUntilTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
