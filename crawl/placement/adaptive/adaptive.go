@@ -89,7 +89,9 @@ func key(host string, site netip.Addr) string {
 
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
-	q.memory = s.memories.find(q.key)
+	if q.memory = s.memories.find(q.key); v.Anew && q.memory != nil {
+		q.memory.blank()
+	}
 	s.compare(v.Now)
 	for _, c := range q.able {
 		p := s.memories.column(c.Peer)
@@ -191,7 +193,7 @@ func (s *Strategy) pick(q *question) int {
 }
 
 // probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price, and newcomers beside it. Where somebody could not
-// reach the site, the worker has to have reached it.
+// reach the site, the worker has to have reached it; where downloads have become slower, the worker that made them says how far it is now.
 func (s *Strategy) probes(q *question, worker int) []string {
 	price := s.price[q.kind()]
 	most := -1
@@ -203,7 +205,8 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	if most < 0 && slices.Contains(q.failed, true) {
 		most = worker
 	}
-	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer })
+	slower := func(k int) bool { return q.view.Anew && q.able[k].Peer == q.view.Known }
+	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer || slower(k) })
 }
 
 // explores says whether a site is measured by everybody: the same of a host as long as its placement goes on, and at all owners.

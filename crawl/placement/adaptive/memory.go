@@ -69,6 +69,9 @@ type memories struct {
 	used     list.List // of *column, the one met last in front
 }
 
+// blank makes a memory say nothing, until its site is placed again.
+func (m *memory) blank() { m.hints, m.cells, m.typical = hints{}, nil, unknown }
+
 // column is a peer.
 type column struct {
 	peer     string

@@ -205,6 +205,37 @@ func TestSlowWorkersAreLeft(t *testing.T) {
 	}
 }
 
+// TestSlowerSitesAreLookedAtAnew: where downloads have become slower the worker measures again, and what was remembered of the site does not stand in the way.
+func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
+	p := newPlane(13, 6, 30, true)
+	s := taught(t, p, 150, Config{Training: 40})
+	moved, stayed := 0, 0
+	const sites = 30
+	for i := range sites {
+		addr, ms := p.site()
+		host := fmt.Sprint("h", i)
+		first, _ := place(t, s, view(host, addr, 6), ms)
+		v := view(host, addr, 6)
+		v.Anew, v.Known = true, first.Worker
+		if i%2 == 0 { // the way of the worker has got longer, and not that of others
+			ms[index(first)] += 300
+		}
+		c, _ := place(t, s, v, ms)
+		if _, asked := v.Measured[first.Worker]; !asked {
+			t.Errorf("%s: the worker that became slow was not asked", host)
+		}
+		switch {
+		case i%2 == 0 && c.Worker != first.Worker:
+			moved++
+		case i%2 == 1 && ms[index(c)] <= ms[index(first)]+1:
+			stayed++
+		}
+	}
+	if moved < sites/2 || stayed < sites/2-1 {
+		t.Errorf("%d of %d that are far off now were moved, %d of %d stayed well off", moved, sites/2, stayed, sites/2)
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	s := fresh(t, Config{Memories: 20, Peers: 8, Training: 10})
 	for round := range 10 {

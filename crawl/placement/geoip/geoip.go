@@ -70,6 +70,23 @@ func Decode(data []byte) (*DB, error) {
 // Type is what the database calls itself.
 func (db *DB) Type() string { return db.reader.Metadata.DatabaseType }
 
+// Country is the ISO code of the country an address is in, empty if it is not known.
+func (db *DB) Country(addr netip.Addr) string {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() {
+		return ""
+	}
+	r := db.reader.Lookup(addr)
+	if r.Err() != nil || !r.Found() {
+		return ""
+	}
+	return country(&r)
+}
+
+func country(r *maxminddb.Result) string {
+	return first(r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}})
+}
+
 // Locate implements placement.Locator. A record that is broken or says nonsense is no position.
 func (db *DB) Locate(addr netip.Addr) placement.Position {
 	addr = addr.Unmap().WithZone("")
@@ -83,7 +100,7 @@ func (db *DB) Locate(addr netip.Addr) placement.Position {
 	if at, ok := coordinates(&r); ok {
 		return at
 	}
-	return Centroid(first(&r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}}))
+	return Centroid(country(&r))
 }
 
 // coordinates are those of a record. Without the name of a city they are somebody's idea of the middle of the country. Zero and zero is how some databases
