@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -69,6 +70,7 @@ type Node struct {
 	crawl    *crawlRoom
 	line     *bandwidth.Line // what sites and peers share
 	limits   *limits
+	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip // nil unless hosts are placed by network coordinates
 	walker   *walker
 	desk     *desk
@@ -165,6 +167,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
 	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handle })
+	serve(serviceLessons, func() p2p.Handler { return n.lessons.handle })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handle })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(serviceFiles, func() p2p.Handler { return archiveFiles{n.archiveDir()}.handle })
@@ -201,6 +204,10 @@ func (n *Node) furnish() (err error) {
 	if s, ok := n.crawl.placer.strategy.(*located); ok {
 		n.gossip = s.gossip
 		n.gossip.plug(n)
+	}
+	if s, ok := n.crawl.placer.strategy.(*adaptive.Strategy); ok {
+		n.lessons = newClassroom(s, &n.crawl.placer.mu)
+		n.lessons.plug(n)
 	}
 	if n.owners, err = newOwners(n); err != nil {
 		return err
@@ -295,6 +302,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	if n.gossip != nil {
 		top.Go(func() error { return n.afterReady(tctx, n.gossip.run) })
+	}
+	if n.lessons != nil {
+		top.Go(func() error { return n.afterReady(tctx, n.lessons.run) })
 	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {

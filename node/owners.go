@@ -46,6 +46,8 @@ type owners struct {
 	log      *slog.Logger
 	place    func(ctx context.Context, p owner.Place) owner.Placement
 	offerOwn func(hosts []string) (declined []int)
+	// heard is told what workers say they have in hand.
+	heard func(worker string, backlog, capacity uint32)
 	serves   func(key ring.Key) bool
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with run
@@ -72,7 +74,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
 		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
-		serves: n.room.dht.Serves,
+		serves: n.room.dht.Serves, heard: n.crawl.placer.heard,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
@@ -201,6 +203,7 @@ func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 	if err := w.loop.do(ctx, func(o *owner.Owner) {
 		reply = o.Session(string(from), m)
 		w.taken.reports(m)
+		w.heard(string(from), m.GetBacklog(), m.GetCapacity())
 	}); err != nil {
 		return nil, err
 	}

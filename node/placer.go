@@ -26,6 +26,8 @@ const (
 	// rangesKept and rangeAge bound what is remembered of address ranges.
 	rangesKept = 4096
 	rangeAge   = 10 * time.Minute
+	// loadsKept bounds the peers of whom it is remembered what they have in hand, between two looks at who is a candidate.
+	loadsKept = 1024
 	// placementRounds bounds how often a strategy may ask for more measurements: each candidate of the largest leaf set by itself.
 	placementRounds = 64
 	// placeTime bounds the search for the worker of one host, requests that measure aside; the owner gives it up later.
@@ -80,7 +82,11 @@ func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
 	if c.Placement == placeAdaptive {
 		seed := fnv.New64a()
 		seed.Write([]byte(self)) // so that peers do not explore the same sites
-		return adaptive.New(adaptive.Config{Seed: seed.Sum64()})
+		known, err := newAtlas(c)
+		if err != nil {
+			return nil, err
+		}
+		return adaptive.New(adaptive.Config{Seed: seed.Sum64(), Atlas: known})
 	}
 	if c.Placement == placeCoordinates {
 		return newLocated(c, self)
@@ -101,7 +107,7 @@ func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
 func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 	v := &placement.View{
 		Now: time.Now(), Host: p.Host, Candidates: pl.candidates(ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
-		Measured: make(map[string]placement.Measurement),
+		Anew: p.Remeasure, Measured: make(map[string]placement.Measurement),
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.node.clock.Now())))
 	defer cancel()
@@ -264,13 +270,25 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	if r.GetCapacity() > 0 {
-		pl.loads[id] = load{r.GetBacklog(), r.GetCapacity()}
-	}
+	pl.note(id, r.GetBacklog(), r.GetCapacity())
 	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
 		pl.cache.Note(time.Now(), addr.Unmap(), id, m)
 	}
 	return m
+}
+
+// heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.
+func (pl *placer) heard(id string, backlog, capacity uint32) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.note(id, backlog, capacity)
+}
+
+// note is called with the lock held.
+func (pl *placer) note(id string, backlog, capacity uint32) {
+	if _, known := pl.loads[id]; capacity > 0 && (known || len(pl.loads) < loadsKept) {
+		pl.loads[id] = load{backlog, capacity}
+	}
 }
 
 // observe lets a strategy that learns from downloads see a report. It is called in a step of the owner and does not block.

@@ -331,6 +331,169 @@ func (x *Coordinate) GetAt() []byte {
 	return nil
 }
 
+// Lessons tells a neighbour what came of placing hosts with the strategy adaptive. Columns of lessons have equal lengths, and so have those of round trips,
+// which come lesson after lesson.
+type Lessons struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // LessonsVersion
+	Peer          [][]byte               `protobuf:"bytes,2,rep,name=peer,proto3" json:"peer,omitempty"`        // those that measured
+	Host          [][]byte               `protobuf:"bytes,3,rep,name=host,proto3" json:"host,omitempty"`
+	Site          [][]byte               `protobuf:"bytes,4,rep,name=site,proto3" json:"site,omitempty"`                 // 4 or 16 bytes of its address; none: it is not known
+	Whole         []byte                 `protobuf:"bytes,5,opt,name=whole,proto3" json:"whole,omitempty"`               // 1 where most of those measured who could have, else 0
+	Asked         []uint32               `protobuf:"varint,6,rep,packed,name=asked,proto3" json:"asked,omitempty"`       // probes that the placement took
+	Of            []uint32               `protobuf:"varint,7,rep,packed,name=of,proto3" json:"of,omitempty"`             // candidates
+	Measured      []uint32               `protobuf:"varint,8,rep,packed,name=measured,proto3" json:"measured,omitempty"` // round trips of the lesson
+	By            []uint32               `protobuf:"varint,9,rep,packed,name=by,proto3" json:"by,omitempty"`             // who measured, as an index of peer
+	RttUs         []uint32               `protobuf:"varint,10,rep,packed,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lessons) Reset() {
+	*x = Lessons{}
+	mi := &file_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lessons) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lessons) ProtoMessage() {}
+
+func (x *Lessons) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lessons.ProtoReflect.Descriptor instead.
+func (*Lessons) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Lessons) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Lessons) GetPeer() [][]byte {
+	if x != nil {
+		return x.Peer
+	}
+	return nil
+}
+
+func (x *Lessons) GetHost() [][]byte {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+func (x *Lessons) GetSite() [][]byte {
+	if x != nil {
+		return x.Site
+	}
+	return nil
+}
+
+func (x *Lessons) GetWhole() []byte {
+	if x != nil {
+		return x.Whole
+	}
+	return nil
+}
+
+func (x *Lessons) GetAsked() []uint32 {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *Lessons) GetOf() []uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
+func (x *Lessons) GetMeasured() []uint32 {
+	if x != nil {
+		return x.Measured
+	}
+	return nil
+}
+
+func (x *Lessons) GetBy() []uint32 {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *Lessons) GetRttUs() []uint32 {
+	if x != nil {
+		return x.RttUs
+	}
+	return nil
+}
+
+// LessonsReply says that they were taken.
+type LessonsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the process, which forgets what it learnt when it ends
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LessonsReply) Reset() {
+	*x = LessonsReply{}
+	mi := &file_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LessonsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LessonsReply) ProtoMessage() {}
+
+func (x *LessonsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LessonsReply.ProtoReflect.Descriptor instead.
+func (*LessonsReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LessonsReply) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
 // Subnets asks the peers that answer for placement records for some of them, and brings others what changed. One without both asks whether the peer is there.
 // Columns of what is asked for have equal lengths.
 type Subnets struct {
@@ -345,7 +508,7 @@ type Subnets struct {
 
 func (x *Subnets) Reset() {
 	*x = Subnets{}
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +520,7 @@ func (x *Subnets) String() string {
 func (*Subnets) ProtoMessage() {}
 
 func (x *Subnets) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +533,7 @@ func (x *Subnets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subnets.ProtoReflect.Descriptor instead.
 func (*Subnets) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{4}
+	return file_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Subnets) GetKind() []byte {
@@ -413,7 +576,7 @@ type SubnetsReply struct {
 
 func (x *SubnetsReply) Reset() {
 	*x = SubnetsReply{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +588,7 @@ func (x *SubnetsReply) String() string {
 func (*SubnetsReply) ProtoMessage() {}
 
 func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +601,7 @@ func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubnetsReply.ProtoReflect.Descriptor instead.
 func (*SubnetsReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubnetsReply) GetState() []byte {
@@ -494,7 +657,21 @@ const file_node_proto_rawDesc = "" +
 	"\x03ask\x18\a \x01(\fR\x03ask\"\x1c\n" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\fR\x02at\"a\n" +
+	"\x02at\x18\x01 \x01(\fR\x02at\"\xf2\x01\n" +
+	"\aLessons\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
+	"\x04peer\x18\x02 \x03(\fR\x04peer\x12\x12\n" +
+	"\x04host\x18\x03 \x03(\fR\x04host\x12\x12\n" +
+	"\x04site\x18\x04 \x03(\fR\x04site\x12\x14\n" +
+	"\x05whole\x18\x05 \x01(\fR\x05whole\x12\x18\n" +
+	"\x05asked\x18\x06 \x03(\rB\x02\x10\x01R\x05asked\x12\x12\n" +
+	"\x02of\x18\a \x03(\rB\x02\x10\x01R\x02of\x12\x1e\n" +
+	"\bmeasured\x18\b \x03(\rB\x02\x10\x01R\bmeasured\x12\x12\n" +
+	"\x02by\x18\t \x03(\rB\x02\x10\x01R\x02by\x12\x19\n" +
+	"\x06rtt_us\x18\n" +
+	" \x03(\rB\x02\x10\x01R\x05rttUs\"0\n" +
+	"\fLessonsReply\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"a\n" +
 	"\aSubnets\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\fR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x03(\fR\x04name\x12\x16\n" +
@@ -517,14 +694,16 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_node_proto_goTypes = []any{
 	(*Content)(nil),      // 0: apoidea.node.Content
 	(*ContentReply)(nil), // 1: apoidea.node.ContentReply
 	(*Records)(nil),      // 2: apoidea.node.Records
 	(*Coordinate)(nil),   // 3: apoidea.node.Coordinate
-	(*Subnets)(nil),      // 4: apoidea.node.Subnets
-	(*SubnetsReply)(nil), // 5: apoidea.node.SubnetsReply
+	(*Lessons)(nil),      // 4: apoidea.node.Lessons
+	(*LessonsReply)(nil), // 5: apoidea.node.LessonsReply
+	(*Subnets)(nil),      // 6: apoidea.node.Subnets
+	(*SubnetsReply)(nil), // 7: apoidea.node.SubnetsReply
 }
 var file_node_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -545,7 +724,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,12 +2,17 @@ package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 )
 
@@ -26,6 +31,59 @@ func gossip(number int, by float32) *Coordinate {
 	m := NewCoordinate(&coordinates.Coordinate{Vec: [coordinates.Dimensions]float64{1, -2, 3, -4}, Height: 5, Error: 0.5, Queue: 7})
 	binary.BigEndian.PutUint32(m.At[2+4*number:], math.Float32bits(by))
 	return m
+}
+
+// lessons are two, of two peers.
+func lessons(change func(*Lessons)) *Lessons {
+	m, _ := NewLessons([]adaptive.Lesson{
+		{Host: "a.example", Site: netip.MustParseAddr("192.0.2.1"), RTTs: []adaptive.PeerRTT{{Peer: "p", RTT: 7 * time.Millisecond}, {Peer: "q", RTT: 20 * time.Millisecond}}, Whole: true, Asked: 2, Of: 2},
+		{Host: "b.example", Of: 2},
+	})
+	if change != nil {
+		change(m)
+	}
+	return m
+}
+
+// TestLessonsComeBack: what is told is what is learnt, as far as it fits.
+func TestLessonsComeBack(t *testing.T) {
+	var list []adaptive.Lesson
+	for i := range 2 * MaxLessons {
+		l := adaptive.Lesson{Host: fmt.Sprintf("h%d.example", i), Whole: i%2 == 0, Asked: i % 5, Of: 12}
+		if i%3 > 0 {
+			l.Site = netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
+		}
+		for k := range i % 5 {
+			l.RTTs = append(l.RTTs, adaptive.PeerRTT{Peer: fmt.Sprintf("peer%02d", (i+k)%40), RTT: time.Duration(1+i*k) * time.Microsecond})
+		}
+		list = append(list, l)
+	}
+	for name, tt := range map[string]struct {
+		list []adaptive.Lesson
+		n    int
+	}{
+		"none":          {nil, 0},
+		"one":           {list[:1], 1},
+		"more than fit": {list, MaxLessons},
+	} {
+		m, n := NewLessons(tt.list)
+		if err := m.Validate(); err != nil || n != tt.n {
+			t.Errorf("%s: %d told, want %d (%v)", name, n, tt.n, err)
+		} else if got := m.Lessons(); !reflect.DeepEqual(got, append([]adaptive.Lesson{}, tt.list[:n]...)) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	var crowd []adaptive.Lesson
+	for i := range 10 {
+		l := adaptive.Lesson{Host: "h"}
+		for k := range 80 {
+			l.RTTs = append(l.RTTs, adaptive.PeerRTT{Peer: fmt.Sprint(i, " ", k), RTT: time.Hour})
+		}
+		crowd = append(crowd, l)
+	}
+	if m, n := NewLessons(crowd); n != MaxLessonPeers/MaxLessonRTTs || m.Validate() != nil || len(m.GetBy()) != MaxLessonPeers {
+		t.Errorf("of a crowd %d lessons with %d round trips (%v)", n, len(m.GetBy()), m.Validate())
+	}
 }
 
 func TestValidate(t *testing.T) {
@@ -74,6 +132,21 @@ func TestValidate(t *testing.T) {
 		{"a negative height", gossip(coordinates.Dimensions, -1).Validate(), "height -1"},
 		{"an error beyond bounds", gossip(coordinates.Dimensions+1, 2).Validate(), "error 2"},
 		{"an endless queue", gossip(coordinates.Dimensions+2, float32(math.Inf(1))).Validate(), "queue +Inf"},
+
+		{"no lessons", (&Lessons{Version: LessonsVersion}).Validate(), ""},
+		{"lessons", lessons(nil).Validate(), ""},
+		{"lessons of another version", lessons(func(m *Lessons) { m.Version = 2 }).Validate(), "another version: 2, want 1"},
+		{"too many lessons", (&Lessons{Version: LessonsVersion, Host: many(MaxLessons+1, 3)}).Validate(), "at most 256"},
+		{"lessons of too many peers", lessons(func(m *Lessons) { m.Peer = many(MaxLessonPeers+1, 3) }).Validate(), "at most"},
+		{"a lesson without a host", lessons(func(m *Lessons) { m.Host[1] = nil }).Validate(), "host of a lesson of 0 bytes"},
+		{"a lesson of a host too long", lessons(func(m *Lessons) { m.Host[1] = bytesOf(300) }).Validate(), "host of a lesson"},
+		{"a lesson of half an address", lessons(func(m *Lessons) { m.Site[0] = bytesOf(8) }).Validate(), "address of 8 bytes"},
+		{"a lesson that is more than whole", lessons(func(m *Lessons) { m.Whole[0] = 2 }).Validate(), "whole is 2"},
+		{"a column of lessons too short", lessons(func(m *Lessons) { m.Asked = m.Asked[:1] }).Validate(), "lengths"},
+		{"a round trip by nobody", lessons(func(m *Lessons) { m.By[0] = 2 }).Validate(), "peer 2 of 2"},
+		{"fewer round trips than announced", lessons(func(m *Lessons) { m.Measured[0] = 3 }).Validate(), "round trips"},
+		{"more round trips than a lesson has", lessons(func(m *Lessons) { m.Measured[0] = 1 << 31 }).Validate(), "of one host"},
+		{"a round trip of no length", lessons(func(m *Lessons) { m.RttUs = m.RttUs[:1] }).Validate(), "lengths"},
 
 		{"a question", (&Records{Ask: make([]byte, KeySize)}).Validate(), ""},
 		{"a question about half a key", (&Records{Ask: make([]byte, PosSize)}).Validate(), "16 bytes, want 32"},
@@ -188,6 +261,29 @@ func FuzzCoordinate(f *testing.F) {
 		}
 		if again, err := NewCoordinate(&at).Place(); err != nil || again != at {
 			t.Errorf("%+v told again is %+v (%v)", at, again, err)
+		}
+	})
+}
+
+// FuzzLessons: what passes can be learnt, and tells itself again.
+func FuzzLessons(f *testing.F) {
+	seed(f, lessons(nil), &Lessons{Version: LessonsVersion}, lessons(func(m *Lessons) { m.By[1] = 9 }), lessons(func(m *Lessons) { m.Measured[0], m.Measured[1] = 0, 2 }))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := new(Lessons)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		list := m.Lessons()
+		again, n := NewLessons(list)
+		if err := again.Validate(); err != nil || n > len(list) || n == 0 && len(list) > 0 {
+			t.Errorf("%d of %d lessons told again (%v)", n, len(list), err)
+		}
+		s, err := adaptive.New(adaptive.Config{Memories: 4, Peers: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list[:min(len(list), 8)] {
+			s.Learn(&list[i])
 		}
 	})
 }

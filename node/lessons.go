@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// serviceLessons is where owners that place by the strategy adaptive tell each other what they learnt.
+const serviceLessons = "lessons"
+
+const (
+	// lessonsEvery is how often a peer tells its leaf set what it learnt since: sites that are found together are placed together, so a few seconds matter
+	// little, and a message costs as much as a probe.
+	lessonsEvery = 10 * time.Second
+	// lessonsKept bounds the lessons kept for neighbours that come later: some hundred sites are what the strategy trains on.
+	lessonsKept = 512
+	// lessonsPerMinute bounds what is learnt of one neighbour: a lesson costs some tenths of a millisecond.
+	lessonsPerMinute = 2048
+	lessonsTimeout   = 5 * time.Second
+	// lessonsMute is how long a neighbour that takes no lessons, since it places hosts otherwise, is left alone.
+	lessonsMute = 10 * time.Minute
+)
+
+// classroom shares what the strategy adaptive learns at its owners (design, section 5): what one had measured, its leaf set need not measure again. The
+// candidates of an owner are in its leaf set, so nobody else has use for it. It is safe for concurrent use.
+type classroom struct {
+	strategy *adaptive.Strategy
+	guard    sync.Locker // of strategy: the placer's
+	log      *slog.Logger
+	// neighbours, call and incarnation are plugged in before it runs.
+	neighbours  func() []peer.ID
+	call        func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error)
+	incarnation uint64
+
+	mu     sync.Mutex // guards what follows; never held over the network
+	first  int        // number of kept[0] among all lessons so far
+	kept   []adaptive.Lesson
+	pupils map[peer.ID]*pupil // neighbours, so bounded
+}
+
+// pupil is a neighbour.
+type pupil struct {
+	told        int    // number of the next lesson to tell it
+	incarnation uint64 // of its process
+	mute        time.Time
+	minute      time.Time
+	heard       int // lessons of its own in this minute
+}
+
+func newClassroom(s *adaptive.Strategy, guard sync.Locker) *classroom {
+	return &classroom{strategy: s, guard: guard, pupils: make(map[peer.ID]*pupil)}
+}
+
+// plug connects the classroom with the peer that it teaches for.
+func (c *classroom) plug(n *Node) {
+	c.log, c.neighbours, c.incarnation = n.log, n.room.leaves, n.incarnation
+	c.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+		return n.room.net.Call(ctx, to, serviceLessons, raw)
+	}
+}
+
+// leaves is the leaf set.
+func (r *ringRoom) leaves() []peer.ID {
+	preds, succs := r.dht.Leaves()
+	var ids []peer.ID
+	for _, p := range slices.Concat(succs, preds) {
+		if !slices.Contains(ids, p.ID) {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// run tells lessons until ctx ends.
+func (c *classroom) run(ctx context.Context) error {
+	for {
+		if err := sleep(ctx, lessonsEvery); err != nil {
+			return unlessCanceled(err)
+		}
+		c.teach(ctx)
+	}
+}
+
+// teach tells each neighbour what it does not know yet, all at the same time. What one does not take it is told the next time.
+func (c *classroom) teach(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lessonsTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	for id, list := range c.due(time.Now()) {
+		calls.Go(func() { c.tell(ctx, id, list) })
+	}
+	calls.Wait()
+}
+
+// due are the lessons for each neighbour. One that is new is told all that are kept.
+func (c *classroom) due(now time.Time) map[peer.ID][]adaptive.Lesson {
+	c.guard.Lock()
+	fresh := c.strategy.Lessons()
+	c.guard.Unlock()
+	near := c.neighbours()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, fresh...)
+	if over := len(c.kept) - lessonsKept; over > 0 {
+		c.kept = slices.Delete(c.kept, 0, over)
+		c.first += over
+	}
+	for id := range c.pupils {
+		if !slices.Contains(near, id) {
+			delete(c.pupils, id)
+		}
+	}
+	due := make(map[peer.ID][]adaptive.Lesson)
+	for _, id := range near {
+		p := c.pupil(id)
+		p.told = max(p.told, c.first)
+		if list := c.kept[p.told-c.first:]; len(list) > 0 && !now.Before(p.mute) {
+			due[id] = slices.Clone(list)
+		}
+	}
+	return due
+}
+
+// pupil is what is known of a neighbour. The caller holds mu.
+func (c *classroom) pupil(id peer.ID) *pupil {
+	p := c.pupils[id]
+	if p == nil {
+		p = &pupil{told: c.first}
+		c.pupils[id] = p
+	}
+	return p
+}
+
+// tell tells one neighbour as many lessons as fit into a message.
+func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Lesson) {
+	m, n := wire.NewLessons(list)
+	reply := new(wire.LessonsReply)
+	raw, err := proto.Marshal(m)
+	if err == nil {
+		raw, err = c.call(ctx, id, raw)
+	}
+	if err == nil {
+		err = proto.Unmarshal(raw, reply)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pupil(id)
+	switch {
+	case err != nil && p2p.CodeOf(err) == p2p.CodeRefused:
+		p.mute = time.Now().Add(lessonsMute)
+	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
+		p.told = c.first // it has forgotten what it was told before
+	case err == nil:
+		p.told += n
+	}
+	if err == nil {
+		p.incarnation = reply.GetIncarnation()
+	} else {
+		c.log.Debug("lessons not told", "peer", id, "err", err)
+	}
+}
+
+// handle learns what a neighbour tells.
+func (c *classroom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if c == nil {
+		return nil, refuse("this peer takes no lessons: it places hosts otherwise")
+	}
+	m := new(wire.Lessons)
+	if err := decodeInto(raw, m); err != nil {
+		return nil, err
+	}
+	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
+		return nil, err
+	}
+	for _, l := range m.Lessons() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.guard.Lock() // for each anew, as a placement may wait
+		c.strategy.Learn(&l)
+		c.guard.Unlock()
+	}
+	return proto.Marshal(&wire.LessonsReply{Incarnation: c.incarnation})
+}
+
+// admit says whether lessons of a peer are taken now: those of neighbours, so many a minute.
+func (c *classroom) admit(from peer.ID, n int, now time.Time) error {
+	near := slices.Contains(c.neighbours(), from)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !near {
+		return busy("lessons are taken of the leaf set")
+	}
+	p := c.pupil(from)
+	if now.Sub(p.minute) >= time.Minute {
+		p.minute, p.heard = now, 0
+	}
+	if p.heard+n > lessonsPerMinute {
+		return busy(fmt.Sprintf("at most %d lessons a minute", lessonsPerMinute))
+	}
+	p.heard += n
+	return nil
+}

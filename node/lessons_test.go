@@ -1,0 +1,179 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// school are classrooms that speak without a network.
+type school struct {
+	t     *testing.T
+	rooms map[peer.ID]*classroom
+	fail  map[peer.ID]error // of calls to it
+	told  int               // messages
+}
+
+func newSchool(t *testing.T, ids ...peer.ID) *school {
+	s := &school{t: t, rooms: make(map[peer.ID]*classroom), fail: make(map[peer.ID]error)}
+	for _, id := range ids {
+		s.enter(id, 1, ids)
+	}
+	return s
+}
+
+// enter makes a peer, or makes it anew, as a process that begins.
+func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroom {
+	s.t.Helper()
+	strategy, err := adaptive.New(adaptive.Config{Training: 20})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := newClassroom(strategy, new(sync.Mutex))
+	c.log, c.incarnation = slog.New(slog.DiscardHandler), incarnation
+	c.neighbours = func() []peer.ID { return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id }) }
+	c.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+		if err := s.fail[to]; err != nil {
+			return nil, err
+		}
+		s.told++
+		return s.rooms[to].handle(ctx, id, raw)
+	}
+	s.rooms[id] = c
+	return c
+}
+
+// place has a peer place so many sites, of which peer b is always the nearest; it returns the probes.
+func (s *school) place(id peer.ID, from, n int) (probes int) {
+	s.t.Helper()
+	for i := from; i < from+n; i++ {
+		v := &placement.View{Now: time.Now(), Host: fmt.Sprintf("h%d.example", i), Site: netip.AddrFrom4([4]byte{192, 0, byte(i % 3), byte(i)}), Measured: make(map[string]placement.Measurement)}
+		for k := range 4 {
+			v.Candidates = append(v.Candidates, placement.Candidate{Peer: fmt.Sprint("p", k), Self: k == 0})
+		}
+		for {
+			c := s.rooms[id].strategy.Next(v)
+			if c.Worker != "" {
+				break
+			}
+			for _, p := range c.Probe {
+				probes++
+				far := time.Duration(5+40*((int(p[1]-'0')+i)%4)) * time.Millisecond
+				v.Measured[p] = placement.Measurement{RTT: far + time.Duration(i)*time.Microsecond}
+			}
+		}
+	}
+	return probes
+}
+
+// TestLessons: what one owner had measured its neighbours need not measure again; nothing is told twice, but to one that has forgotten or is new.
+func TestLessons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchool(t, "a", "b", "c")
+		a, b := s.rooms["a"], s.rooms["b"]
+		s.fail["c"] = errors.New("gone")
+		alone := s.place("a", 0, 60)
+		a.teach(t.Context())
+		if s.told != 1 || a.pupils["b"].told != 60 || a.pupils["c"].told != 0 {
+			t.Errorf("%d messages, b was told %d lessons and c %d", s.told, a.pupils["b"].told, a.pupils["c"].told)
+		}
+		if taught := s.place("b", 1000, 60); taught*3 > alone*2 {
+			t.Errorf("b made %d probes, a %d before it", taught, alone)
+		}
+		s.fail["c"] = nil
+		a.teach(t.Context())
+		a.teach(t.Context())
+		if s.told != 2 || a.pupils["c"].told != 60 {
+			t.Errorf("%d messages, c was told %d lessons", s.told, a.pupils["c"].told)
+		}
+		s.enter("b", 2, []peer.ID{"a", "b", "c"})
+		s.place("a", 60, 1)
+		for range 3 {
+			a.teach(t.Context())
+		}
+		if again := s.place("b", 2000, 60); again*3 > alone*2 || a.pupils["b"].told != 61 {
+			t.Errorf("b, started again, made %d probes; it was told %d lessons", again, a.pupils["b"].told)
+		}
+		s.place("a", 100, 2*lessonsKept)
+		for range 4 {
+			a.teach(t.Context())
+		}
+		if len(a.kept) > lessonsKept || len(b.kept) > lessonsKept {
+			t.Errorf("%d lessons are kept", len(a.kept))
+		}
+		a.neighbours = func() []peer.ID { return []peer.ID{"c"} }
+		a.teach(t.Context())
+		if len(a.pupils) != 1 {
+			t.Errorf("%d neighbours are remembered, of one", len(a.pupils))
+		}
+	})
+}
+
+// TestLessonsAreRefused: by peers that place otherwise, who are left alone then, of strangers, of nonsense, and too many.
+func TestLessonsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchool(t, "a", "b")
+		s.rooms["b"] = nil
+		s.place("a", 0, 3)
+		for range 3 {
+			s.rooms["a"].teach(t.Context())
+		}
+		if s.told != 1 {
+			t.Errorf("b was told %d times, though it takes no lessons", s.told)
+		}
+		b := s.enter("b", 1, []peer.ID{"a", "b"})
+		raw := func(change func(*wire.Lessons)) []byte {
+			list := make([]adaptive.Lesson, wire.MaxLessons)
+			for i := range list {
+				list[i].Host = fmt.Sprintf("h%d.example", i)
+			}
+			m, _ := wire.NewLessons(list)
+			if change != nil {
+				change(m)
+			}
+			out, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		for name, tt := range map[string]struct {
+			from peer.ID
+			raw  []byte
+			code p2p.Code
+		}{
+			"a stranger":      {"x", raw(nil), p2p.CodeBusy},
+			"nonsense":        {"a", []byte{0xff}, p2p.CodeRefused},
+			"another version": {"a", raw(func(m *wire.Lessons) { m.Version++ }), p2p.CodeRefused},
+			"nobody measured": {"a", raw(func(m *wire.Lessons) { m.By = []uint32{0} }), p2p.CodeRefused},
+		} {
+			if _, err := b.handle(t.Context(), tt.from, tt.raw); p2p.CodeOf(err) != tt.code {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for i := range lessonsPerMinute/wire.MaxLessons + 1 {
+			if _, err := b.handle(t.Context(), "a", raw(nil)); (err == nil) != (i < lessonsPerMinute/wire.MaxLessons) {
+				t.Errorf("message %d of this minute: %v", i, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if _, err := b.handle(t.Context(), "a", raw(nil)); err != nil {
+			t.Errorf("a minute later: %v", err)
+		}
+	})
+}
