@@ -19,6 +19,8 @@ type placementRow struct {
 	blind bool
 	// oracle knows.
 	oracle bool
+	// live: it says nothing where one memory learns.
+	live bool
 	// learns from probes, so that it is to be judged by sites unlike those that trained it.
 	learns bool
 	// paper has figures for it.
@@ -73,10 +75,14 @@ func placementRows(w *placementWorld) []placementRow {
 	if w.addressed {
 		kinds = append(kinds, placementRow{name: "adaptive-blind", fleet: adaptiveFleet, learns: true, blind: true})
 	}
+	kinds = append(kinds, placementRow{name: "adaptive-alone", fleet: adaptiveAloneFleet, live: true})
 	kinds = append(kinds, placementRow{name: oracleName, oracle: true, fleet: shared(func(w *placementWorld) placement.Strategy { return oracle{w} })})
 	rows := make([]placementRow, 0, 2*len(kinds))
 	rows = append(rows, kinds...)
 	for _, k := range kinds {
+		if k.live {
+			continue
+		}
 		k.name, k.all = k.name+"-all", true
 		rows = append(rows, k)
 	}
@@ -121,6 +127,16 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		}
 		f.of, f.lessons = append(f.of, s), append(f.lessons, s)
 	}
+	return f, nil
+}
+
+// adaptiveAloneFleet is adaptive without lessons: each owner learns by its own sites.
+func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
+	f, err := adaptiveFleet(w, all)
+	if err != nil {
+		return nil, err
+	}
+	f.lessons = nil
 	return f, nil
 }
 

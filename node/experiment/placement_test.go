@@ -44,6 +44,7 @@ func TestPlacementRows(t *testing.T) {
 		}
 		return v
 	}
+	get("adaptive-alone", "optimal")
 	names := []string{"rtt", "ipmicra", "coordinates", "geo", "random", "worst", "owner", "adaptive", "adaptive-blind", oracleName}
 	for _, name := range names {
 		for _, metric := range []string{
