@@ -46,7 +46,9 @@ func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroo
 	}
 	c := newClassroom(strategy, new(sync.Mutex))
 	c.log, c.incarnation = slog.New(slog.DiscardHandler), incarnation
-	c.neighbours = func() []peer.ID { return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id }) }
+	c.neighbours = func() []peer.ID {
+		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
+	}
 	c.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
 		if err := s.fail[to]; err != nil {
 			return nil, err

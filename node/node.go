@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -71,7 +71,7 @@ type Node struct {
 	line     *bandwidth.Line // what sites and peers share
 	limits   *limits
 	lessons  *classroom // nil unless hosts are placed by adaptive
-	gossip   *gossip // nil unless hosts are placed by network coordinates
+	gossip   *gossip    // nil unless hosts are placed by network coordinates
 	walker   *walker
 	desk     *desk
 	watchers *watchers

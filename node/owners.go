@@ -47,8 +47,8 @@ type owners struct {
 	place    func(ctx context.Context, p owner.Place) owner.Placement
 	offerOwn func(hosts []string) (declined []int)
 	// heard is told what workers say they have in hand.
-	heard func(worker string, backlog, capacity uint32)
-	serves   func(key ring.Key) bool
+	heard  func(worker string, backlog, capacity uint32)
+	serves func(key ring.Key) bool
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with run
 	end   context.CancelFunc

@@ -38,8 +38,8 @@ type host struct {
 	// replace: the worker is to give the host back, so that it is placed anew.
 	replace    bool
 	anew       string // why, for people
-	tiny       bool // the last placement was without measuring
-	remeasure  bool // what was measured of it does not hold any more
+	tiny       bool   // the last placement was without measuring
+	remeasure  bool   // what was measured of it does not hold any more
 	placing    placing
 	placeUntil int64  // when the search for a worker, or the offer, is given up
 	unreserved int64  // until when politeness is owed if no request is made to measure; 0 if none may be
