@@ -3,7 +3,6 @@ package dashboard
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -63,7 +62,7 @@ func (p *page) limits(m *model) {
 		if f.Name == "" {
 			f.Name = s.Key
 		}
-		f.About = strings.ToUpper(s.About[:min(1, len(s.About))]) + s.About[min(1, len(s.About)):] + "."
+		f.About = capital(s.About) + "."
 		p.Settings = append(p.Settings, f)
 	}
 }

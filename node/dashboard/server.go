@@ -122,6 +122,7 @@ func (s *Server) load() error {
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":   func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":   func(t time.Time) string { return untilText(t, time.Now()) },
+		"sentence": capital,
 		"percent": func(n neighbour) string { return shareText(&n.Place) },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 // words are what the page says after an action, by what its address carries: never a text of a browser's.
 var words = map[string]string{
-	"paused": "Paused: nothing is fetched.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
+	"paused": "The pause has begun.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
@@ -317,9 +318,11 @@ func (s *Server) action(do func(ctx context.Context, r *http.Request) (said stri
 
 // sentence is an error as people read it.
 func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	return capital(err.Error()) + "."
 }
+
+// capital begins a text with a capital letter.
+func capital(text string) string { return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] }
 
 func (s *Server) pause(ctx context.Context, r *http.Request) (said string, err error) {
 	var d time.Duration
