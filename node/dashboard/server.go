@@ -117,13 +117,13 @@ func (s *Server) load() error {
 		"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
 		"asset": func(name string) string { return names[name] },
 		"short": short, "number": thousands, "ms": rttText,
-		"rtt":     func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
-		"span":    func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
-		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"clock":   func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
-		"until":   func(t time.Time) string { return untilText(t, time.Now()) },
+		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
+		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
+		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital,
-		"percent": func(n neighbour) string { return shareText(&n.Place) },
+		"percent":  func(n neighbour) string { return shareText(&n.Place) },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
@@ -322,7 +322,9 @@ func sentence(err error) string {
 }
 
 // capital begins a text with a capital letter.
-func capital(text string) string { return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] }
+func capital(text string) string {
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
 
 func (s *Server) pause(ctx context.Context, r *http.Request) (said string, err error) {
 	var d time.Duration
