@@ -20,7 +20,7 @@ const (
 	overbook = 1.25
 	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it, under the 5 % that are asked for; lessen is the step
 	// down for one above, in parts of the cap.
-	aboveShare = 0.03
+	aboveShare = 0.04
 	lessen     = 0.004
 	// leastTarget and mostTarget bound where that leads.
 	leastTarget = 0.3
@@ -42,7 +42,6 @@ type forecast struct {
 	cfg     Config
 	e       *Estimates
 	running map[uint64]*flight
-	guard   guard
 	size    float64 // expected of a fetch, in bytes
 
 	target  float64 // parts of the cap
@@ -65,7 +64,7 @@ type flight struct {
 }
 
 func newForecast(cfg Config, e *Estimates) *forecast {
-	f := &forecast{cfg: cfg, e: e, running: make(map[uint64]*flight), guard: newGuard(), size: firstSize, target: 0.9}
+	f := &forecast{cfg: cfg, e: e, running: make(map[uint64]*flight), size: firstSize, target: 0.9}
 	if cfg.Limited {
 		f.target = overbook
 	}
@@ -142,59 +141,44 @@ func (f *forecast) outlook(now time.Time) (fu future) {
 	return fu
 }
 
-// Admit implements Governor.
+// Admit implements Governor. It never looks beyond the head of the queue: to search deeper for one that fits was tried, and gains nothing, as the head fits soon.
 func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
-	if f.cfg.Limited {
-		return f.overbook(now, q)
-	}
-	f.guard.check(now, q, f.cfg.MaxDepth)
-	fu := f.outlook(now)
-	room := f.target * f.cfg.Rate
-	past := f.past
-	past[second-1] += float64(f.bytes) // since the last slot ended
-	first, most := 0, f.cfg.MaxDepth
-	if f.guard.holds {
-		if d, _, ok := f.guard.find(q, f.cfg.MaxDepth); ok {
-			first, most = d, d+1
-		}
-	}
-	for d := first; d < most; d++ {
-		c, ok := q.At(d)
-		if !ok {
-			break
-		}
-		f.hungry = true
-		flow, wait, known := f.expectation(now, c)
-		then := fu
-		then.add(wait, flow, f.size)
-		if then.most(&past) <= room || len(f.running) == 0 && first == d {
-			return f.start(now, d, c, flow, wait, known), true
-		}
-		f.guard.pass(now, c.ID)
-	}
-	return Admission{}, false
-}
-
-// overbook starts the head while less is expected than the limiter should have to hold.
-func (f *forecast) overbook(now time.Time, q Queue) (Admission, bool) {
 	c, ok := q.At(0)
 	if !ok {
 		return Admission{}, false
 	}
+	flow, wait, known := f.expectation(now, c)
+	if f.cfg.Limited {
+		if !f.short(now) {
+			return Admission{}, false
+		}
+		return f.start(now, c, flow, wait, known), true
+	}
+	f.hungry = true
+	fu := f.outlook(now)
+	fu.add(wait, flow, f.size)
+	past := f.past
+	past[second-1] += float64(f.bytes) // since the last slot ended
+	if fu.most(&past) > f.target*f.cfg.Rate && len(f.running) > 0 {
+		return Admission{}, false
+	}
+	return f.start(now, c, flow, wait, known), true
+}
+
+// short says that less is expected than the limiter should have to hold.
+func (f *forecast) short(now time.Time) bool {
 	fu := f.outlook(now)
 	for _, b := range fu[:second] {
 		if b < f.target*f.cfg.Rate*slot {
-			flow, wait, known := f.expectation(now, c)
-			return f.start(now, 0, c, flow, wait, known), true
+			return true
 		}
 	}
-	return Admission{}, false
+	return false
 }
 
-func (f *forecast) start(now time.Time, d int, c Candidate, flow, wait float64, known bool) Admission {
-	f.guard.started(c.ID)
+func (f *forecast) start(now time.Time, c Candidate, flow, wait float64, known bool) Admission {
 	f.running[c.ID] = &flight{candidate: c, begun: now, at: now, flow: flow, wait: wait, got: Progress{Left: -1}}
-	return Admission{Depth: d, Rate: flow, Known: known}
+	return Admission{Rate: flow, Known: known}
 }
 
 // Sample implements Governor.
