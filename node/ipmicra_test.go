@@ -67,7 +67,7 @@ func (l *ledger) tell(_ context.Context, c ipmicra.Changes) error {
 	if l.deaf {
 		return errors.New("nobody is there")
 	}
-	_, err := l.store.Merge(c)
+	_, err := l.store.Merge(time.Now(), c)
 	return err
 }
 

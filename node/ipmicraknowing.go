@@ -159,7 +159,7 @@ func (f *subnetFound) read(key ipmicra.Key, had cached) (cached, bool) {
 		return c, true
 	}
 	k, changes, err := subnets.Parse(f.raw)
-	if err != nil || k != key {
+	if err != nil || k != key || changes.Check(c.when) != nil {
 		return c, false
 	}
 	c.digest = digestOfRecord(f.raw)

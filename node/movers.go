@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
@@ -56,7 +58,7 @@ func (m subnetMover) Import(p custody.Push) (later bool, err error) {
 	for i, r := range p.Records {
 		kvs[i] = subnets.KV{Key: r.Key, Value: r.Value}
 	}
-	if _, err = m.subnets.state.Import(kvs); err != nil {
+	if _, err = m.subnets.state.Import(time.Now(), kvs); err != nil {
 		return false, refuse("%v", err)
 	}
 	return true, nil

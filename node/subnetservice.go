@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"log/slog"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
@@ -104,7 +105,7 @@ func (s *subnetService) merge(brought []subnetRecord, reply *wire.SubnetsReply) 
 			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxSubnets
 		}
 	}
-	return s.state.Merge(mine)
+	return s.state.Merge(time.Now(), mine)
 }
 
 // answer fills in what is here, until the answer is full.

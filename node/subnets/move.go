@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 )
@@ -12,8 +13,9 @@ import (
 type KV struct{ Key, Value []byte }
 
 // Import merges values of other peers, or of copies, into this one's, as one batch; wait is never nil. A value that is malformed, or is not what its key
-// says, is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere else to go.
-func (s *Store) Import(kvs []KV) (wait func() error, err error) {
+// says, or is ahead of its time, is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has
+// nowhere else to go.
+func (s *Store) Import(now time.Time, kvs []KV) (wait func() error, err error) {
 	var all ipmicra.Changes
 	for _, kv := range kvs {
 		k, c, err := Parse(kv.Value)
@@ -25,7 +27,7 @@ func (s *Store) Import(kvs []KV) (wait func() error, err error) {
 		}
 		all.Subnets, all.Indexes = append(all.Subnets, c.Subnets...), append(all.Indexes, c.Indexes...)
 	}
-	return s.merge(all, math.MaxInt)
+	return s.merge(now, all, math.MaxInt)
 }
 
 // keyOf is the key of a value, nil if it is that of no key.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 )
@@ -115,10 +116,15 @@ func next(head []byte) []byte {
 }
 
 // Merge takes changes in; the same ones any number of times, in any order. All of it is one batch; wait is never nil. The error is [ErrFull] if there is
-// no room for what is new in them, and then nothing is taken.
-func (s *Store) Merge(c ipmicra.Changes) (wait func() error, err error) { return s.merge(c, s.most) }
+// no room for what is new in them, [ipmicra.ErrRecord] if some are ahead of their time ([ipmicra.Changes.Check]), and then nothing is taken.
+func (s *Store) Merge(now time.Time, c ipmicra.Changes) (wait func() error, err error) {
+	return s.merge(now, c, s.most)
+}
 
-func (s *Store) merge(c ipmicra.Changes, most int) (wait func() error, err error) {
+func (s *Store) merge(now time.Time, c ipmicra.Changes, most int) (wait func() error, err error) {
+	if err := c.Check(now); err != nil {
+		return onDisk, err
+	}
 	m := newMerge(s)
 	for _, record := range c.Subnets {
 		if err := m.subnet(record); err != nil {

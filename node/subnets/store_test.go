@@ -51,7 +51,7 @@ func newStore(t *testing.T, records Records) *Store {
 
 func (s *Store) put(t *testing.T, c ipmicra.Changes) {
 	t.Helper()
-	if _, err := s.Merge(c); err != nil {
+	if _, err := s.Merge(testTime, c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	for part := range slices.Chunk(kvs, 3) {
-		if _, err := to.Import(part); err != nil {
+		if _, err := to.Import(testTime, part); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,13 +198,76 @@ func TestImportRefuses(t *testing.T) {
 		{"an index of nothing", KV{headOf(ipmicra.Key{Kind: ipmicra.KindChildren}), []byte{1, 2, 0, 0}}},
 	} {
 		s := newStore(t, make(shelf))
-		if _, err := s.Import([]KV{{[]byte(two), good[two]}, row.kv}); !errors.Is(err, ipmicra.ErrRecord) {
+		if _, err := s.Import(testTime, []KV{{[]byte(two), good[two]}, row.kv}); !errors.Is(err, ipmicra.ErrRecord) {
 			t.Errorf("%s: %v", row.name, err)
 		}
 		if len(s.records.(shelf)) > 0 {
 			t.Errorf("%s: something was taken", row.name)
 		}
 	}
+}
+
+// testTime is when what is drawn is merged.
+var testTime = time.Unix(1_000_000_000, 0)
+
+// TestAheadOfTime: a stranger cannot pin a record by an epoch that no honest one reaches, nor by probes of the future, whether it comes as a change or on the move;
+// and an epoch as far ahead as is let in is overtaken a second later.
+func TestAheadOfTime(t *testing.T) {
+	const most = 1_000_000_000 + 3600
+	later := testTime.Add(2 * time.Hour)
+	p := subnet(1)
+	for _, row := range []struct {
+		name  string
+		bad   ipmicra.Changes
+		taken bool
+	}{
+		{"the last counter there is", ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: p, Epoch: ipmicra.Epoch{Counter: 1<<64 - 1, Peer: "z"}, Worker: "z"}}}, false},
+		{"one too many", ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: p, Epoch: ipmicra.Epoch{Counter: most + 1, Peer: "z"}, Worker: "z"}}}, false},
+		{"as many as may be", ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: p, Epoch: ipmicra.Epoch{Counter: most, Peer: "z"}, Worker: "z"}}}, true},
+		{"a probe of later", ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: p, Probes: map[string]ipmicra.Probe{"z": {RTT: 1000, At: later}}}}}, false},
+		{"anew since later", ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: p, Since: later}}}, false},
+		{"an entry", ipmicra.Changes{Indexes: []*ipmicra.Index{{
+			Key: ipmicra.Key{Kind: ipmicra.KindChildren}, Entries: []ipmicra.Entry{{Prefix: p, Epoch: ipmicra.Epoch{Counter: most + 1}, Worker: "z"}},
+		}}}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newStore(t, make(shelf))
+			if _, err := s.Merge(testTime, row.bad); (err == nil) != row.taken || err != nil && !errors.Is(err, ipmicra.ErrRecord) {
+				t.Errorf("as a change: %v", err)
+			}
+			if _, err := newStore(t, make(shelf)).Import(testTime, []KV{moving(t, row.bad)}); (err == nil) != row.taken || err != nil && !errors.Is(err, ipmicra.ErrRecord) {
+				t.Errorf("on the move: %v", err)
+			}
+			honest := &ipmicra.Subnet{Prefix: p, Epoch: ipmicra.Epoch{Counter: 1, Peer: "a"}, Worker: "a"}
+			if row.taken {
+				honest.Epoch.Counter = most + 1
+			}
+			if _, err := s.Merge(testTime.Add(time.Second), ipmicra.Changes{Subnets: []*ipmicra.Subnet{honest}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.subnet(honest.Key()); err != nil || got.Worker != "a" {
+				t.Errorf("the next delegation: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// moving is the one record of changes as it moves.
+func moving(t *testing.T, c ipmicra.Changes) (kv KV) {
+	t.Helper()
+	var err error
+	if len(c.Subnets) > 0 {
+		kv.Key = headOf(c.Subnets[0].Key())
+		kv.Value, err = c.Subnets[0].AppendBinary(nil)
+	} else {
+		x := c.Indexes[0]
+		kv.Key = entryKey(headOf(x.Key), x.Entries[0].Prefix)
+		kv.Value, err = x.AppendBinary(nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
 }
 
 // TestBounds: an index keeps the entries that it would keep in memory, and a peer takes no more records than it has room for, but does change those it has.
@@ -237,7 +300,7 @@ func TestBounds(t *testing.T) {
 		if row.want != nil {
 			c = ipmicra.Changes{Subnets: []*ipmicra.Subnet{{Prefix: row.p}}}
 		}
-		if _, err := s.Merge(c); !errors.Is(err, row.want) {
+		if _, err := s.Merge(testTime, c); !errors.Is(err, row.want) {
 			t.Errorf("%s: %v, want %v", row.name, err, row.want)
 		}
 	}
@@ -292,21 +355,29 @@ func FuzzImport(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := s.Merge(drawn(rand.New(rand.NewPCG(1, 1)), 1)[0]); err != nil {
+	if _, err := s.Merge(testTime, drawn(rand.New(rand.NewPCG(1, 1)), 1)[0]); err != nil {
 		f.Fatal(err)
 	}
 	for k, v := range source {
 		f.Add([]byte(k), v)
 	}
 	f.Add([]byte{1}, []byte{1, 2, 0, 0})
+	pinned := &ipmicra.Subnet{Prefix: subnet(1), Epoch: ipmicra.Epoch{Counter: 1<<64 - 1, Peer: "z"}, Worker: "z"}
+	raw, err := pinned.AppendBinary(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(headOf(pinned.Key()), raw)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		into := make(shelf)
 		s, err := New(into)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Import([]KV{{key, value}}); err == nil && !bytes.Equal(into[string(key)], value) {
+		if _, err := s.Import(testTime, []KV{{key, value}}); err == nil && !bytes.Equal(into[string(key)], value) {
 			t.Errorf("taken under %x: %x, kept %x", key, value, into[string(key)])
+		} else if _, c, parsed := Parse(value); err == nil && parsed == nil && len(c.Subnets) == 1 && c.Subnets[0].Epoch.Counter+1 == 0 {
+			t.Errorf("taken with the last epoch there is: %x", value)
 		}
 	})
 }
