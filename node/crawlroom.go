@@ -99,6 +99,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
+	c.placer.prober.visit = c.worker.Visit
 	return c, nil
 }
 

@@ -232,6 +232,8 @@ var _ sites = (*fetch.Fetcher)(nil)
 type prober struct {
 	sites sites
 	slots chan struct{}
+	// visit waits until a request may be made to an address beside the worker's, and counts it there; leave ends it.
+	visit func(ctx context.Context, addr netip.Addr) (leave func(), err error)
 
 	mu     sync.Mutex // guards what follows; never held over the network
 	known  map[probeKey]*probed
@@ -255,8 +257,11 @@ type probed struct {
 }
 
 func newProber(s sites) *prober {
-	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed)}
+	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed), visit: freely}
 }
+
+// freely is the visit of an address where no worker is.
+func freely(context.Context, netip.Addr) (leave func(), err error) { return func() {}, nil }
 
 var errTooManyProbes = errors.New("too many probes")
 
@@ -276,7 +281,7 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 			return 0, netip.Addr{}, err
 		}
 		if mine {
-			found.rtt, found.addr, found.err = p.run(ctx, host, scheme, key.method)
+			found.rtt, found.addr, found.err = p.run(ctx, host, scheme, key)
 			p.end(key, found, time.Now())
 			return found.rtt, found.addr, found.err
 		}
@@ -366,15 +371,22 @@ func (p *prober) end(key probeKey, k *probed, now time.Time) {
 	close(k.done)
 }
 
-// run makes a probe.
-func (p *prober) run(ctx context.Context, host, scheme, method string) (time.Duration, netip.Addr, error) {
+// run makes a probe. A request waits for its turn at the address, as those of the worker do.
+func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (time.Duration, netip.Addr, error) {
+	if key.method == probeHead {
+		leave, err := p.visit(ctx, key.at.Addr())
+		if err != nil {
+			return 0, netip.Addr{}, fmt.Errorf("the address has no turn for a request that measures: %w", err)
+		}
+		defer leave()
+	}
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
 		return 0, netip.Addr{}, fmt.Errorf("%w at once, at most %d", errTooManyProbes, probesMost)
 	}
-	if method == probeHead {
+	if key.method == probeHead {
 		h, err := p.sites.ProbeHead(ctx, host, scheme)
 		switch {
 		case err != nil:

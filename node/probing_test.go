@@ -84,6 +84,46 @@ func TestProberSharesWhatItMeasures(t *testing.T) {
 	})
 }
 
+// TestHeadWaitsForTheAddress: a request that measures takes its turn at the address, as the worker's requests do; a connect, which carries none, does not.
+func TestHeadWaitsForTheAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const turn = 300 * time.Millisecond
+		s := &fakeSites{took: 20 * time.Millisecond}
+		p := newProber(s)
+		entered, left := 0, 0
+		p.visit = func(ctx context.Context, addr netip.Addr) (func(), error) {
+			if addr != siteAddr {
+				t.Errorf("a turn at %v", addr)
+			}
+			entered++
+			return func() { left++ }, sleepFor(ctx, turn)
+		}
+		for _, row := range []struct {
+			host, method string
+			within, want time.Duration
+			entered      int
+			fails        bool
+		}{
+			{"h1.example", probeConnect, time.Minute, probeTries * s.took, 0, false},
+			{"h1.example", probeHead, time.Minute, turn + s.took, 1, false},
+			{"h1.example", probeHead, time.Minute, 0, 1, false}, // what was measured a moment ago costs no turn
+			{"h2.example", probeHead, turn / 2, turn / 2, 2, true},
+			{"h2.example", probeHead, time.Minute, turn + s.took, 3, false},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), row.within)
+			begun := time.Now()
+			_, _, err := p.measure(ctx, row.host, "http", row.method)
+			cancel()
+			if got := time.Since(begun); got != row.want || entered != row.entered || (err != nil) != row.fails {
+				t.Errorf("%s of %s takes %v with %d turns so far (%v), want %v and %d", row.method, row.host, got, entered, err, row.want, row.entered)
+			}
+		}
+		if left != 2 || s.heads.Load() != 2 {
+			t.Errorf("%d turns ended, %d requests, want 2 of each", left, s.heads.Load())
+		}
+	})
+}
+
 // TestProberBounds: no more probes at once, and a minute, than said; a failure is an answer as any other, what was broken off is none.
 func TestProberBounds(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {

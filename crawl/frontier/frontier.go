@@ -15,6 +15,8 @@ type Frontier[T any] struct {
 	freed  queue[*address[T]] // addresses with hosts that wait for them, and room
 	serial uint64
 	items  int
+	// entered are addresses that requests of no queue were made to, and that are to be left alone yet or had the last of them a moment ago.
+	entered []*address[T]
 }
 
 // host is one host queue. It is in exactly one place: in the heap of due times, parked at its address, visited, or, without items, nowhere.
@@ -25,6 +27,7 @@ type host[T any] struct {
 	head    int // items before it are taken
 	crawl   time.Duration
 	took    time.Duration
+	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
 	visited bool
 	gone    bool // removed while visited: forgotten when the visit ends, unless it comes back
 	addr    netip.Addr
@@ -128,9 +131,7 @@ func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	h.visited = true
 	if a := f.ips[h.addr]; a != nil {
 		h.using = a
-		a.running++
-		a.due = now.Add(max(f.cfg.IPDelay, 0))
-		f.settle(a)
+		f.begin(now, a)
 	}
 	return h.name
 }
@@ -188,6 +189,9 @@ func (f *Frontier[T]) delay(h *host[T]) time.Duration {
 	d := max(f.cfg.Delay, h.crawl)
 	if f.cfg.Factor > 0 {
 		d = max(d, min(time.Duration(f.cfg.Factor*float64(h.took)), f.cfg.MaxAdaptive))
+	}
+	if h.slow > 1 {
+		d = max(d, time.Duration(min(h.slow*float64(d), float64(f.cfg.MaxAdaptive))))
 	}
 	return d
 }

@@ -99,6 +99,33 @@ func TestNotBefore(t *testing.T) {
 	}
 }
 
+// TestSlow: a host is asked so many times less often than politeness has it, up to the cap of what adapts, and never more often.
+func TestSlow(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  Config
+		slow float64
+		want time.Duration
+	}{
+		{Config{Delay: time.Second, Factor: -1}, 0, time.Second},
+		{Config{Delay: time.Second, Factor: -1}, 0.1, time.Second},
+		{Config{Delay: time.Second, Factor: -1}, 3, 3 * time.Second},
+		{Config{Delay: time.Second, Factor: 2}, 3, 12 * time.Second}, // a request took two seconds
+		{Config{Delay: time.Second, Factor: -1}, 1000, DefaultMaxAdaptive},
+		{Config{Delay: 50 * time.Second, Factor: -1}, 3, 50 * time.Second},
+		{Config{}, 3, 0},
+	} {
+		f := New[int](tt.cfg)
+		f.Push("a", 1, 2)
+		f.Slow("a", tt.slow)
+		f.Next(at(0))
+		f.Take("a")
+		f.Done(at(2), "a", 2*time.Second)
+		if got := f.Owed(at(2), "a"); got != tt.want {
+			t.Errorf("%+v, %v times less often: %v owed, want %v", tt.cfg, tt.slow, got, tt.want)
+		}
+	}
+}
+
 // TestUnget puts an item in front of the others.
 func TestUnget(t *testing.T) {
 	f := New[int](Config{})
@@ -207,6 +234,80 @@ func TestAddressFreed(t *testing.T) {
 	}
 	if want := []string{"a", "b", "c", "a", "b", "c"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// TestEnter: a request that is in no queue counts for its address, before and after those of hosts, whether or not any is known there; what nobody uses any more is forgotten.
+func TestEnter(t *testing.T) {
+	const one, two = "192.0.2.1", "192.0.2.2"
+	ip := netip.MustParseAddr
+	for _, tt := range []struct {
+		name string
+		cfg  Config
+		do   func(t *testing.T, f *Frontier[int])
+	}{
+		{"hosts wait for it", Config{Delay: time.Second, PerIP: -1, IPDelay: 500 * time.Millisecond}, func(t *testing.T, f *Frontier[int]) {
+			enter(t, f, 0, one, true, 0)
+			f.Leave(ip(one))
+			f.SetAddr("a", ip(one)) // met only now
+			f.Push("a", 1)
+			if name, due := f.Next(at(0.4)); name != "" || !due.Equal(at(0.5)) {
+				t.Errorf("host %q 0.4 s later, due %v", name, due)
+			}
+			if name, _ := f.Next(at(0.5)); name != "a" {
+				t.Errorf("host %q half a second later", name)
+			}
+		}},
+		{"it waits for hosts", Config{Delay: time.Second, PerIP: 1, IPDelay: 500 * time.Millisecond}, func(t *testing.T, f *Frontier[int]) {
+			f.SetAddr("a", ip(one))
+			f.Push("a", 1)
+			f.Next(at(0))
+			enter(t, f, 0.1, one, false, 0.5)
+			enter(t, f, 0.6, one, false, 0.65) // no room
+			enter(t, f, 0.1, two, true, 0)
+			f.Take("a")
+			f.Done(at(0.7), "a", 0)
+			enter(t, f, 0.7, "::ffff:"+one, true, 0)
+			f.Push("a", 2)
+			if name, _ := f.Next(at(9)); name != "" {
+				t.Error("a host beside the request that is under way")
+			}
+			f.Leave(ip("::ffff:" + one))
+			if name, _ := f.Next(at(9)); name != "a" {
+				t.Errorf("host %q once it is over", name)
+			}
+		}},
+		{"loopback shares nothing", Config{Delay: time.Second, PerIP: 1}, func(t *testing.T, f *Frontier[int]) {
+			enter(t, f, 0, "127.0.0.1", true, 0)
+			enter(t, f, 0, "127.0.0.1", true, 0)
+			f.Leave(ip("127.0.0.1"))
+		}},
+		{"no delay, no bound", Config{}, func(t *testing.T, f *Frontier[int]) {
+			enter(t, f, 0, one, true, 0)
+			enter(t, f, 0, one, true, 0)
+		}},
+		{"many addresses", Config{Delay: 4 * time.Second}, func(t *testing.T, f *Frontier[int]) {
+			for i := range 100 {
+				a := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+				if ok, _ := f.Enter(at(float64(i)), a); !ok {
+					t.Fatal("an address without requests has no room")
+				}
+				f.Leave(a)
+			}
+			if len(f.ips) > 2 || len(f.entered) > 2 {
+				t.Errorf("%d addresses remembered, %d of requests", len(f.ips), len(f.entered))
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.do(t, New[int](tt.cfg)) })
+	}
+}
+
+func enter(t *testing.T, f *Frontier[int], now float64, ip string, want bool, due float64) {
+	t.Helper()
+	ok, when := f.Enter(at(now), netip.MustParseAddr(ip))
+	if ok != want || !ok && !when.Equal(at(due)) {
+		t.Errorf("at %v s: %v, due %v; want %v, %v", now, ok, when, want, at(due))
 	}
 }
 

@@ -12,6 +12,10 @@ func (f *Frontier[T]) CrawlDelay(name string, d time.Duration) {
 	f.open(name).crawl = min(max(d, 0), f.cfg.MaxCrawlDelay)
 }
 
+// Slow has a host asked that many times less often than politeness alone asks for, as far as MaxAdaptive; 1 or less is the usual. It holds from the end of the next
+// request, or of the one under way.
+func (f *Frontier[T]) Slow(name string, times float64) { f.open(name).slow = times }
+
 // NotBefore leaves a host alone until then: politeness that a former worker owes, or a back-off. It never makes a host due earlier.
 func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 	h := f.open(name)
@@ -36,17 +40,12 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
 	h := f.open(name)
 	ip = ip.Unmap()
-	if f.cfg.PerIP < 0 && f.cfg.IPDelay < 0 || !ip.IsValid() || ip.IsLoopback() || ip == h.addr {
+	if !f.shared(ip) || ip == h.addr {
 		return
 	}
 	f.lose(h)
 	h.addr = ip
-	a := f.ips[ip]
-	if a == nil {
-		a = &address[T]{entry: entry{index: -1}, ip: ip}
-		f.ips[ip] = a
-	}
-	a.hosts++
+	f.at(ip).hosts++
 	f.place(h)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,6 +241,31 @@ func (w *Worker) take(owner, name string) bool {
 
 // backlog is the number of URLs held.
 func (w *Worker) backlog() int { return w.frontier.Items() + int(w.running.Load()) + w.piped }
+
+// Visit waits until a request may be made to an address beside those of the hosts held, such as one that measures, and counts it as one of the address: neither more
+// at once than may be, nor sooner than the last one allows. Once the request has ended leave is to be called. The error is that of ctx.
+func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err error) {
+	for {
+		w.mu.Lock()
+		ok, due := w.frontier.Enter(time.Now(), ip)
+		w.mu.Unlock()
+		if ok {
+			return func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.frontier.Leave(ip)
+				w.wakeNext(time.Now())
+			}, nil
+		}
+		t := time.NewTimer(time.Until(due))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // Pause stops fetching and gives all hosts back; offers are declined. Requests under way are finished.
 func (w *Worker) Pause() {
