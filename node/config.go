@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
@@ -69,6 +70,8 @@ type Config struct {
 	// Theta is the relative error under which a server's network coordinate is good enough to place its hosts by, more than 0 to 1. Smaller takes more
 	// downloads by estimators (papers.md 3.7: 64 in the median at 0.25, 193 at 0.15) and places better.
 	Theta float64
+	// CoordinatesMode is how long placing by network coordinates goes on (papers.md 3.4): persistent, cycle, single or none.
+	CoordinatesMode string
 	// Gossip is how often a neighbour is asked for its network coordinate.
 	Gossip time.Duration
 	// Hierarchy is a file of IP ranges with their organisations, for the strategy ipmicra: CSV, or a registry's delegated-extended statistics. Empty: each /24
@@ -123,7 +126,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
-		Theta: 0.25, Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
+		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
@@ -162,6 +165,7 @@ func (c *Config) Validate() error {
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),
 		oneOf("probe", c.Probe, probeConnect, probeHead),
 		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
+		oneOf("coordinates-mode", c.CoordinatesMode, coordinates.Modes()...),
 		when(c.Gossip < gossipLeast || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, gossipLeast)),
 		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),

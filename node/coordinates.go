@@ -72,6 +72,10 @@ var _ placement.Observer = (*located)(nil)
 func newLocated(c *Config, self peer.ID) (*located, error) {
 	cfg := coordinates.DefaultConfig()
 	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
+	var err error
+	if cfg.Mode, err = coordinates.ParseMode(cmp.Or(c.CoordinatesMode, cfg.Mode.String())); err != nil {
+		return nil, fmt.Errorf("placement coordinates: %w", err)
+	}
 	every := cmp.Or(c.Gossip, coordinates.DefaultGossipConfig().Every)
 	talk := gossipConfig(every)
 	if err := talk.Validate(); err != nil {

@@ -124,7 +124,7 @@ func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
-			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Measured: measurements(v), Why: c.Why, NotBefore: asking.owed}
+			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Pace: c.Pace, Measured: measurements(v), Why: c.Why, NotBefore: asking.owed}
 		}
 		asking.measure(ctx, c.Probe, v)
 	}

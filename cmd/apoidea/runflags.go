@@ -32,6 +32,7 @@ type runFlags struct {
 	hierarchy    string
 	threshold    time.Duration
 	theta        float64
+	coordMode    string
 	gossip       time.Duration
 	fetchers     int
 	governor     string
@@ -69,6 +70,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.probe, "probe", d.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
 	f.StringVar(&r.geoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo; adaptive takes the countries as hints")
 	f.Float64Var(&r.theta, "theta", d.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")
+	f.StringVar(&r.coordMode, "coordinates-mode", d.CoordinatesMode, "for --placement coordinates: persistent (hosts are looked at again every 100 URLs), cycle (each server is estimated once), single (the first 100 servers only), none (every host stays with its owner)")
 	f.DurationVar(&r.gossip, "gossip", d.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands (a new peer asks ten times as often at first)")
 	f.StringVar(&r.hierarchy, "hierarchy", "", "for --placement ipmicra: FILE of nested IP ranges (CSV with columns prefix and org, or delegated-extended, gzip or not); without it each /24 and each /48 is a range of its own, of no organisation; adaptive takes the ranges as hints")
 	f.DurationVar(&r.threshold, "threshold", d.Threshold, "for --placement ipmicra: the first peer found within this round trip of a site takes its subnet; less finds nearer peers with more probes")
@@ -114,6 +116,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
 	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
+	c.CoordinatesMode = r.coordMode
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
 	if r.fetchFrom != "" {

@@ -55,6 +55,9 @@ func (o *Owner) introduce(h *host, g *wire.Grant) {
 		until, g.BackoffReason = h.rec.backoffUntil, h.rec.backoffReason
 	}
 	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
+	if l := h.lease; l.pace > 1 {
+		g.PacePct = uint32(min(l.pace*100, wire.MaxPacePct))
+	}
 	g.Addrs = h.rec.addrs
 	prefix := hostPrefix(h.pos, kindRobots)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {

@@ -41,10 +41,11 @@ type host struct {
 	tiny       bool   // the last placement was without measuring
 	remeasure  bool   // what was measured of it does not hold any more
 	placing    placing
-	placeUntil int64  // when the search for a worker, or the offer, is given up
-	unreserved int64  // until when politeness is owed if no request is made to measure; 0 if none may be
-	offered    string // to whom
-	urls       int    // how many URLs the next lease is for; 0: any number
+	placeUntil int64   // when the search for a worker, or the offer, is given up
+	unreserved int64   // until when politeness is owed if no request is made to measure; 0 if none may be
+	offered    string  // to whom
+	urls       int     // how many URLs the next lease is for; 0: any number
+	pace       float64 // by how much the next worker is to ask it less often than usual
 	exclude    []string
 	purging    bool
 	wakeAt     int64

@@ -25,6 +25,7 @@ type lease struct {
 	// bounded: only so many URLs may still be granted before the host is placed anew.
 	bounded bool
 	left    int
+	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
 }
 
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
@@ -68,7 +69,7 @@ func (o *Owner) newLease(h *host, s *session) {
 	h.rec.worker = s.peer
 	h.lease = &lease{
 		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
-		bounded: h.urls > 0, left: h.urls,
+		bounded: h.urls > 0, left: h.urls, pace: h.pace,
 	}
 	s.leases[h] = struct{}{}
 	o.leased++

@@ -183,6 +183,8 @@ type Placement struct {
 	Worker string
 	// URLs bounds how many URLs the worker may fetch before the host is placed anew; 0: no bound.
 	URLs int
+	// Pace is by how much the host is to be asked less often than usual; 1 or less: as usual.
+	Pace float64
 	// Measured is what the candidates measured, Why says why it was this worker.
 	Measured []Measurement
 	Why      string
@@ -217,7 +219,7 @@ func (o *Owner) Placed(name string, p Placement) {
 		}
 	}
 	h.rec.fetchBase, h.rec.slowRuns = 0, 0
-	h.remeasure, h.urls = false, max(p.URLs, 0)
+	h.remeasure, h.urls, h.pace = false, max(p.URLs, 0), p.Pace
 	o.touched(h)
 	o.place(h, p.Worker)
 	o.schedule(h)
@@ -276,7 +278,7 @@ func (o *Owner) endPlacing(h *host) {
 	if h.placing == placeOffered {
 		o.sessions[h.offered].offers--
 	}
-	h.placing, h.offered, h.urls, h.unreserved = placeIdle, "", 0, 0
+	h.placing, h.offered, h.urls, h.pace, h.unreserved = placeIdle, "", 0, 0, 0
 	o.placing--
 }
 

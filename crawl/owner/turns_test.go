@@ -94,6 +94,27 @@ func TestADeclinedTurnLeavesNoBound(t *testing.T) {
 	}
 }
 
+// TestPaceGoesWithTheLease: by how much a host is to be asked less often belongs to the worker that was chosen with it, and is told once.
+func TestPaceGoesWithTheLease(t *testing.T) {
+	for _, tt := range []struct {
+		pace float64
+		want uint32
+	}{{0, 0}, {1, 0}, {2.5, 250}, {1e9, wire.MaxPacePct}} {
+		s := newScene(t, nil)
+		s.placeFor(s.post(0, pages("a.example", 20)...), owner.Placement{Worker: "w", URLs: 5, Pace: tt.pace})
+		g := s.ask("w", "a.example", nil, 3)
+		if more := s.ask("w", "a.example", g.GetEpoch(), 9); g.GetPacePct() != tt.want || more.GetPacePct() != 0 {
+			t.Errorf("pace %v is told as %d %%, then %d; want %d", tt.pace, g.GetPacePct(), more.GetPacePct(), tt.want)
+		}
+	}
+	s := newScene(t, nil)
+	s.placeFor(s.post(0, pages("a.example", 20)...), owner.Placement{Worker: "w1", Pace: 4})
+	s.placeFor(s.do(func(o *owner.Owner) { o.Declined("w1", []string{"a.example"}) }), owner.Placement{Worker: "w2"})
+	if g := s.ask("w2", "a.example", nil, 3); g.GetPacePct() != 0 {
+		t.Errorf("another worker is told %d %%", g.GetPacePct())
+	}
+}
+
 // TestRequestsThatMeasure: while candidates may send requests to a host nobody fetches from it, and politeness is owed after the last of them
 // (papers.md, section 5: HEAD probes count as requests).
 func TestRequestsThatMeasure(t *testing.T) {

@@ -51,6 +51,8 @@ type Choice struct {
 	// URLs bounds how many URLs of the host the worker may fetch before the host is placed anew; 0: no bound. So several peers take turns at a
 	// host, and never two at once.
 	URLs int
+	// Pace is by how much the host is to be asked less often than usual, as its server is slow for everybody; 1 or less: as usual.
+	Pace float64
 	// Why says so for people.
 	Why string
 }

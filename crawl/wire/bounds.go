@@ -34,6 +34,8 @@ const (
 	MaxOut = 1 << 14
 	// MaxLeaseMs is the longest that a lease may have left.
 	MaxLeaseMs = 3_600_000
+	// MaxPacePct is how much more rarely than usual a host can be asked, in % of the usual time between requests.
+	MaxPacePct = 10_000
 	// MaxOrigins of one host whose robots.txt is known.
 	MaxOrigins = 8
 	// MaxRobotsState is the size of one robots.txt as encoded: 500 KiB and what packing adds to a body that does not shrink.

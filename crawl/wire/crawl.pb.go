@@ -894,6 +894,7 @@ type Grant struct {
 	MaxBytes      []uint64               `protobuf:"varint,14,rep,packed,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"` // bound of a body, where the job's budget sets one below the peer's; 0 = none
 	More          bool                   `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`                                // further URLs are pending
 	GiveBack      bool                   `protobuf:"varint,16,opt,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`        // finish the window and release: the host is to be placed anew
+	PacePct       uint32                 `protobuf:"varint,17,opt,name=pace_pct,json=pacePct,proto3" json:"pace_pct,omitempty"`           // the time between requests in % of the usual, as the server is slow for everybody; 0 = 100
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1038,6 +1039,13 @@ func (x *Grant) GetGiveBack() bool {
 		return x.GiveBack
 	}
 	return false
+}
+
+func (x *Grant) GetPacePct() uint32 {
+	if x != nil {
+		return x.PacePct
+	}
+	return 0
 }
 
 // LeaseNote tells the next owner of a host of the lease that goes on while the host moves. Columns as in Grant.
@@ -2163,7 +2171,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
-	"notRenewed\"\xc2\x03\n" +
+	"notRenewed\"\xdd\x03\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -2181,7 +2189,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05tries\x18\r \x01(\fR\x05tries\x12\x1f\n" +
 	"\tmax_bytes\x18\x0e \x03(\x04B\x02\x10\x01R\bmaxBytes\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x1b\n" +
-	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\"\xef\x01\n" +
+	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\x12\x19\n" +
+	"\bpace_pct\x18\x11 \x01(\rR\apacePct\"\xef\x01\n" +
 	"\tLeaseNote\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +

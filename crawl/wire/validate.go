@@ -148,6 +148,9 @@ func (m *Grant) Validate() error {
 		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind())); err != nil {
 		return fmt.Errorf("grant: %w", err)
 	}
+	if m.GetPacePct() > MaxPacePct {
+		return fmt.Errorf("grant: pace_pct %d, at most %d", m.GetPacePct(), MaxPacePct)
+	}
 	for _, have := range []int{len(m.GetDepth()), len(m.GetTries()), len(m.GetMaxBytes())} {
 		if have != 0 && have != n {
 			return fmt.Errorf("grant: %w", errColumn)

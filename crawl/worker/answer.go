@@ -243,6 +243,7 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 	now := time.Now()
 	if h.again = false; h.epoch == nil {
 		h.epoch = g.GetEpoch()
+		w.frontier.Slow(h.name, float64(g.GetPacePct())/100)
 		poke(w.watch)
 	}
 	h.asked = false

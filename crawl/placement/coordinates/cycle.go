@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,28 @@ const (
 	ModeSingle                 // one batch, then nothing
 	ModeNone                   // nothing is placed
 )
+
+// modeNames as a person says them, in the order of the modes.
+var modeNames = []string{"cycle", "persistent", "single", "none"}
+
+// String is the mode's name.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// Modes lists the names of the modes.
+func Modes() []string { return slices.Clone(modeNames) }
+
+// ParseMode is the mode of that name. The error lists the names there are.
+func ParseMode(name string) (Mode, error) {
+	if i := slices.Index(modeNames, name); i >= 0 {
+		return Mode(i), nil //nolint:gosec // one of four
+	}
+	return 0, fmt.Errorf("mode %q: must be one of %s", name, strings.Join(modeNames, ", "))
+}
 
 // Rest says what becomes of servers whose coordinate did not converge.
 type Rest uint8

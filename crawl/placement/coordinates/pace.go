@@ -36,9 +36,17 @@ func (w *window) add(cfg *FilterConfig, ms float64) (float64, bool) {
 	return w.filter.add(cfg, ms)
 }
 
+// slower is by how much the latest download took longer than usual, 0 without a history to compare it with.
+func (w *window) slower() float64 {
+	if len(w.arrived) < paceHistory || w.was <= 0 {
+		return 0
+	}
+	return w.last / w.was
+}
+
 // Pace is by how much a server should be asked less often than usual: 1, or the median of how much slower its latest downloads were than those before, at
-// most 16, while two thirds of the estimators that know it find it at least twice as slow. It falls back to 1 when downloads are as before, or when
-// the windows have come to know nothing else.
+// most 16, while two thirds of the estimators that know it find it at least twice as slow, the one that asked last among them. It falls back to 1 when downloads
+// are as before, or when the windows have come to know nothing else.
 func (s *Servers) Pace(addr netip.Addr) float64 {
 	e := s.byAddr[addr]
 	if e == nil {
@@ -46,19 +54,43 @@ func (s *Servers) Pace(addr netip.Addr) float64 {
 	}
 	var ratios []float64
 	slower := 0
+	newest, now := 0, 0.0
 	for _, w := range e.Value.(*server).windows {
-		if len(w.arrived) < paceHistory || w.was <= 0 {
+		ratio := w.slower()
+		if ratio == 0 {
 			continue
 		}
-		ratio := w.last / w.was
 		ratios = append(ratios, ratio)
 		if ratio >= paceFactor {
 			slower++
 		}
+		if w.turn > newest || w.turn == newest && ratio < now { // the smaller of two at one time, so that the order does not matter
+			newest, now = w.turn, ratio
+		}
 	}
-	if len(ratios) < paceQuorum || float64(slower) < paceShare*float64(len(ratios)) {
+	if len(ratios) < paceQuorum || now < paceFactor || float64(slower) < paceShare*float64(len(ratios)) {
 		return 1
 	}
 	slices.Sort(ratios)
 	return min(ratios[len(ratios)/2], maxPace)
+}
+
+// unsure says whether somebody else must look before it is known if a server has become slow or the way to it: the download that an estimator made last was slow, and
+// this one, which knows the server as well, was not there since.
+func (s *Servers) unsure(addr netip.Addr, estimator string) bool {
+	e := s.byAddr[addr]
+	if e == nil {
+		return false
+	}
+	windows := e.Value.(*server).windows
+	w := windows[estimator]
+	if w == nil || w.slower() == 0 || w.slower() >= paceFactor {
+		return false
+	}
+	for id, other := range windows {
+		if id != estimator && other.slower() >= paceFactor && other.turn > w.turn {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
@@ -19,6 +20,10 @@ type Peers interface {
 // Config are the knobs of the strategy.
 type Config struct {
 	Servers ServersConfig
+	// Mode is how long it goes on (3.4). ModePersistent looks at hosts again, as Term and Explore say; ModeCycle estimates each server once and gives its hosts
+	// away for good; ModeSingle does so for the first Batch servers only; ModeNone leaves every host to its owner.
+	Mode  Mode
+	Batch int
 	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates (pi) the updates after which it is used all the same.
 	Theta      float64
 	MaxUpdates int
@@ -32,9 +37,10 @@ type Config struct {
 	MaxHosts int
 }
 
-// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, and looks again after 100 URLs, in one case of four by another candidate.
+// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, in persistent mode: it looks again after 100 URLs, in one case of four by
+// another candidate. A single batch has 100 servers.
 func DefaultConfig() Config {
-	return Config{Servers: DefaultServersConfig(), Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
+	return Config{Servers: DefaultServersConfig(), Mode: ModePersistent, Batch: 100, Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
 }
 
 // Validate names the field that makes no sense.
@@ -48,6 +54,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("coordinates: Explore %v, want 0 to 1", c.Explore)
 	case !(c.PerURL >= 0 && c.PerURL <= MaxMillis):
 		return fmt.Errorf("coordinates: PerURL %v, want 0 to %d ms", c.PerURL, MaxMillis)
+	case c.Mode > ModeNone || c.Batch < 1:
+		return fmt.Errorf("coordinates: Mode %d, want one of four; Batch %d, want 1 or more", c.Mode, c.Batch)
 	}
 	return c.Servers.Validate()
 }
@@ -63,7 +71,8 @@ type Strategy struct {
 	hosts   map[string]netip.Addr
 	names   []string // of hosts, the one met first at turn
 	turn    int
-	explore map[string]bool // hosts that spend a URL on exploring at present
+	explore map[string]bool     // hosts that spend a URL on exploring at present
+	batch   map[netip.Addr]bool // servers of the single batch
 }
 
 var _ placement.Observer = (*Strategy)(nil)
@@ -73,9 +82,12 @@ func New(cfg Config, peers Peers, seed uint64) (*Strategy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Mode != ModePersistent {
+		cfg.Term, cfg.Explore = 0, 0
+	}
 	return &Strategy{
 		cfg: cfg, peers: peers, servers: NewServers(cfg.Servers, seed), rnd: rand.New(rand.NewPCG(seed, seedStrategy)),
-		hosts: make(map[string]netip.Addr), explore: make(map[string]bool),
+		hosts: make(map[string]netip.Addr), explore: make(map[string]bool), batch: make(map[netip.Addr]bool),
 	}, nil
 }
 
@@ -90,14 +102,38 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return placement.Choice{Why: "no candidate"}
 	case len(who) == 1:
 		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate that has room"}
+	case s.cfg.Mode == ModeNone:
+		return placement.Choice{Worker: owner(who), Why: "nothing is placed in this mode: the owner keeps the host"}
 	case v.Tiny:
 		return s.tiny(v, who)
 	}
 	site := s.site(v)
+	if !s.inBatch(site) {
+		return placement.Choice{Worker: owner(who), Why: "the single batch is full: the owner keeps the host"}
+	}
+	c := s.nextAt(v, who, site)
+	if pace := s.servers.Pace(site); pace > 1 { // no peer is nearer: the server is to be left alone (3.8 a), until a few pages say otherwise
+		c.Pace = pace
+		if c.URLs == 0 || c.URLs > pacedTerm {
+			c.URLs = pacedTerm
+		}
+		c.Why += fmt.Sprintf("; the server is slower at all estimators, so it is asked %.1f times less often", pace)
+	}
+	return c
+}
+
+// pacedTerm is after how many URLs a server that was slow for everybody is looked at again.
+const pacedTerm = 8
+
+// nextAt chooses for a host at a server.
+func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site netip.Addr) placement.Choice {
 	updates := s.servers.Updates(site)
 	at, known := s.servers.At(v.Now, site)
 	if !known || updates < s.cfg.MaxUpdates && (at.Error >= s.cfg.Theta || s.fewEstimators(site, who) || s.contradicted(site, &at, who)) {
 		return s.estimate(site, who, updates, &at, known)
+	}
+	if c, ok := s.secondOpinion(site, who); ok {
+		return c
 	}
 	if s.turnToExplore(v.Host) {
 		c := s.estimate(site, who, updates, &at, known)
@@ -105,6 +141,17 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return c
 	}
 	return s.choose(&at, who, updates)
+}
+
+// secondOpinion has another candidate fetch one URL of a server that was slow for the one before, if that one was not there since: it tells a slow
+// server, which is to be left alone, from a slow peer.
+func (s *Strategy) secondOpinion(site netip.Addr, who []placement.Candidate) (placement.Choice, bool) {
+	for _, c := range who {
+		if _, ok := s.peers.Of(c.Peer); ok && s.servers.unsure(site, c.Peer) {
+			return placement.Choice{Worker: c.Peer, URLs: 1, Why: "the last download was slow: one URL by another, to know whether the server is"}, true
+		}
+	}
+	return placement.Choice{}, false
 }
 
 // enoughEstimators must have had a turn, or every candidate that has a coordinate, before a server's coordinate counts: it has that many unknowns with its
@@ -176,16 +223,29 @@ func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.
 	if at, ok := s.servers.At(v.Now, site); ok && !s.fewEstimators(site, who) && !s.contradicted(site, &at, who) {
 		return s.choose(&at, who, s.servers.Updates(site))
 	}
-	self := who[0].Peer
 	for _, c := range who {
 		if c.Peer == v.Known {
 			return placement.Choice{Worker: v.Known, Why: "few URLs: the worker known for the address range"}
 		}
-		if c.Self {
-			self = c.Peer
-		}
 	}
-	return placement.Choice{Worker: self, Why: "few URLs: not worth estimating, the owner keeps the host"}
+	return placement.Choice{Worker: owner(who), Why: "few URLs: not worth estimating, the owner keeps the host"}
+}
+
+// owner of the host, or the first candidate if that has no room.
+func owner(who []placement.Candidate) string {
+	return who[max(0, slices.IndexFunc(who, func(c placement.Candidate) bool { return c.Self }))].Peer
+}
+
+// inBatch says whether servers at an address are placed: all but in single mode. One whose address nobody knows yet is, to learn it.
+func (s *Strategy) inBatch(site netip.Addr) bool {
+	if s.cfg.Mode != ModeSingle || !site.IsValid() || s.batch[site] {
+		return true
+	}
+	if len(s.batch) >= s.cfg.Batch {
+		return false
+	}
+	s.batch[site] = true
+	return true
 }
 
 // site is the address of the host: the view's, or that which answered last.

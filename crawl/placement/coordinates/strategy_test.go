@@ -163,3 +163,90 @@ func TestStrategyForgetsHostsMetFirst(t *testing.T) {
 		t.Error("nothing is expected of a server that was met")
 	}
 }
+
+// TestStrategyModes: what becomes of hosts in each of the modes of 3.4.
+func TestStrategyModes(t *testing.T) {
+	truth := estimators()[1].At
+	truth.Height = 80
+	other := hostAddr(9)
+	for _, tt := range []struct {
+		mode   string
+		worker string // of the first server
+		term   int
+		second string // of the second; the owner is a
+	}{
+		{"persistent", "b", 100, "b"},
+		{"cycle", "b", 0, "b"},
+		{"single", "b", 0, "a"},
+		{"none", "a", 0, "a"},
+	} {
+		t.Run(tt.mode, func(t *testing.T) {
+			mode, err := ParseMode(tt.mode)
+			if err != nil || mode.String() != tt.mode {
+				t.Fatalf("%v, %v", mode, err)
+			}
+			s := fresh4(t, func(c *Config) { c.Explore, c.Mode, c.Batch = 0, mode, 1 })
+			v := view("h", site)
+			if worker, turns := crawl(t, s, v, site, &truth); worker != tt.worker || (len(turns) == 0) != (tt.mode == "none") {
+				t.Errorf("placed at %s after %d turns, want %s", worker, len(turns), tt.worker)
+			}
+			if c := s.Next(v); c.Worker != tt.worker || c.URLs != tt.term {
+				t.Errorf("%+v, want %s for %d URLs", c, tt.worker, tt.term)
+			}
+			if worker, _ := crawl(t, s, view("other", other), other, &truth); worker != tt.second {
+				t.Errorf("the second is placed at %s, want %s", worker, tt.second)
+			}
+		})
+	}
+	if _, err := ParseMode("forever"); err == nil {
+		t.Error("a mode that there is not")
+	}
+}
+
+// TestStrategySlowsDown (3.8 a): when the worker of a host meets a slow server the others have a look, and if it is slow for them too it is asked less often, until it is as
+// before; if it is slow for the worker alone it is not.
+func TestStrategySlowsDown(t *testing.T) {
+	truth := estimators()[1].At
+	truth.Height = 80
+	slow := truth
+	slow.Height += 2000
+	for name, tt := range map[string]struct {
+		slowFor string // empty: everybody
+		pace    bool
+	}{"for everybody": {"", true}, "for its worker": {"b", false}} {
+		t.Run(name, func(t *testing.T) {
+			s := fresh4(t, func(c *Config) { c.Explore, c.Theta = 0, 0.1 })
+			v := view("h", site)
+			crawl(t, s, v, site, &truth)
+			fetch := func(worker string, is *Coordinate) {
+				at := square()[worker]
+				v.Now = v.Now.Add(time.Second)
+				s.Observe(&placement.Fetch{At: v.Now, Host: v.Host, Site: site, Worker: worker, Took: time.Duration(is.Distance(&at) * float64(time.Millisecond)), Bytes: 1000})
+			}
+			for range 30 { // the strategy's own term, and what estimation had left out
+				fetch("b", &truth)
+			}
+			fetch("b", &slow)
+			looks := 0
+			c := s.Next(v)
+			for ; c.URLs == 1 && looks < 40; c = s.Next(v) {
+				looks++
+				if tt.slowFor == "" || c.Worker == tt.slowFor {
+					fetch(c.Worker, &slow)
+				} else {
+					fetch(c.Worker, &truth)
+				}
+				if c.Pace > 1 {
+					break
+				}
+			}
+			if looks == 0 || (c.Pace > 1) != tt.pace || c.Pace > 1 && c.URLs > pacedTerm {
+				t.Fatalf("after %d looks by others %+v, want it slowed down %v", looks, c, tt.pace)
+			}
+			fetch(c.Worker, &truth)
+			if c := s.Next(v); c.Pace > 1 {
+				t.Errorf("as before, yet %+v", c)
+			}
+		})
+	}
+}
