@@ -16,9 +16,11 @@ import (
 	"github.com/apoidea/apoidea/node/latency"
 )
 
-// farApart are three peers and two rows of sites, of which the first is near the first peer and the second near the second: just under the threshold, so
-// that downloads take long enough for a loaded machine to make no difference.
+// farApart are three peers and two rows of sites, of which the first is near the first peer and the second near the second; the others are so far, and the threshold
+// of the test lies so far from either, that what a loaded machine adds makes no difference.
 type farApart struct{}
+
+const farThreshold = 700 * time.Millisecond
 
 func (farApart) Size() int { return 5 }
 
@@ -30,7 +32,7 @@ func (farApart) RTT(i, j int) time.Duration {
 	case j-3 == i:
 		return 30 * time.Millisecond
 	default:
-		return 200 * time.Millisecond
+		return 1500 * time.Millisecond
 	}
 }
 
@@ -47,7 +49,7 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 	var plan *latency.Plan
 	for i := range 3 {
 		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint(i)), ProfileLab)
-		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL, cfg.Placement = true, 0, "subnets", 2*time.Second, placeIPMicra
+		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL, cfg.Placement, cfg.Threshold = true, 0, "subnets", 30*time.Second, placeIPMicra, farThreshold
 		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)})
 		var err error
 		if plan, err = latency.New(farApart{}, i, 3); err != nil {
