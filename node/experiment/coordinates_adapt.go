@@ -64,7 +64,7 @@ func disturbances() []disturbance {
 }
 
 const (
-	adaptPeers       = 8
+	adaptPeers       = adaptEuropean + adaptAmerican
 	adaptRepetitions = 5
 	adaptURLs        = 12_000 // of a server: more than are ever assigned
 	adaptSteady      = 3      // minutes that something must hold to count
@@ -92,6 +92,11 @@ func runCoordAdapt(ctx context.Context, o *Options, r *Report, progress func(Pro
 	}
 	r.Input("repetitions", repetitions)
 	r.Input("candidates", "all peers of a set")
+	where := "peers in Europe (6) and North America (2), servers in North America, as in the thesis"
+	if _, _, ok := drawRegions(net, rand.New(rand.NewPCG(o.Seed, 0)), 1); !ok {
+		where = "drawn at random: it is not known where enough of these hosts are"
+	}
+	r.Input("regions", where)
 	all := disturbances()
 	traces := make([][]*adaptTrace, len(all))
 	g, ctx := errgroup.WithContext(ctx)
@@ -123,9 +128,14 @@ func runCoordAdapt(ctx context.Context, o *Options, r *Report, progress func(Pro
 // run does one repetition.
 func (d *disturbance) run(net *internet.Internet, seed uint64) (*adaptTrace, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x6164617074))
-	w, err := newCoordWorld(net, rnd, adaptPeers, d.servers)
-	if err != nil {
-		return nil, err
+	var w *coordWorld
+	if p, s, ok := drawRegions(net, rnd, d.servers); ok {
+		w = coordWorldOf(net, rnd, p, s, d.servers)
+	} else {
+		var err error
+		if w, err = newCoordWorld(net, rnd, adaptPeers, d.servers); err != nil {
+			return nil, err
+		}
 	}
 	a := &adapting{d: d, w: w, rnd: rnd, given: make([]float64, adaptPeers), used: make([]float64, adaptPeers), at: make([]int, d.servers)}
 	if d.strategy {

@@ -46,6 +46,7 @@ func runCoordStrategies(ctx context.Context, o *Options, r *Report, progress fun
 	}
 	scale := scaleOf(o)
 	noteScale(r, scale)
+	r.Input("fitted", "how often and how long downloads stall, to the 90th percentile of random; servers' times and noise, to the updates until assignment; not what placement saves")
 	thetas := []float64{0.15, 0.25}
 	outcomes, err := estimateAll(ctx, net, o, scale, thetas, progress)
 	if err != nil {

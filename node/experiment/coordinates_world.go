@@ -75,6 +75,11 @@ func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (
 	if err != nil {
 		return nil, err
 	}
+	return coordWorldOf(net, rnd, p, s, servers), nil
+}
+
+// coordWorldOf makes a world of peers and servers at hosts, in turn if there are more servers than hosts.
+func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers int) *coordWorld {
 	w := &coordWorld{net: net}
 	around := func(median, sigma float64) float64 { return median * math.Exp(sigma*rnd.NormFloat64()) }
 	for i, host := range p {
@@ -83,10 +88,10 @@ func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (
 		})
 	}
 	for i := range servers {
-		w.servers = append(w.servers, coordServer{host: s[i%sites], addr: serverAddr(i), own: around(serverOwn, serverOwnSigma)})
+		w.servers = append(w.servers, coordServer{host: s[i%len(s)], addr: serverAddr(i), own: around(serverOwn, serverOwnSigma)})
 	}
 	w.measure()
-	return w, nil
+	return w
 }
 
 // serverAddr is the key of a server: each has a /24 of its own, out of addresses that nobody has.
