@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -24,11 +25,27 @@ const (
 	paceNoise = 5
 )
 
+// A worker that gets slow is slow for all its hosts at once, each compared with itself: that shows sooner than a comparison of workers, whose hosts differ, and
+// also where one worker has nearly all of them.
+const (
+	// slowHosts must have been fetched from within slowFresh, and known for slowKnown downloads before, for half of them to tell. Later, while the worker is
+	// avoided, whichever host tries it again does.
+	slowHosts, slowKnown = 5, 8
+	slowFresh            = time.Minute
+	// slowShare of what was usual is the least by which downloads must be later, and slowLeast in milliseconds.
+	slowShare, slowLeast = 0.5, 20
+	// usualRate is the least weight of a download in what is usual of a host: some minutes make a habit.
+	usualRate = 1.0 / 64
+)
+
 // pace is how late the downloads of a worker were of late, by host.
 type pace struct {
 	hosts []hostPace // at most paceHosts
 	// lag is what the worker seems to be farther off than it is, in milliseconds of round trip; less than 0 if it is faster than others.
 	lag float64
+	// slow is by how many milliseconds downloads were later than usual at slowAt, 0 if they were not.
+	slow   float64
+	slowAt time.Time
 }
 
 // hostPace is how late the downloads from one host were: beyond what round trips explain, in milliseconds.
@@ -37,6 +54,8 @@ type hostPace struct {
 	at   time.Time
 	late float64
 	n    float64
+	// usual is the same over a longer time, known that of that many downloads.
+	usual, known float64
 }
 
 func (p *pace) add(host string, at time.Time, late float64) {
@@ -48,6 +67,8 @@ func (p *pace) add(host string, at time.Time, late float64) {
 				h.n = 0
 			}
 			h.n++
+			h.known++
+			h.usual += max(1/h.known, usualRate) * (late - h.usual)
 			h.at, h.late = at, h.late+max(1/h.n, paceRate)*(late-h.late)
 			return
 		}
@@ -55,7 +76,7 @@ func (p *pace) add(host string, at time.Time, late float64) {
 			oldest = i
 		}
 	}
-	fresh := hostPace{host, at, late, 1}
+	fresh := hostPace{host: host, at: at, late: late, n: 1, usual: late, known: 1}
 	if len(p.hosts) < paceHosts {
 		p.hosts = append(p.hosts, fresh)
 	} else {
@@ -77,6 +98,25 @@ func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	return mean, squares, n
 }
 
+// slower is by how many milliseconds of a download the worker is slower than it was, for its hosts together. What was found fades when nobody tries it any more.
+func (p *pace) slower(now time.Time) float64 {
+	var off, usual []float64
+	for _, h := range p.hosts {
+		if h.known >= slowKnown && now.Sub(h.at) <= slowFresh {
+			off, usual = append(off, h.late-h.usual), append(usual, h.usual)
+		}
+	}
+	if len(off) >= slowHosts || len(off) > 0 && p.slow > 0 {
+		slices.Sort(off)
+		slices.Sort(usual)
+		p.slow, p.slowAt = off[len(off)/2], now
+		if p.slow < max(slowLeast, slowShare*usual[len(usual)/2]) {
+			p.slow = 0
+		}
+	}
+	return p.slow * min(math.Exp2(-now.Sub(p.slowAt).Seconds()/paceHalf.Seconds()), 1)
+}
+
 // The window of a TCP connection that begins, and where it ends to grow (RFC 6928), in bytes.
 const (
 	window    = 10 * 1460
@@ -96,12 +136,21 @@ func trips(bytes int64) float64 {
 }
 
 // compare the workers: whose downloads are later than those of the others, in the mean over hosts, by more than chance between hosts explains? What is left
-// of the difference is that share of it which is not chance (empirical Bayes), so that two or three hosts say little and a dozen much.
+// of the difference is that share of it which is not chance (empirical Bayes), so that two or three hosts say little and a dozen much. And whose downloads are later
+// than they were themselves?
 func (s *Strategy) compare(now time.Time) {
 	if !s.paceNews && now.Sub(s.compared).Abs() < paceEvery {
 		return
 	}
 	s.paceNews, s.compared = false, now
+	s.contrast(now)
+	for _, c := range s.memories.peers() {
+		c.pace.lag = max(c.pace.lag, c.pace.slower(now)/usualTrips)
+	}
+}
+
+// contrast compares workers with each other: see compare.
+func (s *Strategy) contrast(now time.Time) {
 	workers, hosts, sum, within, weights := 0.0, 0.0, 0.0, 0.0, 0.0
 	peers := s.memories.peers()
 	for _, c := range peers {

@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -233,6 +234,62 @@ func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
 	}
 	if moved < sites/2 || stayed < sites/2-1 {
 		t.Errorf("%d of %d that are far off now were moved, %d of %d stayed well off", moved, sites/2, stayed, sites/2)
+	}
+}
+
+// TestSlower: a worker is compared with itself, host by host, whatever the differences between its hosts; stalls of a few do not count, and one host that finds it as before is
+// enough to forget.
+func TestSlower(t *testing.T) {
+	begun := time.Unix(5000, 0)
+	usual := func(h int) float64 { return 40 * math.Exp2(float64(h)) } // ms: from 40 to 5,000
+	tests := map[string]struct {
+		hosts  int
+		factor func(host, round int) float64 // of the downloads in the last rounds
+		slow   bool
+	}{
+		"as before":          {8, func(int, int) float64 { return 1 }, false},
+		"five times as slow": {8, func(int, int) float64 { return 5 }, true},
+		"too few hosts":      {4, func(int, int) float64 { return 5 }, false},
+		"three of eight":     {8, func(h, _ int) float64 { return map[bool]float64{true: 9, false: 1}[h < 3] }, false},
+		"one stall each":     {8, func(h, round int) float64 { return map[bool]float64{true: 20, false: 1}[h == round] }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var p pace
+			now := begun
+			fetch := func(rounds int, factor func(h, round int) float64) {
+				for round := range rounds {
+					now = now.Add(5 * time.Second)
+					for h := range tt.hosts {
+						p.add(fmt.Sprint(h), now, usual(h)*factor(h, round))
+					}
+				}
+			}
+			fetch(20, func(int, int) float64 { return 1 })
+			if got := p.slower(now); got != 0 {
+				t.Fatalf("%v ms later than usual before anything happened", got)
+			}
+			fetch(4, tt.factor)
+			got := p.slower(now)
+			if got > 0 != tt.slow {
+				t.Errorf("%v ms later than usual", got)
+			}
+			if !tt.slow {
+				return
+			}
+			if later := p.slower(now.Add(2 * paceHalf)); later < got/5 || later > got/3 {
+				t.Errorf("%v ms when nobody has tried for a while, %v before", later, got)
+			}
+			now = now.Add(2 * paceHalf)
+			p.add("3", now, usual(3)*5)
+			if again := p.slower(now); again < usual(3)*2 {
+				t.Errorf("%v ms when a host has tried it again", again)
+			}
+			p.add("3", now.Add(paceAge), usual(3))
+			if recovered := p.slower(now.Add(paceAge)); recovered > 0 {
+				t.Errorf("%v ms when a host found it as before", recovered)
+			}
+		})
 	}
 }
 
