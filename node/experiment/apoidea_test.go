@@ -91,6 +91,7 @@ func TestApoideaBatches(t *testing.T) {
 
 // TestApoideaExperiments holds the papers' shapes, on quick runs: near sites are faster, threads help until something is full, and company costs.
 func TestApoideaExperiments(t *testing.T) {
+	unraced(t)
 	tables := make(map[string]Table)
 	for _, name := range []string{"apoidea-proximity", "apoidea-threads", "apoidea-peers"} {
 		e, err := Find(name)

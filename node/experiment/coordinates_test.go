@@ -14,6 +14,7 @@ import (
 
 // TestCoordinatesFindNearPeers: a small set, with its whole life in virtual time. Not a figure of the thesis, but what it rests on.
 func TestCoordinatesFindNearPeers(t *testing.T) {
+	unraced(t)
 	net := internet.Synthetic(1)
 	scale := coordScale{sets: 1, peers: 6, hosts: 10}
 	once, err := estimateSet(t.Context(), net, 3, scale, 0.2)
@@ -98,6 +99,7 @@ func TestAfterWantsIt(t *testing.T) {
 
 // TestAssignmentsLeaveASlowPeer drives the disturbance of a short run both ways.
 func TestAssignmentsLeaveASlowPeer(t *testing.T) {
+	unraced(t)
 	for _, strategy := range []bool{false, true} {
 		minutes := 62
 		if strategy {
@@ -118,6 +120,7 @@ func TestAssignmentsLeaveASlowPeer(t *testing.T) {
 }
 
 func TestCoordCrawlFetchesOnce(t *testing.T) {
+	unraced(t)
 	crawl := func() *coordCrawl {
 		c, err := newCoordCrawl(internet.Synthetic(1), 1, 3, crawlPerURL)
 		if err != nil {

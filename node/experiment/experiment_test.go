@@ -203,3 +203,12 @@ func TestChurnIsTheSameForASeed(t *testing.T) {
 		t.Error("another seed gave the same table")
 	}
 }
+
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
+// would take ten times as long.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine in virtual time: not with -short")
+	}
+}

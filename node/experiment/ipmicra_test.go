@@ -79,6 +79,7 @@ func value(t *testing.T, table Table, row, metric string) float64 {
 }
 
 func TestIPMicraIsTheSameForASeed(t *testing.T) {
+	unraced(t)
 	o := clusters(t, 60)
 	for _, name := range []string{"ipmicra-probes", "ipmicra-download"} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,7 @@ func TestIPMicraIsTheSameForASeed(t *testing.T) {
 
 // TestIPMicraWhereRangesTell: where ranges are places, a site that has to be probed costs few probes and goes to somebody near.
 func TestIPMicraWhereRangesTell(t *testing.T) {
+	unraced(t)
 	o := clusters(t, 240)
 	table, _ := run(t, "ipmicra-probes", o)
 	if got := value(t, table, "sites", "in_a_registered_range"); got != 100 {
@@ -128,6 +130,7 @@ func TestIPMicraWhereRangesTell(t *testing.T) {
 }
 
 func TestIPMicraDownloads(t *testing.T) {
+	unraced(t)
 	table, _ := run(t, "ipmicra-download", clusters(t, 240))
 	order := []string{"oracle", "brute-force", "random", "worst"}
 	for i, row := range order[1:] {

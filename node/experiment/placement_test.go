@@ -88,6 +88,7 @@ func TestPlacementRows(t *testing.T) {
 
 // TestPlacementCandidates: live the leaf set, in the papers everybody, and nobody who cannot reach the site.
 func TestPlacementCandidates(t *testing.T) {
+	unraced(t)
 	net := internet.Synthetic(3)
 	tree, err := registryTree(net)
 	if err != nil {
