@@ -1,4 +1,4 @@
-# A section of docs/experiments.md. Input: the runs of an experiment, each {input, run, table}, the synthetic internet first. $name is the experiment's,
+# A section of docs/experiments.md. Input: the runs of an experiment, each {input, name, run, table, cpu}, the synthetic internet first. $name is the experiment's,
 # $list[0] what `apoidea experiment list --json` says.
 
 # number as people compare it: three digits behind the point at most, and no more than four that count.
@@ -21,14 +21,13 @@ def text: gsub("\\|"; "\\|") | gsub("<"; "&lt;");
 | ([$runs[] | .table | map({key: (.row + "\u0000" + .metric), value: .}) | from_entries]) as $by
 | ($keys | map(. as $k | ($k.row + "\u0000" + $k.metric) as $id
     | {row, metric, unit, paper: ([$by[][$id].paper | values][0]), here: [$by[] | .[$id].here // null]})) as $figures
-| ["input"] as $_
 | ($runs | map(.input)) as $inputs
 | def long(rows): (["row", "metric", "unit", "paper"] + $inputs) as $head
     | ($head | bar), ($head | rule), (rows[] | [.row, .metric, .unit, (.paper | number)] + [.here[] | number] | bar);
   # wide has a line for each row and a column for each metric, of one input.
   def wide(rows; $i):
     (rows | map({metric, unit}) | reduce .[] as $m ([]; if any(.[]; .metric == $m.metric) then . else . + [$m] end)) as $metrics
-    | (rows | map(.row) | reduce .[] as $r ([]; if index([$r]) then . else . + [$r] end)) as $names
+    | (rows | map(.row) | reduce .[] as $r ([]; if any(.[]; . == $r) then . else . + [$r] end)) as $names
     | (["row"] + ($metrics | map(.metric + ", " + .unit))) as $head
     | ($head | bar), ($head | rule),
       ($names[] as $r | [$r] + [$metrics[].metric as $m | ([rows[] | select(.row == $r and .metric == $m)][0] | if . == null then "" else .here[$i] | number end)] | bar);
@@ -39,7 +38,7 @@ def text: gsub("\\|"; "\\|") | gsub("<"; "&lt;");
   "",
   ($about.long | text),
   "",
-  "Seed \($runs[0].run.seed); " + ([$runs[] | "\(.input): \(.run.seconds | ceil) s"] | join(", ")) + ".",
+  "Seed \($runs[0].run.seed)" + ([$runs[] | select(.cpu) | "\(.input) \(.cpu | ceil) s"] | if length > 0 then "; processor time: " + join(", ") else "" end) + ".",
   ([$figures[] | select(.paper != null)] as $compared
     | if ($compared | length) > 0 then "", long($compared) else empty end),
   ([$figures[] | select(.paper == null)] as $others

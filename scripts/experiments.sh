@@ -59,6 +59,7 @@ inputs() {
 
 # run_all: what DIR lacks.
 run_all() {
+  TIMEFORMAT=%U # what time prints: processor time, since the machine may have other work
   local name input dir
   local -a flags
   for name in "${names[@]}"; do
@@ -68,35 +69,30 @@ run_all() {
       [ "$input" = synthetic ] || [[ $measured = *" $name "* ]] || continue
       if [ -f "$dir/run.json" ] && ! listed "$name" "${again[@]}" && ! listed all "${again[@]}"; then continue; fi
       say "$name on $input"
-      apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}"
+      { time apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}" 2>&3; } 3>&2 2>"$work/seconds"
+      mv "$work/seconds" "$dir/cpu_seconds"
     done <"$work/inputs"
   done
 }
 
 # section NAME: its part of the document, out of its runs, or as it was.
 section() {
-  local name=$1 input svg runs=()
-  while read -r input _; do
-    [ ! -f "$out/$input/$name/run.json" ] || runs+=("$input")
-  done <"$work/inputs"
-  if [ "${runs[0]:-}" != synthetic ] || listed "$name" "${without[@]}"; then
+  local name=$1 svg
+  if [ ! -f "$out/synthetic/$name/run.json" ] || listed "$name" "${without[@]}"; then
     [ ! -f "$doc" ] || awk -v name="$name" '$0 == "<!-- " name " -->" { on = 1 } on { print } $0 == "<!-- end of " name " -->" { on = 0 }' "$doc"
     return
   fi
-  for input in "${runs[@]}"; do
-    jq -n --arg input "$input" --slurpfile run "$out/$input/$name/run.json" --slurpfile table "$out/$input/$name/table.json" \
-      '{input: $input, run: $run[0], table: $table[0]}'
-  done | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
-  for svg in "$out/synthetic/$name"/*.svg; do
-    [ -f "$svg" ] || continue
-    cp "$svg" "$images/$name-$(basename "$svg")"
-    printf '\n![%s: %s](img/%s-%s)\n' "$name" "$(basename "$svg" .svg)" "$name" "$(basename "$svg")"
+  runs_of "$name" | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
+  rm -f "$images/$name--"*.svg
+  for svg in $(jq -r '[.files[] | select(endswith(".svg"))][:4][]' "$out/synthetic/$name/run.json"); do # the first ones say most
+    cp "$out/synthetic/$name/$svg" "$images/$name--$svg"
+    printf '\n![%s: %s](img/%s--%s)\n' "$name" "${svg%.svg}" "$name" "$svg"
   done
   printf '\n<!-- end of %s -->\n' "$name"
 }
 
-# head: what the document is, and the figures that were to be reached.
-head_of() {
+# opening: what the document is, and the figures that were to be reached.
+opening() {
   cat <<'TEXT'
 # Experiments: the papers' tables beside ours
 
@@ -104,15 +100,29 @@ Written by `scripts/experiments.sh` from what the experiments found; the notes a
 time and from a seed: the same seed gives the same tables. "Paper" is what a paper says in figures; where it only has a plot there is none. *synthetic* is an
 internet made from the seed (`node/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
 the cloud announces for each region, and the registries' ranges around them.
+
+## Figures to reach
+
 TEXT
+  for name in "${names[@]}"; do runs_of "$name"; done | jq -s -r -f "$root/scripts/experiments-goals.jq"
 }
 
-run_inputs() { inputs >"$work/inputs"; }
-run_inputs
+# runs_of NAME: its runs in DIR, one JSON document each.
+runs_of() {
+  local input rest
+  # shellcheck disable=SC2034 # rest are flags
+  while read -r input rest; do
+    [ ! -f "$out/$input/$1/run.json" ] ||
+      jq -n --arg input "$input" --arg name "$1" --slurpfile run "$out/$input/$1/run.json" --slurpfile table "$out/$input/$1/table.json" \
+        --argjson cpu "$(cat "$out/$input/$1/cpu_seconds" 2>/dev/null || echo null)" '{input: $input, name: $name, run: $run[0], table: $table[0], cpu: $cpu}'
+  done <"$work/inputs"
+}
+
+inputs >"$work/inputs"
 mkdir -p "$out" "$images"
 run_all
 {
-  head_of
+  opening
   for name in "${names[@]}"; do
     section "$name" >"$work/section"
     [ ! -s "$work/section" ] || { echo; cat "$work/section"; }

@@ -76,10 +76,12 @@ const (
 	plotHeight = 440 * vg.Length(1)
 	// legendGap is between the chart and its legend, which stands on its right: nothing that is drawn can lie under it.
 	legendGap = 14 * vg.Length(1)
+	// widerFonts is how much wider letters may be where the font is another one.
+	widerFonts = 1.12
 )
 
-// markRoom is the share of the height above all lines where the words of marks stand.
-const markRoom = 0.06
+// headRoom is the share of the height above all lines; the words of marks stand there.
+const headRoom = 0.06
 
 // chart is a plot with the legend beside it.
 type chart struct {
@@ -107,7 +109,7 @@ func (p *Plot) SVG() ([]byte, error) {
 	area := draw.New(sheet)
 	area.FillPolygon(paper, []vg.Point{{}, {X: plotWidth}, {X: plotWidth, Y: plotHeight}, {Y: plotHeight}})
 	area = draw.Crop(area, 14, -22, 12, -14)
-	width := c.names.Rectangle(area).Size().X
+	width := widerFonts * c.names.Rectangle(area).Size().X
 	if width > 0 {
 		c.names.Draw(draw.Crop(area, area.Size().X-width, 0, 0, 0))
 		width += legendGap
@@ -127,11 +129,11 @@ func (p *Plot) bound(c *chart) {
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
 	}
 	switch {
-	case len(p.Marks) == 0 || math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
+	case p.YMin != p.YMax && len(p.Marks) == 0 || math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
 	case p.LogY:
-		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, markRoom)
+		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, headRoom)
 	default:
-		c.Y.Max += (c.Y.Max - c.Y.Min) * markRoom
+		c.Y.Max += (c.Y.Max - c.Y.Min) * headRoom
 	}
 }
 
