@@ -71,7 +71,11 @@ const session = await page.context().storageState()
   await again.context().close()
 }
 {
-  const paints = [], waits = []
+  // What a page of one word takes here, now: the browser's and the machine's own share of a paint.
+  const plain = createServer((_, res) => { res.setHeader('Content-Type', 'text/html'); res.end('<!doctype html><title>x</title><p>word') })
+  await new Promise((r) => plain.listen(0, '127.0.0.1', r))
+  const paint = (p) => p.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity)
+  const paints = [], waits = [], words = []
   let bytes = 0, foreign = 0
   for (let i = 0; i < 5; i++) {
     const p = await open({ storageState: session })
@@ -79,19 +83,24 @@ const session = await page.context().storageState()
     await net.send('Network.enable')
     let n = 0
     net.on('Network.dataReceived', (e) => { n += e.dataLength })
-    p.on('request', (r) => { if (!r.url().startsWith(url)) foreign++ })
+    p.on('request', (r) => { if (!r.url().startsWith(url) && !r.url().includes(`:${plain.address().port}/`)) foreign++ })
     await p.goto(url)
     await sleep(1500) // with the first of the stream
     bytes = Math.max(bytes, n)
-    paints.push(await p.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity))
+    paints.push(await paint(p))
     waits.push(await p.evaluate(() => performance.getEntriesByType('navigation')[0].responseStart))
+    await p.goto(`http://127.0.0.1:${plain.address().port}/`)
+    await sleep(1000)
+    words.push(await paint(p))
     await p.context().close()
   }
+  plain.close()
   check(`a load takes less than ${maxBytes} bytes, its stream's first pieces included`, bytes > 0 && bytes < maxBytes, bytes)
   paints.sort((a, b) => a - b)
   waits.sort((a, b) => a - b)
+  words.sort((a, b) => a - b)
   check(`first paint is within ${maxPaint} ms (median of five loads)`, paints[2] < maxPaint,
-    `${paints.map((t) => Math.round(t)).join(', ')} ms, the peer's part of it ${waits.map((t) => Math.round(t)).join(', ')} ms, load average ${loadavg()[0].toFixed(1)} on ${cpus().length} processors`)
+    `${paints.map((t) => Math.round(t)).join(', ')} ms, the peer's part of it ${waits.map((t) => Math.round(t)).join(', ')} ms; a page of one word ${words.map((t) => Math.round(t)).join(', ')} ms; load average ${loadavg()[0].toFixed(1)} on ${cpus().length} processors`)
   check('nothing is asked of anybody else', foreign === 0, foreign)
 }
 
@@ -190,7 +199,7 @@ check('a pause is shown within 2 s', (await until(2, async () => /Paused/.test(a
 }
 await page.screenshot({ path: `${out}/dashboard-paused.png` })
 await page.waitForSelector('#b-resume')
-check('the focus went to the button that ends it', await page.evaluate(() => document.activeElement.id) === 'b-resume')
+check('the focus went to the button that ends it', (await until(2, () => page.evaluate(() => document.activeElement.id === 'b-resume'))) >= 0)
 await page.keyboard.press('Enter')
 check('it ends by keyboard within 2 s', (await until(2, async () => !(await ask(me, 'status')).state.includes('paused') && !/Paused/.test(await page.textContent('#state')))) >= 0)
 await page.click('summary')

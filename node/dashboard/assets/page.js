@@ -12,15 +12,23 @@
     return at && part.contains(at) && at.matches("input, select");
   };
 
+  const late = new Map(); // pieces that wait until nobody writes in their place
   const place = ({ id, html }) => {
     const part = document.getElementById(id);
-    if (!part || !part.hasAttribute("data-part") || busy(part)) return;
+    if (!part || !part.hasAttribute("data-part")) return;
+    late.delete(id);
+    if (busy(part)) {
+      late.set(id, html);
+      return;
+    }
     const at = part.contains(document.activeElement) ? document.activeElement.id : "";
     const top = part.scrollTop;
     part.innerHTML = made.createHTML(html);
     part.scrollTop = top;
     if (at && at !== id) (document.getElementById(at) || part.querySelector("button"))?.focus();
   };
+
+  document.addEventListener("focusout", () => setTimeout(() => { for (const [id, html] of [...late]) place({ id, html }); }));
 
   const tell = (live) => {
     link.textContent = live ? link.dataset.liveWord : link.dataset.lost;
@@ -51,16 +59,15 @@
     if (!form.hasAttribute("data-send")) return;
     e.preventDefault();
     const body = new URLSearchParams(new FormData(form, e.submitter));
-    const buttons = form.querySelectorAll("button");
-    buttons.forEach((b) => { b.disabled = true; });
+    if (form.hasAttribute("aria-busy")) return;
+    form.setAttribute("aria-busy", "true"); // and no button is disabled, which would lose the focus
     let text = "The peer does not answer.", ok = false;
     try {
       const res = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
       text = await res.text();
       ok = res.ok;
     } catch { /* what is said stays */ }
-    buttons.forEach((b) => { b.disabled = false; });
-    if (e.submitter && e.submitter.isConnected) e.submitter.focus();
+    form.removeAttribute("aria-busy");
     said.textContent = text;
     said.classList.toggle("bad", !ok);
   });
