@@ -116,7 +116,10 @@ func Index(r io.Reader, name string) ([]byte, error) {
 			return lines, nil
 		}
 		if err == nil && (rec.Type == TypeResponse || rec.Type == TypeRevisit) {
-			lines, err = appendRecord(lines, rec, name)
+			var e Entry
+			if e, err = rec.Entry(); err == nil {
+				lines = e.AppendLine(lines, name, rec.Offset, rec.Length)
+			}
 		}
 		if err != nil {
 			return lines, fmt.Errorf("%s: %w", name, err)
@@ -124,21 +127,31 @@ func Index(r io.Reader, name string) ([]byte, error) {
 	}
 }
 
-// appendRecord appends the index line of a response or revisit, which it reads to its end.
-func appendRecord(lines []byte, rec *Record, name string) ([]byte, error) {
-	head, err := rec.HTTPHead()
+// Entry is what an index says of a response or revisit.
+type Entry struct {
+	URL, Digest  string
+	Date         time.Time
+	MIME, Status string // MIME is without parameters; "warc/revisit" of a revisit
+	RecordID     string // without angle brackets
+}
+
+// Entry returns what an index says of a response or revisit. It reads the record to its end.
+func (r *Record) Entry() (Entry, error) {
+	head, err := r.HTTPHead()
 	if err != nil {
-		return lines, err
+		return Entry{}, err
 	}
-	mime := mimeRevisit
-	if rec.Type == TypeResponse {
-		mime = mimeOf(head)
+	e := Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID}
+	if r.Type == TypeResponse {
+		e.MIME = mimeOf(head)
 	}
-	if err := rec.Skip(); err != nil {
-		return lines, err
-	}
-	lines = appendEntry(lines, rec.TargetURI, rec.Date, mime, statusOf(head), rec.Get("WARC-Payload-Digest"), int(rec.Length))
-	return appendPlace(lines, rec.Offset, name), nil
+	return e, r.Skip()
+}
+
+// AppendLine appends the entry's line, with its newline, for a record of length bytes at an offset of a file.
+func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte {
+	dst = appendEntry(dst, e.URL, e.Date, e.MIME, e.Status, e.Digest, int(length))
+	return appendPlace(dst, offset, file)
 }
 
 // MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream. It holds one line of

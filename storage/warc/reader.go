@@ -81,6 +81,10 @@ func NewReader(r io.Reader, verify bool) *Reader {
 	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10)}, verify: verify}
 }
 
+// Tee has every byte of the file that is read from here on written to w as well, and none that was only read ahead: what w got between two calls of
+// Next, once the record was read to its end, is that record as it stands in the file. An error of w ends reading.
+func (r *Reader) Tee(w io.Writer) { r.in.tee = w }
+
 // Next skips what is left of the last record and returns the next. It returns io.EOF at the end of the file, and an
 // error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a record. After ErrDigest it may be called
 // again; the other errors stay.
@@ -217,12 +221,16 @@ func (r *Record) interpret() error {
 // line reads one line of a head, without its end.
 func (r *Reader) line() (string, error) {
 	line, err := r.lines.ReadSlice('\n')
-	r.count(len(line))
+	if terr := r.count(line); terr != nil {
+		return "", terr
+	}
 	if errors.Is(err, bufio.ErrBufferFull) {
 		long := bytes.Clone(line)
 		for errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxHeaderLine {
 			line, err = r.lines.ReadSlice('\n')
-			r.count(len(line))
+			if terr := r.count(line); terr != nil {
+				return "", terr
+			}
 			long = append(long, line...)
 		}
 		line = long
@@ -240,10 +248,11 @@ func (r *Reader) line() (string, error) {
 }
 
 // count keeps the position in a plain file, which is read past the counting reader.
-func (r *Reader) count(n int) {
-	if !r.zipped {
-		r.in.n += int64(n)
+func (r *Reader) count(p []byte) error {
+	if r.zipped {
+		return nil
 	}
+	return r.in.took(p)
 }
 
 // Read reads the block. At its end it returns io.EOF, or ErrDigest when it was to be verified and is not right.
@@ -252,7 +261,9 @@ func (r *Record) Read(p []byte) (int, error) {
 		return 0, r.end()
 	}
 	n, err := r.reader.lines.Read(p[:min(int64(len(p)), r.left)])
-	r.reader.count(n)
+	if terr := r.reader.count(p[:n]); terr != nil {
+		return n, terr
+	}
 	r.left -= int64(n)
 	if r.sums != nil {
 		r.sums.write(p[:n])
@@ -334,22 +345,37 @@ func (r *Record) HTTPHead() ([]byte, error) {
 // countingReader knows how far a compressed file was read. It offers ReadByte, so that a decompressor takes no byte of
 // the next member.
 type countingReader struct {
-	r *bufio.Reader
-	n int64
+	r   *bufio.Reader
+	n   int64
+	tee io.Writer // nil: nobody listens
+	one [1]byte
+}
+
+// took notes bytes that were read.
+func (c *countingReader) took(p []byte) error {
+	c.n += int64(len(p))
+	if c.tee == nil || len(p) == 0 {
+		return nil
+	}
+	_, err := c.tee.Write(p)
+	return err
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.n += int64(n)
+	if terr := c.took(p[:n]); terr != nil {
+		return n, terr
+	}
 	return n, err
 }
 
 func (c *countingReader) ReadByte() (byte, error) {
 	b, err := c.r.ReadByte()
-	if err == nil {
-		c.n++
+	if err != nil {
+		return b, err
 	}
-	return b, err
+	c.one[0] = b
+	return b, c.took(c.one[:])
 }
 
 // sums recomputes the digests of a block while it is read.
