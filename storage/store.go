@@ -36,6 +36,9 @@ type Options struct {
 	Logger *slog.Logger
 	// FS replaces the file system in tests. Nil means the disk.
 	FS vfs.FS
+	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The directory is held all the same, so that nobody else
+	// changes it meanwhile.
+	ReadOnly bool
 }
 
 func (o Options) withDefaults() Options {
@@ -73,7 +76,11 @@ type Store struct {
 // that cannot be written, one that another process has (ErrLocked), and a damaged database.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	if err := writable(dir, o.FS); err != nil {
+	if o.ReadOnly {
+		if _, err := o.FS.Stat(dir); err != nil {
+			return nil, fmt.Errorf("open storage: %w", err)
+		}
+	} else if err := writable(dir, o.FS); err != nil {
 		return nil, err
 	}
 	lock, err := pebble.LockDirectory(dir, o.FS)
@@ -109,6 +116,7 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 	po := &pebble.Options{
 		FS:                 &guardedFS{FS: o.FS, failure: f},
 		Lock:               lock,
+		ReadOnly:           o.ReadOnly,
 		FormatMajorVersion: pebble.FormatNewest,
 		// Pebble takes the memory of its tables of recent writes out of the cache. Without room for the one in use and
 		// one being written out, every read would go to the disk.
