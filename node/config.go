@@ -116,6 +116,8 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Latency emulates distances between the peers and sites of one machine; nil: there are none. Only in the lab profile.
 	Latency *latency.Plan
+	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same.
+	Metrics, Pprof string
 	// Version is what the peer calls itself.
 	Version string
 }
@@ -179,6 +181,8 @@ func (c *Config) Validate() error {
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
 		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
 		contact,
+		loopback("metrics", c.Metrics),
+		loopback("pprof", c.Pprof),
 	}
 	if c.Profile == ProfilePublic && c.Contact == "" {
 		checks = append(checks, control.Refused("contact: a peer of the public profile must name one (--contact URL), so that webmasters can reach you; for a ring on one machine use --profile lab"))
@@ -216,6 +220,14 @@ func days(name string, list []string) error {
 
 // maxHolidays bounds the list: more are looked up with each fetch than a country has in ten years.
 const maxHolidays = 1000
+
+// loopback checks an address to serve on, if there is one.
+func loopback(name, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	return control.CheckLoopback(name, addr)
+}
 
 func when(bad bool, text string) error {
 	if bad {

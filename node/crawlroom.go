@@ -93,7 +93,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 	}, worker.Deps{
-		Owners: sessions{n}, Fetch: c.fetcher, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
+		Owners: sessions{n}, Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
 		Log: n.log, Estimates: estimates,
 	})
 	if err != nil {

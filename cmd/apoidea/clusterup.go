@@ -165,7 +165,7 @@ func passThrough(cmd *cobra.Command) []string {
 	peer := pflag.NewFlagSet("peer", pflag.ContinueOnError)
 	new(runFlags).add(peer)
 	peer.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
-	names["log-level"] = true
+	names["log-level"], names["log-format"] = true, true
 	var args []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !names[f.Name] || slices.Contains(ofEachPeer, f.Name) {

@@ -26,6 +26,7 @@ type globals struct {
 	api      string
 	json     bool
 	logLevel string
+	logForm  string
 	quiet    bool
 }
 
@@ -54,11 +55,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	f.StringVar(&g.api, "api", "", "control API: a unix socket path or tcp:HOST:PORT (default: apoidea.sock in the data directory)")
 	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
+	f.StringVar(&g.logForm, "log-format", "text", "text or json")
 	f.BoolVar(&g.quiet, "quiet", false, "print results and errors only")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newDashboard(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
-		newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newExperiment(g), newVersion(g),
+		newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newExperiment(g), newVersion(g), newMan(), newMetrics(),
 	)
 	groups(root)
 	return root
@@ -86,7 +88,15 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("%w: log-level %q: must be debug, info, warn or error", errUsage, g.logLevel)
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+	opt := &slog.HandlerOptions{Level: level}
+	switch g.logForm {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opt)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opt)), nil
+	default:
+		return nil, fmt.Errorf("%w: log-format %q: must be text or json", errUsage, g.logForm)
+	}
 }
 
 func defaultDataDir() string {

@@ -53,6 +53,8 @@ type runFlags struct {
 	latencyRow   int
 	latencyPeers int
 	limits       map[string]*string // by the keys of volunteer.Keys
+	metrics      string
+	pprof        string
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
@@ -92,6 +94,8 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
 	f.IntVar(&r.latencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
 	r.addLimits(f, &d.Limits)
+	f.StringVar(&r.metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
+	f.StringVar(&r.pprof, "pprof", "", "address of loopback, HOST:PORT, where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
 	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
 
@@ -119,6 +123,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.CoordinatesMode = r.coordMode
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
+	c.Metrics, c.Pprof = r.metrics, r.pprof
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {

@@ -393,3 +393,6 @@ func (n *Net) Forget(id peer.ID) {
 		n.host.Peerstore().ClearAddrs(id)
 	}
 }
+
+// Connections is how many connections to other peers there are.
+func (n *Net) Connections() int { return len(n.host.Network().Conns()) }

@@ -1,0 +1,184 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readTimeout bounds what is read of the peer for one answer.
+const readTimeout = 5 * time.Second
+
+// Source reads a peer. An error leaves what is read out of the answer.
+type Source func(ctx context.Context) (*Reading, error)
+
+// Metrics is one peer's registry.
+type Metrics struct {
+	registry *prometheus.Registry
+	fetch    *prometheus.HistogramVec
+	lookup   prometheus.Histogram
+	hops     prometheus.Histogram
+	events   *prometheus.CounterVec
+}
+
+// The buckets, in seconds: a site answers between a millisecond on the same machine and the minute after which it is given up.
+func fetchBuckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+}
+
+func lookupBuckets() []float64 {
+	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+}
+
+func hopBuckets() []float64 { return []float64{0, 1, 2, 3, 4, 6, 8, 12, 20} }
+
+// New makes a registry of its own, with the process' and Go's own series in it.
+func New() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	rows := make(map[string]series)
+	for _, s := range table() {
+		rows[s.name] = s
+	}
+	opts := func(name string, buckets []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: namespace + name, Help: rows[name].help, Buckets: buckets}
+	}
+	m.fetch = prometheus.NewHistogramVec(opts(nameFetch, fetchBuckets()), rows[nameFetch].labels)
+	m.lookup = prometheus.NewHistogram(opts(nameLookup, lookupBuckets()))
+	m.hops = prometheus.NewHistogram(opts(nameHops, hopBuckets()))
+	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: namespace + nameEvents, Help: rows[nameEvents].help}, rows[nameEvents].labels)
+	for _, result := range []string{resultAnswered, resultFailed} {
+		m.fetch.WithLabelValues(result) // there from the start, so that a rate has a zero to begin at
+	}
+	m.registry.MustRegister(m.fetch, m.lookup, m.hops, m.events,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Of has the peer read at each answer. Call it once.
+func (m *Metrics) Of(source Source) { m.registry.MustRegister(newCollector(source)) }
+
+// Registerer is where a library may register what it counts by itself.
+func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
+
+// Gatherer is for tests, and for whoever serves the registry in another way.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// The results of an exchange.
+const (
+	resultAnswered = "answered"
+	resultFailed   = "failed"
+)
+
+// Fetched notes how long an exchange with a site took, and whether it was answered.
+func (m *Metrics) Fetched(took time.Duration, answered bool) {
+	result := resultFailed
+	if answered {
+		result = resultAnswered
+	}
+	m.fetch.WithLabelValues(result).Observe(took.Seconds())
+}
+
+// LookedUp notes how long a lookup took and how many calls it made.
+func (m *Metrics) LookedUp(took time.Duration, calls int) {
+	m.lookup.Observe(took.Seconds())
+	m.hops.Observe(float64(calls))
+}
+
+// Event notes what happened on the ring.
+func (m *Metrics) Event(event string) { m.events.WithLabelValues(event).Inc() }
+
+// Handler answers scrapes. What cannot be read at the moment is left out and told to log.
+func (m *Metrics) Handler(log *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
+	})
+}
+
+// collector reads the peer.
+type collector struct {
+	source Source
+	rows   []series
+	descs  []*prometheus.Desc
+}
+
+func newCollector(source Source) *collector {
+	c := &collector{source: source}
+	for _, s := range table() {
+		if s.read != nil {
+			c.rows = append(c.rows, s)
+			c.descs = append(c.descs, prometheus.NewDesc(namespace+s.name, s.help, s.labels, nil))
+		}
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	r, err := c.source(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.descs[0], fmt.Errorf("read the peer: %w", err))
+		return
+	}
+	for i := range c.rows {
+		c.rows[i].read(r, func(v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(c.descs[i], c.rows[i].valueType(), v, labels...)
+		})
+	}
+}
+
+// Document writes the table as Markdown.
+func Document(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, s := range table() {
+		labels := "-"
+		if len(s.labels) > 0 {
+			labels = "`" + strings.Join(s.labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s%s` | %s | %s | %s |\n", namespace, s.name, s.kind, labels, s.help)
+	}
+	b.WriteString(outro)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const intro = `# Metrics
+
+<!-- Made by ` + "`apoidea metrics`" + ` from the table in node/metrics; a test compares. Do not edit. -->
+
+A peer answers Prometheus at ` + "`/metrics`" + ` of the address given by ` + "`--metrics`" + ` (of loopback, off by default), and of its control API:
+
+    apoidea run --metrics 127.0.0.1:9464
+    curl http://127.0.0.1:9464/metrics
+    curl --unix-socket DATA-DIR/apoidea.sock http://peer/metrics
+
+Names are stable: series and labels are only ever added. [grafana/apoidea.json](grafana/apoidea.json) is a dashboard of them.
+
+Gauges such as ` + "`apoidea_pages`" + ` are what ` + "`apoidea status`" + ` prints: of the hosts that a peer answers for at present. They move with the hosts from
+peer to peer, and their sum over the ring is the crawl's. Counters are what one process did since it was started.
+
+| series | kind | labels | is |
+| --- | --- | --- | --- |
+`
+
+const outro = `
+Beside these there are the series of Go's runtime (` + "`go_`" + `) and of the process (` + "`process_`" + `), and, only with ` + "`--metrics`" + `, libp2p's own
+(` + "`libp2p_`" + `), whose names are libp2p's to change.
+`

@@ -1,0 +1,26 @@
+package metrics
+
+import "github.com/apoidea/apoidea/node/control"
+
+// Reading is what is read of a peer for one answer.
+type Reading struct {
+	control.Member
+	// Profile is public or lab.
+	Profile string
+
+	// What the worker did since the process was started.
+	Requests, WireBytes, BodyBytes int64
+	Outcomes                       map[string]int64
+	Lapsed, Dropped, Spilled       int64
+	// What it has in hand.
+	InFlight, Processing, Unreported, HostsHeld, Window int
+
+	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how many of them have everything.
+	Replicas, ReplicasLevel int
+	// Connections to other peers.
+	Connections int
+	// DiskFree is the free space of the data directory in bytes, negative where it cannot be told.
+	DiskFree int64
+	// DiskReserve is the free space at which the peer stops, in bytes.
+	DiskReserve uint64
+}

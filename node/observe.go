@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/metrics"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// reading is what Prometheus is told of the peer.
+func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
+	m, err := n.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := n.crawl.worker.Stats()
+	r := &metrics.Reading{
+		Member: m.Member, Profile: string(n.cfg.Profile),
+		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
+		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled,
+		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
+		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.cfg.DiskReserve,
+	}
+	for i, count := range s.Outcomes {
+		if o := link.Outcome(i); o != link.OutcomeNone { //nolint:gosec // an index of an array of outcomes
+			r.Outcomes[o.String()] = count
+		}
+	}
+	r.ReplicasLevel, r.Replicas = n.ship.level()
+	if free, err := storage.Free(n.cfg.DataDir); err == nil {
+		r.DiskFree = int64(min(free, math.MaxInt64)) //nolint:gosec // bounded
+	}
+	return r, nil
+}
+
+// timedFetcher notes how long exchanges take.
+type timedFetcher struct {
+	worker.Fetcher
+	metrics *metrics.Metrics
+}
+
+// Get implements worker.Fetcher. An exchange that was not permitted, or was ended here, is none.
+func (f timedFetcher) Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
+	begin := time.Now()
+	resp, err := f.Fetcher.Get(ctx, req)
+	if _, failed := errors.AsType[*fetch.Error](err); err == nil || failed {
+		f.metrics.Fetched(time.Since(begin), err == nil)
+	}
+	return resp, err
+}
+
+// timedRing notes how long lookups take.
+type timedRing struct {
+	*dht.DHT
+	metrics *metrics.Metrics
+}
+
+// Lookup implements ringView.
+func (t timedRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
+	begin := time.Now()
+	l, err := t.DHT.Lookup(ctx, key)
+	if err == nil {
+		t.metrics.LookedUp(time.Since(begin), l.Calls)
+	}
+	return l, err
+}
+
+// debugServer is a listener of loopback with what it serves.
+type debugServer struct {
+	name     string
+	listener net.Listener
+	handler  *http.ServeMux
+}
+
+// listenDebug opens the addresses of --metrics and --pprof, one listener if they are the same.
+func (n *Node) listenDebug(ctx context.Context) (open []debugServer, err error) {
+	byAddr := make(map[string]*http.ServeMux)
+	serve := func(name, addr string, routes func(mux *http.ServeMux)) {
+		if addr == "" || err != nil {
+			return
+		}
+		mux := byAddr[addr]
+		if mux == nil {
+			mux = http.NewServeMux()
+			var ln net.Listener
+			if ln, err = control.ListenLoopback(ctx, name, addr); err != nil {
+				return
+			}
+			n.log.Info("serving on loopback", "what", name, "addr", ln.Addr().String())
+			byAddr[addr] = mux
+			open = append(open, debugServer{name, ln, mux})
+		}
+		routes(mux)
+	}
+	serve("metrics", n.cfg.Metrics, func(mux *http.ServeMux) { mux.Handle("GET /metrics", n.metrics.Handler(n.log)) })
+	serve("pprof", n.cfg.Pprof, func(mux *http.ServeMux) {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	})
+	return open, err
+}
