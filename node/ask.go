@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -151,34 +150,6 @@ func askPeer[T any](ctx context.Context, n *Node, of peer.ID, question string) (
 	return decodeAnswer[T](raw)
 }
 
-// urlPage is a part of a peer's URLs that are done; After is empty at its end.
-type urlPage struct {
-	URLs  []control.URLLine `json:"urls"`
-	After []byte            `json:"after,omitempty"`
-}
-
-// urlsHere lists what became of URLs, behind a cursor given in hex.
-func (n *Node) urlsHere(ctx context.Context, after string) (*urlPage, error) {
-	var cursor owner.Cursor
-	if after != "" {
-		raw, err := parseHex(after, len(after)/2)
-		if err != nil {
-			return nil, refuse("urls: %v", err)
-		}
-		cursor = raw
-	}
-	page := &urlPage{}
-	var err error
-	if lerr := n.owners.loop.look(ctx, func(o *owner.Owner) {
-		var next owner.Cursor
-		next, err = o.URLs(cursor, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
-		page.After = next
-	}); lerr != nil {
-		return nil, lerr
-	}
-	return page, err
-}
-
 func urlLine(id job.ID, f *owner.Final) control.URLLine {
 	l := control.URLLine{
 		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: f.Status, Depth: f.Depth, Size: f.Size,
@@ -196,30 +167,4 @@ func urlLine(id job.ID, f *owner.Final) control.URLLine {
 		l.Holder = peer.ID(f.Holder).String()
 	}
 	return l
-}
-
-// exportURLs writes the fate of every URL, a JSON document a line.
-func (n *Node) exportURLs(ctx context.Context, peers []peer.ID, w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	var missing []error
-	for _, id := range peers {
-		var after []byte
-		for {
-			page, err := askPeer[urlPage](ctx, n, id, fmt.Sprintf("%s %x", askURLs, after))
-			if err != nil {
-				missing = append(missing, fmt.Errorf("URLs of %s: %w", id, err))
-				break
-			}
-			for i := range page.URLs {
-				if err := enc.Encode(&page.URLs[i]); err != nil {
-					return err
-				}
-			}
-			if after = page.After; len(after) == 0 {
-				break
-			}
-		}
-	}
-	return errors.Join(missing...)
 }

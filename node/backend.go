@@ -2,10 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"io"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
@@ -55,37 +51,3 @@ func (n *Node) Leave(context.Context) error {
 
 // Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only one, or not yet part of a ring.
 func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }
-
-// Export implements control.Backend.
-func (n *Node) Export(ctx context.Context, what string, whole bool, w io.Writer) error {
-	peers := []peer.ID{n.room.net.Self()}
-	if whole {
-		r, err := n.walker.walk(ctx)
-		if err != nil {
-			return err
-		}
-		peers = peers[:0]
-		for _, m := range r.Members {
-			id, err := peer.Decode(m.Peer)
-			if err != nil {
-				return err
-			}
-			peers = append(peers, id)
-		}
-	}
-	if err := n.crawl.flush(); err != nil {
-		return err
-	}
-	switch what {
-	case "warc":
-		return exportWARC(ctx, n.room.net, peers, w)
-	case "links":
-		return exportLinks(ctx, n.room.net, peers, w)
-	case "cdxj":
-		return exportCDXJ(ctx, n.room.net, peers, w)
-	case "urls":
-		return n.exportURLs(ctx, peers, w)
-	default:
-		return control.Usage(fmt.Sprintf("export %q: must be warc, cdxj, links or urls", what))
-	}
-}

@@ -24,6 +24,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
@@ -58,6 +59,9 @@ type Node struct {
 	room  *ringRoom
 	api   net.Listener
 	page  net.Listener // nil without a dashboard
+	// metrics counts for Prometheus; debug are the listeners that --metrics and --pprof open.
+	metrics *metrics.Metrics
+	debug   []debugServer
 
 	router   *router
 	ship     *replication
@@ -93,7 +97,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), line: bandwidth.NewLine(0),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: bandwidth.NewLine(0),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if err := n.open(ctx); err != nil {
@@ -119,6 +123,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := n.openDashboard(ctx); err != nil {
+		return err
+	}
+	if n.debug, err = n.listenDebug(ctx); err != nil {
 		return err
 	}
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.clock.Now, n.register, n.log); err != nil {
@@ -170,7 +177,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceLessons, func() p2p.Handler { return n.lessons.handle })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handle })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
-	serve(serviceFiles, func() p2p.Handler { return archiveFiles{n.archiveDir()}.handle })
+	serve(serviceFiles, func() p2p.Handler { return n.files().handle })
 }
 
 func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archive") }
@@ -178,7 +185,7 @@ func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archiv
 // furnish builds the rooms and plugs them together.
 func (n *Node) furnish() (err error) {
 	self := n.room.net.Self()
-	n.router = &router{ring: n.room.dht, net: n.room.net}
+	n.router = &router{ring: timedRing{n.room.dht, n.metrics}, net: n.room.net}
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
 	bodies := shippedSpace[dedup.Batch](n, storage.KeyspaceContent)
@@ -223,6 +230,7 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.room.dht.Subscribe(n.ringEvent)
+	n.metrics.Of(n.reading)
 	close(n.furnished)
 	return nil
 }
@@ -285,7 +293,14 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top, tctx := errgroup.WithContext(ctx)
 	top.Go(func() error { return n.room.join(tctx) })
 	top.Go(func() error { return n.becomeReady(tctx) })
-	top.Go(func() error { return control.NewServer(n, n.log).Serve(tctx, n.api) })
+	top.Go(func() error {
+		api := control.NewServer(n, n.log)
+		api.Handle("GET /metrics", n.metrics.Handler(n.log))
+		return api.Serve(tctx, n.api)
+	})
+	for _, d := range n.debug {
+		top.Go(func() error { return control.ServeLoopback(tctx, d.name, d.listener, d.handler, n.log) })
+	}
 	if n.dashboard != nil {
 		top.Go(func() error { return n.dashboard.Serve(tctx, n.page) })
 	}
@@ -416,6 +431,7 @@ func (n *Node) keepMemory(ctx context.Context) error {
 func (n *Node) ringEvent(e dht.Event) {
 	if line, ok := story(e, n.room.dht.Size()); ok {
 		n.watchers.tell(line)
+		n.metrics.Event(line.Event)
 	}
 	switch e := e.(type) {
 	case dht.PeerDead:
@@ -456,6 +472,9 @@ func (n *Node) close() error {
 		if err := n.page.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	for _, d := range n.debug {
+		_ = d.listener.Close() // closed already if it served
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())

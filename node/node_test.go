@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -160,20 +159,33 @@ func waitIdle(t *testing.T, p *testPeer) {
 	}
 }
 
+// allURLs are the fates of the ring's URLs.
+func allURLs(ctx context.Context, r control.Results) (lines []control.URLLine, err error) {
+	found, err := r.Archives(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range found.Peers {
+		for after, more := "", of.Role == roleRing; more; more = after != "" {
+			page, err := r.URLs(ctx, of.Peer, after)
+			if err != nil {
+				return nil, err
+			}
+			lines, after = append(lines, page.URLs...), page.After
+		}
+	}
+	return lines, nil
+}
+
 // fetchedURLs are the URLs that the ring has as ok or duplicate, sorted.
 func fetchedURLs(t *testing.T, p *testPeer) []string {
 	t.Helper()
 	var urls []string
-	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(p.Export(t.Context(), "urls", true, pw)) }()
-	dec := json.NewDecoder(pr)
-	for {
-		var l control.URLLine
-		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("export urls: %v", err)
-		}
+	lines, err := allURLs(t.Context(), p)
+	if err != nil {
+		t.Fatalf("export urls: %v", err)
+	}
+	for _, l := range lines {
 		if (l.Outcome == "ok" || l.Outcome == "duplicate") && !strings.Contains(l.URL, "/sitemap") {
 			urls = append(urls, l.URL)
 		}

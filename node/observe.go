@@ -31,7 +31,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
 		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
-		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.cfg.DiskReserve,
+		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.reserve(),
 	}
 	for i, count := range s.Outcomes {
 		if o := link.Outcome(i); o != link.OutcomeNone { //nolint:gosec // an index of an array of outcomes

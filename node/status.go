@@ -34,6 +34,8 @@ func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 		return answerJSON(n.hostsHere(ctx, arg))
 	case askURLs:
 		return answerJSON(n.urlsHere(ctx, arg))
+	case askHolders:
+		return answerJSON(n.holdersHere(ctx, arg))
 	default:
 		return nil, refuse("status: unknown question %.20q", verb)
 	}
@@ -41,11 +43,12 @@ func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 
 // The questions of the status service: a word, and behind a space what it is about.
 const (
-	askReport = "report"
-	askHost   = "host"
-	askWhy    = "why"
-	askHosts  = "hosts"
-	askURLs   = "urls"
+	askReport  = "report"
+	askHost    = "host"
+	askWhy     = "why"
+	askHosts   = "hosts"
+	askURLs    = "urls"
+	askHolders = "holders"
 
 	// maxQuestion bounds a question: a URL and a word.
 	maxQuestion = 10_000

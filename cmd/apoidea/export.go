@@ -1,50 +1,165 @@
 package main
 
 import (
-	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/export"
 )
 
+type exportOptions struct {
+	*globals
+	ring, count, force bool
+	output             string
+}
+
+// errIncomplete says that an export was made and lacks something.
+var errIncomplete = errors.New("the export is not complete")
+
 func newExport(g *globals) *cobra.Command {
-	var ring bool
-	var output string
+	o := exportOptions{globals: g}
 	cmd := &cobra.Command{
-		Use:   "export warc|cdxj|links|urls",
+		Use:   "export warc|cdxj|links|urls|wacz",
 		Short: "Write results: archive, index, link graph or the fate of each URL",
-		Long: `Write what was crawled: warc (the records of the archive in one file), cdxj (their sorted index), links (page and outlink, one pair a
-line, tab between) or urls (one JSON document a URL). --ring adds what the other members of the ring answer; what could not be had is
-said on standard error and the exit code is 1.`,
-		Example:   "  apoidea export urls --ring > urls.ndjson\n  apoidea export warc -o crawl.warc.gz",
-		Args:      exactly("one of warc, cdxj, links and urls"),
-		ValidArgs: []string{"warc", "cdxj", "links", "urls"},
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		Long: `Write what was crawled: warc (the records of the archive in one file), cdxj (their sorted index), wacz (both, with a list of pages, in one file
+for replay tools), links (CSV of page and outlink; --count gives each pair once and how often it was met) or urls (one JSON document a URL).
+
+--ring takes in the other members of the ring and their workers. Records whose digests are not right are left out. What is missing is said on
+standard error and the exit code is 1: peers that do not answer, records on peers that are gone.
+
+With -o the export may be interrupted: what is gathered lies in FILE.part, and the same command goes on with it. FILE appears when it is whole; one
+that is there is left alone without --force. A wacz takes its size in free space twice while it is made.
+
+Without a running peer the data directory is read as it lies.`,
+		Example: `  apoidea export urls --ring > urls.ndjson
+  apoidea export warc -o crawl.warc.gz
+  apoidea export wacz --ring -o crawl.wacz
+  apoidea export links --count -o links.csv`,
+		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
+		ValidArgs: export.Kinds(),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(cmd.ValidArgs, args[0]) {
 				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), nearest(args[0], cmd.ValidArgs)))
 			}
-			c := g.client()
-			defer c.Close()
-			w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			if output != "" && output != "-" {
-				f, err := os.Create(output)
-				if err != nil {
-					return fmt.Errorf("export: %w", err)
-				}
-				defer f.Close()
-				w.Reset(f)
+			if o.count && args[0] != export.Links {
+				return wrongUsage(cmd, "--count is for export links")
 			}
-			if err := c.Export(cmd.Context(), args[0], ring, w); err != nil {
-				_ = w.Flush()
-				return err
-			}
-			return w.Flush()
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&ring, "ring", false, "of all members of the ring that answer")
-	cmd.Flags().StringVarP(&output, "output", "o", "-", "file to write to")
+	cmd.Flags().BoolVar(&o.ring, "ring", false, "of all members of the ring that answer, and their workers")
+	cmd.Flags().BoolVar(&o.count, "count", false, "of links: each pair once, with how often it was met")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace FILE, and begin anew where an export was interrupted")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "FILE to write to; - is standard output, where an export cannot be resumed")
 	return cmd
+}
+
+func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Writer) (err error) {
+	toFile := o.output != "" && o.output != "-"
+	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && isatty.IsTerminal(f.Fd()) {
+		return fmt.Errorf("%w: export %s: bytes are nothing for a terminal; name a file with -o", errUsage, what)
+	}
+	results, done, err := o.results(ctx, errOut)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	opt := export.Options{What: what, Ring: o.ring, Count: o.count, Force: o.force, Stream: out, Software: "apoidea/" + versionString()}
+	if toFile {
+		opt.Output = o.output
+	}
+	opt.Progress, done = o.progress(errOut, toFile, done)
+	report, err := export.Run(ctx, results, opt)
+	if err != nil {
+		if toFile && ctx.Err() != nil {
+			return fmt.Errorf("%w; the same command goes on with the export", errInterrupted)
+		}
+		return err
+	}
+	return o.tell(report, toFile, out, errOut)
+}
+
+// results are those of the running peer, or of the data directory if none runs.
+func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r control.Results, done func() error, err error) {
+	addr := o.api
+	if addr == "" {
+		addr = node.SocketPath(o.dataDir)
+	}
+	if o.api != "" || o.ring || control.Answers(ctx, addr) {
+		c := o.client()
+		return c, func() error { c.Close(); return nil }, nil
+	}
+	off, err := node.OpenOffline(o.dataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintf(o.hints(errOut), "no peer is running: reading %s as it lies\n", o.dataDir)
+	return off, off.Close, nil
+}
+
+// progress shows how far an export is: a line that is written over on a terminal, a plain one now and then elsewhere.
+func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() error) (show func(export.Progress), end func() error) {
+	if o.quiet || o.json || !toFile {
+		return nil, done
+	}
+	if !isTerminal(errOut) {
+		last := time.Now()
+		return func(p export.Progress) {
+			if now := time.Now(); now.Sub(last) >= lineEvery {
+				last = now
+				fmt.Fprintln(errOut, exportText(p))
+			}
+		}, done
+	}
+	width := 0
+	return func(p export.Progress) {
+			text := exportText(p)
+			fmt.Fprintf(errOut, "\r%-*s", width, text)
+			width = len(text)
+		}, func() error {
+			fmt.Fprintf(errOut, "\r%*s\r", width, "")
+			return done()
+		}
+}
+
+func exportText(p export.Progress) string {
+	text := fmt.Sprintf("%s: %d records, %s", p.Doing, p.Records, bytesText(p.BytesRead))
+	if p.FilesTotal > 0 {
+		text += fmt.Sprintf(", %d of %d files", p.Files, p.FilesTotal)
+	}
+	return text
+}
+
+// tell says what came of an export: on standard output if the export itself is not there.
+func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
+	if !toFile {
+		out = errOut
+	}
+	for _, m := range r.Missing {
+		fmt.Fprintln(errOut, "apoidea: missing:", m)
+	}
+	for _, d := range r.Damaged {
+		fmt.Fprintln(errOut, "apoidea: damaged:", d)
+	}
+	if toFile || o.json {
+		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, bytesText(r.Bytes), counted(int64(r.Peers), "peer"))
+		if err := o.say(out, r, text); err != nil {
+			return err
+		}
+	}
+	if !r.Complete {
+		return fmt.Errorf("%w: %s missing, %s left out", errIncomplete, counted(int64(len(r.Missing)), "source"), counted(int64(len(r.Damaged)), "damaged record"))
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -257,14 +258,31 @@ type Cursor []byte
 // the inputs of a step, or between steps.
 func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	o.flush()
+	if o.buf.err != nil {
+		return nil, o.buf.err
+	}
+	next, err := URLsIn(o.buf.store, after, limit, fn)
+	if err != nil {
+		o.buf.fail(fmt.Errorf("owner: %w", err))
+	}
+	return next, err
+}
+
+// Scanner is the part of a Store that a listing needs.
+type Scanner interface {
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+}
+
+// URLsIn is what URLs does, of a store that no owner has open: that of a peer which does not run.
+func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	next := []byte{spaceHost}
 	if after != nil {
-		next = append(append([]byte(nil), after...), 0)
+		next = append(slices.Clone(after), 0)
 	}
 	for n := 0; n < limit && next != nil; {
 		var jump []byte
 		end := true
-		o.buf.scan(slices.Clone(next), []byte{spaceHost + 1}, func(key, value []byte) bool {
+		if err := store.Scan(slices.Clone(next), []byte{spaceHost + 1}, func(key, value []byte) bool {
 			end = false
 			if kind := key[1+posSize]; kind != kindEntry {
 				// Entries lie behind the host's other records: jump there.
@@ -280,19 +298,18 @@ func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cur
 				n++
 			}
 			return n < limit
-		})
+		}); err != nil {
+			return nil, fmt.Errorf("list URLs: %w", err)
+		}
 		switch {
 		case jump != nil:
 			next = jump
 		case end || n < limit:
-			return nil, o.buf.err
-		}
-		if o.buf.err != nil {
-			return nil, o.buf.err
+			return nil, nil
 		}
 	}
 	if next == nil {
-		return nil, o.buf.err
+		return nil, nil
 	}
-	return next[:len(next)-1], o.buf.err
+	return next[:len(next)-1], nil
 }

@@ -259,25 +259,3 @@ func (c *Client) Leave(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/leave", nil, nil)
 	return err
 }
-
-// Export implements Backend.
-func (c *Client) Export(ctx context.Context, what string, ring bool, w io.Writer) error {
-	res, err := c.do(ctx, http.MethodGet, "/v1/export/"+url.PathEscape(what), ringFlag(ring), nil)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if _, err := io.Copy(w, res.Body); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return wentAway()
-		}
-		return fmt.Errorf("export: %w", err)
-	}
-	if text := res.Trailer.Get("X-Apoidea-Error"); text != "" {
-		return &Error{Kind: KindFailed, Text: text}
-	}
-	return nil
-}

@@ -113,9 +113,31 @@ func (f *fake) Dashboard(context.Context) (*control.Dashboard, error) {
 	return page, f.note("dashboard")
 }
 func (f *fake) Leave(context.Context) error { return f.note("leave") }
-func (f *fake) Export(_ context.Context, what string, ring bool, w io.Writer) error {
-	err := f.note("export %s %v", what, ring)
-	if err == nil || what == "half" {
+
+var (
+	archives = &control.Archives{
+		Peers:   []control.ArchivePeer{{Peer: "p", Role: "ring", Files: []control.ArchiveFile{{Name: "a.warc.gz", Bytes: 7, Open: true}}}},
+		Missing: []control.Missing{{Peer: "q", Error: "no answer"}},
+	}
+	urlPage    = &control.URLPage{URLs: []control.URLLine{{URL: "http://a/", Outcome: "ok"}}, After: "ff"}
+	holderPage = &control.HolderPage{Holders: map[string]int64{"p": 3}}
+)
+
+func (f *fake) Archives(_ context.Context, ring bool) (*control.Archives, error) {
+	return archives, f.note("archives %v", ring)
+}
+
+func (f *fake) URLs(_ context.Context, peer, after string) (*control.URLPage, error) {
+	return urlPage, f.note("urls %s %s", peer, after)
+}
+
+func (f *fake) Holders(_ context.Context, peer, after string) (*control.HolderPage, error) {
+	return holderPage, f.note("holders %s %s", peer, after)
+}
+
+func (f *fake) ReadArchive(_ context.Context, peer, name string, offset int64, w io.Writer) error {
+	err := f.note("archive %s %s %d", peer, name, offset)
+	if err == nil || name == "half" {
 		if _, werr := io.WriteString(w, "some bytes"); werr != nil {
 			return werr
 		}
@@ -199,9 +221,12 @@ func TestRoundTrip(t *testing.T) {
 		{"set map[bandwidth:2Mbit]", func() (any, error) { return c.SetLimits(ctx, map[string]string{"bandwidth": "2Mbit"}) }, held},
 		{"dashboard", func() (any, error) { return c.Dashboard(ctx) }, page},
 		{"leave", func() (any, error) { return nil, c.Leave(ctx) }, nil},
-		{"export urls true", func() (any, error) {
+		{"archives true", func() (any, error) { return c.Archives(ctx, true) }, archives},
+		{"urls p ff", func() (any, error) { return c.URLs(ctx, "p", "ff") }, urlPage},
+		{"holders p ", func() (any, error) { return c.Holders(ctx, "p", "") }, holderPage},
+		{"archive p a/b 7", func() (any, error) {
 			var b bytes.Buffer
-			err := c.Export(ctx, "urls", true, &b)
+			err := c.ReadArchive(ctx, "p", "a/b", 7, &b)
 			return b.String(), err
 		}, "some bytes"},
 		{"watch", func() (any, error) {
@@ -264,11 +289,11 @@ func TestErrorKindsTravel(t *testing.T) {
 	}
 }
 
-func TestExportThatFailsHalfWay(t *testing.T) {
+func TestArchiveThatFailsHalfWay(t *testing.T) {
 	addr := filepath.Join(t.TempDir(), "s")
 	serve(t, &fake{fail: errors.New("peer q did not\nanswer")}, addr)
 	var b bytes.Buffer
-	err := client(t, addr).Export(t.Context(), "half", false, &b)
+	err := client(t, addr).ReadArchive(t.Context(), "p", "half", 0, &b)
 	if err == nil || err.Error() != "peer q did not answer" || b.String() != "some bytes" {
 		t.Errorf("%q with error %v, want what there was and the failure", b.String(), err)
 	}

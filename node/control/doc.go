@@ -9,7 +9,6 @@ package control
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 )
 
@@ -91,6 +90,5 @@ type Backend interface {
 	Dashboard(ctx context.Context) (*Dashboard, error)
 	// Leave ends the peer in good order; it returns when the peer is about to exit.
 	Leave(ctx context.Context) error
-	// Export writes results: warc, cdxj, links or urls.
-	Export(ctx context.Context, what string, ring bool, w io.Writer) error
+	Results
 }

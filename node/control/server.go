@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -24,10 +22,16 @@ const MaxRequest = 64 << 20
 type Server struct {
 	backend Backend
 	log     *slog.Logger
+	more    map[string]http.Handler
 }
 
 // NewServer makes a server; Serve runs it.
-func NewServer(b Backend, log *slog.Logger) *Server { return &Server{backend: b, log: log} }
+func NewServer(b Backend, log *slog.Logger) *Server {
+	return &Server{backend: b, log: log, more: make(map[string]http.Handler)}
+}
+
+// Handle adds a handler beside the API's own; before Serve. The pattern is one of http.ServeMux.
+func (s *Server) Handle(pattern string, h http.Handler) { s.more[pattern] = h }
 
 // Answers reports whether somebody listens at the API's address at present.
 func Answers(ctx context.Context, addr string) bool {
@@ -90,27 +94,7 @@ func splitAddr(addr string) (network, target string) {
 
 // Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	srv := &http.Server{
-		Handler:           local(http.NewCrossOriginProtection().Handler(s.routes())),
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if srv.Shutdown(stop) != nil {
-			_ = srv.Close()
-		}
-	})
-	err := srv.Serve(ln)
-	if ctx.Err() == nil {
-		return fmt.Errorf("api: %w", err)
-	}
-	wg.Wait()
-	return nil
+	return serveLocal(ctx, "api", ln, s.routes(), s.log)
 }
 
 // clientHost is what the client of this package calls the peer in its requests.
@@ -188,7 +172,10 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/hosts", stream(func(r *http.Request, emit func(any) error) error {
 		return b.Hosts(r.Context(), flag(r, "ring"), func(h HostLine) error { return emit(h) })
 	}))
-	mux.HandleFunc("GET /v1/export/{what}", s.export)
+	s.archiveRoutes(mux)
+	for pattern, h := range s.more {
+		mux.Handle(pattern, h)
+	}
 	return mux
 }
 
@@ -238,32 +225,6 @@ func stream(fn func(r *http.Request, emit func(any) error) error) http.HandlerFu
 		}
 		_ = enc.Encode(end) // a reader that is gone has no use for the end
 	}
-}
-
-func (s *Server) export(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Trailer", "X-Apoidea-Error")
-	cw := &countingWriter{w: w}
-	err := s.backend.Export(r.Context(), r.PathValue("what"), flag(r, "ring"), cw)
-	if err == nil {
-		return
-	}
-	if cw.n == 0 {
-		s.document(func(*http.Request) (any, error) { return nil, err })(w, r)
-		return
-	}
-	w.Header().Set("X-Apoidea-Error", strings.ReplaceAll(err.Error(), "\n", " "))
-}
-
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 func asError(err error) *Error {

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// serviceFiles lends the archive's files to other peers, for export --ring.
+const serviceFiles = "files"
+
+const (
+	// maxFileRead bounds one answer of the service.
+	maxFileRead = 1 << 20
+	// maxFileList bounds the names in one answer; who wants more asks for those behind the last.
+	maxFileList = 5_000
+	// maxFileRequest bounds a request, in bytes.
+	maxFileRequest = 4096
+)
+
+// fileRequest asks for a part of a file or, without a name, for the files behind one in the list. It is JSON, as all that is asked for people and
+// rarely.
+type fileRequest struct {
+	Name   string `json:"name,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// archiveFiles serves the files of a peer's archive: WARC files and their indexes, nothing else. flush, if not nil, hands what the writer has gathered
+// to the system before the files are listed.
+type archiveFiles struct {
+	dir   string
+	flush func() error
+}
+
+// handle answers with a list of files, or with the bytes of one from the offset on; an empty answer is its end.
+func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+	var req fileRequest
+	if len(raw) > maxFileRequest || json.Unmarshal(raw, &req) != nil {
+		return nil, refuse("files: not a request")
+	}
+	if req.Name != "" {
+		return a.part(req.Name, req.Offset)
+	}
+	files, err := a.list(req.After)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(files)
+}
+
+// part reads a file's bytes from the offset on, up to a bound.
+func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
+	if !isArchive(name) || offset < 0 {
+		return nil, refuse("files: no such file")
+	}
+	f, err := a.open(name)
+	if err != nil {
+		return nil, refuse("files: no such file")
+	}
+	defer f.Close()
+	buf := make([]byte, maxFileRead)
+	n, err := f.ReadAt(buf, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return buf[:n], nil
+}
+
+// open finds a file under its final name, or under the one that it has while it is written: it begins with the same bytes.
+func (a archiveFiles) open(name string) (*os.File, error) {
+	path := filepath.Join(a.dir, strings.TrimSuffix(name, openSuffix))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Open(path + openSuffix)
+	}
+	return f, err
+}
+
+// openSuffix marks the file that is being written, indexSuffix ends the name of an index.
+const (
+	openSuffix  = ".open"
+	indexSuffix = ".cdxj"
+)
+
+// isArchive says whether a name is that of a WARC file, finished or not, or of a finished index, and of no other place.
+func isArchive(name string) bool {
+	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") {
+		return false
+	}
+	warcName := strings.TrimSuffix(name, openSuffix)
+	return strings.HasSuffix(warcName, ".warc") || strings.HasSuffix(warcName, ".warc.gz") || strings.HasSuffix(name, indexSuffix)
+}
+
+// list returns the archive's WARC files behind a name, in the order of their names, without the suffix of one that is being written.
+func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
+	if a.flush != nil {
+		if err := a.flush(); err != nil {
+			return nil, err
+		}
+	}
+	paths, err := warc.Files(a.dir, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []control.ArchiveFile{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	files := []control.ArchiveFile{}
+	for _, p := range paths {
+		name, open := strings.CutSuffix(filepath.Base(p), openSuffix)
+		if name <= after {
+			continue
+		}
+		if len(files) == maxFileList {
+			break
+		}
+		f := control.ArchiveFile{Name: name, Open: open}
+		if info, err := os.Stat(p); err == nil {
+			f.Bytes = info.Size()
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// filesOf asks a peer for all its archive files.
+func filesOf(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error)) ([]control.ArchiveFile, error) {
+	all := []control.ArchiveFile{}
+	after := ""
+	for {
+		raw, err := askFiles(ctx, ask, fileRequest{After: after})
+		if err != nil {
+			return nil, err
+		}
+		var files []control.ArchiveFile
+		if err := json.Unmarshal(raw, &files); err != nil {
+			return nil, fmt.Errorf("list of files: %w", err)
+		}
+		for _, f := range files {
+			if !isArchive(f.Name) || f.Name <= after || strings.HasSuffix(f.Name, openSuffix) || strings.HasSuffix(f.Name, indexSuffix) {
+				return nil, fmt.Errorf("list of files: %.80q has no place there", f.Name)
+			}
+			after = f.Name
+		}
+		all = append(all, files...)
+		if len(files) < maxFileList {
+			return all, nil
+		}
+		if len(all) > maxArchive {
+			return nil, fmt.Errorf("list of files: more than %d", maxArchive)
+		}
+	}
+}
+
+// maxArchive bounds the files of one peer's archive.
+const maxArchive = 1_000_000
+
+func askFiles(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error), req fileRequest) ([]byte, error) {
+	raw, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, raw)
+}
+
+// copyFile writes a peer's file from the offset on, part by part.
+func copyFile(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error), name string, offset int64, w io.Writer) error {
+	for {
+		part, err := askFiles(ctx, ask, fileRequest{Name: name, Offset: offset})
+		if err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			return nil
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+		offset += int64(len(part))
+	}
+}

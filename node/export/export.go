@@ -1,0 +1,306 @@
+package export
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// The kinds of export.
+const (
+	WARC  = "warc"
+	CDXJ  = "cdxj"
+	Links = "links"
+	URLs  = "urls"
+	WACZ  = "wacz"
+)
+
+// Kinds lists them.
+func Kinds() []string { return []string{WARC, CDXJ, Links, URLs, WACZ} }
+
+// Options say what to export, and where to.
+type Options struct {
+	What string
+	// Ring takes all members of the ring and their workers in; else it is the one peer.
+	Ring bool
+	// Count, of links, counts how often each pair was met instead of listing it that often.
+	Count bool
+	// Output is the file to make. Empty: Stream is written to.
+	Output string
+	Stream io.Writer
+	// Force replaces an Output that is there, and begins anew instead of going on with an interrupted export.
+	Force bool
+	// Software is what made the export, for WACZ.
+	Software string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Progress, if not nil, is told now and then how far the export is.
+	Progress func(Progress)
+}
+
+// Progress is how far an export is.
+type Progress struct {
+	Files      int    `json:"files"`
+	FilesTotal int    `json:"files_total"`
+	Records    int64  `json:"records"`
+	BytesRead  int64  `json:"bytes_read"`
+	Doing      string `json:"doing"`
+}
+
+// Report is what came of an export.
+type Report struct {
+	What   string `json:"what"`
+	Output string `json:"output,omitempty"`
+	// Bytes of the output.
+	Bytes int64 `json:"bytes"`
+	// Records written: of the archive, lines of an index, links, or URLs.
+	Records int64 `json:"records"`
+	Peers   int   `json:"peers"`
+	Files   int   `json:"files"`
+	Resumed bool  `json:"resumed"`
+	// Complete says that nothing is missing or damaged.
+	Complete bool              `json:"complete"`
+	Missing  []control.Missing `json:"missing"`
+	Damaged  []Damage          `json:"damaged"`
+	ElapsedS float64           `json:"elapsed_s"`
+}
+
+// Damage is a record that was left out, as it is not what its digests say.
+type Damage struct {
+	Peer   string `json:"peer"`
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Error  string `json:"error"`
+}
+
+func (d Damage) String() string {
+	return fmt.Sprintf("peer %s, %s, record at %d left out: %s", d.Peer, d.File, d.Offset, d.Error)
+}
+
+// Run makes an export. An error leaves what was gathered for the next Run with the same options; what could not be had, though the export was made, is
+// in the report.
+func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
+	if !slices.Contains(Kinds(), o.What) {
+		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %v", o.What, Kinds()))
+	}
+	if o.Count && o.What != Links {
+		return nil, control.Usage("export " + o.What + ": only links can be counted")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	w, err := openWork(&o)
+	if err != nil {
+		return nil, err
+	}
+	e := &exporter{Options: o, src: src, work: w, began: o.Now(), report: &Report{What: o.What, Output: o.Output, Resumed: w.resumed}}
+	err = e.run(ctx)
+	return e.report, errors.Join(err, w.close(err == nil))
+}
+
+// exporter is one export under way.
+type exporter struct {
+	Options
+	src    control.Results
+	work   *work
+	report *Report
+	began  time.Time
+	told   time.Time // when progress was last told
+	done   Progress
+}
+
+func (e *exporter) run(ctx context.Context) error {
+	e.tell("listing")
+	found, err := e.src.Archives(ctx, e.Ring)
+	if err != nil {
+		return err
+	}
+	e.report.Peers = len(found.Peers)
+	e.report.Missing = append([]control.Missing{}, found.Missing...)
+	if err := e.gather(ctx, found); err != nil {
+		return errors.Join(err, e.work.checkpoint())
+	}
+	if e.Ring && e.What != URLs {
+		if err := e.holders(ctx, found); err != nil {
+			return errors.Join(err, e.work.checkpoint())
+		}
+	}
+	if err := e.work.checkpoint(); err != nil {
+		return err
+	}
+	e.tell("writing")
+	if err := e.assemble(ctx); err != nil {
+		return err
+	}
+	if err := e.work.publish(); err != nil {
+		return err
+	}
+	r := e.report
+	r.Bytes, r.Records, r.Damaged = e.work.written, e.work.journal.Records, append([]Damage{}, e.work.journal.Damaged...)
+	r.Complete = len(r.Missing)+len(r.Damaged) == 0
+	r.ElapsedS = e.Now().Sub(e.began).Seconds()
+	return nil
+}
+
+// gather reads all sources.
+func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
+	if e.What == URLs {
+		for _, p := range found.Peers {
+			if p.Role == "worker" {
+				continue
+			}
+			if err := e.urls(ctx, p.Peer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if e.What == Links && !e.Count && e.work.journal.Out == 0 {
+		if err := e.work.print("from,to\n"); err != nil {
+			return err
+		}
+	}
+	for _, p := range found.Peers {
+		e.done.FilesTotal += len(p.Files)
+	}
+	e.report.Files = e.done.FilesTotal
+	for _, p := range found.Peers {
+		for i := range p.Files {
+			s := &source{peer: p.Peer, file: p.Files[i]}
+			if err := e.file(ctx, s); err != nil {
+				return err
+			}
+			e.done.Files++
+			e.tell("reading")
+		}
+	}
+	return nil
+}
+
+// file reads one archive file, unless it was read to its end before.
+func (e *exporter) file(ctx context.Context, s *source) error {
+	if e.work.journal.place(s).End {
+		return nil
+	}
+	switch e.What {
+	case WARC:
+		return e.records(ctx, s, keepRecord{e})
+	case Links:
+		return e.records(ctx, s, &keepLinks{e: e})
+	case WACZ:
+		k, err := e.copyInto(s)
+		if err != nil {
+			return err
+		}
+		return errors.Join(e.records(ctx, s, k), k.close())
+	default:
+		return e.index(ctx, s)
+	}
+}
+
+// holders tells of peers that have records of this ring's URLs and are not there.
+func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
+	e.tell("asking who holds what")
+	there := make(map[string]bool)
+	held := make(map[string]int64)
+	for _, p := range found.Peers {
+		there[p.Peer] = true
+	}
+	for _, p := range found.Peers {
+		after := ""
+		for p.Role != "worker" {
+			page, err := e.src.Holders(ctx, p.Peer, after)
+			if fatal(ctx, err) != nil {
+				return err
+			}
+			if err != nil {
+				e.missing(p.Peer, "", fmt.Errorf("who holds its pages is not known: %w", err))
+				break
+			}
+			for id, n := range page.Holders {
+				held[id] += n
+			}
+			if after = page.After; after == "" {
+				break
+			}
+		}
+	}
+	for i := range e.report.Missing {
+		m := &e.report.Missing[i]
+		if m.File == "" && !there[m.Peer] {
+			m.Records = held[m.Peer]
+			there[m.Peer] = true
+		}
+	}
+	ids := make([]string, 0, len(held))
+	for id := range held {
+		if !there[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		e.report.Missing = append(e.report.Missing, control.Missing{Peer: id, Records: held[id], Error: "is not in the ring"})
+	}
+	return nil
+}
+
+// missing notes what could not be had.
+func (e *exporter) missing(peer, file string, err error) {
+	e.report.Missing = append(e.report.Missing, control.Missing{Peer: peer, File: file, Error: err.Error()})
+}
+
+// fatal returns the errors that end an export instead of making it incomplete: it was interrupted, or the peer that it asks is gone.
+func fatal(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case control.KindOf(err) == control.KindNoPeer:
+		return err
+	default:
+		return nil
+	}
+}
+
+// tellEvery is how often progress is told.
+const tellEvery = 200 * time.Millisecond
+
+func (e *exporter) tell(doing string) {
+	now := e.Now()
+	if e.Progress == nil || doing == e.done.Doing && now.Sub(e.told) < tellEvery {
+		return
+	}
+	e.told, e.done.Doing, e.done.Records = now, doing, e.work.journal.Records
+	e.Progress(e.done)
+}
+
+// assemble makes the output of kinds that are not written as they are read.
+func (e *exporter) assemble(ctx context.Context) error {
+	switch {
+	case e.What == CDXJ:
+		return e.work.assemble(func(w *bufio.Writer) error {
+			return e.work.sorted.merge(ctx, func(line []byte) error {
+				_, err := w.Write(line)
+				return err
+			})
+		})
+	case e.What == Links && e.Count:
+		return e.work.assemble(func(w *bufio.Writer) error { return e.writeCounted(ctx, w) })
+	case e.What == WACZ:
+		return e.work.assemble(func(w *bufio.Writer) error { return e.pack(ctx, w) })
+	default:
+		return nil
+	}
+}
+
+// partOf is where an export to a file gathers.
+func partOf(output string) string { return filepath.Clean(output) + ".part" }

@@ -1,0 +1,539 @@
+package export
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// ring is a Results of archives in memory that breaks off when a test wants it to.
+type ring struct {
+	files   map[string]map[string][]byte // by peer and name; a name that ends in .open is being written
+	urls    map[string][]string
+	holders map[string]int64
+	workers []string
+	gone    []string // listed by nobody
+	// left is how many bytes are given before each call ends with fail; negative: all.
+	left int64
+	fail error
+	read int64
+}
+
+func (r *ring) Archives(context.Context, bool) (*control.Archives, error) {
+	a := &control.Archives{}
+	for _, id := range slices.Sorted(maps.Keys(r.files)) {
+		p := control.ArchivePeer{Peer: id, Role: "ring"}
+		if slices.Contains(r.workers, id) {
+			p.Role = "worker"
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.files[id])) {
+			base, open := strings.CutSuffix(name, ".open")
+			if !strings.HasSuffix(base, ".cdxj") {
+				p.Files = append(p.Files, control.ArchiveFile{Name: base, Open: open})
+			}
+		}
+		a.Peers = append(a.Peers, p)
+	}
+	for _, id := range r.gone {
+		a.Missing = append(a.Missing, control.Missing{Peer: id, Error: "no answer"})
+	}
+	return a, nil
+}
+
+func (r *ring) ReadArchive(ctx context.Context, peer, name string, offset int64, w io.Writer) error {
+	raw, ok := r.files[peer][name]
+	if !ok {
+		if raw, ok = r.files[peer][name+".open"]; !ok {
+			return &control.Error{Kind: control.KindFailed, Text: "no such file"}
+		}
+	}
+	raw = raw[min(offset, int64(len(raw))):]
+	for len(raw) > 0 {
+		if r.left == 0 {
+			return r.fail
+		}
+		part := raw[:min(len(raw), 997)]
+		if r.left > 0 {
+			part = part[:min(int64(len(part)), r.left)]
+			r.left -= int64(len(part))
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+		r.read += int64(len(part))
+		raw = raw[len(part):]
+	}
+	return ctx.Err()
+}
+
+func (r *ring) URLs(_ context.Context, peer, after string) (*control.URLPage, error) {
+	all := r.urls[peer]
+	i := 0
+	if after != "" {
+		i = slices.Index(all, after) + 1
+	}
+	if r.left == 0 {
+		return nil, r.fail
+	}
+	r.left--
+	page := &control.URLPage{}
+	for ; i < len(all) && len(page.URLs) < 2; i++ {
+		page.URLs, page.After = append(page.URLs, control.URLLine{URL: all[i], Outcome: "ok"}), all[i]
+	}
+	if i == len(all) {
+		page.After = ""
+	}
+	return page, nil
+}
+
+func (r *ring) Holders(_ context.Context, _, after string) (*control.HolderPage, error) {
+	if after == "" {
+		return &control.HolderPage{Holders: r.holders, After: "more"}, nil
+	}
+	return &control.HolderPage{}, nil
+}
+
+// archive makes the bytes of an archive file with n pages, each with a link to the next and one to all.
+func archive(t *testing.T, host string, n int) []byte {
+	t.Helper()
+	enc := warc.NewEncoder(warc.Gzip)
+	dir := t.TempDir()
+	w, err := warc.Open(dir, warc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		body := bytes.Repeat(fmt.Appendf(nil, "%s %d ", host, i), 300)
+		m, err := enc.Exchange(&warc.Exchange{
+			URL: fmt.Sprintf("http://%s/%d", host, n-i), Date: time.UnixMilli(1_700_000_000_000), Request: []byte("GET / HTTP/1.1\r\n\r\n"),
+			ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: body, PayloadDigest: sha256.Sum256(body),
+			Outlinks: []string{fmt.Sprintf("http://%s/%d", host, i), "http://all.example/a,b"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Append(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := warc.Files(dir, false)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("files %v, %v", paths, err)
+	}
+	raw, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func index(t *testing.T, raw []byte, name string) []byte {
+	t.Helper()
+	lines, err := warc.Index(bytes.NewReader(raw), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sorted := bytes.SplitAfter(lines, []byte("\n"))
+	slices.SortFunc(sorted, bytes.Compare)
+	return bytes.Join(sorted, nil)
+}
+
+// world is three peers: two finished files and an open one that ends within a record.
+func world(t *testing.T) *ring {
+	a, b, c := archive(t, "a.example", 7), archive(t, "b.example", 5), archive(t, "c.example", 4)
+	return &ring{
+		files: map[string]map[string][]byte{
+			"p1": {"1.warc.gz": a, "1.cdxj": index(t, a, "1.warc.gz")},
+			"p2": {"2.warc.gz": b, "2.cdxj": index(t, b, "2.warc.gz"), "3.warc.gz.open": c[:len(c)-20]},
+			"p3": {},
+		},
+		urls:    map[string][]string{"p1": {"u1", "u2", "u3", "u4", "u5"}, "p2": {"v1", "v2"}, "p3": {"w1"}},
+		workers: []string{"p3"},
+		left:    -1,
+	}
+}
+
+func records(t *testing.T, raw []byte) (n int) {
+	t.Helper()
+	r := warc.NewReader(bytes.NewReader(raw), true)
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		if err == nil {
+			n++
+			err = rec.Skip()
+		}
+		if err != nil {
+			t.Fatalf("record %d: %v", n, err)
+		}
+	}
+}
+
+// checks say of each kind what the world comes to.
+func checks(t *testing.T, what string, raw []byte) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
+	switch what {
+	case WARC: // a warcinfo a file, three for each page; of the last page of the open one the metadata is cut short
+		if n := records(t, raw); n != 3+3*16-1 {
+			t.Errorf("%d records", n)
+		}
+	case CDXJ:
+		if len(lines) != 16 || !slices.IsSorted(lines) {
+			t.Errorf("%d lines, sorted %v", len(lines), slices.IsSorted(lines))
+		}
+	case Links:
+		if len(lines) != 1+2*15 || lines[0] != "from,to" || lines[2] != `http://a.example/7,"http://all.example/a,b"` {
+			t.Errorf("%d lines: %q", len(lines), lines[:3])
+		}
+	case "counted":
+		if len(lines) != 1+2*15 || lines[0] != "from,to,count" || lines[1] != `http://a.example/1,http://a.example/6,1` {
+			t.Errorf("%d lines: %q", len(lines), lines[:3])
+		}
+	case URLs:
+		if len(lines) != 7 || !strings.Contains(lines[6], `"v2"`) {
+			t.Errorf("lines %q", lines)
+		}
+	case WACZ:
+		checkWACZ(t, raw, 16)
+	}
+}
+
+// checkWACZ reads a WACZ as its specification has it.
+func checkWACZ(t *testing.T, raw []byte, pages int) {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string][]byte)
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[f.Name], err = io.ReadAll(r); err != nil || f.Method != zip.Store {
+			t.Errorf("%s: method %d, %v", f.Name, f.Method, err)
+		}
+	}
+	var pack struct {
+		Profile   string
+		Version   string `json:"wacz_version"`
+		Resources []resource
+	}
+	if err := json.Unmarshal(files[waczPackage], &pack); err != nil || pack.Profile != "data-package" || pack.Version == "" || len(pack.Resources) != len(files)-2 {
+		t.Errorf("package %+v, %v; %d files", pack, err, len(files))
+	}
+	for _, r := range pack.Resources {
+		if got := fmt.Sprintf("sha256:%x", sha256.Sum256(files[r.Path])); got != r.Hash || r.Bytes != int64(len(files[r.Path])) {
+			t.Errorf("%s: %d bytes, %s", r.Path, r.Bytes, r.Hash)
+		}
+	}
+	if !strings.Contains(string(files[waczPackageHash]), fmt.Sprintf("sha256:%x", sha256.Sum256(files[waczPackage]))) {
+		t.Error("the package's digest is another")
+	}
+	if n := bytes.Count(files[waczPages], []byte("\n")); n != 1+pages {
+		t.Errorf("%d pages", n-1)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(files[waczIndex]), "\n"), "\n")
+	if len(lines) != pages || !slices.IsSorted(lines) {
+		t.Errorf("%d lines of index", len(lines))
+	}
+	for _, line := range lines { // each leads to its record
+		var e struct{ URL, Filename, Offset, Length string }
+		if err := json.Unmarshal([]byte(line[strings.IndexByte(line, '{'):]), &e); err != nil {
+			t.Fatal(err)
+		}
+		var offset, length int
+		fmt.Sscan(e.Offset+" "+e.Length, &offset, &length)
+		rec, err := warc.NewReader(bytes.NewReader(files[waczArchive+e.Filename][offset:offset+length]), true).Next()
+		if err != nil || rec.TargetURI != e.URL || rec.Skip() != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+func optionsOf(what string) Options {
+	if what == "counted" {
+		return Options{What: Links, Count: true}
+	}
+	return Options{What: what}
+}
+
+// TestKinds: each kind comes whole, to a stream and to a file.
+func TestKinds(t *testing.T) {
+	for _, what := range append(Kinds(), "counted") {
+		t.Run(what, func(t *testing.T) {
+			var b bytes.Buffer
+			o := optionsOf(what)
+			o.Stream = &b
+			r, err := Run(t.Context(), world(t), o)
+			if err != nil || !r.Complete || r.Bytes != int64(b.Len()) || r.Peers != 3 {
+				t.Fatalf("report %+v, %v", r, err)
+			}
+			checks(t, what, b.Bytes())
+			o = optionsOf(what)
+			o.Output = filepath.Join(t.TempDir(), "out")
+			if r, err = Run(t.Context(), world(t), o); err != nil || !r.Complete {
+				t.Fatalf("to a file: %+v, %v", r, err)
+			}
+			raw, err := os.ReadFile(o.Output)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks(t, what, raw)
+			if _, err := os.Stat(partOf(o.Output)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the directory is still there: %v", err)
+			}
+			if _, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
+				t.Errorf("replaced what was there: %v", err)
+			}
+		})
+	}
+}
+
+// TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one that does not; nothing is read much more than once.
+func TestResume(t *testing.T) {
+	gone := &control.Error{Kind: control.KindNoPeer, Text: "the peer went away"}
+	for _, what := range append(Kinds(), "counted") {
+		t.Run(what, func(t *testing.T) {
+			whole := filepath.Join(t.TempDir(), "whole")
+			o := optionsOf(what)
+			o.Output, o.Now = whole, func() time.Time { return time.UnixMilli(1_700_000_000_000) }
+			src := world(t)
+			if _, err := Run(t.Context(), src, o); err != nil {
+				t.Fatal(err)
+			}
+			o.Output = filepath.Join(t.TempDir(), "out")
+			src.fail = gone
+			for runs := 1; ; runs++ {
+				src.left = int64(1 + runs*701%3000)
+				if what == URLs {
+					src.left = 1
+				}
+				r, err := Run(t.Context(), src, o)
+				if err == nil {
+					if !r.Resumed || !r.Complete {
+						t.Errorf("report %+v", r)
+					}
+					break
+				}
+				if !errors.Is(err, gone) || runs > 100 {
+					t.Fatalf("run %d: %v", runs, err)
+				}
+				if _, err := os.Stat(o.Output); err == nil {
+					t.Fatal("the output is there before it is whole")
+				}
+			}
+			want, _ := os.ReadFile(whole)
+			got, err := os.ReadFile(o.Output)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, want %d, %v", len(got), len(want), err)
+			}
+		})
+	}
+}
+
+// TestCrash: what came after the last checkpoint is cut off, so nothing is twice in the output.
+func TestCrash(t *testing.T) {
+	src := world(t)
+	o := Options{What: WARC, Output: filepath.Join(t.TempDir(), "out")}
+	src.left, src.fail = 3000, &control.Error{Kind: control.KindNoPeer, Text: "gone"}
+	if _, err := Run(t.Context(), src, o); err == nil {
+		t.Fatal("it did not break off")
+	}
+	f, err := os.OpenFile(filepath.Join(partOf(o.Output), outName), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString("half of a record")
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	src.left = -1
+	if r, err := Run(t.Context(), src, o); err != nil || !r.Complete {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	raw, _ := os.ReadFile(o.Output)
+	checks(t, WARC, raw)
+}
+
+// TestWhatIsMissing: peers that do not answer, files that are cut short, records that are damaged, and holders that are gone.
+func TestWhatIsMissing(t *testing.T) {
+	src := world(t)
+	src.gone = []string{"p4"}
+	src.holders = map[string]int64{"p1": 7, "p4": 9, "p5": 2}
+	bad := src.files["p1"]["1.warc.gz"]
+	first := damageSecond(t, bad)
+	src.files["p2"]["2.warc.gz"] = src.files["p2"]["2.warc.gz"][:2000]
+	var b bytes.Buffer
+	r, err := Run(t.Context(), src, Options{What: WARC, Ring: true, Stream: &b})
+	if err != nil || r.Complete {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	want := []control.Missing{{Peer: "p4", Records: 18}, {Peer: "p2", File: "2.warc.gz"}, {Peer: "p5", Records: 4}} // asked of two peers
+	for i, m := range r.Missing {
+		m.Error = ""
+		if i >= len(want) || m != want[i] {
+			t.Errorf("missing %v", r.Missing)
+			break
+		}
+	}
+	if len(r.Missing) != len(want) {
+		t.Errorf("missing %v", r.Missing)
+	}
+	if len(r.Damaged) != 1 || r.Damaged[0].Peer != "p1" || r.Damaged[0].Offset != first {
+		t.Errorf("damaged %v", r.Damaged)
+	}
+	records(t, b.Bytes()) // whatever came is whole
+}
+
+// damageSecond stores another body under the digest of the second record of an uncompressed copy, in place.
+func damageSecond(t *testing.T, raw []byte) int64 {
+	t.Helper()
+	r := warc.NewReader(bytes.NewReader(raw), true)
+	for range 2 {
+		rec, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.Skip(); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Type == warc.TypeResponse {
+			forge(t, raw[rec.Offset:rec.Offset+rec.Length])
+			return rec.Offset
+		}
+	}
+	t.Fatal("no response")
+	return 0
+}
+
+// TestOldWork: what lies in the way is not touched.
+func TestOldWork(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	part := partOf(out)
+	if err := os.Mkdir(part, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	src := world(t)
+	for name, journal := range map[string]string{
+		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":1,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":1,"out":-1}`,
+		"other kind": `{"format":1,"what":"links"}`,
+	} {
+		path := filepath.Join(part, journalName)
+		os.Remove(path)
+		if journal != "" {
+			if err := os.WriteFile(path, []byte(journal), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Run(t.Context(), src, Options{What: CDXJ, Output: out}); control.KindOf(err) != control.KindUsage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r, err := Run(t.Context(), src, Options{What: CDXJ, Output: out, Force: true}); err == nil || r != nil {
+		t.Log("force needs a journal to know the directory by")
+	}
+}
+
+// FuzzJournal: a journal that is taken names no place outside of its directory.
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte(`{"format":1,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
+	f.Add([]byte(`{"format":1,"runs":["../x"]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		j, err := parseJournal(raw)
+		if err != nil {
+			return
+		}
+		for _, name := range j.Runs {
+			if strings.ContainsAny(name, "/") {
+				t.Errorf("run %q", name)
+			}
+		}
+		for _, p := range j.Files {
+			if p.Offset < 0 || strings.ContainsAny(p.Copy, "/") {
+				t.Errorf("place %+v", p)
+			}
+		}
+	})
+}
+
+// TestSorter: lines come sorted, whatever the number of runs and of merges.
+func TestSorter(t *testing.T) {
+	for _, n := range []int{0, 1, 500, 20_000} {
+		s := newSorter(t.TempDir(), nil)
+		s.bound = 2000 // 20,000 lines make more than fanIn runs
+		var want []string
+		for i := range n {
+			line := fmt.Sprintf("%d\n", i*7919%n)
+			want = append(want, line)
+			if err := s.add([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.Sort(want)
+		for range 2 { // runs stay
+			var got []string
+			if err := s.merge(t.Context(), func(line []byte) error { got = append(got, string(line)); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d lines: %d came, sorted %v", n, len(got), slices.IsSorted(got))
+			}
+		}
+	}
+}
+
+// forge replaces a gzip member by one of the same length whose block is another.
+func forge(t *testing.T, member []byte) {
+	t.Helper()
+	zr, err := gzip.NewReader(bytes.NewReader(member))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(zr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain = bytes.Replace(plain, []byte("a.example 0 "), []byte("A.example 0 "), 1)
+	var b bytes.Buffer
+	zw, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	zw.Write(plain)
+	zw.Close()
+	// Room is filled with a comment in the member's head.
+	room := len(member) - b.Len()
+	if room < 1 {
+		t.Fatalf("the forged member is %d bytes longer", -room)
+	}
+	b.Reset()
+	zw.Reset(&b)
+	zw.Comment = strings.Repeat("x", room-1)
+	zw.Write(plain)
+	zw.Close()
+	if copy(member, b.Bytes()) != b.Len() || b.Len() != len(member) {
+		t.Fatalf("forged %d bytes of %d", b.Len(), len(member))
+	}
+}

@@ -1,0 +1,237 @@
+package export
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// Names in a WACZ file, as its specification has them (WACZ 1.1.1, section 5).
+const (
+	waczVersion     = "1.1.1"
+	waczArchive     = "archive/"
+	waczIndex       = "indexes/index.cdxj"
+	waczPages       = "pages/pages.jsonl"
+	waczPackage     = "datapackage.json"
+	waczPackageHash = "datapackage-digest.json"
+
+	pagesName = "pages.jsonl"
+	indexName = "index.cdxj"
+)
+
+// keepCopy copies the records of a file, lists its pages and indexes them at their place in the copy.
+type keepCopy struct {
+	keepIndex
+	file *os.File
+	out  *bufio.Writer
+}
+
+// copyInto opens the copy of a file, cut back to what is known to be whole.
+func (e *exporter) copyInto(s *source) (*keepCopy, error) {
+	p := e.work.journal.place(s)
+	if p.Copy == "" {
+		p.Copy = e.copyName(s.file.Name)
+		e.work.journal.setPlace(s, p)
+	}
+	f, err := openAt(filepath.Join(e.work.dir, p.Copy), p.Size)
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	k := &keepCopy{keepIndex: keepIndex{e: e, s: s}, file: f, out: bufio.NewWriterSize(f, bufferSize)}
+	e.work.copying = k
+	return k, nil
+}
+
+// copyName is the name that a file has in the WACZ: its own, unless another peer has one of that name.
+func (e *exporter) copyName(name string) string {
+	taken := make(map[string]bool)
+	for _, p := range e.work.journal.Files {
+		taken[p.Copy] = true
+	}
+	for i := 2; taken[name]; i++ {
+		name = strconv.Itoa(i) + "-" + strings.TrimLeft(name, "0123456789-")
+	}
+	return name
+}
+
+func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
+	p := k.e.work.journal.place(k.s)
+	if k.is {
+		k.line = k.entry.AppendLine(k.line[:0], p.Copy, p.Size, raw.len())
+		if bytes.Count(k.line, []byte{'\n'}) == 1 {
+			if err := k.e.work.sorted.add(k.line); err != nil {
+				return err
+			}
+		}
+		if err := k.page(rec); err != nil {
+			return err
+		}
+	}
+	if err := raw.copyTo(k.out); err != nil {
+		return err
+	}
+	p.Size += raw.len()
+	k.e.work.journal.setPlace(k.s, p)
+	k.e.work.journal.Records++
+	return nil
+}
+
+// page lists a record that is a page for people.
+func (k *keepCopy) page(rec *warc.Record) error {
+	if rec.Type != warc.TypeResponse || !strings.HasPrefix(k.entry.Status, "2") || k.entry.MIME != "text/html" && k.entry.MIME != "application/xhtml+xml" {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]string{
+		"id": strings.TrimPrefix(k.entry.RecordID, "urn:uuid:"), "url": k.entry.URL, "ts": k.entry.Date.UTC().Format(time.RFC3339),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = k.e.work.pages.Write(append(raw, '\n'))
+	return err
+}
+
+// sync puts the copy on disk.
+func (k *keepCopy) sync() error { return errors.Join(k.out.Flush(), k.file.Sync()) }
+
+// close ends the copy, all of it on disk.
+func (k *keepCopy) close() error {
+	k.e.work.copying = nil
+	if err := errors.Join(k.sync(), k.file.Close()); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return nil
+}
+
+// resource is a file of the package.
+type resource struct {
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Hash  string `json:"hash"`
+	Bytes int64  `json:"bytes"`
+}
+
+// pack writes the WACZ: a zip in which nothing is compressed again, so that a reader may begin at any record.
+func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
+	if err := e.waczFiles(ctx); err != nil {
+		return err
+	}
+	z := zip.NewWriter(out)
+	var resources []resource
+	add := func(path, file string) error {
+		r, err := addFile(ctx, z, path, filepath.Join(e.work.dir, file), e.began)
+		resources = append(resources, r)
+		return err
+	}
+	places := e.work.journal.Files
+	for _, key := range slices.Sorted(maps.Keys(places)) {
+		if p := places[key]; p.Size > 0 {
+			if err := add(waczArchive+p.Copy, p.Copy); err != nil {
+				return err
+			}
+		}
+	}
+	if err := errors.Join(add(waczIndex, indexName), add(waczPages, pagesName+".all")); err != nil {
+		return err
+	}
+	description, err := json.MarshalIndent(map[string]any{
+		"profile": "data-package", "wacz_version": waczVersion, "software": e.Software, "created": e.began.UTC().Format(time.RFC3339), "resources": resources,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	digest, err := json.MarshalIndent(map[string]string{"path": waczPackage, "hash": fmt.Sprintf("sha256:%x", sha256.Sum256(description))}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(addBytes(z, waczPackage, description, e.began), addBytes(z, waczPackageHash, digest, e.began), z.Close())
+}
+
+// waczFiles writes the index, and the list of pages behind its first line.
+func (e *exporter) waczFiles(ctx context.Context) error {
+	if err := writeFile(filepath.Join(e.work.dir, indexName), func(w *bufio.Writer) error {
+		return e.work.sorted.merge(ctx, func(line []byte) error {
+			_, err := w.Write(line)
+			return err
+		})
+	}); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(e.work.dir, pagesName+".all"), func(w *bufio.Writer) error {
+		if _, err := w.WriteString(`{"format":"json-pages-1.0","id":"pages","title":"All pages"}` + "\n"); err != nil {
+			return err
+		}
+		if _, err := e.work.pages.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		_, err := io.Copy(w, e.work.pages)
+		return err
+	})
+}
+
+func writeFile(path string, write func(w *bufio.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, bufferSize)
+	return errors.Join(write(w), w.Flush(), f.Close())
+}
+
+// addFile stores a file. Its sum and size stand before its bytes, which readers that do not look at the end of the archive want.
+func addFile(ctx context.Context, z *zip.Writer, path, file string, at time.Time) (resource, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return resource{}, err
+	}
+	defer f.Close()
+	sum, crc := sha256.New(), crc32.NewIEEE()
+	n, err := io.Copy(io.MultiWriter(sum, crc), f)
+	if err != nil {
+		return resource{}, err
+	}
+	r := resource{Name: filepath.Base(path), Path: path, Hash: fmt.Sprintf("sha256:%x", sum.Sum(nil)), Bytes: n}
+	w, err := z.CreateRaw(stored(path, n, crc.Sum32(), at))
+	if err != nil {
+		return r, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return r, err
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		return r, err
+	}
+	return r, ctx.Err()
+}
+
+func addBytes(z *zip.Writer, path string, raw []byte, at time.Time) error {
+	w, err := z.CreateRaw(stored(path, int64(len(raw)), crc32.ChecksumIEEE(raw), at))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(raw)
+	return err
+}
+
+func stored(path string, size int64, crc uint32, at time.Time) *zip.FileHeader {
+	return &zip.FileHeader{
+		Name: path, Method: zip.Store, CRC32: crc, Modified: at.UTC(),
+		CompressedSize64: uint64(size), UncompressedSize64: uint64(size), //nolint:gosec // sizes are not negative
+	}
+}

@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// Offline reads the results in the data directory of a peer that does not run. It holds the directory, so that no peer starts there meanwhile, and
+// changes nothing.
+type Offline struct {
+	store *storage.Store
+	files archiveFiles
+	self  string
+}
+
+var _ control.Results = (*Offline)(nil)
+
+// OpenOffline opens a data directory. It fails with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after all.
+func OpenOffline(dir string) (*Offline, error) {
+	db := filepath.Join(dir, "db")
+	store, err := storage.Open(db, storage.Options{ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &control.Error{Kind: control.KindNoPeer, Text: fmt.Sprintf("no peer is running, and %s holds no data of one", dir)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &Offline{store: store, files: archiveFiles{dir: filepath.Join(dir, "archive")}}
+	raw, ok, err := store.Keyspace(storage.KeyspaceMeta).Get([]byte(metaIdentity))
+	if err == nil && !ok {
+		err = fmt.Errorf("%s holds no identity of a peer", dir)
+	}
+	if err == nil {
+		o.self, err = nameOf(raw)
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return o, nil
+}
+
+func nameOf(identity []byte) (string, error) {
+	key, err := p2p.UnmarshalIdentity(identity)
+	if err != nil {
+		return "", err
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	return id.String(), err
+}
+
+// Close lets go of the directory.
+func (o *Offline) Close() error { return o.store.Close() }
+
+// Archives implements control.Results. A ring cannot be asked.
+func (o *Offline) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
+	if whole {
+		return nil, &control.Error{Kind: control.KindNoPeer, Text: "no peer is running: what the other members of the ring have can only be asked by one"}
+	}
+	files, err := filesOf(ctx, o.ask)
+	if err != nil {
+		return nil, err
+	}
+	return &control.Archives{Peers: []control.ArchivePeer{{Peer: o.self, Role: roleRing, Files: files}}, Missing: []control.Missing{}}, nil
+}
+
+func (o *Offline) ask(ctx context.Context, req []byte) ([]byte, error) {
+	return o.files.handle(ctx, "", req)
+}
+
+// mine refuses questions about other peers.
+func (o *Offline) mine(of string) error {
+	if of != "" && of != o.self {
+		return control.Usage(fmt.Sprintf("peer %s: only %s is here", of, o.self))
+	}
+	return nil
+}
+
+// ReadArchive implements control.Results.
+func (o *Offline) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
+	if err := o.mine(of); err != nil {
+		return err
+	}
+	return copyFile(ctx, o.ask, name, offset, w)
+}
+
+// URLs implements control.Results.
+func (o *Offline) URLs(_ context.Context, of, after string) (*control.URLPage, error) {
+	page := &control.URLPage{URLs: []control.URLLine{}}
+	next, err := o.finals(of, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	page.After = next
+	return page, err
+}
+
+// Holders implements control.Results.
+func (o *Offline) Holders(_ context.Context, of, after string) (*control.HolderPage, error) {
+	page := &control.HolderPage{Holders: make(map[string]int64)}
+	next, err := o.finals(of, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
+	page.After = next
+	return page, err
+}
+
+func (o *Offline) finals(of, after string, limit int, fn func(id job.ID, f *owner.Final)) (string, error) {
+	if err := o.mine(of); err != nil {
+		return "", err
+	}
+	cursor, err := parseCursor(after)
+	if err != nil {
+		return "", control.Usage(fmt.Sprintf("urls: %v", err))
+	}
+	next, err := owner.URLsIn(o.store.Keyspace(storage.KeyspaceHosts), cursor, limit, fn)
+	return fmt.Sprintf("%x", []byte(next)), err
+}

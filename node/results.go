@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+const (
+	// listAtOnce is how many peers are asked for their archive's files at a time.
+	listAtOnce = 8
+	// filesTimeout bounds the wait for one answer of a peer that lends its archive.
+	filesTimeout = 30 * time.Second
+	// holdersAtOnce is how many URLs are counted for one answer: they are read, not sent.
+	holdersAtOnce = 5_000
+)
+
+// Archives implements control.Backend.
+func (n *Node) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
+	if err := n.Ready(ctx); err != nil {
+		return nil, err
+	}
+	self := n.room.net.Self().String()
+	found := &control.Archives{Peers: []control.ArchivePeer{{Peer: self, Role: n.baseStatus().Role}}, Missing: []control.Missing{}}
+	if whole {
+		r, err := n.walker.walk(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found.Peers = found.Peers[:0]
+		if r.Error != "" && !r.Closed {
+			found.Missing = append(found.Missing, control.Missing{Peer: "of the ring", Error: r.Error})
+		}
+		for i := range r.Members {
+			found.Peers = append(found.Peers, control.ArchivePeer{Peer: r.Members[i].Peer, Role: roleRing})
+		}
+		for _, w := range workersOf(r.Members) {
+			found.Peers = append(found.Peers, control.ArchivePeer{Peer: w.Peer, Role: roleWorker})
+		}
+	}
+	errs := make([]error, len(found.Peers))
+	var group errgroup.Group
+	group.SetLimit(listAtOnce)
+	for i := range found.Peers {
+		group.Go(func() error {
+			found.Peers[i].Files, errs[i] = filesOf(ctx, n.lender(found.Peers[i].Peer))
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are kept one by one
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	answered := found.Peers[:0]
+	for i, p := range found.Peers {
+		if errs[i] != nil {
+			found.Missing = append(found.Missing, control.Missing{Peer: p.Peer, Error: errs[i].Error()})
+			continue
+		}
+		answered = append(answered, p)
+	}
+	found.Peers = answered
+	return found, nil
+}
+
+// lender asks a peer, or this one, for files of its archive.
+func (n *Node) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
+	return func(ctx context.Context, req []byte) ([]byte, error) {
+		of, err := peer.Decode(id)
+		if err != nil {
+			return nil, control.Usage(fmt.Sprintf("peer %.80q: %v", id, err))
+		}
+		if of == n.room.net.Self() {
+			return n.files().handle(ctx, of, req)
+		}
+		ctx, cancel := context.WithTimeout(ctx, filesTimeout)
+		defer cancel()
+		return n.room.net.Call(ctx, of, serviceFiles, req)
+	}
+}
+
+func (n *Node) files() archiveFiles { return archiveFiles{dir: n.archiveDir(), flush: n.crawl.flush} }
+
+// ReadArchive implements control.Backend.
+func (n *Node) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
+	return copyFile(ctx, n.lender(of), name, offset, w)
+}
+
+// URLs implements control.Backend.
+func (n *Node) URLs(ctx context.Context, of, after string) (*control.URLPage, error) {
+	return askListed[control.URLPage](ctx, n, of, askURLs, after)
+}
+
+// Holders implements control.Backend.
+func (n *Node) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
+	return askListed[control.HolderPage](ctx, n, of, askHolders, after)
+}
+
+// askListed asks a peer, this one if none is named, for a part of a list.
+func askListed[T any](ctx context.Context, n *Node, of, question, after string) (*T, error) {
+	id := n.room.net.Self()
+	if of != "" {
+		var err error
+		if id, err = peer.Decode(of); err != nil {
+			return nil, control.Usage(fmt.Sprintf("peer %.80q: %v", of, err))
+		}
+	}
+	return askPeer[T](ctx, n, id, question+" "+after)
+}
+
+// urlsHere lists what became of URLs, behind a cursor given in hex.
+func (n *Node) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
+	page := &control.URLPage{URLs: []control.URLLine{}}
+	var err error
+	page.After, err = n.finals(ctx, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	return page, err
+}
+
+// holdersHere counts the records of URLs behind a cursor by who holds them.
+func (n *Node) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
+	page := &control.HolderPage{Holders: make(map[string]int64)}
+	var err error
+	page.After, err = n.finals(ctx, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
+	return page, err
+}
+
+func countHolder(holders map[string]int64, f *owner.Final) {
+	if f.Holder != "" && len(f.RecordID) > 0 {
+		holders[peer.ID(f.Holder).String()]++
+	}
+}
+
+// finals calls fn for some URLs that are done behind a cursor in hex, and returns the next one.
+func (n *Node) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
+	cursor, err := parseCursor(after)
+	if err != nil {
+		return "", refuse("urls: %v", err)
+	}
+	var to owner.Cursor
+	if lerr := n.owners.loop.look(ctx, func(o *owner.Owner) { to, err = o.URLs(cursor, limit, fn) }); lerr != nil {
+		return "", lerr
+	}
+	return fmt.Sprintf("%x", []byte(to)), err
+}
+
+func parseCursor(text string) (owner.Cursor, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return parseHex(text, len(text)/2)
+}
