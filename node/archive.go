@@ -40,6 +40,9 @@ func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
 			{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
 		},
 	}
+	if x.Truncated {
+		e.Truncated = warc.TruncatedLength
+	}
 	if x.RevisitOf != nil {
 		e.RevisitOf = &warc.Original{URL: x.RevisitOf.URL, Date: x.RevisitOf.Date}
 		if id, err := warc.ParseID(x.RevisitOf.RecordID); err == nil {

@@ -289,7 +289,10 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 func (v *visitor) fetch(ctx context.Context, h *host, it item) {
 	w := v.w
 	begun := time.Now()
-	resp, err := v.get(ctx, h, &fetch.Request{URL: it.url, MaxBytes: it.maxBytes})
+	resp, err := v.get(ctx, h, &fetch.Request{
+		URL: it.url, MaxBytes: it.maxBytes,
+		Cut: it.maxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
+	})
 	now := time.Now()
 	if err != nil {
 		v.failed(h, it, err, begun, now)

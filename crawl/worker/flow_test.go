@@ -103,6 +103,42 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestCutBody: of a body over the bound the beginning is archived and marked (WARC 1.1, 5.13). It is no page: no links, and nobody's duplicate. What is
+// over the budget of a job is not kept.
+func TestCutBody(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		budget  uint64
+		archive int
+	}{
+		{"over the peer's bound", 0, 2},
+		{"over the budget of the job", 1 << 20, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body := "<a href=/x>" + strings.Repeat("a", testMaxBody)
+				urls := []string{"http://a.example/", "http://b.example/"}
+				x := newWorld(t, fixed(map[string]string{"/": body}), urls, func(x *world) { x.maxBytes = tt.budget })
+				x.crawl()
+				for _, u := range urls {
+					f := x.done(u)
+					if got := link.Outcome(f.GetOutcome()); got != link.OutcomeTooLarge || len(f.GetLinks()) != 0 || (len(f.GetRecordId()) == 16) != (tt.archive > 0) {
+						t.Errorf("%s: outcome %v, %d links, record %x", u, got, len(f.GetLinks()), f.GetRecordId())
+					}
+				}
+				for _, e := range x.archive.saved {
+					if !e.Truncated || len(e.Body) != testMaxBody || e.RevisitOf != nil || len(e.Outlinks) != 0 {
+						t.Errorf("%s: truncated %v, %d bytes, revisit of %v, %d links", e.URL, e.Truncated, len(e.Body), e.RevisitOf, len(e.Outlinks))
+					}
+				}
+				if len(x.archive.saved) != tt.archive || len(x.content.confirmed) != 0 {
+					t.Errorf("%d records, want %d; %d confirmed", len(x.archive.saved), tt.archive, len(x.content.confirmed))
+				}
+			})
+		})
+	}
+}
+
 // TestDuplicateBecomesRevisit: the same body at a second URL is archived as a revisit of the first, and its links are followed unless duplicates
 // are dropped (design, section 4; Apoidea, 2.1).
 func TestDuplicateBecomesRevisit(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // read is the first step of a page: its links and the digest of its body.
 func (w *Worker) read(x *extract.Extractor, p *page) {
 	p.digest = sha256.Sum256(p.resp.Body)
-	if !good(p.resp.Status) {
+	if !good(p.resp.Status) || p.resp.Truncated { // half a page has no links, and its digest is nobody's
 		return
 	}
 	spec := p.item.job.spec
@@ -70,6 +71,8 @@ func (w *Worker) finish(f *follower, p *page) {
 // outcome says what became of a URL that was answered, and which links are followed.
 func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
+	case good(status) && p.resp.Truncated:
+		return link.OutcomeTooLarge, nil
 	case good(status) && p.known() && p.answer.Original.URL == p.item.url:
 		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
 	case good(status) && p.known() && w.cfg.DuplicatesDrop:
@@ -96,7 +99,7 @@ func (p *page) exchange(revisit *Original) *Exchange {
 	x := &Exchange{
 		URL: p.item.url, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
 		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls,
-		Depth: p.item.depth, Hops: p.item.hops, Duration: p.resp.Duration,
+		Depth: p.item.depth, Hops: p.item.hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
 	}
 	if x.Protocol == "http/2.0" {
 		x.Protocol = "h2"
@@ -127,6 +130,10 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 		if p.asked && !p.known() && recordID != "" {
 			r.confirm = &Confirmation{Digest: p.digest, URL: p.item.url, RecordID: recordID, Date: p.resp.Start}
 		}
+	}
+	if outcome == link.OutcomeTooLarge {
+		m.RecordId = recordUUID(recordID)
+		m.Detail = fmt.Sprintf("archived up to its first %d bytes", len(p.resp.Body))
 	}
 	switch {
 	case outcome == link.OutcomeRedirect:

@@ -34,6 +34,7 @@ type world struct {
 	content  *testContent
 	fetcher  *fetch.Fetcher
 	requests atomic.Int64
+	maxBytes uint64 // of each URL that is granted, as under a budget
 
 	mu     sync.Mutex
 	owners map[string]*testOwner
@@ -45,6 +46,9 @@ type world struct {
 	asked  map[string]int
 	events map[string]Event
 }
+
+// testMaxBody bounds the bodies that the fetcher takes.
+const testMaxBody = 4 << 20
 
 const lab = time.Millisecond // as good as no delay, but not a busy loop in virtual time
 
@@ -66,7 +70,7 @@ func newWorld(t testing.TB, handler http.HandlerFunc, seeds []string, change ...
 		server.Serve(listener)
 	}()
 	fetcher, err := fetch.New(fetch.Config{
-		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, NoHTTP2: true,
+		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, NoHTTP2: true, MaxBody: testMaxBody,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.dial(ctx) },
 	})
 	if err != nil {
@@ -463,7 +467,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 		g.Hops = append(g.Hops, u.hops)
 		g.Kind = append(g.Kind, byte(u.kind))
 		g.Tries = append(g.Tries, 0)
-		g.MaxBytes = append(g.MaxBytes, 0)
+		g.MaxBytes = append(g.MaxBytes, o.x.maxBytes)
 	}
 	h.pending = slices.Clone(h.pending[n:])
 	g.More = len(h.pending) > 0

@@ -28,6 +28,9 @@ const (
 	// ProfileIdenticalDigest says of a revisit that its body is the one of the record it refers to.
 	ProfileIdenticalDigest = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
+	// TruncatedLength says of a record that its body reached a bound on size (WARC 1.1, 5.13).
+	TruncatedLength = "length"
+
 	contentTypeResponse = "application/http; msgtype=response"
 	contentTypeRequest  = "application/http; msgtype=request"
 	contentTypeFields   = "application/warc-fields"
@@ -55,7 +58,7 @@ type Exchange struct {
 	Body []byte
 	// PayloadDigest is the SHA-256 of Body, also of a revisit, whose Body is not written.
 	PayloadDigest [32]byte
-	// Truncated says why Body is cut short: "length", "time", "disconnect" or "unspecified". Empty when it is whole.
+	// Truncated says why Body is cut short: TruncatedLength, "time", "disconnect" or "unspecified". Empty when it is whole.
 	Truncated string
 	// RevisitOf is where the same body was archived before. It makes the record a revisit. Nil makes it a response.
 	RevisitOf *Original
