@@ -21,14 +21,14 @@ func (c *Cycle) Assign(now time.Time, peers []Place) (Assignment, bool) {
 	return a, true
 }
 
-// decided says whether the batch can be assigned: its median error is under theta, or no server has updates left, or a persistent one has room in its
-// outgoing queue besides.
+// decided says whether the batch can be assigned: its median error is under theta, or no server has updates left; a persistent one, whose servers go on
+// being updated, must have room in its outgoing queue besides.
 func (c *Cycle) decided(now time.Time) bool {
 	if len(c.batch.order) == 0 {
 		return true
 	}
 	if c.cfg.Mode == ModePersistent {
-		return len(c.outgoing) < c.cfg.Outgoing && c.MedianError(now) < c.cfg.Theta
+		return len(c.outgoing) < c.cfg.Outgoing && (c.MedianError(now) < c.cfg.Theta || c.spent())
 	}
 	return c.MedianError(now) < c.cfg.Theta || c.exhausted()
 }
@@ -37,6 +37,16 @@ func (c *Cycle) decided(now time.Time) bool {
 func (c *Cycle) exhausted() bool {
 	for _, s := range c.batch.servers {
 		if s.out != nil || s.updates < c.cfg.MaxUpdates && s.urls.len() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// spent says that every server has had its updates.
+func (c *Cycle) spent() bool {
+	for _, s := range c.batch.servers {
+		if s.updates < c.cfg.MaxUpdates {
 			return false
 		}
 	}

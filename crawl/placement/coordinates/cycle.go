@@ -65,6 +65,8 @@ type CycleConfig struct {
 	Geo func(netip.Addr) string
 	// Every so often the next URL of each server goes to an estimator.
 	Every time.Duration
+	// Gather is how long a set waits for the answers to the one before, so that one message asks for all servers; 0: whichever server is free is asked for at once.
+	Gather time.Duration
 	// Timeout of an estimate: then the server's turn is over and the URL is asked for again.
 	Timeout time.Duration
 	// Message bounds the URLs of an assignment, MessageEvery spaces assignments.
@@ -95,8 +97,8 @@ func (c *CycleConfig) Validate() error {
 		return fmt.Errorf("cycle: Hosts %d, MaxUpdates %d, Message %d, Round %d, Outgoing %d, want 1 or more", c.Hosts, c.MaxUpdates, c.Message, c.Round, c.Outgoing)
 	case !(c.Theta > 0 && c.Theta <= 1):
 		return fmt.Errorf("cycle: Theta %v, want more than 0 to 1", c.Theta)
-	case c.Every <= 0 || c.Timeout <= 0 || c.MessageEvery < 0:
-		return fmt.Errorf("cycle: Every %v, Timeout %v, MessageEvery %v, want more than 0", c.Every, c.Timeout, c.MessageEvery)
+	case c.Every <= 0 || c.Timeout <= 0 || c.MessageEvery < 0 || c.Gather < 0:
+		return fmt.Errorf("cycle: Every %v, Timeout %v, want more than 0; MessageEvery %v, Gather %v, want 0 or more", c.Every, c.Timeout, c.MessageEvery, c.Gather)
 	}
 	return nil
 }
@@ -131,6 +133,7 @@ type Cycle struct {
 	ready    []Bucket
 	batch    *batch
 	next     time.Time
+	asked    time.Time // the last set
 	outgoing []Assignment
 	sendAt   time.Time
 	stopped  bool
@@ -208,6 +211,9 @@ func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL)
 	if c.batch == nil || len(estimators) == 0 {
 		return "", nil
 	}
+	if now.Sub(c.asked) < c.cfg.Gather && c.batch.waits() {
+		return "", nil
+	}
 	to = estimators[c.rnd.IntN(len(estimators))]
 	for _, addr := range slices.Clone(c.batch.order) {
 		if u := c.turn(now, addr, to); u != nil {
@@ -215,10 +221,21 @@ func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL)
 		}
 	}
 	if len(urls) > 0 {
+		c.asked = now
 		c.stats.Requests++
 		c.stats.Asked += len(urls)
 	}
 	return to, urls
+}
+
+// waits says whether an answer is out.
+func (b *batch) waits() bool {
+	for _, s := range b.servers {
+		if s.out != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Cycle) begin(now time.Time) {

@@ -127,6 +127,42 @@ func TestCycleAssignsToTheNearest(t *testing.T) {
 	}
 }
 
+// TestCycleGathers: with time for stragglers one message asks for the whole batch; beyond that time those that are free are asked for.
+func TestCycleGathers(t *testing.T) {
+	for _, tt := range []struct {
+		gather time.Duration
+		want   []int // URLs asked for each ten seconds, while one of four servers does not answer at first
+	}{
+		{0, []int{4, 3, 3, 3, 3, 4}},
+		{30 * time.Second, []int{4, 0, 0, 3, 0, 4}},
+	} {
+		s := newScene(t, func(c *CycleConfig) { c.Gather = tt.gather })
+		s.ready(4, 50)
+		var late *URL
+		var from string
+		for i, want := range tt.want {
+			now := start.Add(time.Duration(i) * 10 * time.Second)
+			at := &estimators()[0].At
+			if i == len(tt.want)-1 {
+				s.c.Report(now, from, at, []Result{{URL: *late, Took: time.Second}})
+			}
+			to, urls := s.c.Tick(now, []string{"a"})
+			if len(urls) != want {
+				t.Errorf("gathering %v, %d0 s: asked for %d URLs, want %d", tt.gather, i, len(urls), want)
+			}
+			var results []Result
+			for k := range urls {
+				if late == nil {
+					late, from = &urls[k], to
+					continue
+				}
+				results = append(results, Result{URL: urls[k], Took: time.Second})
+			}
+			s.c.Report(now, to, at, results)
+		}
+	}
+}
+
 func TestCycleEndsAtItsBound(t *testing.T) {
 	noise := rand.New(rand.NewPCG(1, 1))
 	wild := func(netip.Addr, *Place) time.Duration { return time.Duration(1+noise.IntN(2000)) * time.Millisecond }
@@ -198,6 +234,25 @@ func TestCyclePersistentAssignsAgainAndAgain(t *testing.T) {
 	}
 	if s.to["d"] < 50 || !s.c.Estimating() {
 		t.Errorf("given %v, want to d once the servers moved there", s.to)
+	}
+}
+
+// TestCyclePersistentGoesOnAtItsBound: servers whose error never falls under theta are assigned as they stand once they have had their updates (3.4, step 7).
+func TestCyclePersistentGoesOnAtItsBound(t *testing.T) {
+	s := newScene(t, func(c *CycleConfig) { c.Mode, c.Hosts, c.Round, c.Theta, c.MaxUpdates = ModePersistent, 2, 1, 1e-6, 40 })
+	s.calls = 1
+	s.ready(2, 900)
+	for range 38 {
+		s.step(corners)
+	}
+	if len(s.given) > 0 {
+		t.Fatalf("given %v before the bound", s.to)
+	}
+	for range 60 {
+		s.step(corners)
+	}
+	if s.to["a"] == 0 || s.to["b"] == 0 || !s.c.Estimating() {
+		t.Errorf("given %v beyond the bound, want to a and b, and updates to go on", s.to)
 	}
 }
 
