@@ -70,7 +70,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	}
 	fetching := fetch.Config{
 		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
-		MaxBody: n.cfg.MaxBody, Line: n.line,
+		MaxBody: n.cfg.MaxBody, Line: n.line.Line,
 	}
 	n.cfg.distant(&fetching)
 	if c.fetcher, err = fetch.New(fetching); err != nil {

@@ -27,6 +27,7 @@ const choiceTime = 10 * time.Second
 type ringRoom struct {
 	cfg     *Config
 	meta    meta
+	shape   p2p.Shape
 	log     *slog.Logger
 	net     *p2p.Net
 	kad     *p2p.Kad
@@ -74,13 +75,13 @@ func (r *ringRoom) leavesChanged() {
 
 // newRingRoom builds host and ring with the services of register, and listens; nothing runs yet.
 func newRingRoom(
-	ctx context.Context, cfg *Config, m meta, incarnation uint64, now func() time.Time, register func(*p2p.Net), log *slog.Logger,
+	ctx context.Context, cfg *Config, m meta, incarnation uint64, shape p2p.Shape, now func() time.Time, register func(*p2p.Net), log *slog.Logger,
 ) (room *ringRoom, err error) {
 	memory, err := m.memory()
 	if err != nil {
 		return nil, err
 	}
-	r := &ringRoom{cfg: cfg, meta: m, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1)}
+	r := &ringRoom{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1)}
 	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
 	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 }
 
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
-	c := p2p.Config{Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version}
+	c := p2p.Config{Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, serviceFiles}}
 	if r.cfg.Profile == ProfilePublic {
 		c.Profile = p2p.Public
 		c.LowWater, c.HighWater = 32, 64

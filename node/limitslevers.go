@@ -31,8 +31,7 @@ func (p peerLevers) resumeFetching() { p.n.crawl.worker.Resume() }
 func (p peerLevers) setFetchers(n int) { p.n.crawl.worker.SetFetchers(n) }
 
 func (p peerLevers) setBandwidth(down, up int64) {
-	p.n.line.Down.SetRate(down)
-	p.n.line.Up.SetRate(up)
+	p.n.line.setRates(down, up)
 	p.n.crawl.worker.SetBandwidth(down)
 }
 
@@ -47,7 +46,7 @@ func (p peerLevers) setMemory(bytes int64) {
 	debug.SetMemoryLimit(bytes)
 }
 
-func (p peerLevers) traffic() (down, up int64) { return p.n.crawl.worker.Stats().WireBytes, 0 }
+func (p peerLevers) traffic() (down, up int64) { return p.n.line.total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 

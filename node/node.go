@@ -14,7 +14,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
@@ -56,6 +55,7 @@ type Node struct {
 
 	store *storage.Store
 	meta  meta
+	line  *uplink
 	room  *ringRoom
 	api   net.Listener
 	page  net.Listener // nil without a dashboard
@@ -72,7 +72,6 @@ type Node struct {
 	book     *jobBook
 	owners   *owners
 	crawl    *crawlRoom
-	line     *bandwidth.Line // what sites and peers share
 	limits   *limits
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
@@ -97,7 +96,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: bandwidth.NewLine(0),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: newUplink(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if err := n.open(ctx); err != nil {
@@ -128,7 +127,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.debug, err = n.listenDebug(ctx); err != nil {
 		return err
 	}
-	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.clock.Now, n.register, n.log); err != nil {
+	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
 	if err := n.furnish(); err != nil {

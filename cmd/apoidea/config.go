@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,14 +14,61 @@ import (
 	"github.com/spf13/pflag"
 )
 
+const (
+	// configName is the file of a data directory that is read where no other is named.
+	configName = "config.toml"
+	// maxConfig bounds a configuration file, in bytes.
+	maxConfig = 1 << 20
+	// sourceNote is where a flag keeps who set it, if that was not the command line.
+	sourceNote = "source"
+)
+
+// configFile is the file that holds for a command: the one named by flag or environment, else the data directory's own if it has one.
+func configFile(cmd *cobra.Command, named string, env func(string) (string, bool)) (file string, implied bool) {
+	if named == "" {
+		named, _ = env(envName("config"))
+	}
+	dir := cmd.Flags().Lookup("data-dir")
+	if named != "" || dir == nil || !ownConfig(cmd) {
+		return named, false
+	}
+	path := dir.Value.String()
+	if v, ok := env(envName("data-dir")); ok && !dir.Changed {
+		path = v
+	}
+	path = filepath.Join(path, configName)
+	if _, err := os.Stat(path); err != nil {
+		return "", false
+	}
+	return path, true
+}
+
+// ownConfig says whether a command is about the peer of the data directory, so that its file holds. Clusters, experiments and webs are not, and who writes or checks
+// a file must not fail for what another one says.
+func ownConfig(cmd *cobra.Command) bool {
+	words := strings.Fields(cmd.CommandPath())
+	if len(words) < 2 {
+		return false
+	}
+	switch words[1] {
+	case "cluster", "experiment", "web", "version", "help", "completion":
+		return false
+	case "config":
+		return cmd.Name() == "show"
+	default:
+		return true
+	}
+}
+
 // fillFlags sets the flags that were not given from the environment and from the TOML file, in that order of precedence.
 func fillFlags(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
-	if file == "" {
-		file, _ = env(envName("config"))
-	}
+	file, implied := configFile(cmd, file, env)
 	table, err := readConfig(cmd, file)
 	if err != nil {
 		return err
+	}
+	if dir, ok := table["data-dir"]; ok && implied && (len(dir) != 1 || filepath.Clean(dir[0]) != filepath.Dir(file)) {
+		return fmt.Errorf("%w: config %s: data-dir %q: is not the directory that the file lies in and was found by; name the file with --config", errUsage, file, dir)
 	}
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -53,7 +102,7 @@ func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 			return fmt.Errorf("%w: %s: %w", errUsage, source, err)
 		}
 	}
-	return nil
+	return cmd.Flags().SetAnnotation(name, sourceNote, []string{source})
 }
 
 func envName(flag string) string {
@@ -65,15 +114,27 @@ func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	if file == "" {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w: config: %w", errUsage, err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: config: %w", errUsage, err)
+	}
+	return parseConfig(file, raw, flagNames(cmd.Root()))
+}
+
+// parseConfig reads the text of a file whose keys must be among the known.
+func parseConfig(file string, raw []byte, known []string) (map[string][]string, error) {
+	if len(raw) > maxConfig {
+		return nil, fmt.Errorf("%w: config %s: longer than %d bytes", errUsage, file, maxConfig)
 	}
 	var doc map[string]any
 	if err := toml.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("%w: config %s: %w", errUsage, file, err)
 	}
-	known := flagNames(cmd.Root())
 	table := make(map[string][]string)
 	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
 		value := doc[key]

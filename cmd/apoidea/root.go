@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -39,7 +40,8 @@ func newRoot() *cobra.Command {
 that peer hands the crawling to whichever neighbour on the ring reaches the site fastest.
 
 Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores, spaces part the values of a flag that is
-repeatable) and as a key of the same name in the TOML file given by --config. A flag beats the environment, which beats the file.
+repeatable) and as a key of the same name in the TOML file given by --config, or else in config.toml of the data directory (apoidea config init
+writes one). A flag beats the environment, which beats the file.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web on this machine
@@ -49,21 +51,27 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFlags(cmd, g.config, os.LookupEnv) },
 	}
-	f := root.PersistentFlags()
+	root.PersistentFlags().AddFlagSet(globalsOf(g))
+	root.SetFlagErrorFunc(wrongFlag)
+	root.AddCommand(
+		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newDashboard(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
+		newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newExperiment(g), newConfig(g), newVersion(g), newMan(), newMetrics(),
+	)
+	groups(root)
+	return root
+}
+
+// globalsOf are the flags that every command shares.
+func globalsOf(g *globals) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
-	f.StringVar(&g.config, "config", "", "TOML file with a key for each flag")
+	f.StringVar(&g.config, "config", "", "TOML file with a key for each flag (default: config.toml in the data directory, if there is one)")
 	f.StringVar(&g.api, "api", "", "control API: a unix socket path or tcp:HOST:PORT (default: apoidea.sock in the data directory)")
 	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.StringVar(&g.logForm, "log-format", "text", "text or json")
 	f.BoolVar(&g.quiet, "quiet", false, "print results and errors only")
-	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(
-		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newDashboard(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
-		newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newExperiment(g), newVersion(g), newMan(), newMetrics(),
-	)
-	groups(root)
-	return root
+	return f
 }
 
 // client asks the running peer that the shared flags name.

@@ -248,7 +248,7 @@ func (st *outStream) take(id uint64) *pendingCall {
 }
 
 func (st *outStream) write() {
-	if st.w.run(st.s) != nil {
+	if st.w.run(st.net.writerOf(st.key.service, st.s)) != nil {
 		_ = st.s.Reset() // the reader finds out and tells the callers
 	}
 }

@@ -20,6 +20,9 @@ func tcpTransport(cfg *Config) func(transport.Upgrader, network.ResourceManager,
 		if cfg.Dialled != nil {
 			u = dialledUpgrader{u, cfg.Dialled}
 		}
+		if cfg.Shape != nil {
+			u = shapedUpgrader{u, cfg.Shape}
+		}
 		return tcp.NewTCPTransport(u, limits, shared, tcp.DisableReuseport())
 	}
 }

@@ -61,6 +61,10 @@ type Config struct {
 	// dialled and returns the one to use in its place, within the context of
 	// the dial: for emulated distances. If it fails it has closed what it got.
 	Dialled func(ctx context.Context, c net.Conn) (net.Conn, error)
+	// Shape, if not nil, holds what comes and goes under a cap on bandwidth.
+	Shape Shape
+	// Bulk names the services that have time: their frames wait for Shape.Bulk, so that leases and reports do not wait for them.
+	Bulk []string
 }
 
 // maxNetworkName in bytes: it travels in every stream's first message.
@@ -148,7 +152,7 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 		}
 		n.listen = append(n.listen, addr)
 	}
-	if n.host, err = newHost(cfg); err != nil {
+	if n.host, err = newHost(cfg, n); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
 	if cfg.Reachability == ReachAuto {

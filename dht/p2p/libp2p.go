@@ -22,8 +22,8 @@ import (
 )
 
 // newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that
-// we do not use. It listens nowhere.
-func newHost(cfg Config) (host.Host, error) {
+// we do not use. It listens nowhere. n is the Net that it will be the host of.
+func newHost(cfg Config, n *Net) (host.Host, error) {
 	limits, err := newLimits(cfg)
 	if err != nil {
 		return nil, err
@@ -51,6 +51,9 @@ func newHost(cfg Config) (host.Host, error) {
 		libp2p.DisableRelay(),
 		libp2p.DisableMetrics(),
 		libp2p.Ping(false),
+	}
+	if cfg.Shape != nil {
+		options = append(options, libp2p.BandwidthReporter(&reporter{cfg.Shape, n}))
 	}
 	if cfg.Profile == Public {
 		options = append(options, libp2p.ConnectionGater(publicOnly{}), libp2p.AddrsFactory(publicAddrs))

@@ -19,14 +19,21 @@ var transports = []struct{ name, listen string }{
 // registers handlers before it listens.
 func newNet(t testing.TB, network, listen string, prepare func(*Net)) *Net {
 	t.Helper()
+	cfg := Config{Network: network}
+	if listen != "" {
+		cfg.Listen = []string{listen}
+	}
+	return newNetOf(t, cfg, prepare)
+}
+
+// newNetOf is newNet with a configuration, to which it adds an identity.
+func newNetOf(t testing.TB, cfg Config, prepare func(*Net)) *Net {
+	t.Helper()
 	key, err := GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Network: network, Identity: key}
-	if listen != "" {
-		cfg.Listen = []string{listen}
-	}
+	cfg.Identity = key
 	n, err := New(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

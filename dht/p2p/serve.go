@@ -66,7 +66,7 @@ func (n *Net) serve(svc *service, s network.Stream) {
 	ctx, cancel := context.WithCancel(n.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if st.w.run(s) != nil {
+		if st.w.run(n.writerOf(svc, s)) != nil {
 			_ = s.Reset()
 			cancel()
 		}

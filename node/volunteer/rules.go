@@ -136,7 +136,7 @@ func rate(name, about string, field func(*Rules) *int64) Key {
 }
 
 // minRate is the smallest bandwidth that can be set: with less a peer could not keep its place in the ring.
-const minRate = 4000
+const minRate = 16_000
 
 func size(name, about string, field func(*Rules) *int64) Key {
 	return Key{Name: name, About: about, get: func(r *Rules) string { return SizeText(*field(r)) }, set: func(r *Rules, s string) error {

@@ -18,7 +18,7 @@ func TestSet(t *testing.T) {
 		{KeyBandwidth, "1.5Mbit", func(r *Rules) any { return r.Bandwidth }, int64(187_500), "1500kbit"},
 		{KeyBandwidth, "140kB", func(r *Rules) any { return r.Bandwidth }, int64(140_000), ""},
 		{KeyBandwidth, "none", func(r *Rules) any { return r.Bandwidth }, int64(0), ""},
-		{KeyBandwidthUp, "5001B", func(r *Rules) any { return r.BandwidthUp }, int64(5001), ""},
+		{KeyBandwidthUp, "50001B", func(r *Rules) any { return r.BandwidthUp }, int64(50001), ""},
 		{KeyFetchers, "7", func(r *Rules) any { return r.Fetchers }, 7, ""},
 		{KeyCPUShare, "25%", func(r *Rules) any { return r.CPUShare }, 0.25, ""},
 		{KeyCPUShare, "150 %", func(r *Rules) any { return r.CPUShare }, 1.5, "150%"},

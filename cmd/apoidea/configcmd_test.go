@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// apoidea runs a command line in this process and returns what it printed.
+func apoidea(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// TestConfigInit: what is written is in order as it stands and with every key set to its default, and is never replaced unasked.
+func TestConfigInit(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, configName)
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := apoidea(t, "config", "check", path); err != nil || !strings.Contains(out, "0 keys set") {
+		t.Errorf("as written: %q, %v", out, err)
+	}
+	set, keys := "", 0
+	for line := range strings.Lines(string(written)) {
+		if strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "# ") && strings.Contains(line, " = ") {
+			line, keys = line[1:], keys+1
+		}
+		if strings.HasPrefix(line, "contact =") {
+			line = "contact = \"https://me.example/\"\n"
+		}
+		set += line
+	}
+	if keys < 40 {
+		t.Errorf("only %d keys stand in it", keys)
+	}
+	all := filepath.Join(t.TempDir(), "all.toml")
+	if err := os.WriteFile(all, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "check", all); err != nil {
+		t.Errorf("with every key at its default: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("fetchers = 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir); exitCode(err) != exitUsage {
+		t.Errorf("replaced unasked: %v", err)
+	}
+	if raw, _ := os.ReadFile(path); string(raw) != "fetchers = 5\n" {
+		t.Errorf("the file that was there reads %q", raw)
+	}
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir, "--force"); err != nil {
+		t.Error(err)
+	}
+	if raw, _ := os.ReadFile(path); !bytes.Equal(raw, written) {
+		t.Error("--force did not replace it")
+	}
+}
+
+// TestConfigShow: each value with where it comes from.
+func TestConfigShow(t *testing.T) {
+	dir := t.TempDir()
+	file := "fetchers = 5\ndelay = \"3s\"\nbandwidth = \"2Mbit\"\nscope = [\"a\", \"b\"]\npause-on-battery = true\n"
+	if err := os.WriteFile(filepath.Join(dir, configName), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("APOIDEA_DELAY", "2s")
+	t.Setenv("APOIDEA_SCHEDULE", "mon-fri 22:00-07:00; sat,sun")
+	out, err := apoidea(t, "config", "show", "--data-dir", dir, "--replicas", "2", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []effective
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	got := make(map[string]effective)
+	for _, e := range all {
+		got[e.Key] = e
+	}
+	where := "config " + filepath.Join(dir, configName)
+	for key, want := range map[string]effective{
+		"fetchers":         {Value: "5", Source: where},
+		"bandwidth":        {Value: "2Mbit", Source: where},
+		"pause-on-battery": {Value: "true", Source: where},
+		"delay":            {Value: "2s", Source: "environment APOIDEA_DELAY"},
+		"schedule":         {Value: "mon-fri 22:00-07:00; sat,sun", Source: "environment APOIDEA_SCHEDULE"},
+		"replicas":         {Value: "2", Source: "flag"},
+		"network":          {Value: "main", Source: "default"},
+	} {
+		if e := got[key]; e.Value != want.Value || e.Source != want.Source {
+			t.Errorf("%s: %v from %q, want %v from %q", key, e.Value, e.Source, want.Value, want.Source)
+		}
+	}
+	if list, ok := got["scope"].Value.([]any); !ok || len(list) != 2 {
+		t.Errorf("scope: %v, want a list of two", got["scope"].Value)
+	}
+}
+
+func TestConfigCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, says string
+		code       int
+	}{
+		"in order":            {"bandwidth = \"2Mbit\"\nuntil-idle = true\n", "2 keys set", exitDone},
+		"unknown key":         {"bandwith = \"2Mbit\"\n", "did you mean bandwidth?", exitUsage},
+		"wrong value":         {"bandwidth = \"2Mb\"\n", "bandwidth \"2Mb\"", exitUsage},
+		"wrong schedule":      {"schedule = \"mon 25:00-26:00\"\n", "25:00", exitUsage},
+		"of another command":  {"page-bytes = 3\n", "page-bytes", exitUsage},
+		"does not fit":        {"delay = \"1ms\"\n", "allow-private", exitUsage},
+		"public, nameless":    {"profile = \"public\"\n", "contact", exitRefused},
+		"a job that is wrong": {"retries = 100\n", "retries 100", exitUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "some.toml")
+			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := apoidea(t, "config", "check", path)
+			if err != nil {
+				out = err.Error()
+			}
+			if exitCode(err) != c.code || !strings.Contains(out, c.says) {
+				t.Errorf("exit code %d, %q: want %d with %q", exitCode(err), out, c.code, c.says)
+			}
+		})
+	}
+}
+
+// TestConfigOfAnother: a file in the data directory is the peer's own, and says nothing to clusters.
+func TestConfigOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, configName), []byte("data-dir = \"/elsewhere\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "show", "--data-dir", dir); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "/elsewhere") {
+		t.Errorf("a file that names another directory: %v", err)
+	}
+	if _, err := apoidea(t, "experiment", "list", "--data-dir", dir); err != nil {
+		t.Errorf("it was read for an experiment: %v", err)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	for _, s := range []string{"", "fetchers = 3", "scope = [\"a\", 1, true]", "[delay]\nx = 1", "a.b = 2", "fetchers = 1e400", "delay = 2026-01-01", "\x00", "fetcher = 1"} {
+		f.Add([]byte(s))
+	}
+	known := flagNames(newRoot())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		table, err := parseConfig("f", raw, known)
+		if err != nil && (table != nil || exitCode(err) != exitUsage) {
+			t.Fatalf("%q: %v with %v", raw, err, table)
+		}
+	})
+}
+
+func TestAssignments(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string // empty: right
+	}{
+		"right":        {[]string{"bandwidth=2Mbit", "schedule=mon 10:00-11:00; tue"}, ""},
+		"taken back":   {[]string{"bandwidth=default"}, ""},
+		"no value":     {[]string{"bandwidth"}, "KEY=VALUE"},
+		"unknown":      {[]string{"bandwith=2Mbit"}, "did you mean bandwidth?"},
+		"wrong value":  {[]string{"fetchers=none"}, "fetchers \"none\""},
+		"the same key": {[]string{"fetchers=1", "fetchers=2"}, "twice"},
+	} {
+		_, err := assignments(c.args)
+		if c.says == "" && err != nil || c.says != "" && (exitCode(err) != exitUsage || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want one of usage with %q", name, err, c.says)
+		}
+	}
+}

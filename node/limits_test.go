@@ -1,0 +1,176 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+// bench notes how levers are moved, and has gauges that a test sets.
+type bench struct {
+	mu       sync.Mutex // guards the rest
+	moves    []string
+	fetchers int
+	down, up int64
+	memory   int64
+
+	came, went int64
+	spent      time.Duration
+	live       int64
+}
+
+func (b *bench) move(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.moves = append(b.moves, what)
+}
+
+func (b *bench) pauseFetching()              { b.move("pause") }
+func (b *bench) breakOff()                   { b.move("break off") }
+func (b *bench) resumeFetching()             { b.move("resume") }
+func (b *bench) setFetchers(n int)           { b.fetchers = n }
+func (b *bench) setBandwidth(down, up int64) { b.down, b.up = down, up }
+func (b *bench) setMemory(bytes int64)       { b.memory = bytes }
+func (b *bench) traffic() (down, up int64)   { return b.came, b.went }
+func (b *bench) processTime() time.Duration  { return b.spent }
+func (b *bench) heap() int64                 { return b.live }
+func (b *bench) fetching() int               { return 0 }
+
+// limitsOn makes limits over a store, as a start of a peer does.
+func limitsOn(t *testing.T, s *storage.Store, b *bench) *limits {
+	t.Helper()
+	started := volunteer.Rules{Fetchers: 16, Memory: 100 << 20, Bandwidth: 1e6}
+	l, err := newLimits(started, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, quietLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestPauseActs: a pause has nothing begun at once, breaks off what is under way after its grace, once, and ends by the clock.
+func TestPauseActs(t *testing.T) {
+	b := new(bench)
+	l := limitsOn(t, storagetest.New(t), b)
+	now := time.Now()
+	if err := l.setPause(volunteer.Pause{On: true, Until: now.Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	if !l.paused() {
+		t.Error("not paused before the loop has turned")
+	}
+	for _, after := range []time.Duration{0, pauseGrace / 2, pauseGrace, 2 * pauseGrace, time.Minute, 2 * time.Minute} {
+		l.step(now.Add(after))
+	}
+	if want := []string{"pause", "break off", "resume"}; !slices.Equal(b.moves, want) {
+		t.Errorf("moved %q, want %q", b.moves, want)
+	}
+	if l.paused() {
+		t.Error("paused after its end")
+	}
+}
+
+// TestLimitsOutlastRestart: what was set and a pause are there after a restart, and act before anything is fetched.
+func TestLimitsOutlastRestart(t *testing.T) {
+	s := storagetest.New(t)
+	b := new(bench)
+	l := limitsOn(t, s, b)
+	if b.down != 1e6 || b.up != 1e6 || b.fetchers != 16 || b.memory != 100<<20 {
+		t.Errorf("started with %d down, %d up, %d fetchers, memory %d", b.down, b.up, b.fetchers, b.memory)
+	}
+	if err := l.set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
+		t.Fatal(err)
+	}
+	l.step(time.Now())
+	if b.down != 250_000 || b.up != 250_000 || b.fetchers != 4 {
+		t.Errorf("set: %d down, %d up, %d fetchers", b.down, b.up, b.fetchers)
+	}
+	if err := l.setPause(volunteer.Pause{On: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.came, b.went = 900, 150
+	l.step(time.Now())
+	if err := l.keepLedger(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+
+	again := new(bench)
+	l = limitsOn(t, s, again)
+	if again.down != 250_000 || again.fetchers != 4 || !slices.Equal(again.moves, []string{"pause"}) {
+		t.Errorf("after a restart %d down, %d fetchers, moved %q", again.down, again.fetchers, again.moves)
+	}
+	v := l.view()
+	if v.Used.Day != 1050 || v.Used.Month != 1050 {
+		t.Errorf("after a restart %d bytes today, %d this month: want 1050", v.Used.Day, v.Used.Month)
+	}
+	var rules []string
+	for _, h := range v.Holds {
+		rules = append(rules, h.Rule)
+	}
+	if !slices.Equal(rules, []string{volunteer.ByUser, volunteer.KeyQuotaDay}) {
+		t.Errorf("holds %v, want the pause and the quota", rules)
+	}
+	if err := l.set(map[string]string{"bandwidth": "default", "quota-day": "none"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.setPause(volunteer.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	l.step(time.Now())
+	if again.down != 1e6 || l.paused() {
+		t.Errorf("taken back: %d down, paused %v", again.down, l.paused())
+	}
+}
+
+// TestLimitsRefused: one wrong value, and nothing is changed.
+func TestLimitsRefused(t *testing.T) {
+	b := new(bench)
+	l := limitsOn(t, storagetest.New(t), b)
+	for _, c := range []struct {
+		values map[string]string
+		says   string
+	}{
+		{map[string]string{"fetchers": "3", "bandwidth": "2Mb"}, `bandwidth "2Mb"`},
+		{map[string]string{"fetchers": "3", "speed": "2Mbit"}, `"speed"`},
+	} {
+		err := l.set(c.values)
+		if control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: error %v, want one of usage with %s", c.values, err, c.says)
+		}
+		if l.step(time.Now()); b.fetchers != 16 {
+			t.Errorf("%v: fetchers %d although it was refused", c.values, b.fetchers)
+		}
+	}
+}
+
+// TestPacing: while more processor time is used than the share, no exchange begins.
+func TestPacing(t *testing.T) {
+	b := new(bench)
+	l := limitsOn(t, storagetest.New(t), b)
+	if err := l.set(map[string]string{"cpu-share": "50%"}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	worked, rested := 0, 0
+	for range 100 {
+		now = now.Add(paceEvery)
+		if every := l.step(now); every != paceEvery {
+			t.Fatalf("looked again after %v, want %v", every, paceEvery)
+		}
+		if b.fetchers > 0 {
+			worked++
+			b.spent += paceEvery
+		} else {
+			rested++
+		}
+	}
+	if worked < 45 || worked > 60 {
+		t.Errorf("worked in %d of 100 turns at a share of a half", worked)
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tick is how finely bytes are told apart in time.
+const tick = 5 * time.Millisecond
+
+// meter counts the bytes of a server's connections by the time at which its sockets took or gave them.
+type meter struct {
+	mu    sync.Mutex // guards the rest
+	begun time.Time
+	down  []int64 // to the peer, by tick
+	up    []int64
+	conns int
+}
+
+func newMeter() *meter { return &meter{begun: time.Now()} }
+
+func (m *meter) add(to *[]int64, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := int(time.Since(m.begun) / tick)
+	for len(*to) <= i {
+		*to = append(*to, 0)
+	}
+	(*to)[i] += int64(n)
+}
+
+// between is what came down in a span.
+func (m *meter) between(from, to time.Time) (down, up int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return sum(m.down, from.Sub(m.begun), to.Sub(m.begun)), sum(m.up, from.Sub(m.begun), to.Sub(m.begun))
+}
+
+func sum(list []int64, from, to time.Duration) (n int64) {
+	for i := int(from / tick); i < min(int(to/tick), len(list)); i++ {
+		n += list[max(i, 0)]
+	}
+	return n
+}
+
+// windows are all spans of a second within a longer one: the fullest, and the share of those above a bound.
+func (m *meter) windows(from, to time.Time, bound int64) (most int64, above float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first, last := int(from.Sub(m.begun)/tick), int(to.Sub(m.begun)/tick)
+	list := make([]int64, max(last-first, 0))
+	for i := range list {
+		if j := first + i; j >= 0 && j < len(m.down) {
+			list[i] = m.down[j]
+		}
+	}
+	width := int(time.Second / tick)
+	var in int64
+	count, over := 0, 0
+	for i, n := range list {
+		in += n
+		if i >= width {
+			in -= list[i-width]
+		}
+		if i >= width-1 {
+			count++
+			if most = max(most, in); in > bound {
+				over++
+			}
+		}
+	}
+	return most, float64(over) / float64(max(count, 1))
+}
+
+// lastAbove is the end of the last span of a second in which more than the bound came down.
+func (m *meter) lastAbove(from, to time.Time, bound int64) time.Time {
+	last := from
+	for at := from.Add(time.Second); at.Before(to); at = at.Add(tick) {
+		if down, _ := m.between(at.Add(-time.Second), at); down > bound {
+			last = at
+		}
+	}
+	return last
+}
+
+// lastByte is when the last byte of a span went either way.
+func (m *meter) lastByte(from, to time.Time) time.Time {
+	last := from
+	for at := from; at.Before(to); at = at.Add(tick) {
+		if down, up := m.between(at, at.Add(tick)); down+up > 0 {
+			last = at.Add(tick)
+		}
+	}
+	return last
+}
+
+// listener has the connections of a server counted.
+type listener struct {
+	net.Listener
+	meter *meter
+}
+
+// sendBuffer is what the kernel may take of the server before the peer does, in bytes: as little as it lets one set.
+const sendBuffer = 4 << 10
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer)
+	}
+	return &conn{c, l.meter}, nil
+}
+
+type conn struct {
+	net.Conn
+	meter *meter
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.meter.add(&c.meter.up, n)
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = c.Conn.Write(p[n:min(len(p), n+1024)])
+		c.meter.add(&c.meter.down, m)
+		n += m
+	}
+	return n, err
+}
+
+// peerBytes is what the kernel has counted on the TCP connections of a process, each under its two ends, without those to or from the given port.
+func peerBytes(ctx context.Context, pid int, without string) (map[string]int64, error) {
+	out, err := exec.CommandContext(ctx, "ss", "-tinpHO", "state", "established").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ss: %w", err)
+	}
+	all := make(map[string]int64)
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		fields := strings.Fields(line)
+		if !strings.Contains(line, fmt.Sprintf("pid=%d,", pid)) || len(fields) < 4 {
+			continue
+		}
+		if strings.HasSuffix(fields[2], without) || strings.HasSuffix(fields[3], without) {
+			continue
+		}
+		var n int64
+		for _, f := range fields {
+			for _, name := range []string{"bytes_sent:", "bytes_received:"} {
+				if v, ok := strings.CutPrefix(f, name); ok {
+					b, _ := strconv.ParseInt(v, 10, 64)
+					n += b
+				}
+			}
+		}
+		all[fields[2]+" "+fields[3]] = n
+	}
+	return all, lines.Err()
+}
+
+// grown is by how much the counts of connections grew; those that are new count whole.
+func grown(before, after map[string]int64) (n int64) {
+	for name, b := range after {
+		n += max(b-before[name], 0)
+	}
+	return n
+}
+
+// cpuTime is the processor time of a process so far.
+func cpuTime(pid int) (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: too short", pid)
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	const hertz = 100
+	return time.Duration(user+system) * time.Second / hertz, nil
+}
+
+// resident is the largest resident memory of a process so far, in bytes.
+func resident(pid int) (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status: no VmHWM", pid)
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+)
+
+// The caps of the trial, in bytes a second.
+const (
+	wide   = 500_000 // 4Mbit
+	narrow = 250_000 // 2Mbit
+)
+
+// settled is how long a change may take to be obeyed.
+const settled = 2 * time.Second
+
+// caps has one of two peers crawl under a cap, changes it, pauses and resumes.
+func (t *trial) caps(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := newMeter()
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	cfg := webgen.DefaultConfig()
+	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.ErrorShare = 64, 4000, 12_000, 0
+	web := webgen.New(cfg)
+	done := make(chan error, 1)
+	go func() { done <- web.Serve(ctx, listener{ln, m}) }()
+	defer func() { cancel(); <-done }()
+	port := ln.Addr().(*net.TCPAddr).Port
+	site := fmt.Sprintf(":%d", port)
+
+	// The second peer is there to be spoken to, and fetches nothing.
+	other, err := t.start(ctx, "other", "--found")
+	if err != nil {
+		return err
+	}
+	defer other.end()
+	if err := t.apoidea(ctx, "pause", "--data-dir", other.dir); err != nil {
+		return err
+	}
+	entries, err := other.addrs()
+	if err != nil {
+		return err
+	}
+	p, err := t.start(ctx, "peer", "--bootstrap", entries[0], "--delay", "0", "--bandwidth", "4Mbit", "--placement", "owner")
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	seeds := web.Seeds(port)
+	if err := t.apoidea(ctx, append([]string{"crawl", "--data-dir", p.dir, "--scope", "*.web.localhost" + site}, seeds...)...); err != nil {
+		return err
+	}
+	if err := sleep(ctx, 10*time.Second); err != nil { // robots.txt, first pages
+		return err
+	}
+	if err := t.under(ctx, m, "4Mbit", wide); err != nil {
+		return err
+	}
+
+	at := time.Now()
+	if err := t.apoidea(ctx, "limits", "set", "--data-dir", p.dir, "bandwidth=2Mbit"); err != nil {
+		return err
+	}
+	if err := sleep(ctx, 8*time.Second); err != nil {
+		return err
+	}
+	took := m.lastAbove(at, time.Now(), narrow*102/100).Sub(at) - time.Second // the first span that is wholly under the new cap began a second before its end
+	t.figure("cap changed from 4 to 2 Mbit/s: obeyed after", "2 s", fmt.Sprintf("%.2f s", max(took, 0).Seconds()), took <= settled)
+
+	before, err := cpuTime(p.Process.Pid)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := t.under(ctx, m, "2Mbit", narrow); err != nil {
+		return err
+	}
+	after, err := cpuTime(p.Process.Pid)
+	if err != nil {
+		return err
+	}
+	share := (after - before).Seconds() / time.Since(begun).Seconds()
+	t.figure("crawling at 2 Mbit/s: processor", "10 % of a core", fmt.Sprintf("%.1f %%", 100*share), share < 0.10)
+	rss, err := resident(p.Process.Pid)
+	if err != nil {
+		return err
+	}
+	t.figure("crawling at 2 Mbit/s: memory, at most", "150 MB", fmt.Sprintf("%.0f MB", float64(rss)/1e6), rss < 150e6)
+	return t.pausing(ctx, m, p, site)
+}
+
+// under measures a span under a cap.
+func (t *trial) under(ctx context.Context, m *meter, name string, bound int64) error {
+	begun := time.Now()
+	if err := sleep(ctx, t.span); err != nil {
+		return err
+	}
+	end := time.Now()
+	down, _ := m.between(begun, end)
+	mean := float64(down) / end.Sub(begun).Seconds() / float64(bound)
+	t.figure("under a cap of "+name+": of it used on average", "(crawling)", fmt.Sprintf("%.1f %%", 100*mean), mean > 0.3)
+	most, above := m.windows(begun, end, bound*102/100)
+	t.figure("under a cap of "+name+": the fullest second", "1.02 L", fmt.Sprintf("%.3f L", float64(most)/float64(bound)), most <= bound*102/100)
+	t.figure("under a cap of "+name+": seconds above 1.02 L, of all phases", "0 %", fmt.Sprintf("%.2f %%", 100*above), above == 0)
+	return nil
+}
+
+// pausing pauses the peer for a while and sees it go on by itself.
+func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) error {
+	quiet := t.span / 2
+	at := time.Now()
+	if err := t.apoidea(ctx, "pause", "--data-dir", p.dir, "--for", (settled + quiet).String()); err != nil {
+		return err
+	}
+	if err := sleep(ctx, time.Until(at.Add(settled))); err != nil {
+		return err
+	}
+	before, err := peerBytes(ctx, p.Process.Pid, site)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := sleep(ctx, quiet-time.Second); err != nil {
+		return err
+	}
+	after, err := peerBytes(ctx, p.Process.Pid, site)
+	if err != nil {
+		return err
+	}
+	end := time.Now()
+	took := m.lastByte(at, end).Sub(at)
+	down, up := m.between(at.Add(settled), end)
+	t.figure("paused: last byte to or from a site after", "2 s", fmt.Sprintf("%.2f s", took.Seconds()), down+up == 0)
+	rate := float64(grown(before, after)) / end.Sub(begun).Seconds()
+	t.figure("paused, in a ring of 2: to and from peers", "1000 B/s", fmt.Sprintf("%.0f B/s", rate), rate < 1000)
+	if err := sleep(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	down, _ = m.between(time.Now().Add(-3*time.Second), time.Now())
+	t.figure("a pause with an end: bytes of sites in 3 s, some seconds after it", "more than 0", fmt.Sprint(down), down > 0)
+	return nil
+}
+
+// idle measures a ring that has nothing to do.
+func (t *trial) idle(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var peers []*peer
+	defer func() {
+		for _, p := range peers {
+			p.end()
+		}
+	}()
+	var entry []string
+	for i := range t.ring {
+		p, err := t.start(ctx, fmt.Sprintf("idle%d", i+1), entry...)
+		if err != nil {
+			return err
+		}
+		peers = append(peers, p)
+		if i == 0 {
+			addrs, err := p.addrs()
+			if err != nil {
+				return err
+			}
+			entry = []string{"--bootstrap", addrs[0]}
+		}
+	}
+	if err := sleep(ctx, time.Minute); err != nil { // stabilizing slows down when nothing changes
+		return err
+	}
+	type reading struct {
+		cpu   time.Duration
+		bytes map[string]int64
+	}
+	read := func() (all []reading, err error) {
+		for _, p := range peers {
+			r := reading{}
+			if r.cpu, err = cpuTime(p.Process.Pid); err == nil {
+				r.bytes, err = peerBytes(ctx, p.Process.Pid, "-")
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, r)
+		}
+		return all, nil
+	}
+	begun := time.Now()
+	before, err := read()
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, 2*t.span); err != nil {
+		return err
+	}
+	after, err := read()
+	if err != nil {
+		return err
+	}
+	span := time.Since(begun).Seconds()
+	var cpu, bytes, mostCPU, mostBytes float64
+	for i := range peers {
+		c, b := (after[i].cpu-before[i].cpu).Seconds()/span, float64(grown(before[i].bytes, after[i].bytes))/span
+		cpu, bytes, mostCPU, mostBytes = cpu+c, bytes+b, max(mostCPU, c), max(mostBytes, b)
+	}
+	n := float64(len(peers))
+	ring := fmt.Sprintf("idle in a ring of %d: ", len(peers))
+	t.figure(ring+"processor, mean", "1 % of a core", fmt.Sprintf("%.2f %%", 100*cpu/n), cpu/n < 0.01)
+	t.figure(ring+"processor, the busiest peer", "1 % of a core", fmt.Sprintf("%.2f %%", 100*mostCPU), mostCPU < 0.01)
+	t.figure(ring+"to and from peers, mean", "2000 B/s", fmt.Sprintf("%.0f B/s", bytes/n), bytes/n < 2000)
+	t.figure(ring+"to and from peers, the busiest", "2000 B/s", fmt.Sprintf("%.0f B/s", mostBytes), mostBytes < 2000)
+	return nil
+}
