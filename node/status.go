@@ -180,7 +180,7 @@ func (n *Node) baseStatus() control.Status {
 		Peers: []control.PeerLine{},
 	}
 	if h, ok := n.limits.holding(); ok {
-		s.Holding = h.Why + "; " + h.Ends
+		s.Holding = h.Why + ", until " + h.Ends
 		if !h.Until.IsZero() {
 			s.HoldingUntil = &h.Until
 		}

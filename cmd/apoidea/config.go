@@ -75,25 +75,26 @@ func fillFlags(cmd *cobra.Command, file string, env func(string) (string, bool))
 		if f.Changed || failed != nil || f.Name == "config" || f.Name == "help" {
 			return
 		}
-		_, list := f.Value.(pflag.SliceValue)
 		if v, ok := env(envName(f.Name)); ok {
 			values := []string{v}
-			if list {
+			if _, list := f.Value.(pflag.SliceValue); list {
 				values = strings.Fields(v)
 			}
 			failed = setFlag(cmd, f.Name, "environment "+envName(f.Name), values)
 			return
 		}
-		v, ok := table[f.Name]
-		switch {
-		case !ok:
-		case len(v) != 1 && !list:
-			failed = fmt.Errorf("%w: config %s: %s takes one value, not a list", errUsage, file, f.Name)
-		default:
-			failed = setFlag(cmd, f.Name, "config "+file, v)
+		if v, ok := table[f.Name]; ok {
+			failed = setFromFile(cmd, f, file, v)
 		}
 	})
 	return failed
+}
+
+func setFromFile(cmd *cobra.Command, f *pflag.Flag, file string, values []string) error {
+	if _, list := f.Value.(pflag.SliceValue); len(values) != 1 && !list {
+		return fmt.Errorf("%w: config %s: %s takes one value, not a list", errUsage, file, f.Name)
+	}
+	return setFlag(cmd, f.Name, "config "+file, values)
 }
 
 func setFlag(cmd *cobra.Command, name, source string, values []string) error {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -237,13 +239,15 @@ func checkConfig(root *cobra.Command, g *globals, file string) (keys int, err er
 	if err != nil {
 		return 0, err
 	}
-	for key := range table {
-		if probe.Flags().Lookup(key) == nil && run.Flags().Lookup(key) == nil {
-			return 0, fmt.Errorf("%w: config %s: %s is a flag of another command than run, and has no place in a peer's file", errUsage, file, key)
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		if f := probe.Flags().Lookup(key); f != nil {
+			err = setFromFile(probe, f, file, table[key])
+		} else if run.Flags().Lookup(key) == nil {
+			err = fmt.Errorf("%w: config %s: %s is a flag of another command than run, and has no place in a peer's file", errUsage, file, key)
 		}
-	}
-	if err := fillFlags(probe, file, func(string) (string, bool) { return "", false }); err != nil {
-		return 0, err
+		if err != nil {
+			return 0, err
+		}
 	}
 	if _, err := s.peer.configure(g); err != nil {
 		return 0, fmt.Errorf("config %s: %w", file, err)

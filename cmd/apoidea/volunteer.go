@@ -83,11 +83,14 @@ func holdsText(l *control.Limits, now time.Time) string {
 	}
 	for i := range l.Holds {
 		h := &l.Holds[i]
-		effect := "paused"
-		if h.Effect != "pause" {
-			effect = "slowed"
+		effect := "paused: "
+		switch {
+		case h.Rule == volunteer.ByUser:
+			effect = "" // its own words say so
+		case h.Effect != "pause":
+			effect = "slowed: "
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s; %s%s", effect, h.Why, h.Ends, untilText(h.Until, now)))
+		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, untilText(h.Until, now)))
 	}
 	return strings.Join(lines, "\n")
 }

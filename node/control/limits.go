@@ -22,7 +22,7 @@ type Hold struct {
 	Rule string `json:"rule"`
 	// Effect is pause or slow.
 	Effect string `json:"effect"`
-	// Why says what was found, Ends what ends it, both in words.
+	// Why says what was found, Ends what ends it, both in words: "Why, until Ends" is a sentence.
 	Why  string `json:"why"`
 	Ends string `json:"ends"`
 	// Until is when it ends, nil where no clock tells.

@@ -46,7 +46,8 @@ const ByUser = "user"
 type Hold struct {
 	Rule string
 	// Pauses says that nothing is fetched; otherwise the peer is only slowed.
-	Pauses    bool
+	Pauses bool
+	// Why and Ends read as one sentence with an until between them.
 	Why, Ends string
 	// Until is zero where no clock tells the end.
 	Until time.Time
@@ -85,14 +86,14 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 		d.Holds = append(d.Holds, h)
 	}
 	if p.Holds(now) {
-		h := Hold{Rule: ByUser, Why: "paused by you", Ends: "`apoidea resume` goes on", Until: p.Until}
+		h := Hold{Rule: ByUser, Why: "paused by you", Ends: "`apoidea resume`", Until: p.Until}
 		if !p.Until.IsZero() {
-			h.Ends = "it ends by itself, or with `apoidea resume`"
+			h.Ends = "it ends by itself, or `apoidea resume`"
 		}
 		pause(h)
 	}
 	if open, until := r.Schedule.Open(now); !open {
-		h := Hold{Rule: KeySchedule, Why: fmt.Sprintf("outside of the hours %q", r.Schedule), Ends: "the next of these hours begin", Until: until}
+		h := Hold{Rule: KeySchedule, Why: fmt.Sprintf("outside of the hours %q", r.Schedule), Ends: "the next of these hours", Until: until}
 		if r.Outside == 0 {
 			pause(h)
 		} else {
@@ -109,7 +110,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 	if r.OnlyWhenIdle > 0 && o.IdleKnown && o.Idle < r.OnlyWhenIdle {
 		pause(Hold{
 			Rule: KeyOnlyWhenIdle, Why: fmt.Sprintf("somebody used the machine within the last %v", r.OnlyWhenIdle),
-			Ends: "if nobody uses it until then", Until: now.Add(r.OnlyWhenIdle - o.Idle),
+			Ends: "nobody has for that long", Until: now.Add(r.OnlyWhenIdle - o.Idle),
 		})
 	}
 	if over(l.Day, r.QuotaDay) {
@@ -119,7 +120,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 		pause(Hold{Rule: KeyQuotaMonth, Why: "this month's quota of " + SizeText(r.QuotaMonth) + " is used up", Ends: "the next month begins", Until: nextMonth(now)})
 	}
 	if over(o.Disk, r.DiskQuota) {
-		pause(Hold{Rule: KeyDiskQuota, Why: "the data directory has reached " + SizeText(r.DiskQuota), Ends: "the quota is raised, or the directory smaller"})
+		pause(Hold{Rule: KeyDiskQuota, Why: "the data directory has reached " + SizeText(r.DiskQuota), Ends: "the quota is raised or the directory smaller"})
 	}
 	if r.Memory > 0 && float64(o.Heap) > crowded*float64(r.Memory) {
 		d.Fetchers = max(1, d.Fetchers/calm)
