@@ -147,6 +147,9 @@ func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 	}
 	switch raw[0] {
 	case tagOffer:
+		if c.node.limits.paused() {
+			return nil, refuse("%s", restingText)
+		}
 		m := new(wire.Offer)
 		if err := decodeInto(raw[1:], m); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
@@ -47,7 +49,9 @@ type owners struct {
 	place    func(ctx context.Context, p owner.Place) owner.Placement
 	offerOwn func(hosts []string) (declined []int)
 	// heard is told what workers say they have in hand.
-	heard  func(worker string, backlog, capacity uint32)
+	heard func(worker string, backlog, capacity uint32)
+	// rests is told who is paused.
+	rests  func(worker string)
 	serves func(key ring.Key) bool
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with run
@@ -74,7 +78,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
 		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
-		serves: n.room.dht.Serves, heard: n.crawl.placer.heard,
+		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
@@ -259,6 +263,9 @@ func (w *owners) offer(ctx context.Context, offer owner.Offer) {
 	} else {
 		var err error
 		if declined, err = w.offerTo(ctx, to, offer.Hosts); err != nil {
+			if refusal, ok := errors.AsType[*p2p.Error](err); ok && refusal.Message == restingText {
+				w.rests(offer.Worker)
+			}
 			w.log.Debug("offer not heard", "peer", to, "hosts", len(offer.Hosts), "err", err)
 			declined = make([]int, len(offer.Hosts))
 			for i := range declined {

@@ -47,14 +47,15 @@ type placer struct {
 	mu       sync.Mutex // guards what follows; never held over the network
 	strategy placement.Strategy
 	cache    *placement.Cache
-	loads    map[string]load // what candidates told of themselves last; of the leaf set, so bounded
+	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set as well
+	loads    map[string]load      // what candidates told of themselves last; of the leaf set, so bounded
 }
 
 // load is what a peer told of its worker.
 type load struct{ backlog, capacity uint32 }
 
 func newPlacer(n *Node, s sites) (*placer, error) {
-	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load)}
+	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load), resting: make(map[string]time.Time)}
 	var err error
 	if n.cfg.Placement == placeIPMicra {
 		pl.delegations, err = newDelegationsOf(n)
@@ -206,6 +207,9 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 		Peer: self, Self: true, Addr: firstAddr(n.room.net.Addrs()),
 		Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity()), //nolint:gosec // small counts
 	}}
+	if n.limits.paused() {
+		list[0].Backlog = list[0].Capacity // others go first
+	}
 	preds, succs := n.room.dht.Leaves()
 	seen := map[string]bool{self: true}
 	pl.mu.Lock()
@@ -229,8 +233,9 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 		add(string(p.ID))
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
+	maps.DeleteFunc(pl.resting, func(id string, since time.Time) bool { return !seen[id] || time.Since(since) > restingFor })
 	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
-		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)))
+		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)) || !pl.resting[c.Peer].IsZero())
 	})
 	for i := range list {
 		if c := &list[i]; !c.Self {
@@ -268,6 +273,9 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	if m.RTT == 0 && m.Err == "" {
 		m.Err = "no round trip in the answer"
 	}
+	if m.Err == restingText {
+		pl.rests(id)
+	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	pl.note(id, r.GetBacklog(), r.GetCapacity())
@@ -275,6 +283,22 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 		pl.cache.Note(time.Now(), addr.Unmap(), id, m)
 	}
 	return m
+}
+
+// restingText is how a paused peer answers probes and offers. It is asked again after restingFor, so that a ring of paused peers is quiet however many
+// hosts wait.
+const (
+	restingText = "the peer is paused"
+	restingFor  = 10 * time.Second
+)
+
+// rests notes that a candidate is paused.
+func (pl *placer) rests(id string) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if len(pl.resting) < loadsKept {
+		pl.resting[id] = time.Now()
+	}
 }
 
 // heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.

@@ -199,8 +199,10 @@ func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 	n := pl.node
 	reply := new(wire.ProbeReply)
 	if n.limits.paused() {
-		reply.Error = "not measured: the peer is paused"
-	} else if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
+		reply.Error = restingText
+		return reply
+	}
+	if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
 		reply.Error = "not measured: the asker is not the host's owner"
 	} else {
 		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
@@ -211,10 +213,6 @@ func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 		}
 	}
 	w := n.crawl.worker
-	if n.limits.paused() { // it looks full, and is not asked again soon
-		reply.Backlog, reply.Capacity = uint32(w.Capacity()), uint32(w.Capacity()) //nolint:gosec // small counts
-		return reply
-	}
 	reply.Backlog, reply.Capacity = uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
 	return reply
 }

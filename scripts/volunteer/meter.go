@@ -81,17 +81,6 @@ func (m *meter) windows(from, to time.Time, bound int64) (most int64, above floa
 	return most, float64(over) / float64(max(count, 1))
 }
 
-// lastAbove is the end of the last span of a second in which more than the bound came down.
-func (m *meter) lastAbove(from, to time.Time, bound int64) time.Time {
-	last := from
-	for at := from.Add(time.Second); at.Before(to); at = at.Add(tick) {
-		if down, _ := m.between(at.Add(-time.Second), at); down > bound {
-			last = at
-		}
-	}
-	return last
-}
-
 // lastByte is when the last byte of a span went either way.
 func (m *meter) lastByte(from, to time.Time) time.Time {
 	last := from

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do its part of the crawl. Its pause outlasts a restart.
+func TestPausedPeer(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, nil)
+	ring := startRing(t, 2)
+	l, err := ring[1].Pause(t.Context(), 0)
+	if err != nil || !l.Paused {
+		t.Fatalf("paused %+v, %v", l, err)
+	}
+	s, err := ring[1].Status(t.Context(), false)
+	if err != nil || s.State != statePaused || s.Holding == "" || s.HoldingUntil != nil {
+		t.Errorf("status of a pause without end: state %q, holding %q until %v, %v", s.State, s.Holding, s.HoldingUntil, err)
+	}
+	crawlAll(t, ring[0], control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}})
+	truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1})
+	diff(t, fetchedURLs(t, ring[0]), truth.URLs)
+	checkAudit(t, web)
+	if w := ring[1].crawl.worker.Stats(); w.Requests > 0 {
+		t.Errorf("the paused peer made %d requests", w.Requests)
+	}
+	if s, err := ring[1].Status(t.Context(), false); err != nil || s.HostsOwned == 0 {
+		t.Errorf("the paused peer owns %d hosts, %v: it should have its part", s.HostsOwned, err)
+	}
+
+	dir := ring[1].cfg.DataDir
+	if err := ring[1].stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := startPeer(t, filepath.Clean(dir), 2, ring[0].room.net.Addrs()[0])
+	settle(t, []*testPeer{ring[0], again})
+	if l, err = again.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.ByUser {
+		t.Errorf("after a restart: %+v, %v", l, err)
+	}
+	if l, err = again.Pause(t.Context(), time.Hour); err != nil || l.Holds[0].Until == nil {
+		t.Errorf("a pause with an end: %+v, %v", l, err)
+	}
+	if l, err = again.Resume(t.Context()); err != nil || l.Paused {
+		t.Errorf("resumed: %+v, %v", l, err)
+	}
+}
+
+// TestLimitsActWhileCrawling: what is set holds at the limiters at once, and the bytes of the crawl are counted for the quotas.
+func TestLimitsActWhileCrawling(t *testing.T) {
+	t.Parallel()
+	web := serveWeb(t, nil)
+	p := startRing(t, 1)[0]
+	if _, err := p.SetLimits(t.Context(), map[string]string{"bandwidth": "100MB", "bandwidth-up": "50MB"}); err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, ok func() bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for !ok() {
+			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+				t.Fatalf("%s: waited in vain", what)
+			}
+		}
+	}
+	await("the caps", func() bool { return p.line.Down.Rate() == 100e6 && p.line.Up.Rate() == 50e6 })
+	crawlAll(t, p, control.JobSpec{URLs: web.Seeds(web.port)[:1], Scope: []string{"*.web.localhost"}})
+	came := p.crawl.worker.Stats().WireBytes
+	await("the count of the day", func() bool {
+		l := p.limits.view()
+		return l.Used.Day > came && l.Used.Month == l.Used.Day // and what went
+	})
+	if _, err := p.SetLimits(t.Context(), map[string]string{"quota-day": "1kB"}); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := p.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.KeyQuotaDay || l.Holds[0].Until == nil {
+		t.Errorf("with the day's quota used up: %+v, %v", l, err)
+	}
+}
