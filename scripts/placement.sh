@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Eight real peers with emulated distances crawl a synthetic web of many hosts; then each host is asked who crawled it, and the web who came. Prints the share
-# of hosts that are at their nearest leaf peer, by the matrix and not by what was measured, each miss with what was measured, and the probes that the web saw.
+# of hosts that are at their nearest leaf peer, by the matrix and not by what was measured, each miss with what was measured, and the probing that the web saw.
 # Fails if rtt is under the goal, if a crawl does not end, if two strategies found different pages, or if a rule of the sites was broken. Loopback only.
 #
 #   scripts/placement.sh [--latency FILE] [--hosts N] [--pages N] [--goal PERCENT] [--runs N] [--placements "NAME..."] [FLAG OF RUN]...
@@ -8,7 +8,7 @@
 # FILE is a square matrix of round trips in ms (CSV, gzip or not); without one, 240 points are drawn on a plane 200 ms wide, each with a last mile
 # of its own, neighbours in neighbouring rows, and --placement ipmicra is told so by a hierarchy of address ranges. A peer counts as nearest within 1 ms, the noise
 # of a measurement on a busy machine. --placements (default rtt; "all" for every one of them) are tried one after another, each --runs times (default
-# once). A probe is three TCP connects that carry no request, or one HEAD request. Needs jq and curl; about half a minute each.
+# once). A probe is two to five TCP connects that carry no request (as many as it takes until two agree), or one HEAD request. Needs jq and curl; about half a minute each.
 set -euo pipefail
 export LC_ALL=C
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -123,11 +123,11 @@ judge() {
       if (!hosts) { print "no host was met"; exit 1 }
       split(probes, seen, " ")
       share = 100 * near / hosts
-      printf "%-12s %3d hosts in %3d s: %5.1f %% at the nearest of 8 (within 1 ms), %5.1f %% exactly, %5.2f ms further in the mean; %.1f peers known of a host, the web saw %.2f probes a host\n",
-        name, hosts, took, share, 100 * exact / hosts, excess / max(1, hosts - lost), known / hosts, (seen[1] / 3 + seen[2]) / seen[3]
+      printf "%-12s %3d hosts in %3d s: %5.1f %% at the nearest of 8 (within 1 ms), %5.1f %% exactly, %5.2f ms further in the mean; %.1f peers known of a host, the web saw %.1f connects without a request and %.1f HEAD requests a host\n",
+        name, hosts, took, share, 100 * exact / hosts, excess / max(1, hosts - lost), known / hosts, seen[1] / seen[3], seen[2] / seen[3]
       if (lost) printf "  %d hosts were placed nowhere\n", lost
-      if (goal > 0) printf "  goal %d %%: %s\n", goal, share >= goal ? "reached" : "missed"
-      exit share < goal || lost > 0 }
+      if (goal > 0) printf "  goal %d %%: %s\n", goal, (share >= goal) ? "reached" : "missed"
+      exit (share < goal || lost > 0) }
     function max(a, b) { return a > b ? a : b }' "$work/matrix.csv" FS=' ' "$2/facts"
 }
 

@@ -33,7 +33,7 @@ const (
 	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an index of some thousand entries.
 	MaxSubnetName   = 512
 	MaxSubnetRecord = 1 << 20
-	// LessonsVersion is what lessons mean: a round trip is the median of a few TCP connects, or of one HEAD request.
+	// LessonsVersion is what lessons mean: a round trip is the smallest of a few TCP connects, or that of one HEAD request.
 	LessonsVersion = 1
 	// MaxLessons bounds the lessons of one Lessons, MaxLessonPeers those that measured, MaxLessonRTTs the round trips of one lesson.
 	MaxLessons     = 256
