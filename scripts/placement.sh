@@ -92,7 +92,7 @@ crawl() {
   for host in $(apoidea ring hosts --json --data-dir "$ring/peer1" | jq -r .host); do
     apoidea host "$host" --json --data-dir "$ring/peer1"
   done >"$dir/hosts.json"
-  jq -r '"host \(.host) \(.latency_row // -1) \(.placed_at // "-") \([.placement[]? | "\(.peer)=\(if .error then "failed" else .rtt_ms end)"] | join(",")) \(.placed_why // "" | gsub(" "; "_"))"' "$dir/hosts.json" >>"$dir/facts"
+  jq -r '"host \(.host) \(.latency_row // -1) \(.placed_at // "-") \([.placement[]? | "\(.peer)=\(if .error then "failed" else .rtt_ms end)"] | join(",") | if . == "" then "-" else . end) \(.placed_why // "-" | gsub(" "; "_"))"' "$dir/hosts.json" >>"$dir/facts"
   curl -fsS "$(jq -r .audit "$dir/web.json")" >"$dir/audit.json"
   stop
 }
@@ -107,7 +107,7 @@ judge() {
     function way(peer, site) { return (rtt[row[peer], site] + rtt[site, row[peer]]) / 2 }
     { hosts++
       if (!($4 in row) || $3 < 0) { lost++; printf "  %s: placed nowhere: %s\n", $2, $6; next }
-      k = $5 == "" ? 0 : split($5, told, ","); known += k
+      k = $5 == "-" ? 0 : split($5, told, ","); known += k
       best = 1e9
       for (p in row) if (way(p, $3) < best) { best = way(p, $3); nearest = p }
       d = way($4, $3)
