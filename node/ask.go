@@ -73,6 +73,9 @@ func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		if h.Worker != "" {
 			line.Worker = peer.ID(h.Worker).String()
 		}
+		if h.Placed != "" {
+			line.PlacedAt = peer.ID(h.Placed).String()
+		}
 		page.Hosts = append(page.Hosts, line)
 	}
 	if len(list) == pageSize {

@@ -150,19 +150,19 @@ func lookupRows(l *control.Lookup, self string) [][]string {
 func newRingHosts(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "hosts",
-		Short:   "List the hosts known to the ring with owner and worker",
+		Short:   "List the hosts known to the ring: owner, worker at present, and the worker chosen last",
 		Example: "  apoidea ring hosts --json | jq -r .host",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
 			out := cmd.OutOrStdout()
-			rows := [][]string{{"HOST", "OWNER", "WORKER", "SEEN", "PENDING", "PAGES"}}
+			rows := [][]string{{"HOST", "OWNER", "WORKER", "LAST AT", "SEEN", "PENDING", "PAGES"}}
 			err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
 				if g.json {
 					return printLine(out, h)
 				}
-				rows = append(rows, []string{h.Host, short(h.Owner), short(h.Worker), number(h.Seen), number(h.Pending), number(h.Pages)})
+				rows = append(rows, []string{h.Host, short(h.Owner), orDash(short(h.Worker)), orDash(short(h.PlacedAt)), number(h.Seen), number(h.Pending), number(h.Pages)})
 				return nil
 			})
 			if err != nil || g.json {
@@ -171,6 +171,14 @@ func newRingHosts(g *globals) *cobra.Command {
 			return table(out, rows)
 		},
 	}
+}
+
+// orDash is a cell of a table that may have nothing to say.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }
 
 func newRingGraph(g *globals) *cobra.Command {

@@ -100,6 +100,7 @@ type HostSummary struct {
 	Host                          string
 	Key                           ring.Key
 	Worker                        string
+	Placed                        string // worker chosen last, also when its lease is over
 	Accepted, Pending, Leased, OK int64
 }
 
@@ -117,7 +118,9 @@ func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
 			if key[1+posSize] == kindHost && len(key) == 1+posSize+1 {
 				pos, found = Pos(key[1:]), true
 				if rec, err := decodeHost(value); err == nil {
-					list = append(list, o.summary(pos, rec.name))
+					s := o.summary(pos, rec.name)
+					s.Placed = rec.placed
+					list = append(list, s)
 				}
 				return false
 			}

@@ -60,8 +60,10 @@ func (v *View) nearest(able []Candidate) Choice {
 			winner = c
 		}
 	}
-	return Choice{
-		Worker: winner.Peer,
-		Why:    fmt.Sprintf("%v to the site, the best of %d that measured is %v", v.Measured[winner.Peer].RTT, answered, best),
+	rtt := v.Measured[winner.Peer].RTT
+	why := fmt.Sprintf("%v to the site, the smallest of %d that measured", rtt, answered)
+	if rtt > best {
+		why = fmt.Sprintf("%v to the site, as near as makes no difference: the smallest of %d that measured is %v", rtt, answered, best)
 	}
+	return Choice{Worker: winner.Peer, Why: why}
 }

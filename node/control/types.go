@@ -239,13 +239,15 @@ func (c *JobCounts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox
 
 // HostLine is one host in a list.
 type HostLine struct {
-	Host    string `json:"host"`
-	Key     string `json:"key"`
-	Owner   string `json:"owner"`
-	Worker  string `json:"worker,omitempty"`
-	Seen    int64  `json:"urls_seen"`
-	Pending int64  `json:"urls_pending"`
-	Pages   int64  `json:"pages"`
+	Host   string `json:"host"`
+	Key    string `json:"key"`
+	Owner  string `json:"owner"`
+	Worker string `json:"worker,omitempty"`
+	// PlacedAt is the worker chosen last, also when its lease is over.
+	PlacedAt string `json:"placed_at,omitempty"`
+	Seen     int64  `json:"urls_seen"`
+	Pending  int64  `json:"urls_pending"`
+	Pages    int64  `json:"pages"`
 }
 
 // Host is all that is known of a host.

@@ -295,6 +295,14 @@ func common(a, b netip.Addr) int {
 	return 64 + bits.LeadingZeros64(binary.BigEndian.Uint64(x[8:])^binary.BigEndian.Uint64(y[8:]))
 }
 
+// named is a range for people; the zero one is of a worker that was not found by any.
+func named(p netip.Prefix) string {
+	if !p.IsValid() {
+		return "subnets elsewhere"
+	}
+	return p.String()
+}
+
 // meet looks at one worker. The search ends with it if it is to be probed, or is under the threshold.
 func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	if !s.able[worker] {
@@ -307,7 +315,7 @@ func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	case !ok:
 		return Step{Probe: worker}, true
 	case found.Err == "" && found.RTT < s.Threshold:
-		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, under %v; asked as worker of %v", found.RTT, s.Threshold, from)}, true
+		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, under %v; asked as worker of %s", found.RTT, s.Threshold, named(from))}, true
 	}
 	return Step{}, false
 }
