@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
@@ -118,6 +119,8 @@ type Config struct {
 	Latency *latency.Plan
 	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same.
 	Metrics, Pprof string
+	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor time.
+	registerer prometheus.Registerer
 	// Version is what the peer calls itself.
 	Version string
 }

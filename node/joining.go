@@ -176,6 +176,7 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 // listen opens the given addresses; with none given those of the last run, so that others find this peer again, or else any.
 func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c := r.netConfig(key)
+	c.Metrics = r.cfg.registerer
 	c.Listen = r.cfg.Listen
 	if len(c.Listen) == 0 {
 		if err := r.meta.getJSON(metaListen, &c.Listen); err != nil {

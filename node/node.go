@@ -99,6 +99,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: newUplink(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
 	}
+	if cfg.Metrics != "" {
+		n.cfg.registerer = n.metrics.Registerer()
+	}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.close())
 	}

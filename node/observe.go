@@ -39,6 +39,8 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		}
 	}
 	r.ReplicasLevel, r.Replicas = n.ship.level()
+	limits := n.limits.view()
+	r.Caps, r.Used, r.Holds = limits.Caps, limits.Used, len(limits.Holds)
 	if free, err := storage.Free(n.cfg.DataDir); err == nil {
 		r.DiskFree = int64(min(free, math.MaxInt64)) //nolint:gosec // bounded
 	}

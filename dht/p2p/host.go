@@ -18,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Profile is the world a peer lives in.
@@ -55,6 +56,8 @@ type Config struct {
 	// least are closed down to LowWater. 0: 160 and 192, fit for a ring peer; a
 	// volunteer behind a home router takes 32 and 64.
 	LowWater, HighWater int
+	// Metrics is where libp2p counts what it does, for Prometheus; nil: it does not.
+	Metrics prometheus.Registerer
 	// Reachability says how this peer knows whether others can dial it.
 	Reachability Reachability
 	// Dialled, if not nil, is given each TCP connection that this peer has

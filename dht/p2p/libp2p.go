@@ -49,11 +49,15 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 		libp2p.SwarmOpts(swarm.WithDialRanker(preferTCP), swarm.WithDialTimeout(dialTimeout)),
 		libp2p.NoListenAddrs,
 		libp2p.DisableRelay(),
-		libp2p.DisableMetrics(),
 		libp2p.Ping(false),
 	}
 	if cfg.Shape != nil {
 		options = append(options, libp2p.BandwidthReporter(&reporter{cfg.Shape, n}))
+	}
+	if cfg.Metrics != nil {
+		options = append(options, libp2p.PrometheusRegisterer(cfg.Metrics))
+	} else {
+		options = append(options, libp2p.DisableMetrics())
 	}
 	if cfg.Profile == Public {
 		options = append(options, libp2p.ConnectionGater(publicOnly{}), libp2p.AddrsFactory(publicAddrs))

@@ -19,6 +19,10 @@ type Reading struct {
 	Replicas, ReplicasLevel int
 	// Connections to other peers.
 	Connections int
+	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules that hold something back.
+	Caps  control.Caps
+	Used  control.Used
+	Holds int
 	// DiskFree is the free space of the data directory in bytes, negative where it cannot be told.
 	DiskFree int64
 	// DiskReserve is the free space at which the peer stops, in bytes.

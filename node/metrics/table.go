@@ -91,6 +91,14 @@ func table() []series {
 		one("replicas", gauge, "Copies of this peer's records that other peers are to keep.", func(r *Reading) float64 { return float64(r.Replicas) }),
 		one("replicas_level", gauge, "Copies of these that have everything.", func(r *Reading) float64 { return float64(r.ReplicasLevel) }),
 
+		one("bandwidth_cap_bytes", gauge, "Bytes a second that may come, from sites and peers together; 0 is no cap.", func(r *Reading) float64 { return float64(r.Caps.Bandwidth) }),
+		one("bandwidth_used_bytes", gauge, "Bytes that came in the last second.", func(r *Reading) float64 { return float64(r.Used.Bandwidth) }),
+		one("bandwidth_up_cap_bytes", gauge, "Bytes a second that may go; 0 is no cap.", func(r *Reading) float64 { return float64(r.Caps.BandwidthUp) }),
+		one("bandwidth_up_used_bytes", gauge, "Bytes that went in the last second.", func(r *Reading) float64 { return float64(r.Used.BandwidthUp) }),
+		one("transferred_day_bytes", gauge, "Bytes that came and went today.", func(r *Reading) float64 { return float64(r.Used.Day) }),
+		one("transferred_month_bytes", gauge, "Bytes that came and went this month.", func(r *Reading) float64 { return float64(r.Used.Month) }),
+		one("fetchers_cap", gauge, "Exchanges that may be under way at once; 0 while nothing is fetched.", func(r *Reading) float64 { return float64(r.Caps.Fetchers) }),
+		one("holds", gauge, "Rules that hold something back at present; apoidea limits names them.", func(r *Reading) float64 { return float64(r.Holds) }),
 		{name: "disk_free_bytes", kind: gauge, help: "Free space where the data directory is; absent where it cannot be told.", read: func(r *Reading, put put) {
 			if r.DiskFree >= 0 {
 				put(float64(r.DiskFree))
