@@ -3,7 +3,9 @@ package storage_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -283,4 +285,48 @@ func testFullDisk(t *testing.T, match func(errorfs.Op) bool, after int) {
 
 func isSync(k errorfs.OpKind) bool {
 	return k == errorfs.OpFileSync || k == errorfs.OpFileSyncData || k == errorfs.OpFileSyncTo
+}
+
+// TestReadOnly: what is there is read, nothing is changed, and nobody else may write meanwhile.
+func TestReadOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	if _, err := storage.Open(dir, storage.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("it was made")
+	}
+	put := func(s *storage.Store) error {
+		wait, err := s.Keyspace('t').Update(func(b *storage.Batch) error {
+			b.Set([]byte("k"), []byte("v"))
+			return nil
+		})
+		if err == nil {
+			err = wait()
+		}
+		return err
+	}
+	s, err := storage.Open(dir, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(put(s), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := storage.Open(dir, storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok, err := r.Keyspace('t').Get([]byte("k")); err != nil || !ok || string(v) != "v" {
+		t.Errorf("read %q, %v, %v", v, ok, err)
+	}
+	if _, err := storage.Open(dir, storage.Options{}); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("another writer: %v", err)
+	}
+	if put(r) == nil {
+		t.Error("it was written to")
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
 }
