@@ -274,16 +274,14 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	*p = min(max(*p*math.Exp(haggling*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }
 
-// remember what was measured of a site, and what is believed of the rest.
+// remember what was measured of a site, and what is believed of the rest. Also where the address is not known: later sites are told to be like it by the
+// same few probes, and what is believed leans on all that was measured before.
 func (s *Strategy) remember(q *question, whole bool) {
 	if len(q.seen) == 0 {
 		return
 	}
 	s.belief.weigh(&q.hints, telling(q.seen), q.memory)
 	s.belief.learn()
-	if !whole && !q.addressed {
-		return // no later site could know that it is like this one
-	}
 	believed := s.belief.draw(q.peers, q.seen)
 	m := s.memories.add(q.key, whole)
 	m.hints = q.hints

@@ -9,9 +9,9 @@ import (
 type Config struct {
 	// Seed of all that is drawn.
 	Seed uint64
-	// Budget is how many probes a site may cost in the mean once enough was learnt, those that explore among them: 1.9. More make the choice surer.
+	// Budget is how many probes a site may cost in the mean once enough was learnt, those that explore among them: 1.95. More make the choice surer.
 	Budget float64
-	// BlindBudget is the same for sites whose address is not known: 2.5, since there a first probe has to say what the address would have.
+	// BlindBudget is the same for sites whose address is not known: 2.55, since there a first probe has to say what the address would have.
 	BlindBudget float64
 	// Training is how many sites, about, are measured by every candidate before the strategy trusts itself: 96. Fewer make it err longer.
 	Training int
@@ -58,8 +58,8 @@ func (c *Config) fill() {
 			*v = d
 		}
 	}
-	def(&c.Budget, 1.9)
-	def(&c.BlindBudget, 2.5)
+	def(&c.Budget, 1.95)
+	def(&c.BlindBudget, 2.55)
 	if c.Training == 0 {
 		c.Training = 96
 	}
