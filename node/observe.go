@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker"
@@ -38,6 +39,12 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 			r.Outcomes[o.String()] = count
 		}
 	}
+	r.Services = make(map[string]metrics.Service)
+	for name, s := range n.room.net.Stats().Services {
+		r.Services[name] = metrics.Service{CallsOut: s.CallsOut, CallsIn: s.CallsIn, BytesOut: s.BytesOut, BytesIn: s.BytesIn}
+	}
+	r.SitesDown, r.SitesUp = n.line.Down.Used(bandwidth.Sites), n.line.Up.Used(bandwidth.Sites)
+	r.PeersDown, r.PeersUp = n.line.Down.Used(bandwidth.Peers), n.line.Up.Used(bandwidth.Peers)
 	r.ReplicasLevel, r.Replicas = n.ship.level()
 	limits := n.limits.view()
 	r.Caps, r.Used, r.Holds = limits.Caps, limits.Used, len(limits.Holds)

@@ -107,7 +107,7 @@ func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
 // place looks for the worker of a host among this peer, its leaf set and those attached to it.
 func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 	v := &placement.View{
-		Now: time.Now(), Host: p.Host, Candidates: pl.candidates(ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
+		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
 		Anew: p.Remeasure, Measured: make(map[string]placement.Measurement),
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.node.clock.Now())))
@@ -196,6 +196,24 @@ func (pl *placer) recall(p *owner.Place, v *placement.View) {
 			v.Measured[m.Peer] = placement.Measurement{RTT: time.Duration(m.RTTUs) * time.Microsecond}
 		}
 	}
+}
+
+const (
+	// nobodyFor is how long a host waits for a candidate while this peer and all others are paused, before it is looked at again; nobodyEvery how soon it is
+	// seen that one has gone on.
+	nobodyFor   = 2 * time.Second
+	nobodyEvery = 250 * time.Millisecond
+)
+
+// somebody is candidates, after a while if nobody would take the host at present.
+func (pl *placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
+	list := pl.candidates(key, exclude)
+	for begun := time.Now(); len(list) == 1 && pl.node.limits.paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
+		if sleepFor(ctx, nobodyEvery) != nil {
+			break
+		}
+	}
+	return list
 }
 
 // candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host or

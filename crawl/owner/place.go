@@ -210,19 +210,35 @@ func (o *Owner) Placed(name string, p Placement) {
 	if h.anew != "" {
 		p.Why += "; " + h.anew
 	}
-	h.rec.placed, h.rec.placedAt, h.rec.placedWhy = p.Worker, o.now, clip(p.Why)
-	if len(p.Measured) > 0 {
-		h.rec.measured = h.rec.measured[:0]
-		for _, m := range p.Measured[:min(len(p.Measured), maxMeasurements)] {
-			m.Error = clip(m.Error)
-			h.rec.measured = append(h.rec.measured, m)
-		}
+	if o.learnt(h, &p) {
+		o.touched(h)
 	}
-	h.rec.fetchBase, h.rec.slowRuns = 0, 0
 	h.remeasure, h.urls, h.pace = false, max(p.URLs, 0), p.Pace
-	o.touched(h)
 	o.place(h, p.Worker)
 	o.schedule(h)
+}
+
+// placedAnew is for how long the same placement is not written again, in ms: where nobody takes a host it comes out the same with each try, and every write goes to
+// the disks of all replicas.
+const placedAnew = 10 * 60 * 1000
+
+// learnt notes a placement in the host's record; false if it says nothing that is not there.
+func (o *Owner) learnt(h *host, p *Placement) bool {
+	r := &h.rec
+	why, measured := clip(p.Why), r.measured
+	if len(p.Measured) > 0 {
+		measured = slices.Clone(p.Measured[:min(len(p.Measured), maxMeasurements)])
+		for i := range measured {
+			measured[i].Error = clip(measured[i].Error)
+		}
+	}
+	same := r.placed == p.Worker && r.placedWhy == why && slices.Equal(r.measured, measured)
+	if same && r.fetchBase == 0 && r.slowRuns == 0 && o.now-r.placedAt < placedAnew {
+		return false
+	}
+	r.placed, r.placedAt, r.placedWhy, r.measured = p.Worker, o.now, why, measured
+	r.fetchBase, r.slowRuns = 0, 0
+	return true
 }
 
 // place offers a host to a worker that has room.

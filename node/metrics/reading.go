@@ -17,6 +17,10 @@ type Reading struct {
 
 	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how many of them have everything.
 	Replicas, ReplicasLevel int
+	// Services is what each service between peers did since the process was started, by its name.
+	Services map[string]Service
+	// SitesDown and the others are bytes that came and went since the process was started.
+	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.
 	Connections int
 	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules that hold something back.
@@ -28,3 +32,6 @@ type Reading struct {
 	// DiskReserve is the free space at which the peer stops, in bytes.
 	DiskReserve uint64
 }
+
+// Service is what one service between peers did: calls and bytes of them, before encryption.
+type Service struct{ CallsOut, CallsIn, BytesOut, BytesIn uint64 }

@@ -99,6 +99,25 @@ func table() []series {
 		one("transferred_month_bytes", gauge, "Bytes that came and went this month.", func(r *Reading) float64 { return float64(r.Used.Month) }),
 		one("fetchers_cap", gauge, "Exchanges that may be under way at once; 0 while nothing is fetched.", func(r *Reading) float64 { return float64(r.Caps.Fetchers) }),
 		one("holds", gauge, "Rules that hold something back at present; apoidea limits names them.", func(r *Reading) float64 { return float64(r.Holds) }),
+		{name: "calls_total", kind: counter, labels: []string{"service", "direction"}, help: "Calls between peers: out those made, in those answered.", read: func(r *Reading, put put) {
+			for name, s := range r.Services {
+				put(float64(s.CallsOut), name, "out")
+				put(float64(s.CallsIn), name, "in")
+			}
+		}},
+		{name: "call_bytes_total", kind: counter, labels: []string{"service", "direction"}, help: "Bytes of these calls, before encryption.", read: func(r *Reading, put put) {
+			for name, s := range r.Services {
+				put(float64(s.BytesOut), name, "out")
+				put(float64(s.BytesIn), name, "in")
+			}
+		}},
+		{name: "line_bytes_total", kind: counter, labels: []string{"with", "direction"}, help: "Bytes that came down and went up, with sites and with peers, encryption included: what the caps on bandwidth are held against.", read: func(r *Reading, put put) {
+			put(float64(r.SitesDown), "sites", "down")
+			put(float64(r.SitesUp), "sites", "up")
+			put(float64(r.PeersDown), "peers", "down")
+			put(float64(r.PeersUp), "peers", "up")
+		}},
+
 		{name: "disk_free_bytes", kind: gauge, help: "Free space where the data directory is; absent where it cannot be told.", read: func(r *Reading, put put) {
 			if r.DiskFree >= 0 {
 				put(float64(r.DiskFree))
