@@ -251,9 +251,9 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 		add(string(p.ID))
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
-	maps.DeleteFunc(pl.resting, func(id string, since time.Time) bool { return !seen[id] || time.Since(since) > restingFor })
+	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
 	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
-		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)) || !pl.resting[c.Peer].IsZero())
+		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)) || pl.isResting(c.Peer))
 	})
 	for i := range list {
 		if c := &list[i]; !c.Self {
@@ -293,6 +293,7 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	}
 	if m.Err == restingText {
 		pl.rests(id)
+		return m
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -319,6 +320,19 @@ func (pl *placer) rests(id string) {
 	}
 }
 
+// isResting says whether a candidate is left alone. When its time is over one host may try it, and the others follow if it has gone on. The mutex is held.
+func (pl *placer) isResting(id string) bool {
+	since, resting := pl.resting[id]
+	if !resting {
+		return false
+	}
+	if now := time.Now(); now.Sub(since) >= restingFor {
+		pl.resting[id] = now
+		return false
+	}
+	return true
+}
+
 // heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.
 func (pl *placer) heard(id string, backlog, capacity uint32) {
 	pl.mu.Lock()
@@ -328,6 +342,9 @@ func (pl *placer) heard(id string, backlog, capacity uint32) {
 
 // note is called with the lock held.
 func (pl *placer) note(id string, backlog, capacity uint32) {
+	if capacity > 0 {
+		delete(pl.resting, id)
+	}
 	if _, known := pl.loads[id]; capacity > 0 && (known || len(pl.loads) < loadsKept) {
 		pl.loads[id] = load{backlog, capacity}
 	}

@@ -18,6 +18,9 @@ type ranked[T any] struct {
 func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (names []string, due time.Time) {
 	var best []ranked[T]
 	add := func(h *host[T]) {
+		if h.head == len(h.items) {
+			return // all was taken from it while it waited, as when it is given back
+		}
 		r := ranked[T]{h, score(h.items[h.head])}
 		i, _ := slices.BinarySearchFunc(best, r, compareRanked[T])
 		if i < n {

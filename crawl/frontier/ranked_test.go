@@ -94,3 +94,23 @@ func BenchmarkRanked(b *testing.B) {
 		f.Ranked(epoch, 6, score)
 	}
 }
+
+// TestRankedEmptied: a host whose items were all taken while it waited, as a pause does, is not listed, and is again when it has others.
+func TestRankedEmptied(t *testing.T) {
+	f := New[int](Config{})
+	for _, name := range []string{"a", "b"} {
+		f.Push(name, 1, 2)
+	}
+	for range 2 {
+		if _, ok := f.Take("a"); !ok {
+			t.Fatal("nothing to take")
+		}
+	}
+	if names, _ := f.Ranked(epoch, 5, score); !slices.Equal(names, []string{"b"}) {
+		t.Errorf("ranked %v, want b alone", names)
+	}
+	f.Push("a", 3)
+	if names, _ := f.Ranked(epoch, 5, score); len(names) != 2 {
+		t.Errorf("ranked %v, want both", names)
+	}
+}
