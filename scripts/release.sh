@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
   GOOS=$os GOARCH=$arch GOARM=7 go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$work/$name/$exe" ./cmd/apoidea
   echo "$target: $(stat -c %s "$work/$name/$exe" 2>/dev/null || stat -f %z "$work/$name/$exe") bytes"
   if [ $keep = 1 ]; then
-    cp -R LICENSE README.md CHANGELOG.md docs packaging/apoidea.service "$work/pages/man" "$work/pages/completions" "$work/$name/"
+    cp -R LICENSE README.md CHANGELOG.md docs scripts/packaging/apoidea.service "$work/pages/man" "$work/pages/completions" "$work/$name/"
     tar -C "$work" -czf "dist/$name.tar.gz" "$name"
   fi
   rm -r "${work:?}/$name"
