@@ -185,6 +185,9 @@ func (n *Node) baseStatus() control.Status {
 			s.HoldingUntil = &h.Until
 		}
 	}
+	if w := n.crawl.worker.Stats(); w.Admitted > 0 {
+		s.Governor = &control.Governor{Name: n.cfg.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
+	}
 	preds, succs := d.Leaves()
 	if len(preds) > 0 {
 		s.Ring.Predecessor = preds[0].ID.String()

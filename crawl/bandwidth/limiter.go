@@ -22,11 +22,16 @@ const (
 )
 
 const (
-	// burst is how much of the cap may be taken at once after a pause, in seconds. With it no window of one second sees more than 1.01 L asked for, which
-	// leaves 0.01 L to what happens between being told to read and having read.
-	burst = 0.01
-	// leastPiece and mostPiece bound what is asked for at a time, in bytes: less costs a system call for next to nothing, more comes in lumps.
-	leastPiece = 256
+	// share of the cap is what is given out, on the average and in any window of a second: the rest is for what the kernel takes in of a connection before it
+	// is read, and for what happens between being told to read and having read.
+	share       = 0.97
+	windowShare = 0.985
+	// burst is what may be made up for when something came late, in seconds of the cap: a machine that is busy wakes up late, and what is not given out
+	// then would be lost.
+	burst = 0.25
+	// pieceTime is how long a piece lasts; leastPiece and mostPiece bound it, in bytes: less costs a system call for next to nothing, more comes in lumps.
+	pieceTime  = 0.01
+	leastPiece = 64
 	mostPiece  = 16 << 10
 	// debtBound is how much debt is remembered, in seconds of the cap: a peer that falls silent for longer loses its leases and connections, which costs more
 	// bytes than it saves.
@@ -35,8 +40,9 @@ const (
 	MaxRate = 1 << 40
 )
 
-// Limiter holds a cap in one direction: of what was waited for, no window of one second, whatever its phase, has more than 1.01 of the cap (under 26 kB/s:
-// the cap and 256 bytes), pieces asked for at a time being no larger than [Limiter.Piece]. It starts no goroutine. All methods may be called by many goroutines at once.
+// Limiter holds a cap in one direction: of what was waited for, no window of one second, whatever its phase, has more than 0.985 of the cap (under 6.5 kB/s: and
+// 64 bytes), pieces asked for at a time being no larger than [Limiter.Piece]; who never lets it rest gets 0.97. It starts no goroutine. All methods may be
+// called by many goroutines at once.
 type Limiter struct {
 	rate atomic.Int64
 	used [classes]atomic.Int64
@@ -86,8 +92,7 @@ func (l *Limiter) Piece() int {
 	return piece(float64(rate))
 }
 
-// piece is half of the burst: what comes late by less than the other half is made up for.
-func piece(rate float64) int { return min(max(int(rate*burst/2), leastPiece), mostPiece) }
+func piece(rate float64) int { return min(max(int(rate*pieceTime), leastPiece), mostPiece) }
 
 // Wait waits until n bytes may be read or written. An error is ctx's; nothing is taken then. More than a piece is collected over a while and then there
 // at once.
@@ -248,55 +253,4 @@ func (l *Limiter) plan(d time.Duration) {
 		defer l.mu.Unlock()
 		l.serve()
 	})
-}
-
-// bucket fills at the rate and holds a burst. Without a rate it has everything. It is below zero while there is debt.
-type bucket struct {
-	rate   float64 // bytes a second
-	tokens float64
-	at     time.Time
-}
-
-// holds is what the bucket holds at most: never less than the least piece, or that could not be had.
-func (b *bucket) holds() float64 { return max(b.rate*burst, leastPiece) }
-
-func (b *bucket) setRate(now time.Time, rate float64) {
-	b.refill(now)
-	b.rate = rate
-	b.tokens = min(max(b.tokens, -rate*debtBound), b.holds())
-}
-
-func (b *bucket) refill(now time.Time) {
-	if d := now.Sub(b.at); d > 0 {
-		b.tokens = min(b.tokens+d.Seconds()*b.rate, b.holds())
-		b.at = now
-	}
-}
-
-func (b *bucket) take(now time.Time, n float64) bool {
-	if b.rate == 0 {
-		return true
-	}
-	b.refill(now)
-	if b.tokens < n {
-		return false
-	}
-	b.tokens -= n
-	return true
-}
-
-func (b *bucket) owe(now time.Time, n float64) {
-	b.refill(now)
-	b.tokens = max(b.tokens-n, -b.rate*debtBound)
-}
-
-func (b *bucket) giveBack(now time.Time, n float64) {
-	b.refill(now)
-	b.tokens = min(b.tokens+n, b.holds())
-}
-
-// until is how long it takes until n can be taken; a microsecond more than computed, so that rounding does not ask twice.
-func (b *bucket) until(now time.Time, n float64) time.Duration {
-	b.refill(now)
-	return time.Duration((n-b.tokens)/b.rate*float64(time.Second)) + time.Microsecond
 }

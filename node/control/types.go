@@ -32,6 +32,17 @@ type Status struct {
 	RSSBytes int64   `json:"rss_bytes"`
 	// Dashboard is the URL of the peer's web page, empty if it serves none.
 	Dashboard string `json:"dashboard,omitempty"`
+	// Governor says what became of fetches under a cap on bandwidth; nil if there was none since the start.
+	Governor *Governor `json:"governor,omitempty"`
+}
+
+// Governor is what the governor of bandwidth did since the start.
+type Governor struct {
+	Name string `json:"name"`
+	// Admitted counts the fetches that it let begin, Passed those of them that began while a higher score waited, Known those from servers whose rate was known.
+	Admitted int64 `json:"admitted"`
+	Passed   int64 `json:"passed"`
+	Known    int64 `json:"known"`
 }
 
 // Dashboard is where a peer's web page is.

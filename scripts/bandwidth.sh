@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# A real peer under a cap, against web servers of different speeds on loopback, once with each governor. Prints what the servers saw: the mean over the cap,
+# the share of one-second windows (of any phase) above 1.02 of it, the fullest; and from the peer the share of fetches that passed a higher score.
+# Exit status 1 if ours misses 0.95 of the cap or has a window above. About three minutes.
+#
+#   scripts/bandwidth.sh [--governors ours,paper,start-stop,none] [--cap 250000] [--servers 40] [--median 60000] [--span 30s]
+. "$(dirname "$0")/lib.sh"
+
+# shellcheck disable=SC2154 # of lib.sh
+if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+(cd "$root/scripts/bandwidth" && go build -o "$work/bin/" .)
+bandwidth --apoidea "$work/bin/apoidea" --work "$work" "$@"

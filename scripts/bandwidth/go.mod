@@ -1,0 +1,3 @@
+module github.com/apoidea/apoidea/scripts/bandwidth
+
+go 1.26

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// bin is how finely bytes are told apart in time.
+	bin = 5 * time.Millisecond
+	// pages of a server, each of which links to the next few; pageBytes is their mean.
+	pages     = 4000
+	links     = 4
+	pageBytes = 12_000
+	// sendBuffer is what the kernel may take of a server before the peer does: as little as it lets one set.
+	sendBuffer = 4 << 10
+	// slice is how long a server's write lasts at its rate.
+	slice = 10 * time.Millisecond
+)
+
+// meter counts the bytes that the kernel took of all servers.
+type meter struct {
+	mu    sync.Mutex // guards the rest
+	begun time.Time
+	bytes []int64 // by bin
+}
+
+func newMeter() *meter { return &meter{begun: time.Now()} }
+
+func (m *meter) add(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := int(time.Since(m.begun) / bin)
+	for len(m.bytes) <= i {
+		m.bytes = append(m.bytes, 0)
+	}
+	m.bytes[i] += int64(n)
+}
+
+// windows looks at all spans of a second between two moments: the mean over the cap, the share above 1.02 of it, and the fullest.
+func (m *meter) windows(from, to time.Duration, limit int64) (use, above, most float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	width := int(time.Second / bin)
+	var in, all int64
+	count, over := 0, 0
+	for i := int(from / bin); i < min(int(to/bin), len(m.bytes)); i++ {
+		in += m.bytes[i]
+		all += m.bytes[i]
+		if i < int(from/bin)+width-1 {
+			continue
+		}
+		count++
+		part := float64(in) / float64(limit)
+		if most = max(most, part); part > 1.02 {
+			over++
+		}
+		in -= m.bytes[i-width+1]
+	}
+	return float64(all) / (to - from).Seconds() / float64(limit), float64(over) / float64(max(count, 1)), most
+}
+
+// serve starts the servers, at 127.0.2.1 and on, until ctx ends, and returns a seed of each.
+func serve(ctx context.Context, m *meter, servers int, median float64, seed uint64) (seeds []string, err error) {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	var lc net.ListenConfig
+	for i := range servers {
+		l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.2.%d:0", i+1))
+		if err != nil {
+			return nil, err
+		}
+		s := &site{rate: median * math.Exp(0.9*rnd.NormFloat64()), think: time.Duration(20+rnd.IntN(100)) * time.Millisecond, seed: seed<<16 + uint64(i)}
+		srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+		go func() { _ = srv.Serve(listener{l, m}) }()
+		context.AfterFunc(ctx, func() { _ = srv.Close() })
+		seeds = append(seeds, fmt.Sprintf("http://%s/p/0", l.Addr()))
+	}
+	return seeds, nil
+}
+
+// site is a web server that thinks and then gives its pages at its rate.
+type site struct {
+	rate  float64 // bytes a second
+	think time.Duration
+	seed  uint64
+}
+
+// ServeHTTP gives a page.
+func (s *site) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	n, err := strconv.Atoi(req.URL.Path[min(len(req.URL.Path), len("/p/")):])
+	if err != nil || n < 0 || n >= pages {
+		http.NotFound(rw, req)
+		return
+	}
+	time.Sleep(s.think)
+	rnd := rand.New(rand.NewPCG(s.seed, uint64(n)))
+	size := int(pageBytes * math.Exp(0.5*rnd.NormFloat64()-0.125))
+	page := fmt.Appendf(nil, "<!doctype html><title>%d of %d</title>", n, s.seed)
+	for i := range links {
+		page = fmt.Appendf(page, "<a href=/p/%d>on</a> ", links*n+i+1)
+	}
+	for len(page) < size {
+		page = fmt.Appendf(page, "%x ", rnd.Uint64())
+	}
+	rw.Header().Set("Content-Type", "text/html")
+	rw.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	flush := http.NewResponseController(rw)
+	part := max(int(s.rate*slice.Seconds()), 256)
+	next := time.Now()
+	for len(page) > 0 {
+		k := min(part, len(page))
+		if _, err := rw.Write(page[:k]); err != nil || flush.Flush() != nil {
+			return
+		}
+		page = page[k:]
+		next = next.Add(time.Duration(float64(k) / s.rate * float64(time.Second)))
+		if late := time.Since(next); late > 0 {
+			next = next.Add(late)
+		}
+		time.Sleep(time.Until(next))
+	}
+}
+
+// listener has what the servers write counted.
+type listener struct {
+	net.Listener
+	meter *meter
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer)
+	}
+	return &conn{c, l.meter}, nil
+}
+
+type conn struct {
+	net.Conn
+	meter *meter
+}
+
+// Write counts what the kernel took.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var k int
+		k, err = c.Conn.Write(p[n:min(len(p), n+1024)])
+		c.meter.add(k)
+		n += k
+	}
+	return n, err
+}
