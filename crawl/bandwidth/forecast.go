@@ -17,7 +17,7 @@ const (
 	// smooth is how fast a measured rate follows what is measured, in seconds.
 	smooth = 0.5
 	// overbook is how much more than the cap is admitted where a limiter holds it: so much may end or stall before a byte of the cap is left unused.
-	overbook = 1.1
+	overbook = 1.05
 	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it, under the 5 % that are asked for; lessen is the step
 	// down for one above, in parts of the cap.
 	aboveShare = 0.04

@@ -22,10 +22,10 @@ func (l *Line) Rate() int64 { return l.Down.Rate() }
 const (
 	// leastBuffer and mostBuffer bound what the kernel may take in of a connection before it is read, in bytes: so much of each may come over the wire before
 	// it was asked for. It also bounds what a connection carries in a round trip: at one of 150 ms, ten connections carry the cap.
-	leastBuffer = 4 << 10
+	leastBuffer = 1 << 10
 	mostBuffer  = 256 << 10
 	// bufferShare of the cap, in seconds.
-	bufferShare = 1.0 / 64
+	bufferShare = 1.0 / 128
 )
 
 // Control is for [net.Dialer]: while there is a cap it keeps the kernel from taking in much more of a new connection than is read of it.

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -25,14 +28,35 @@ const (
 	slice = 10 * time.Millisecond
 )
 
-// meter counts the bytes that the kernel took of all servers.
+// meter counts the bytes that the peer's kernel has acknowledged to all servers: what the servers' own kernels only keep does not count.
 type meter struct {
-	mu    sync.Mutex // guards the rest
 	begun time.Time
-	bytes []int64 // by bin
+
+	mu    sync.Mutex // guards the rest
+	bytes []int64    // by bin
+	conns map[*conn]struct{}
 }
 
-func newMeter() *meter { return &meter{begun: time.Now()} }
+func newMeter() *meter { return &meter{begun: time.Now(), conns: make(map[*conn]struct{})} }
+
+// run looks at all connections, bin by bin, until ctx ends.
+func (m *meter) run(ctx context.Context) {
+	tick := time.NewTicker(bin)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		n := int64(0)
+		for c := range m.conns {
+			n += c.arrived()
+		}
+		m.mu.Unlock()
+		m.add(int(n))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
 
 func (m *meter) add(n int) {
 	m.mu.Lock()
@@ -70,6 +94,7 @@ func (m *meter) windows(from, to time.Duration, limit int64) (use, above, most f
 // serve starts the servers, at 127.0.2.1 and on, until ctx ends, and returns a seed of each.
 func serve(ctx context.Context, m *meter, servers int, median float64, seed uint64) (seeds []string, err error) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
+	go m.run(ctx)
 	var lc net.ListenConfig
 	for i := range servers {
 		l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.2.%d:0", i+1))
@@ -136,28 +161,55 @@ type listener struct {
 
 // Accept implements net.Listener.
 func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	nc, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer)
+	tcp := nc.(*net.TCPConn) // it listens at TCP
+	_ = tcp.SetWriteBuffer(sendBuffer)
+	c := &conn{TCPConn: tcp, meter: l.meter}
+	if c.raw, err = tcp.SyscallConn(); err != nil {
+		return nil, err
 	}
-	return &conn{c, l.meter}, nil
+	l.meter.mu.Lock()
+	defer l.meter.mu.Unlock()
+	l.meter.conns[c] = struct{}{}
+	return c, nil
 }
 
 type conn struct {
-	net.Conn
-	meter *meter
+	*net.TCPConn
+	raw     syscall.RawConn
+	meter   *meter
+	written atomic.Int64
+	counted int64 // by the meter
 }
 
 // Write counts what the kernel took.
-func (c *conn) Write(p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
-		var k int
-		k, err = c.Conn.Write(p[n:min(len(p), n+1024)])
-		c.meter.add(k)
-		n += k
-	}
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	c.written.Add(int64(n))
 	return n, err
+}
+
+// Close ends the counting.
+func (c *conn) Close() error {
+	c.meter.mu.Lock()
+	delete(c.meter.conns, c)
+	c.meter.mu.Unlock()
+	return c.TCPConn.Close()
+}
+
+// arrived is how many bytes were acknowledged since it was asked last: those written, but for those that the kernel still keeps.
+func (c *conn) arrived() int64 {
+	written := c.written.Load()
+	kept := int32(0)
+	if c.raw.Control(func(fd uintptr) {
+		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&kept)))
+	}) != nil {
+		return 0
+	}
+	n := max(written-int64(kept)-c.counted, 0)
+	c.counted += n
+	return n
 }
