@@ -35,7 +35,7 @@ func (b *bucket) refill(now time.Time) {
 		b.start, b.at = now, now
 	}
 	if d := now.Sub(b.at); d > 0 {
-		b.tokens = min(b.tokens+d.Seconds()*b.rate*share, b.holds())
+		b.tokens = min(b.tokens+d.Seconds()*b.rate*Share, b.holds())
 		b.at = now
 	}
 	n := int64(b.at.Sub(b.start) / bin)
@@ -87,7 +87,7 @@ func (b *bucket) giveBack(now time.Time, n float64) {
 // until is how long it takes until n can be taken; a microsecond more than computed, so that rounding does not ask twice.
 func (b *bucket) until(now time.Time, n float64) time.Duration {
 	b.refill(now)
-	d := time.Duration(max(n-b.tokens, 0) / (b.rate * share) * float64(time.Second))
+	d := time.Duration(max(n-b.tokens, 0) / (b.rate * Share) * float64(time.Second))
 	missing := n - b.room()
 	for i := int64(1); missing > 0 && i <= bins; i++ {
 		// The bin after the present one by i takes the place of the oldest but i.

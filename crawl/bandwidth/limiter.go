@@ -22,9 +22,9 @@ const (
 )
 
 const (
-	// share of the cap is what is given out, on the average and in any window of a second: the rest is for what the kernel takes in of a connection before it
+	// Share of the cap is what is given out, on the average and in any window of a second: the rest is for what the kernel takes in of a connection before it
 	// is read, and for what happens between being told to read and having read.
-	share       = 0.97
+	Share       = 0.97
 	windowShare = 0.985
 	// burst is what may be made up for when something came late, in seconds of the cap: a machine that is busy wakes up late, and what is not given out
 	// then would be lost.

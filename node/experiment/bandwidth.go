@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -83,7 +84,7 @@ func runBandwidth(ctx context.Context, o *Options, r *Report, progress func(Prog
 	alone := runs["ours-alone"].figures()
 	trade := Plot{
 		Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap", Y: "started while a higher score waited",
-		Lines: []Line{{Label: "paper, deeper and deeper searches"}, {Label: "ours without limiter", Dots: true, X: []float64{alone.use}, Y: []float64{alone.violations}}},
+		Lines: []Line{{Label: "paper, max_d 2 to 96"}, {Label: "ours without limiter", Dots: true, X: []float64{alone.use}, Y: []float64{alone.violations}}},
 	}
 	over := runs["ours"].figures()
 	trade.Lines = append(trade.Lines, Line{Label: "ours over the limiter", Dots: true, X: []float64{over.use}, Y: []float64{over.violations}})
@@ -214,7 +215,7 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []Plot {
 	limit := Line{Label: "cap", X: []float64{0, float64(shown - 1)}, Y: []float64{bandwidthCap / 1000, bandwidthCap / 1000}, Dashed: true}
 	const x, y = "time, s", "kB a second"
 	two, six := runs["paper-2"], runs["paper-6"]
-	return []Plot{
+	plots := []Plot{
 		{Name: "predicted", Title: "The paper's governor: predicted and measured, max_d 6", X: x, Y: y, Lines: []Line{
 			line("measured", six.perSecond()), line("predicted", six.predicted()), limit,
 		}},
@@ -226,6 +227,12 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []Plot {
 			line("ours without limiter", runs["ours-alone"].perSecond()), limit,
 		}},
 	}
+	for i := range plots { // from zero, or swings look larger than they are
+		for _, l := range plots[i].Lines {
+			plots[i].YMax = max(plots[i].YMax, 1.05*slices.Max(l.Y))
+		}
+	}
+	return plots
 }
 
 // bandwidthSeries are the rates of all settings, second by second.

@@ -173,7 +173,7 @@ func (r *bandwidthRun) flow() (ended bool) {
 	}
 	room := bandwidthLine * dt
 	if r.limited {
-		room = bandwidthCap * dt
+		room = bandwidth.Share * bandwidthCap * dt // as the limiter does
 	}
 	share := fairShare(r.running, room)
 	came := 0.0
