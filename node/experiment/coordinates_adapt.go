@@ -24,9 +24,9 @@ func init() {
 the downloads of the most used peer take five times as long. load: the same peers, 30 servers, 100 minutes; from the 36th to the 76th the most used peer's program waits
 twenty times as long for its processor, which its gossip shows too. server: 7 estimators, one server that takes 5 s longer from the 58th to the 76th minute.
 Where it is known where hosts are, peers and servers stand as there: six peers in Europe, one of which has the servers, two in America, and the servers in America.
-The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (10, 0.3) here, rows named -ours (8, 0.2). With (4, 0.25) assignments stop after
-seven minutes as there, but the batch is then over 0.3 for good, and servers stay where they are: nearly all the error comes from the peer itself, whose gossip is as
-quick as ever, so that no place suits its downloads and those of the others. A batch over 0.3 is assigned after 300 updates of each server (3.4, step 7); the chart of times shows it.
+The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (10, 0.3) here, rows named -ours (8, 0.2). With (4, 0.25) assignments
+stop after seven minutes as there, but the error stays over 0.3 and servers are no better placed than by geo to the end; the downloads of a throttled peer suit no place that
+its gossip, as quick as ever, and the others leave. A batch over 0.3 is assigned after 300 updates of each server (3.4, step 7); the chart of times shows it.
 -ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds. Times are the median of
 --peers (5) repetitions; a repetition counts where the peer was in use before. Candidates are all peers.`,
 		Run: runCoordAdapt,
