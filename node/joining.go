@@ -86,7 +86,7 @@ func newRingRoom(
 	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
 	}
-	key, _, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
+	key, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
 	if err != nil {
 		return nil, err
 	}

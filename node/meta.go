@@ -37,23 +37,22 @@ type meta struct {
 
 // identity returns the peer's key, drawing one at the first start: of eight, the one whose position halves the largest arc best, judged
 // without knowing the ring yet as the one in the middle of nowhere (design, section 3, Balance of arcs).
-func (m meta) identity(choose func(candidates []peer.ID) int) (key crypto.PrivKey, fresh bool, err error) {
+func (m meta) identity(choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
 	raw, ok, err := m.space.Get([]byte(metaIdentity))
 	if err != nil {
-		return nil, false, fmt.Errorf("identity: %w", err)
+		return nil, fmt.Errorf("identity: %w", err)
 	}
 	if ok {
-		key, err = p2p.UnmarshalIdentity(raw)
-		return key, false, err
+		return p2p.UnmarshalIdentity(raw)
 	}
-	key, err = p2p.GenerateIdentity(ring.PositionChoices, choose)
+	key, err := p2p.GenerateIdentity(ring.PositionChoices, choose)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if raw, err = p2p.MarshalIdentity(key); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return key, true, m.put(metaIdentity, raw)
+	return key, m.put(metaIdentity, raw)
 }
 
 // put stores a value and waits until it is on disk.

@@ -23,7 +23,7 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, _, err := meta{store.Keyspace(storage.KeyspaceMeta)}.identity(func([]peer.ID) int { return 0 })
+	key, err := meta{store.Keyspace(storage.KeyspaceMeta)}.identity(func([]peer.ID) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func configText(root *cobra.Command) string {
 func writeKey(b *strings.Builder, f *pflag.Flag) {
 	line := "#"
 	b.WriteString("\n")
-	for _, word := range strings.Fields(f.Usage) {
+	for word := range strings.FieldsSeq(f.Usage) {
 		if len(line)+1+len(word) > configWidth {
 			b.WriteString(line + "\n")
 			line = "#"

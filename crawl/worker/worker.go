@@ -106,7 +106,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, s := range w.sessions {
 		w.start(s)
 	}
-	w.hire()
+	w.hire() //nolint:contextcheck // it hires under what was just set
 	w.mu.Unlock()
 
 	var rest sync.WaitGroup

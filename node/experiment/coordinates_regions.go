@@ -31,7 +31,7 @@ const (
 func drawRegions(net *internet.Internet, rnd *rand.Rand, servers int) (p, s []int, ok bool) {
 	crawlers, sites, err := net.Draw(rnd, regionDraw, regionDraw)
 	if size := net.Size(); size > 0 { // the nodes of a matrix may be either
-		crawlers, sites, err = net.Draw(rnd, size, 0)
+		crawlers, _, err = net.Draw(rnd, size, 0)
 		sites = crawlers
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func indexOf(name string) string {
 func (e *exporter) indexFile(ctx context.Context, s *source) error {
 	begin := e.work.journal.place(s).Offset
 	stream := open(ctx, e.src, s.peer, indexOf(s.file.Name), begin)
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	r := bufio.NewReaderSize(stream, 64<<10)
 	var line []byte
 	for {

@@ -76,7 +76,7 @@ func wait(ctx context.Context, d time.Duration) error {
 func (e *exporter) pass(ctx context.Context, s *source, k keeper) error {
 	begin := e.work.journal.place(s).Offset
 	stream := open(ctx, e.src, s.peer, s.file.Name, begin)
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	raw := &spool{dir: e.work.dir}
 	defer raw.close()
 	records := warc.NewReader(stream, true)
