@@ -118,7 +118,7 @@ func TestConfigCheck(t *testing.T) {
 		code       int
 	}{
 		"in order":            {"bandwidth = \"2Mbit\"\nuntil-idle = true\n", "2 keys set", exitDone},
-		"unknown key":         {"bandwitdh = \"2Mbit\"\n", "did you mean bandwidth?", exitUsage},
+		"unknown key":         {"band-width = \"2Mbit\"\n", "did you mean bandwidth?", exitUsage},
 		"wrong value":         {"bandwidth = \"2Mb\"\n", "bandwidth \"2Mb\"", exitUsage},
 		"wrong schedule":      {"schedule = \"mon 25:00-26:00\"\n", "25:00", exitUsage},
 		"of another command":  {"page-bytes = 3\n", "page-bytes", exitUsage},
@@ -177,7 +177,7 @@ func TestAssignments(t *testing.T) {
 		"right":        {[]string{"bandwidth=2Mbit", "schedule=mon 10:00-11:00; tue"}, ""},
 		"taken back":   {[]string{"bandwidth=default"}, ""},
 		"no value":     {[]string{"bandwidth"}, "KEY=VALUE"},
-		"unknown":      {[]string{"bandwitdh=2Mbit"}, "did you mean bandwidth?"},
+		"unknown":      {[]string{"band-width=2Mbit"}, "did you mean bandwidth?"},
 		"wrong value":  {[]string{"fetchers=none"}, "fetchers \"none\""},
 		"the same key": {[]string{"fetchers=1", "fetchers=2"}, "twice"},
 	} {
