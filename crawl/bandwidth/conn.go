@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -18,11 +19,27 @@ type Conn struct {
 	class       Class
 	read, write deadline
 	held        atomic.Int64 // nanoseconds
+	sized       atomic.Int64 // the cap that the kernel's buffer was last sized for, of connections to sites
 }
 
 // Conn puts a connection on the line. Without a cap it costs a few atomic additions a call.
 func (l *Line) Conn(c net.Conn, class Class) *Conn {
-	return &Conn{Conn: c, line: l, class: class}
+	k := &Conn{Conn: c, line: l, class: class}
+	k.sized.Store(l.Down.Rate())
+	return k
+}
+
+// resize has the kernel's buffer follow a cap that has changed since the connection was made: one that was sized for a wider cap would let that much more come
+// unasked. Connections to peers are few, and carry leases: theirs are left alone.
+func (c *Conn) resize(rate int64) {
+	if c.class != Sites || rate == 0 || c.sized.Swap(rate) == rate {
+		return
+	}
+	if sc, ok := c.Conn.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			_ = shrink(raw, rate) // closed meanwhile: the read says so
+		}
+	}
 }
 
 // Held is how long calls of Read waited for their turn so far, all together.
@@ -36,6 +53,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		down.Spent(c.class, n) // a cap may have come meanwhile
 		return n, err
 	}
+	c.resize(down.Rate())
 	p = p[:min(len(p), down.Piece())]
 	waited, err := readable(c.Conn)
 	if err != nil {

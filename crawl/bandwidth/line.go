@@ -34,7 +34,11 @@ func (l *Line) Control(_, _ string, c syscall.RawConn) error {
 	if rate == 0 {
 		return nil
 	}
+	return shrink(c, rate)
+}
+
+// shrink sizes the buffer of a connection for a cap. A system that does not let us is no reason not to connect: then more lies in its buffer.
+func shrink(c syscall.RawConn, rate int64) error {
 	bytes := min(max(int(float64(rate)*bufferShare), leastBuffer), mostBuffer)
-	// A system that does not let us is no reason not to connect: then more lies in its buffer.
 	return c.Control(func(fd uintptr) { _ = setReadBuffer(fd, bytes) })
 }

@@ -5,28 +5,56 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
 // tick is how finely bytes are told apart in time.
-const tick = 5 * time.Millisecond
+const tick = 10 * time.Millisecond
 
-// meter counts the bytes of a server's connections by the time at which its sockets took or gave them.
+// meter counts the bytes of a server's connections: down when the peer's kernel has acknowledged them, since what the server's own only keeps is not on the line;
+// up when the server reads them.
 type meter struct {
-	mu    sync.Mutex // guards the rest
 	begun time.Time
-	down  []int64 // to the peer, by tick
+
+	mu    sync.Mutex // guards the rest
+	down  []int64    // by tick
 	up    []int64
-	conns int
+	conns map[*conn]struct{}
 }
 
-func newMeter() *meter { return &meter{begun: time.Now()} }
+func newMeter() *meter { return &meter{begun: time.Now(), conns: make(map[*conn]struct{})} }
+
+// run looks at all connections, tick by tick, until ctx ends.
+func (m *meter) run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		m.mu.Lock()
+		all := slices.Collect(maps.Keys(m.conns))
+		m.mu.Unlock()
+		n := 0
+		for _, c := range all {
+			n += c.arrived()
+		}
+		m.add(&m.down, n)
+	}
+}
 
 func (m *meter) add(to *[]int64, n int) {
 	m.mu.Lock()
@@ -106,15 +134,54 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer)
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("a connection of %T, want TCP", c)
 	}
-	return &conn{c, l.meter}, nil
+	_ = tcp.SetWriteBuffer(sendBuffer)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	k := &conn{Conn: tcp, raw: raw, meter: l.meter}
+	l.meter.mu.Lock()
+	defer l.meter.mu.Unlock()
+	l.meter.conns[k] = struct{}{}
+	return k, nil
 }
 
 type conn struct {
 	net.Conn
-	meter *meter
+	raw     syscall.RawConn
+	meter   *meter
+	written atomic.Int64
+
+	mu      sync.Mutex // guards counted
+	counted int64
+}
+
+// arrived is how many bytes were acknowledged since it was asked last: those written, but for those that the kernel still keeps.
+func (c *conn) arrived() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	written, kept := c.written.Load(), int32(0)
+	if c.raw.Control(func(fd uintptr) {
+		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&kept)))
+	}) != nil {
+		return 0
+	}
+	n := max(written-int64(kept)-c.counted, 0)
+	c.counted += n
+	return int(n)
+}
+
+// Close ends the counting with what has arrived until then.
+func (c *conn) Close() error {
+	c.meter.add(&c.meter.down, c.arrived())
+	c.meter.mu.Lock()
+	delete(c.meter.conns, c)
+	c.meter.mu.Unlock()
+	return c.Conn.Close()
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -123,13 +190,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *conn) Write(p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
-		var m int
-		m, err = c.Conn.Write(p[n:min(len(p), n+1024)])
-		c.meter.add(&c.meter.down, m)
-		n += m
-	}
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
 	return n, err
 }
 

@@ -15,8 +15,12 @@ const (
 	narrow = 250_000 // 2Mbit
 )
 
-// settled is how long a change may take to be obeyed.
-const settled = 2 * time.Second
+const (
+	// settled is how long a change may take to be obeyed.
+	settled = 2 * time.Second
+	// reported is by when what was fetched before a pause has been told to its owners, and their replicas.
+	reported = 5 * time.Second
+)
 
 // caps has one of two peers crawl under a cap, changes it, pauses and resumes.
 func (t *trial) caps(ctx context.Context) error {
@@ -32,6 +36,7 @@ func (t *trial) caps(ctx context.Context) error {
 	web := webgen.New(cfg)
 	done := make(chan error, 1)
 	go func() { done <- web.Serve(ctx, listener{ln, m}) }()
+	go m.run(ctx)
 	defer func() { cancel(); <-done }()
 	port := ln.Addr().(*net.TCPAddr).Port
 	site := fmt.Sprintf(":%d", port)
@@ -118,10 +123,10 @@ func (t *trial) under(ctx context.Context, m *meter, name string, bound int64) e
 func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) error {
 	quiet := t.span / 2
 	at := time.Now()
-	if err := t.apoidea(ctx, "pause", "--data-dir", p.dir, "--for", (settled + quiet).String()); err != nil {
+	if err := t.apoidea(ctx, "pause", "--data-dir", p.dir, "--for", (reported + quiet + time.Second).String()); err != nil {
 		return err
 	}
-	if err := sleep(ctx, time.Until(at.Add(settled))); err != nil {
+	if err := sleep(ctx, time.Until(at.Add(reported))); err != nil {
 		return err
 	}
 	before, err := peerBytes(ctx, p.Process.Pid, site)
@@ -129,7 +134,7 @@ func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) err
 		return err
 	}
 	begun := time.Now()
-	if err := sleep(ctx, quiet-time.Second); err != nil {
+	if err := sleep(ctx, quiet); err != nil {
 		return err
 	}
 	after, err := peerBytes(ctx, p.Process.Pid, site)
@@ -141,7 +146,7 @@ func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) err
 	down, up := m.between(at.Add(settled), end)
 	t.figure("paused: last byte to or from a site after", "2 s", fmt.Sprintf("%.2f s", took.Seconds()), down+up == 0)
 	rate := float64(grown(before, after)) / end.Sub(begun).Seconds()
-	t.figure("paused, in a ring of 2: to and from peers", "1000 B/s", fmt.Sprintf("%.0f B/s", rate), rate < 1000)
+	t.figure("paused, in a ring of 2: to and from peers from 5 s on", "1000 B/s", fmt.Sprintf("%.0f B/s", rate), rate < 1000)
 	if err := sleep(ctx, 10*time.Second); err != nil {
 		return err
 	}
