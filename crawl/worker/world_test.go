@@ -33,6 +33,7 @@ type world struct {
 	archive  *testArchive
 	content  *testContent
 	fetcher  *fetch.Fetcher
+	listener *pipeListener
 	requests atomic.Int64
 	maxBytes uint64 // of each URL that is granted, as under a budget
 
@@ -63,6 +64,7 @@ func newWorld(t testing.TB, handler http.HandlerFunc, seeds []string, change ...
 		Incarnation: 1, Agent: "apoidea", Politeness: frontier.Config{Delay: lab, Factor: -1}, Fetchers: 8, Processors: 2,
 	}
 	listener := newPipeListener()
+	x.listener = listener
 	server := &http.Server{Handler: http.HandlerFunc(x.serve)}
 	served := make(chan struct{})
 	go func() {
