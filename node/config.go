@@ -151,12 +151,6 @@ func (c *Config) Validate() error {
 		}
 		return nil
 	}
-	contact := error(nil)
-	if c.Contact != "" {
-		if u, err := url.Parse(c.Contact); err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto") {
-			contact = control.Usage(fmt.Sprintf("contact %q: must be an http, https or mailto URL", c.Contact))
-		}
-	}
 	checks := []error{
 		when(c.DataDir == "", "data-dir: must not be empty"),
 		when(!networkName.MatchString(c.Network), fmt.Sprintf("network %q: must be 1 to 64 of a-z, 0-9, dot, dash, underscore", c.Network)),
@@ -183,17 +177,28 @@ func (c *Config) Validate() error {
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
 		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
-		contact,
 		loopback("metrics", c.Metrics),
 		loopback("pprof", c.Pprof),
-	}
-	if c.Profile == ProfilePublic && c.Contact == "" {
-		checks = append(checks, control.Refused("contact: a peer of the public profile must name one (--contact URL), so that webmasters can reach you; for a ring on one machine use --profile lab"))
+		c.ContactError(),
 	}
 	for _, err := range checks {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// ContactError says what is wrong with the contact: one that is no URL, or none where the profile demands one.
+func (c *Config) ContactError() error {
+	if c.Contact == "" {
+		if c.Profile == ProfilePublic {
+			return control.Refused("contact: a peer of the public profile must name one (--contact URL), so that webmasters can reach you; for a ring on one machine use --profile lab")
+		}
+		return nil
+	}
+	if u, err := url.Parse(c.Contact); err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto") {
+		return control.Usage(fmt.Sprintf("contact %q: must be an http, https or mailto URL", c.Contact))
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	c = &crawlRoom{node: n, clock: n.clock}
 	resolver := resolve.Config{}
 	if n.cfg.DNSServer != "" {
-		resolver.Servers = []string{withPort(n.cfg.DNSServer)}
+		resolver.Servers = []string{n.cfg.ResolverAddr()}
 	}
 	if n.cfg.FetchFrom.Is4() {
 		resolver.NoIPv6 = true

@@ -153,11 +153,21 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	return dht.ChoosePosition(ctx, p2p.NewRingTransport(scout), entries, keys)
 }
 
+// The connections at which those that matter least are closed (design 3): a volunteer's behind a home router, and any other peer's.
+const (
+	publicHighWater = 64
+	labHighWater    = 192
+)
+
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
-	c := p2p.Config{Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, serviceFiles}}
+	high := r.cfg.connections()
+	c := p2p.Config{
+		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, serviceFiles},
+		LowWater: high * 5 / 6, HighWater: high,
+	}
 	if r.cfg.Profile == ProfilePublic {
 		c.Profile = p2p.Public
-		c.LowWater, c.HighWater = 32, 64
+		c.LowWater = high / 2 // a home router has little room, so that it is made in larger steps
 	}
 	switch r.cfg.Reachability {
 	case "auto":

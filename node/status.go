@@ -175,6 +175,7 @@ func (n *Node) baseStatus() control.Status {
 	self := d.Self()
 	s := control.Status{
 		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network, Dashboard: n.dashboardURL(),
+		Time:    time.Now(),
 		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: rss(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
@@ -359,6 +360,7 @@ func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
 		if err != nil {
 			return nil, err
 		}
+		begin := time.Now()
 		m, err := n.walker.ask(ctx, id)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -369,6 +371,10 @@ func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
 		}
 		was := lines[i]
 		lines[i] = lineOf(&m.Member)
+		if ahead, ok := clockAhead(m, begin, time.Now()); ok {
+			ms := float64(ahead.Microseconds()) / 1000
+			lines[i].ClockMs = &ms
+		}
 		lines[i].CoordinateMs, lines[i].CoordinateError = was.CoordinateMs, was.CoordinateError
 	}
 	return lines, nil

@@ -30,7 +30,7 @@ type Options struct {
 	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be written out, and
 	// then writers wait too. Larger means fewer compactions. Zero means 4 MiB.
 	MemTableBytes uint64
-	// MaxOpenFiles bounds open files. Zero means 128.
+	// MaxOpenFiles bounds open files. Zero means DefaultOpenFiles.
 	MaxOpenFiles int
 	// Logger receives what the database does, at debug level, and what goes wrong. Nil discards it.
 	Logger *slog.Logger
@@ -41,6 +41,9 @@ type Options struct {
 	ReadOnly bool
 }
 
+// DefaultOpenFiles is how many files a database has open at most.
+const DefaultOpenFiles = 128
+
 func (o Options) withDefaults() Options {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 8 << 20
@@ -49,7 +52,7 @@ func (o Options) withDefaults() Options {
 		o.MemTableBytes = 4 << 20
 	}
 	if o.MaxOpenFiles == 0 {
-		o.MaxOpenFiles = 128
+		o.MaxOpenFiles = DefaultOpenFiles
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

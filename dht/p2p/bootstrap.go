@@ -86,10 +86,11 @@ func (r *Report) Error() string {
 	return b.String()
 }
 
-// candidate is a peer to try and the source that named it.
+// candidate is a peer to try, the source that named it first, and the others that did.
 type candidate struct {
 	info   peer.AddrInfo
 	source string
+	also   []string
 }
 
 func (c candidate) address() string {
@@ -104,6 +105,17 @@ func (c candidate) address() string {
 // network answered or everything was tried. It never fails: the report tells
 // whether there is an entry, and is the error if there is none.
 func (n *Net) Bootstrap(ctx context.Context, src Sources) *Report {
+	return n.enter(ctx, src, enoughEntries)
+}
+
+// Probe tries every entry point that the sources name, up to a bound, and does not end with the first that answer: for somebody who wants
+// to know which of them work.
+func (n *Net) Probe(ctx context.Context, src Sources) *Report {
+	return n.enter(ctx, src, maxCandidates)
+}
+
+// enter tries the sources until enough peers answered.
+func (n *Net) enter(ctx context.Context, src Sources, enough int) *Report {
 	report := &Report{}
 	candidates := n.candidates(ctx, src, report)
 	ctx, cancel := context.WithCancel(ctx)
@@ -122,9 +134,11 @@ func (n *Net) Bootstrap(ctx context.Context, src Sources) *Report {
 					report.Entries = append(report.Entries, c.info.ID)
 				}
 				if err == nil || ctx.Err() == nil {
-					report.Attempts = append(report.Attempts, Attempt{c.source, c.address(), c.info.ID, err})
+					for _, source := range append([]string{c.source}, c.also...) {
+						report.Attempts = append(report.Attempts, Attempt{source, c.address(), c.info.ID, err})
+					}
 				}
-				if len(report.Entries) >= enoughEntries {
+				if len(report.Entries) >= enough {
 					cancel()
 				}
 				mu.Unlock()
@@ -213,9 +227,12 @@ func (n *Net) candidates(ctx context.Context, src Sources, report *Report) []can
 		for _, info := range infos {
 			if j, known := at[info.ID]; known {
 				list[j].info.Addrs = append(list[j].info.Addrs, info.Addrs...)
+				if source != list[j].source && source != sourceRemembered && !slices.Contains(list[j].also, source) {
+					list[j].also = append(list[j].also, source)
+				}
 			} else if len(list) < maxCandidates {
 				at[info.ID] = len(list)
-				list = append(list, candidate{info, source})
+				list = append(list, candidate{info: info, source: source})
 			}
 		}
 	}

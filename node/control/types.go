@@ -9,6 +9,8 @@ type Status struct {
 	Addrs   []string `json:"addrs"`
 	Version string   `json:"version"`
 	Network string   `json:"network"`
+	// Time is the peer's clock when it said this.
+	Time time.Time `json:"time"`
 	// State is joining, crawling, idle, paused or leaving.
 	State   string  `json:"state"`
 	UptimeS float64 `json:"uptime_s"`
@@ -122,6 +124,8 @@ type PeerLine struct {
 	Hosts    int64   `json:"hosts,omitempty"`
 	Leased   int64   `json:"leased,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	// ClockMs is how far the peer's clock is ahead of ours, to within half of RTTMs; nil where it was not asked.
+	ClockMs *float64 `json:"clock_ms,omitempty"`
 	// CoordinateMs is how far the peer is by network coordinates, CoordinateError the larger relative error of the two; nil where that is not known.
 	CoordinateMs    *float64 `json:"coordinate_ms,omitempty"`
 	CoordinateError *float64 `json:"coordinate_error,omitempty"`

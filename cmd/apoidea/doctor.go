@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node/doctor"
+)
+
+type doctorOptions struct {
+	*globals
+	peer runFlags
+	// file is the configuration file, fileErr what was wrong with it or the environment: a finding here, and no reason not to look.
+	file    string
+	fileErr error
+}
+
+func newDoctor(g *globals) *cobra.Command {
+	o := doctorOptions{globals: g}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what works of a set-up, what does not, and the cure",
+		Long: `Examine the set-up that the same flags, environment and configuration file would give to run, and the peer that runs in the data directory, if one does:
+data directory, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each is ok, warn or fail, with a line
+that says what was found and one with the cure. It asks nobody but those whom the settings name, and changes nothing.
+
+The exit code is 0 if nothing failed.`,
+		Example: `  apoidea doctor
+  apoidea doctor --profile public --contact https://me.example/crawler --dns-seed seeds.example.org
+  apoidea doctor --config apoidea.toml --json`,
+		Args: noArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			o.file, _ = configFile(cmd, g.config, os.LookupEnv)
+			o.fileErr = fillFlags(cmd, g.config, os.LookupEnv)
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.examine(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.peer.add(cmd.Flags())
+	return cmd
+}
+
+// examination is the document of --json.
+type examination struct {
+	OK     bool             `json:"ok"`
+	Checks []doctor.Finding `json:"checks"`
+}
+
+func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) error {
+	log, err := o.logger(errOut)
+	if err != nil {
+		return err
+	}
+	s := doctor.Setup{ConfigFile: o.file, FileError: o.fileErr, Built: built(), Log: log}
+	s.Config, s.SettingsError = o.peer.configure(o.globals)
+	if s.Config.DataDir, err = filepath.Abs(s.Config.DataDir); err != nil {
+		return err
+	}
+	doc := examination{Checks: []doctor.Finding{}}
+	failed, err := doctor.Examine(ctx, s, func(f doctor.Finding) error {
+		doc.Checks = append(doc.Checks, f)
+		if o.json || o.quiet && f.Verdict == doctor.OK {
+			return nil
+		}
+		return printFinding(out, &f)
+	})
+	if err != nil {
+		return err
+	}
+	if doc.OK = failed == 0; o.json {
+		if err := printJSON(out, doc); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("doctor: %d of %d checks failed", failed, len(doc.Checks))
+	}
+	return nil
+}
+
+func printFinding(out io.Writer, f *doctor.Finding) error {
+	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, f.Found); err != nil || f.Cure == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", f.Cure)
+	return err
+}

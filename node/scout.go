@@ -1,0 +1,143 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/placement/geoip"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// Kept is what the data directory of a peer that does not run says of its last run.
+type Kept struct {
+	// Listen are the multiaddrs that it will try to listen on again, Remembered the peers that it will look for.
+	Listen, Remembered []string
+}
+
+// ReadKept reads a data directory without changing what is in it. A directory without a database is an empty Kept; the error is storage.ErrLocked, told by
+// InUse, while another process has it.
+func ReadKept(dir string) (k Kept, err error) {
+	dir = filepath.Join(dir, "db")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	store, err := storage.Open(dir, storage.Options{ReadOnly: true})
+	if err != nil {
+		return k, err
+	}
+	m := meta{store.Keyspace(storage.KeyspaceMeta)}
+	err = errors.Join(m.getJSON(metaListen, &k.Listen), m.getJSON(metaRemembered, &k.Remembered), store.Close())
+	return k, err
+}
+
+// InUse says whether an error of ReadKept means that another process has the directory.
+func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
+
+// Space says how many bytes are free on the disk of a data directory, which need not be there yet, and below how many the peer stops.
+func (c *Config) Space() (free, reserve uint64, err error) {
+	free, err = storage.Free(existing(c.DataDir))
+	return free, max(c.DiskReserve, leastSpace), err
+}
+
+// ResolverAddr is DNSServer with its port; empty for the system's.
+func (c *Config) ResolverAddr() string { return withPort(c.DNSServer) }
+
+// CheckFiles reads the files that the configuration names for placement.
+func (c *Config) CheckFiles() error {
+	if c.Hierarchy != "" {
+		if _, err := loadTree(c.Hierarchy); err != nil {
+			return err
+		}
+	}
+	if c.GeoIP != "" {
+		if _, err := geoip.Open(c.GeoIP); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connections is how many a peer with this configuration keeps with others at most, before the least useful are closed.
+func (c *Config) connections() int {
+	if c.Profile == ProfilePublic {
+		return publicHighWater
+	}
+	return labHighWater
+}
+
+// Descriptors is how many files and connections the peer has open when it is busy.
+func (c *Config) Descriptors() int {
+	const own = 64 // archive, index, API, pages, listeners
+	return own + storage.DefaultOpenFiles + c.connections() + c.Fetchers
+}
+
+// Entry is an entry point of a configuration, and what came of asking it.
+type Entry struct {
+	// Source is "--bootstrap", "--dns-seed DOMAIN" or "remembered peer"; a seed that names nobody is "--dns-seed" with its domain as Address.
+	Source, Address string
+	// Err is nil if a peer of this network answered.
+	Err error
+	// Clock is how far its clock is ahead of ours, nil if it did not say.
+	Clock *time.Duration
+}
+
+// Scout asks all entry points of a configuration and the peers remembered, under a passing name, and listens nowhere.
+func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logger) ([]Entry, error) {
+	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	if err != nil {
+		return nil, fmt.Errorf("scout: %w", err)
+	}
+	room := &ringRoom{cfg: cfg, log: log}
+	c := room.netConfig(key)
+	c.Reachability = p2p.ReachPrivate // it is not to be asked for
+	net, err := p2p.New(c, log)
+	if err != nil {
+		return nil, fmt.Errorf("scout: %w", err)
+	}
+	defer func() { _ = net.Close() }()
+	report := net.Probe(ctx, p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer, Remembered: remembered})
+	entries := make([]Entry, len(report.Attempts))
+	for i, a := range report.Attempts {
+		entries[i] = Entry{Source: a.Source, Address: a.Address, Err: a.Err}
+		if a.Err == nil {
+			entries[i].Clock = askClock(ctx, net, a.Peer)
+		}
+	}
+	return entries, ctx.Err()
+}
+
+// askClock asks a peer for its report, of which the time alone is of use; nil if it does not give one.
+func askClock(ctx context.Context, net *p2p.Net, id peer.ID) *time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	begin := time.Now()
+	raw, err := net.Call(ctx, id, serviceStatus, []byte(askReport))
+	if err != nil {
+		return nil
+	}
+	m, err := decodeReport(raw, id)
+	if err != nil {
+		return nil
+	}
+	if ahead, ok := clockAhead(m, begin, time.Now()); ok {
+		return &ahead
+	}
+	return nil
+}
+
+// clockAhead is how far the clock of a peer that reported between begin and end is ahead of ours; false if it told no time.
+func clockAhead(m *report, begin, end time.Time) (time.Duration, bool) {
+	if m.Time.IsZero() {
+		return 0, false
+	}
+	return m.Time.Sub(begin.Add(end.Sub(begin) / 2).Round(0)), true
+}
