@@ -115,7 +115,7 @@ func (e *examination) reached() Finding {
 	s := e.status
 	switch {
 	case s == nil:
-		return found(Fail, "the peer that runs does not say", "see the check of the peer, below")
+		return found(Warn, "the peer that runs does not say", "see the check of the peer, below")
 	case s.Role == "worker":
 		return found(Warn, "others cannot dial this peer: it works for them and owns nothing",
 			"forward a port of the router to it (TCP and UDP, the port of --listen), or leave it so: workers are welcome")
