@@ -57,6 +57,9 @@ type Config struct {
 	// Reachability says whether others can dial this peer: auto (they are asked), public, private, or empty for the profile's way (public: auto, lab:
 	// public). A peer that cannot be dialled is a worker: it owns nothing and crawls for peers of the ring.
 	Reachability string
+	// NATTraversal is on, off, or empty for the profile's way (public: on, lab: off): ask the home router to forward the port, be reached through relays and
+	// by hole punching when nobody can dial the peer, and relay for such peers as a member.
+	NATTraversal string
 	// Found lets a peer with state serve alone although it was not alone before.
 	Found bool
 
@@ -159,6 +162,7 @@ func (c *Config) Validate() error {
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),
+		oneOf("nat-traversal", c.NATTraversal, "", "on", "off"),
 		entries(c.Bootstrap),
 		oneOf("placement", c.Placement, Placements()...),
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),

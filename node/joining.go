@@ -169,6 +169,7 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 		c.Profile = p2p.Public
 		c.LowWater = high / 2 // a home router has little room, so that it is made in larger steps
 	}
+	c.Traversal = r.cfg.NATTraversal == "on" || r.cfg.NATTraversal == "" && r.cfg.Profile == ProfilePublic
 	switch r.cfg.Reachability {
 	case "auto":
 		c.Reachability = p2p.ReachAuto

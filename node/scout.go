@@ -98,7 +98,7 @@ func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logg
 	}
 	room := &ringRoom{cfg: cfg, log: log}
 	c := room.netConfig(key)
-	c.Reachability = p2p.ReachPrivate // it is not to be asked for
+	c.Reachability, c.Traversal = p2p.ReachPrivate, false // nobody is to find it
 	net, err := p2p.New(c, log)
 	if err != nil {
 		return nil, fmt.Errorf("scout: %w", err)

@@ -89,6 +89,12 @@ func (n *Node) member(ctx context.Context) (*report, error) {
 	}
 	for _, p := range n.room.dht.Attached() {
 		m.Attached = append(m.Attached, p.ID.String())
+		if addrs := n.room.net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
+			if m.AttachedAddrs == nil {
+				m.AttachedAddrs = make(map[string][]string)
+			}
+			m.AttachedAddrs[p.ID.String()] = addrs
+		}
 	}
 	return m, nil
 }
@@ -175,7 +181,7 @@ func (n *Node) baseStatus() control.Status {
 	self := d.Self()
 	s := control.Status{
 		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network, Dashboard: n.dashboardURL(),
-		Time:    time.Now(),
+		Time: time.Now(), Reached: string(n.room.net.Reached()),
 		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: rss(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},

@@ -71,6 +71,7 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 			return r, taken, nil
 		}
 		w.met(id, m.SuccessorAddrs)
+		w.metWorkers(&m.Member)
 		next = id
 	}
 	if next != start {
@@ -94,6 +95,20 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 		m.RTTMs = float64(time.Since(begin).Microseconds()) / 1000
 	}
 	return m, nil
+}
+
+// maxAttached workers of one member are noted with their addresses: as many as a member takes, and some more for other versions.
+const maxAttached = 64
+
+// metWorkers tells the network where a member's workers are relayed to.
+func (w *walker) metWorkers(m *control.Member) {
+	for _, name := range m.Attached[:min(len(m.Attached), maxAttached)] {
+		if addrs := m.AttachedAddrs[name]; len(addrs) > 0 {
+			if id, err := peer.Decode(name); err == nil {
+				w.met(id, addrs)
+			}
+		}
+	}
 }
 
 // gap says why the members' arcs do not tile the circle, empty if they do: each serves from its predecessor's position to its own.

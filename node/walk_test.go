@@ -299,3 +299,26 @@ func FuzzReport(f *testing.F) {
 		}
 	})
 }
+
+// TestWalkTellsWhereWorkersAre: who walks learns where the workers of the members are relayed to, as it cannot dial them.
+func TestWalkTellsWhereWorkersAre(t *testing.T) {
+	world := newWalkWorld(t, 3)
+	workers := newPeers(t, 2)
+	const at = "/ip4/5.0.0.11/tcp/4001/p2p-circuit"
+	m := world.members[world.ids[1]]
+	m.Attached = []string{workers[0].String(), workers[1].String(), "no peer"}
+	m.AttachedAddrs = map[string][]string{workers[0].String(): {at}, "no peer": {at}, world.ids[0].String(): {at}}
+	met := map[peer.ID][]string{}
+	w := world.walker()
+	w.met = func(id peer.ID, addrs []string) {
+		if len(addrs) > 0 {
+			met[id] = addrs
+		}
+	}
+	if r, err := w.walk(t.Context()); err != nil || !r.Closed {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if len(met) != 1 || !slices.Equal(met[workers[0]], []string{at}) {
+		t.Errorf("met %v", met)
+	}
+}

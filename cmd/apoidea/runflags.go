@@ -49,6 +49,7 @@ type runFlags struct {
 	leaseTTL     time.Duration
 	replicas     int
 	reachability string
+	natTraversal string
 	latency      string
 	latencyRow   int
 	latencyPeers int
@@ -89,6 +90,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
 	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
+	f.StringVar(&r.natTraversal, "nat-traversal", "", "on or off: ask the home router to forward the port (UPnP, NAT-PMP), be reached through relays and by hole punching, relay for others (default: on with --profile public)")
 	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
 	f.StringVar(&r.latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
 	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
@@ -122,6 +124,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.CoordinatesMode = r.coordMode
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
+	c.NATTraversal = r.natTraversal
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
 	c.Metrics, c.Pprof = r.metrics, r.pprof
 	if r.fetchFrom != "" {

@@ -50,6 +50,9 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
 	}
+	if s.Reached != "" && !ring {
+		rows = append(rows, []string{"reached", reachedText(s.Reached)})
+	}
 	if s.URLsWaiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
 	}
@@ -67,6 +70,22 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	}
 	fmt.Fprintln(out)
 	return printPeers(out, s.Peers)
+}
+
+// reachedText says in words how others reach the peer.
+func reachedText(reached string) string {
+	switch reached {
+	case "direct":
+		return "direct"
+	case "mapped":
+		return "mapped: at a port that the router forwards"
+	case "relayed":
+		return "relayed: by members of the ring, as nobody can dial this peer"
+	case "not":
+		return "not: nobody can dial this peer, and nobody relays for it"
+	default:
+		return reached + ": nobody has tried yet"
+	}
 }
 
 func keyText(hex string) string { return hex[:min(8, len(hex))] }

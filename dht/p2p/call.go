@@ -112,7 +112,7 @@ func (n *Net) dial(ctx context.Context, to peer.ID, svc *service, mayDial bool) 
 	if err := n.connect(ctx, to); err != nil {
 		return nil, err
 	}
-	s, err := n.host.NewStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
+	s, err := n.newStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
 	if err == nil {
 		return s, nil
 	}

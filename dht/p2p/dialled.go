@@ -23,6 +23,9 @@ func tcpTransport(cfg *Config) func(transport.Upgrader, network.ResourceManager,
 		if cfg.Shape != nil {
 			u = shapedUpgrader{u, cfg.Shape}
 		}
+		if cfg.Traversal { // dials leave from the port that it listens on, so that others see what a hole is to be punched to
+			return tcp.NewTCPTransport(u, limits, shared)
+		}
 		return tcp.NewTCPTransport(u, limits, shared, tcp.DisableReuseport())
 	}
 }

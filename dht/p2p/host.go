@@ -19,6 +19,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/apoidea/apoidea/dht"
 )
 
 // Profile is the world a peer lives in.
@@ -60,6 +62,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Reachability says how this peer knows whether others can dial it.
 	Reachability Reachability
+	// Traversal asks home routers to forward the port (UPnP, NAT-PMP), has peers that nobody can dial be reached through relays and by hole
+	// punching, and has members relay for such peers, within bounds.
+	Traversal bool
 	// Dialled, if not nil, is given each TCP connection that this peer has
 	// dialled and returns the one to use in its place, within the context of
 	// the dial: for emulated distances. If it fails it has closed what it got.
@@ -134,6 +139,8 @@ type Net struct {
 	in           map[streamKey][]*inStream
 	onDisconnect []func(peer.ID)
 	protected    map[peer.ID]bool
+	reachable    []ma.Multiaddr // own addresses that others dialled last
+	reachability dht.Reachability
 	closed       bool
 }
 

@@ -22,7 +22,8 @@ import (
 )
 
 // newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that
-// we do not use. It listens nowhere. n is the Net that it will be the host of.
+// we do not use. It listens nowhere. n is the Net that it will be the host of;
+// with Traversal it is asked for relays, once it runs.
 func newHost(cfg Config, n *Net) (host.Host, error) {
 	limits, err := newLimits(cfg)
 	if err != nil {
@@ -48,7 +49,6 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 		libp2p.ResourceManager(limits),
 		libp2p.SwarmOpts(swarm.WithDialRanker(preferTCP), swarm.WithDialTimeout(dialTimeout)),
 		libp2p.NoListenAddrs,
-		libp2p.DisableRelay(),
 		libp2p.Ping(false),
 	}
 	if cfg.Shape != nil {
@@ -62,7 +62,8 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 	if cfg.Profile == Public {
 		options = append(options, libp2p.ConnectionGater(publicOnly{}), libp2p.AddrsFactory(publicAddrs))
 	}
-	return libp2p.New(append(options, reachOptions(cfg)...)...)
+	options = append(options, reachOptions(cfg)...)
+	return libp2p.New(append(options, traversalOptions(cfg, n)...)...)
 }
 
 // reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to. AutoNAT v1 is off with a fixed word of
@@ -122,24 +123,29 @@ func newLimits(cfg Config) (network.ResourceManager, error) {
 }
 
 // preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs
-// half the CPU.
+// half the CPU. Relays come last.
 func preferTCP(addrs []ma.Multiaddr) []network.AddrDelay {
-	var tcpAddrs, others []ma.Multiaddr
+	var tcpAddrs, others, relayed []ma.Multiaddr
 	for _, a := range addrs {
-		if _, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+		switch _, err := a.ValueForProtocol(ma.P_TCP); {
+		case isRelayed(a):
+			relayed = append(relayed, a)
+		case err == nil:
 			tcpAddrs = append(tcpAddrs, a)
-		} else {
+		default:
 			others = append(others, a)
 		}
 	}
-	ranked := swarm.DefaultDialRanker(tcpAddrs)
+	var ranked []network.AddrDelay
 	var after time.Duration
-	if len(tcpAddrs) > 0 {
-		after = quicDelay
-	}
-	for _, a := range swarm.DefaultDialRanker(others) {
-		a.Delay += after
-		ranked = append(ranked, a)
+	for _, group := range [][]ma.Multiaddr{tcpAddrs, others, relayed} {
+		for _, a := range swarm.DefaultDialRanker(group) {
+			a.Delay += after
+			ranked = append(ranked, a)
+		}
+		if len(group) > 0 {
+			after += quicDelay
+		}
 	}
 	return ranked
 }

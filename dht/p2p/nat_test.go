@@ -8,10 +8,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
 )
@@ -19,6 +22,7 @@ import (
 // The addresses in the test's own namespaces are public ones, since no other is asked for by AutoNAT; no packet leaves them.
 const (
 	wanNet     = "5.0.0."
+	routersAt  = 50 // the first router's, the others follow
 	routerAddr = wanNet + "50"
 	peerPort   = "4001"
 )
@@ -32,6 +36,9 @@ type natOrder struct {
 	Reach     Reachability
 	Bootstrap []string
 	Dial      string // try this TCP address and tell, nothing else
+	Traversal bool
+	// Call is a multiaddr of a peer to be called again and again, known by it alone.
+	Call string
 }
 
 // natWord is what it says, a line each time.
@@ -45,6 +52,9 @@ type natWord struct {
 	Called      []string // attached workers that answered a call over their own connection
 	Tried       bool
 	Dialled     bool
+	Reached     Reached
+	Answered    bool // by the peer to be called
+	Direct      bool // without a relay
 }
 
 // TestNATPeer is no test: TestBehindNAT runs it in namespaces.
@@ -71,8 +81,8 @@ func TestNATPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startPeer(t, Config{
-		Network: "test", Identity: key, Profile: Public, Reachability: order.Reach,
-		Listen: []string{"/ip4/" + order.Listen + "/tcp/" + peerPort},
+		Network: "test", Identity: key, Profile: Public, Reachability: order.Reach, Traversal: order.Traversal,
+		Listen: []string{"/ip4/" + order.Listen + "/tcp/" + peerPort, "/ip4/" + order.Listen + "/udp/" + peerPort + "/quic-v1"},
 	}, dht.Config{Promote: 2 * time.Second, Demote: time.Second}, Sources{Bootstrap: order.Bootstrap})
 	gone := make(chan struct{})
 	go func() {
@@ -80,7 +90,11 @@ func TestNATPeer(t *testing.T) {
 		close(gone)
 	}()
 	for {
-		if err := say.Encode(wordOf(p)); err != nil {
+		w := wordOf(p)
+		if order.Call != "" {
+			w.Answered, w.Direct = callBehind(t, p, order.Call)
+		}
+		if err := say.Encode(w); err != nil {
 			return
 		}
 		select {
@@ -91,8 +105,22 @@ func TestNATPeer(t *testing.T) {
 	}
 }
 
+// callBehind calls a peer by an address of it; direct says that the hole was punched.
+func callBehind(t *testing.T, p *ringPeer, addr string) (answered, direct bool) {
+	info, err := peer.AddrInfoFromString(addr)
+	if err != nil {
+		t.Error(err)
+		return false, false
+	}
+	p.Met(info.ID, [][]byte{info.Addrs[0].Bytes()})
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	_, err = p.Call(ctx, info.ID, ringService, nil)
+	return err == nil, p.Connected(info.ID)
+}
+
 func wordOf(p *ringPeer) natWord {
-	w := natWord{Addrs: p.Addrs(), Self: p.Self().String(), State: p.dht.State().String(), Size: p.dht.Size()}
+	w := natWord{Addrs: p.Addrs(), Self: p.Self().String(), State: p.dht.State().String(), Size: p.dht.Size(), Reached: p.Reached()}
 	for _, q := range p.dht.Attachments() {
 		w.Attachments = append(w.Attachments, q.String())
 	}
@@ -173,13 +201,13 @@ func (l *natLab) run(t *testing.T, namespace string, order natOrder) *natPeer {
 	return p
 }
 
-// natLab is a few namespaces: peers on one network, and one at home behind a router that masquerades.
+// natLab is a few namespaces: peers on one network, and some at home, each behind a router of its own that masquerades.
 type natLab struct{ prefix string }
 
 func (l *natLab) name(namespace string) string { return l.prefix + namespace }
 
 // newNATLab builds them, or skips the test where that is not possible.
-func newNATLab(t *testing.T, peers []string) *natLab {
+func newNATLab(t *testing.T, homes, peers []string) *natLab {
 	t.Helper()
 	for _, tool := range []string{"ip", "nft"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -201,7 +229,11 @@ func newNATLab(t *testing.T, peers []string) *natLab {
 			}
 		}
 	}
-	for _, ns := range append([]string{"wan", "router", "home"}, peers...) {
+	var routers []string
+	for _, home := range homes {
+		routers = append(routers, "router-"+home)
+	}
+	for _, ns := range slices.Concat([]string{"wan"}, routers, homes, peers) {
 		if err := do("ip netns add @" + ns); err != nil {
 			t.Skipf("no network namespaces with masquerading here: %v", err)
 		}
@@ -209,28 +241,31 @@ func newNATLab(t *testing.T, peers []string) *natLab {
 		must("ip -n @" + ns + " link set lo up")
 	}
 	must("ip -n @wan link add bridge type bridge", "ip -n @wan link set bridge up")
-	for i, ns := range append([]string{"router"}, peers...) {
-		addr := routerAddr
-		if i > 0 {
-			addr = fmt.Sprintf("%s%d", wanNet, 10+i)
+	for i, ns := range slices.Concat(routers, peers) {
+		addr := fmt.Sprintf("%s%d", wanNet, routersAt+i)
+		if i >= len(routers) {
+			addr = fmt.Sprintf("%s%d", wanNet, 11+i-len(routers))
 		}
 		must(fmt.Sprintf("ip -n @%s link add eth0 type veth peer name port%d netns @wan", ns, i),
 			fmt.Sprintf("ip -n @wan link set port%d master bridge up", i),
 			fmt.Sprintf("ip -n @%s addr add %s/24 dev eth0", ns, addr), fmt.Sprintf("ip -n @%s link set eth0 up", ns))
 	}
-	must("ip -n @router link add eth1 type veth peer name eth0 netns @home",
-		"ip -n @router addr add 192.168.7.1/24 dev eth1", "ip -n @router link set eth1 up",
-		"ip -n @home addr add 192.168.7.2/24 dev eth0", "ip -n @home link set eth0 up", "ip -n @home route add default via 192.168.7.1",
-		"ip netns exec @router sysctl -q -w net.ipv4.ip_forward=1")
-	nft := exec.Command("ip", "netns", "exec", l.name("router"), "nft", "-f", "-")
-	nft.Stdin = strings.NewReader(`
-		table ip home {
-			chain out { type nat hook postrouting priority srcnat; oifname "eth0" masquerade; }
-			chain in { type filter hook forward priority filter; iifname "eth0" ct state new drop; }
-			chain own { type filter hook input priority filter; iifname "eth0" ct state new drop; }
-		}`)
-	if out, err := nft.CombinedOutput(); err != nil {
-		t.Skipf("no network namespaces with masquerading here: nft: %v: %s", err, strings.TrimSpace(string(out)))
+	for i, home := range homes {
+		router := routers[i]
+		must("ip -n @"+router+" link add eth1 type veth peer name eth0 netns @"+home,
+			"ip -n @"+router+" addr add 192.168.7.1/24 dev eth1", "ip -n @"+router+" link set eth1 up",
+			"ip -n @"+home+" addr add 192.168.7.2/24 dev eth0", "ip -n @"+home+" link set eth0 up", "ip -n @"+home+" route add default via 192.168.7.1",
+			"ip netns exec @"+router+" sysctl -q -w net.ipv4.ip_forward=1")
+		nft := exec.Command("ip", "netns", "exec", l.name(router), "nft", "-f", "-")
+		nft.Stdin = strings.NewReader(`
+			table ip home {
+				chain out { type nat hook postrouting priority srcnat; oifname "eth0" masquerade; }
+				chain in { type filter hook forward priority filter; iifname "eth0" ct state new drop; }
+				chain own { type filter hook input priority filter; iifname "eth0" ct state new drop; }
+			}`)
+		if out, err := nft.CombinedOutput(); err != nil {
+			t.Skipf("no network namespaces with masquerading here: nft: %v: %s", err, strings.TrimSpace(string(out)))
+		}
 	}
 	return l
 }
@@ -241,7 +276,7 @@ func TestBehindNAT(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	lab := newNATLab(t, []string{"a", "b", "c", "d", "late"})
+	lab := newNATLab(t, []string{"home"}, []string{"a", "b", "c", "d", "late"})
 	ring := []*natPeer{lab.run(t, "a", natOrder{Listen: wanNet + "11", Reach: ReachPublic})}
 	waitFor(t, "the founder", func() bool { return ring[0].word().State == "serving" })
 	bootstrap := ring[0].word().Addrs
@@ -279,6 +314,37 @@ func TestBehindNAT(t *testing.T) {
 	}
 	if w := home.word(); w.State != "worker" || len(w.Addrs) != 0 {
 		t.Errorf("behind NAT: %s at %v", w.State, w.Addrs)
+	}
+}
+
+// TestThroughRelays: two peers, each at home behind a router of its own that lets nobody in. Members of the ring relay for them, so that one calls the other
+// by an address at a relay; with luck the two punch a hole and need it no more.
+func TestThroughRelays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	lab := newNATLab(t, []string{"home", "villa"}, []string{"a", "b", "c", "d"})
+	ring := []*natPeer{lab.run(t, "a", natOrder{Listen: wanNet + "11", Reach: ReachPublic, Traversal: true})}
+	waitFor(t, "the founder", func() bool { return ring[0].word().State == "serving" })
+	bootstrap := ring[0].word().Addrs
+	for i, ns := range []string{"b", "c", "d"} {
+		ring = append(ring, lab.run(t, ns, natOrder{Listen: fmt.Sprintf("%s%d", wanNet, 12+i), Reach: ReachPublic, Traversal: true, Bootstrap: bootstrap}))
+	}
+	for _, p := range ring {
+		waitFor(t, "a ring of four", func() bool { return p.word().State == "serving" && p.word().Size == 4 })
+	}
+	home := lab.run(t, "home", natOrder{Listen: "0.0.0.0", Reach: ReachAuto, Traversal: true, Bootstrap: bootstrap})
+	waitForAWhile(t, "an address at a relay", func() bool { return home.word().Reached == ReachedRelayed })
+	addrs := home.word().Addrs
+	relayed := slices.IndexFunc(addrs, func(a string) bool { return strings.Contains(a, "/p2p-circuit/") })
+	if relayed < 0 {
+		t.Fatalf("relayed, and at %v", addrs)
+	}
+	villa := lab.run(t, "villa", natOrder{Listen: "0.0.0.0", Reach: ReachAuto, Traversal: true, Bootstrap: bootstrap, Call: addrs[relayed]})
+	waitForAWhile(t, "an answer from one home to the other", func() bool { return villa.word().Answered })
+	t.Logf("the hole was punched: %v", villa.word().Direct)
+	if w := villa.word(); w.State != "worker" {
+		t.Errorf("behind NAT: %s", w.State)
 	}
 }
 

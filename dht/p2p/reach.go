@@ -133,6 +133,9 @@ func (n *Net) dialledBack(e any) {
 		return
 	}
 	seen := reachabilityOf(changed)
+	n.mu.Lock()
+	n.reachable, n.reachability = changed.Reachable, seen
+	n.mu.Unlock()
 	if seen == n.dialBacks.last {
 		return
 	}

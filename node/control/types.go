@@ -24,6 +24,8 @@ type Status struct {
 
 	// Incarnation changes with every start of the process.
 	Incarnation uint64 `json:"incarnation"`
+	// Reached is how others reach the peer: direct, mapped (at a port that its router forwards), relayed, not, or unknown.
+	Reached string `json:"reached,omitempty"`
 	// Position is the peer's place on the ring in hex.
 	Position string `json:"position"`
 	// Holding says why fetching is held up at present, empty if it is not; HoldingUntil is when that ends, nil where no clock tells.
@@ -146,6 +148,8 @@ type Member struct {
 	Delegated map[string]int `json:"delegated,omitempty"`
 	// Attached are the workers that are attached to this peer, as others cannot dial them.
 	Attached []string `json:"attached,omitempty"`
+	// AttachedAddrs are, of those that have one, their addresses at relays.
+	AttachedAddrs map[string][]string `json:"attached_addrs,omitempty"`
 	// Moving says that records are on their way to or from this peer, as its arc, or a neighbour's, has changed.
 	Moving bool `json:"moving,omitempty"`
 }
