@@ -289,7 +289,7 @@ func downloadPlot(r *Report, d *downloadRun) {
 		mean, _ := d.found.rows[name].mean("download_mean")
 		bars.Groups = append(bars.Groups, name)
 		if len(bars.Bars) == 0 {
-			bars.Bars = []Bars{{Label: "here"}}
+			bars.Bars = []Bars{{}}
 		}
 		bars.Bars[0].Values = append(bars.Bars[0].Values, mean)
 	}

@@ -389,7 +389,7 @@ func probesPlots(r *Report, found *probesRows, peers int) {
 			smooth.X, smooth.Y = append(smooth.X, middle), append(smooth.Y, sum/learningWindow)
 			trend.X, trend.Y = append(trend.X, middle), append(trend.Y, height+slope*middle)
 		}
-		smooth.Label, trend.Label, trend.Dashed = fmt.Sprintf("%d crawlers, mean of %d sites", crawlers, learningWindow), "trend", true
+		smooth.Label, trend.Label, trend.Dashed = fmt.Sprintf("%d crawlers, mean of %d sites", crawlers, learningWindow), fmt.Sprintf("%d crawlers, trend", crawlers), true
 		curve.Lines = append(curve.Lines, smooth, trend)
 	}
 	trade := Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: what a probe buys", peers), X: "probes a site", Y: "% of sites with a nearest crawler", YMax: 100}
