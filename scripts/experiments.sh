@@ -7,10 +7,11 @@
 # ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where these are there). A run that DIR (default bin/experiments)
 # already holds is not made again, so an interrupted script goes on where it was, unless --again names its experiment. An
 # experiment without a run in DIR keeps its old section of the document: --without churn leaves out the one that takes long.
+# So does the table of figures to reach unless DIR has all that it is made of. With --quick the document is DIR/experiments.md, since small runs prove little.
 # The notes are the experiments' own (`apoidea experiment list --json`), so nothing is to be written into the document by hand. Needs jq.
 . "$(dirname "$0")/lib.sh"
 
-out=$root/bin/experiments data=$root/../shared/data again=() without=() only=() quick=()
+out='' data=$root/../shared/data again=() without=() only=() quick=()
 while [ $# -gt 0 ]; do
   case $1 in
     -o) out=${2:?-o needs a directory}; shift ;;
@@ -23,6 +24,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+out=${out:-$root/bin/experiments${quick[0]:-}}
 need jq jq
 if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
 apoidea experiment list --json >"$work/list.json"
@@ -31,6 +33,7 @@ mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 # measured are the experiments in which it matters most where hosts are.
 measured=" placement ipmicra-probes ipmicra-download coordinates-strategies coordinates-overhead "
 doc=$root/docs/experiments.md images=$root/docs/img
+[ ${#quick[@]} = 0 ] || doc=$out/experiments.md images=$out/img
 
 listed() { # listed WORD LIST...
   local word=$1 other
@@ -75,11 +78,16 @@ run_all() {
   done
 }
 
+# old NAME: a part of the document as it is.
+old() {
+  [ ! -f "$doc" ] || awk -v name="$1" '$0 == "<!-- " name " -->" { on = 1 } on { print } $0 == "<!-- end of " name " -->" { on = 0 }' "$doc"
+}
+
 # section NAME: its part of the document, out of its runs, or as it was.
 section() {
   local name=$1 svg
   if [ ! -f "$out/synthetic/$name/run.json" ] || listed "$name" "${without[@]}"; then
-    [ ! -f "$doc" ] || awk -v name="$name" '$0 == "<!-- " name " -->" { on = 1 } on { print } $0 == "<!-- end of " name " -->" { on = 0 }' "$doc"
+    old "$name"
     return
   fi
   runs_of "$name" | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
@@ -91,7 +99,22 @@ section() {
   printf '\n<!-- end of %s -->\n' "$name"
 }
 
-# opening: what the document is, and the figures that were to be reached.
+# goals: the figures that were to be reached.
+aimed=(ipmicra-probes placement coordinates-strategies coordinates-overhead coordinates-adapt)
+goals() {
+  local name
+  for name in "${aimed[@]}"; do
+    if [ ! -f "$out/synthetic/$name/run.json" ] && [ -f "$doc" ]; then
+      old goals
+      return
+    fi
+  done
+  printf '<!-- goals -->\n## Figures to reach\n\n'
+  for name in "${aimed[@]}"; do runs_of "$name"; done | jq -s -r -f "$root/scripts/experiments-goals.jq"
+  echo '<!-- end of goals -->'
+}
+
+# opening: what the document is.
 opening() {
   cat <<'TEXT'
 # Experiments: the papers' tables beside ours
@@ -101,10 +124,8 @@ time and from a seed: the same seed gives the same tables. "Paper" is what a pap
 internet made from the seed (`node/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
 the cloud announces for each region, and the registries' ranges around them.
 
-## Figures to reach
-
 TEXT
-  for name in "${names[@]}"; do runs_of "$name"; done | jq -s -r -f "$root/scripts/experiments-goals.jq"
+  goals
 }
 
 # runs_of NAME: its runs in DIR, one JSON document each.
