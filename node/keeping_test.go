@@ -693,27 +693,48 @@ func TestLeaseMoves(t *testing.T) {
 	})
 }
 
+// plant puts a host of one peer among the records of another, which has not walked over them since the ring changed.
+func (w *keepers) plant(t *testing.T, at, of peer.ID) {
+	host := w.hostOf(of)
+	w.addHost(t, host, 2)
+	m := w.recordsOf(t, of, host)
+	p := w.peers[at]
+	if err := p.owners.loop.do(t.Context(), func(o *owner.Owner) {
+		kvs := make([]owner.KV, len(m.GetKey()))
+		for i := range kvs {
+			kvs[i] = owner.KV{Key: m.GetKey()[i], Value: m.GetValue()[i]}
+		}
+		if err := o.Import(kvs); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	p.watch.left("c")
+}
+
 // TestAsked: the answer to a neighbour whether anything of its arc is here.
 func TestAsked(t *testing.T) {
 	alone := ring.PeerKey([]byte("b")) // the asker's own position: the whole circle
-	joins := func(w *keepers) { w.peers["a"].seat.set(func() { w.peers["a"].seat.joining = true }) }
+	joins := func(_ *testing.T, w *keepers) { w.peers["a"].seat.set(func() { w.peers["a"].seat.joining = true }) }
 	for _, row := range []struct {
 		name   string
-		change func(w *keepers)
+		change func(t *testing.T, w *keepers)
 		start  *ring.Key // of the arc that is asked about, if not the asker's own
 		code   p2p.Code
 	}{
-		{"nothing of it is here", func(*keepers) {}, nil, 0},
-		{"the asker is not the owner of its position here", func(w *keepers) { w.peers["a"].seat.believe("a", "c") }, nil, p2p.CodeBusy},
-		{"the asker believes that it is alone", func(*keepers) {}, &alone, p2p.CodeBusy},
-		{"it may be here", func(w *keepers) { w.peers["a"].keeping.rooms[1].clean.Store(0) }, nil, p2p.CodeBusy},
-		{"the ring has changed and nobody looked yet", func(w *keepers) { w.peers["a"].watch.left("c") }, nil, p2p.CodeBusy},
+		{"nothing of it is here", func(*testing.T, *keepers) {}, nil, 0},
+		{"the asker is not the owner of its position here", func(_ *testing.T, w *keepers) { w.peers["a"].seat.believe("a", "c") }, nil, p2p.CodeBusy},
+		{"the asker believes that it is alone", func(*testing.T, *keepers) {}, &alone, p2p.CodeBusy},
+		{"what is here is a third peer's", func(t *testing.T, w *keepers) { w.plant(t, "a", "c") }, nil, 0},
+		{"something of it is here", func(t *testing.T, w *keepers) { w.plant(t, "a", "b") }, nil, p2p.CodeBusy},
+		{"the ring has changed and nobody looked yet", func(_ *testing.T, w *keepers) { w.peers["a"].watch.left("c") }, nil, 0},
 		{"joining", joins, nil, 0},
 		{"joining, and something of it is here", joins, &alone, p2p.CodeBusy},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inKeepers(t, 2, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
-				row.change(w)
+				row.change(t, w)
 				arc, _ := w.peers["b"].watch.Arc()
 				if row.start != nil {
 					arc.Start = *row.start

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ type school struct {
 	t     *testing.T
 	rooms map[peer.ID]*classroom
 	fail  map[peer.ID]error // of calls to it
-	told  int               // messages
+	told  atomic.Int32      // messages
 }
 
 func newSchool(t *testing.T, ids ...peer.ID) *school {
@@ -53,7 +54,7 @@ func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroo
 		if err := s.fail[to]; err != nil {
 			return nil, err
 		}
-		s.told++
+		s.told.Add(1)
 		return s.rooms[to].handle(ctx, id, raw)
 	}
 	s.rooms[id] = c
@@ -91,8 +92,8 @@ func TestLessons(t *testing.T) {
 		s.fail["c"] = errors.New("gone")
 		alone := s.place("a", 0, 60)
 		a.teach(t.Context())
-		if s.told != 1 || a.pupils["b"].told != 60 || a.pupils["c"].told != 0 {
-			t.Errorf("%d messages, b was told %d lessons and c %d", s.told, a.pupils["b"].told, a.pupils["c"].told)
+		if s.told.Load() != 1 || a.pupils["b"].told != 60 || a.pupils["c"].told != 0 {
+			t.Errorf("%d messages, b was told %d lessons and c %d", s.told.Load(), a.pupils["b"].told, a.pupils["c"].told)
 		}
 		if taught := s.place("b", 1000, 60); taught*3 > alone*2 {
 			t.Errorf("b made %d probes, a %d before it", taught, alone)
@@ -100,8 +101,8 @@ func TestLessons(t *testing.T) {
 		s.fail["c"] = nil
 		a.teach(t.Context())
 		a.teach(t.Context())
-		if s.told != 2 || a.pupils["c"].told != 60 {
-			t.Errorf("%d messages, c was told %d lessons", s.told, a.pupils["c"].told)
+		if s.told.Load() != 2 || a.pupils["c"].told != 60 {
+			t.Errorf("%d messages, c was told %d lessons", s.told.Load(), a.pupils["c"].told)
 		}
 		s.enter("b", 2, []peer.ID{"a", "b", "c"})
 		s.place("a", 60, 1)
@@ -135,8 +136,8 @@ func TestLessonsAreRefused(t *testing.T) {
 		for range 3 {
 			s.rooms["a"].teach(t.Context())
 		}
-		if s.told != 1 {
-			t.Errorf("b was told %d times, though it takes no lessons", s.told)
+		if s.told.Load() != 1 {
+			t.Errorf("b was told %d times, though it takes no lessons", s.told.Load())
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})
 		raw := func(change func(*wire.Lessons)) []byte {
