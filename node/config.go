@@ -1,9 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/control"
@@ -98,6 +103,22 @@ type Config struct {
 	// Contact is a URL or mail address that webmasters find in the User-Agent.
 	Contact string
 
+	// From is the operator's mail address, sent to sites as From; empty takes that of a contact that is a mailto: URL.
+	From string
+	// OptOutFile and OptOutURL are lists of hosts, domains, addresses and URL patterns that this peer does not crawl; empty: none. The file is read again
+	// when it changes, the URL asked every ten minutes.
+	OptOutFile, OptOutURL string
+	// OptOutListen is host:port of a form by which webmasters opt out; empty: there is none.
+	OptOutListen string
+	// OptOutProof demands that a site shows that it opts out itself, before this peer keeps that for the ring.
+	OptOutProof bool
+	// DomainHosts is how many hosts of a registrable domain a job may have; 0: any number.
+	DomainHosts int
+	// IPPermits is how many requests all peers together make to an address in PermitChunk, a minute; 0: there is no such limit. Both are the same for all peers
+	// of a ring.
+	IPPermits   int
+	PermitChunk time.Duration
+
 	// Archive is gzip or none (plain WARC records).
 	Archive string
 	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
@@ -130,15 +151,24 @@ type Config struct {
 
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
-	return Config{
+	c := Config{
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
-		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev",
+		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
+	if profile == ProfilePublic {
+		c.OptOutProof, c.DomainHosts, c.IPPermits = true, domain.DefaultHosts, DefaultPermits(c.Delay)
+	}
+	return c
+}
+
+// DefaultPermits is the limit of requests in a minute to one address that belongs to a delay: four times what one host may be asked, as on one worker.
+func DefaultPermits(delay time.Duration) int {
+	return int(min(max(4*permit.Chunk/max(delay, minDelay), 1), permit.MaxLimit))
 }
 
 var networkName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -177,6 +207,7 @@ func (c *Config) Validate() error {
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		c.checkManners(),
 		when(c.MaxBody < 1<<10, fmt.Sprintf("max-body %d: must be at least 1024 bytes", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
@@ -205,6 +236,43 @@ func (c *Config) ContactError() error {
 		return control.Usage(fmt.Sprintf("contact %q: must be an http, https or mailto URL", c.Contact))
 	}
 	return nil
+}
+
+// checkManners names the first field of how sites are treated that is wrong.
+func (c *Config) checkManners() error {
+	if c.From != "" {
+		if a, err := mail.ParseAddress(c.From); err != nil || a.Name != "" || a.Address != c.From {
+			return control.Usage(fmt.Sprintf("from %q: must be a mail address such as me@example.org", c.From))
+		}
+	}
+	if c.OptOutURL != "" {
+		if u, err := url.Parse(c.OptOutURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return control.Usage(fmt.Sprintf("optout-url %q: must be an http or https URL", c.OptOutURL))
+		}
+	}
+	if c.OptOutListen != "" {
+		if _, _, err := net.SplitHostPort(c.OptOutListen); err != nil {
+			return control.Usage(fmt.Sprintf("optout-listen %q: must be HOST:PORT, or :PORT for all addresses", c.OptOutListen))
+		}
+	}
+	return cmp.Or(
+		when(c.DomainHosts < 0 || c.DomainHosts > 1<<30, fmt.Sprintf("domain-hosts %d: must be between 0 and 2^30", c.DomainHosts)),
+		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),
+		when(c.IPPermits < 0 || c.IPPermits > permit.MaxLimit, fmt.Sprintf("ip-permits %d: must be between 0 and %d", c.IPPermits, permit.MaxLimit)),
+	)
+}
+
+// mailOf is the address of a mailto: URL; empty for any other.
+func mailOf(contact string) string {
+	u, err := url.Parse(contact)
+	if err != nil || u.Scheme != "mailto" {
+		return ""
+	}
+	a, err := mail.ParseAddress(u.Opaque)
+	if err != nil || a.Name != "" {
+		return ""
+	}
+	return a.Address
 }
 
 // entries names the first multiaddr that cannot be an entry peer's.

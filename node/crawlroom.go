@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,12 +71,14 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	}
 	fetching := fetch.Config{
 		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
-		MaxBody: n.cfg.MaxBody, Line: n.line.Line,
+		MaxBody: n.cfg.MaxBody, Line: n.line.Line, From: cmp.Or(n.cfg.From, mailOf(n.cfg.Contact)), Refused: n.optOuts.Refused,
 	}
 	n.cfg.distant(&fetching)
 	if c.fetcher, err = fetch.New(fetching); err != nil {
 		return nil, err
 	}
+	n.optOuts.get = c.fetcher.Get
+	n.prover = newProver(c.fetcher.Get, n.cfg.DNSServer)
 	self := n.room.net.Self()
 	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, shortPeer(self)); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -92,9 +95,10 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	c.worker, err = worker.New(worker.Config{
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
+		PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
 	}, worker.Deps{
 		Owners: sessions{n}, Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
-		Log: n.log, Estimates: estimates,
+		Log: n.log, Estimates: estimates, OptOuts: n.optOuts, Permits: n.permits,
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.close())

@@ -76,6 +76,7 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	h := &control.Host{Host: host, Key: hexKey(key), Owner: n.room.net.Self().String()}
 	var d owner.HostDetail
 	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
+		h.OptedOut = n.optOuts.Host(host)
 		return h, err
 	}
 	now := n.crawl.clock.Now()
@@ -90,6 +91,9 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = d.NotBefore.Sub(now).Seconds(), d.Backoff
+	}
+	if h.OptedOut = d.OptedOut; !d.OptedOutAt.IsZero() {
+		h.OptedOutS = now.Sub(d.OptedOutAt).Seconds()
 	}
 	for origin, raw := range d.Robots {
 		var s robots.State
@@ -162,10 +166,27 @@ func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	for i := range fates {
 		w.Jobs = append(w.Jobs, whyLine(&fates[i], now))
 	}
+	if why, err := n.whyOptedOut(ctx, url); err != nil || why != "" {
+		w.Text = why
+		return w, err
+	}
 	if len(w.Jobs) == 0 {
 		w.Text = "no job has a URL of a host that this owner keeps"
 	}
 	return w, nil
+}
+
+// whyOptedOut says why nothing of a URL's host, or not that URL, is fetched.
+func (n *Node) whyOptedOut(ctx context.Context, url string) (why string, err error) {
+	if why = n.optOuts.URL(url); why != "" {
+		return why, nil
+	}
+	err = n.owners.loop.look(ctx, func(o *owner.Owner) {
+		if d, ok := o.Host(link.Host(url)); ok {
+			why = d.OptedOut
+		}
+	})
+	return why, err
 }
 
 func whyLine(f *owner.Fate, now time.Time) control.WhyLine {

@@ -91,7 +91,7 @@ func (m *movement) flush(now time.Time) time.Duration {
 }
 
 func (l *moved) text() string {
-	what := map[byte]string{storage.KeyspaceHosts: "hosts", storage.KeyspaceJobs: "jobs", storage.KeyspaceContent: "bodies", storage.KeyspaceSubnets: "subnets"}[l.prefix]
+	what := map[byte]string{storage.KeyspaceDomains: "domains", storage.KeyspaceHosts: "hosts", storage.KeyspaceJobs: "jobs", storage.KeyspaceContent: "bodies", storage.KeyspaceSubnets: "subnets"}[l.prefix]
 	count := fmt.Sprintf("%d %s (%d records)", l.places, what, l.records)
 	switch l.how {
 	case handedTo:

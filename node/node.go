@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
@@ -68,6 +70,11 @@ type Node struct {
 	keeping  *keeping
 	contents *contents
 	subnets  *subnetService
+	domains  *domains
+	permits  *permitting
+	optOuts  *optOutLists
+	prover   *prover
+	form     net.Listener // nil unless opt-outs are taken by a form
 	jobs     *jobService
 	book     *jobBook
 	owners   *owners
@@ -133,6 +140,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
+	if err := n.listenForOptOuts(ctx); err != nil {
+		return err
+	}
 	if err := n.furnish(); err != nil {
 		return err
 	}
@@ -172,6 +182,8 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
 	serve(serviceContent, func() p2p.Handler { return n.contents.handle })
 	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handle })
+	serve(serviceDomains, func() p2p.Handler { return n.domains.handle })
+	serve(servicePermits, func() p2p.Handler { return n.permits.handle })
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
@@ -196,6 +208,14 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	if n.subnets, err = newSubnetService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+		return err
+	}
+	if n.domains, err = newDomains(shippedSpace[domain.Batch](n, storage.KeyspaceDomains), n.cfg.DomainHosts, n.router, n.keeping.Settled, n.log); err != nil {
+		return err
+	}
+	n.domains.prove, n.domains.spread = n.prove, n.spreadOptOut
+	n.permits = newPermitting(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
+	if n.optOuts, err = newOptOutLists(&n.cfg, n.log); err != nil {
 		return err
 	}
 	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
@@ -225,6 +245,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.do)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.do)
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.do)
+	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.do)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
@@ -284,6 +305,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return unlessCanceled(n.room.dht.Run(bctx)) })
 	base.Go(func() error { return n.contents.loop.run(bctx) })
 	base.Go(func() error { return n.subnets.loop.run(bctx) })
+	base.Go(func() error { return n.domains.loop.run(bctx) })
 	base.Go(func() error { return n.jobs.loop.run(bctx) })
 	base.Go(func() error { return unlessStopping(n.owners.run(bctx)) })
 	base.Go(func() error { return n.ship.loop.run(bctx) })
@@ -322,6 +344,10 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	if n.lessons != nil {
 		top.Go(func() error { return n.afterReady(tctx, n.lessons.run) })
+	}
+	top.Go(func() error { return n.afterReady(tctx, n.runOptOuts) })
+	if n.form != nil {
+		top.Go(func() error { return n.afterReady(tctx, n.serveOptOuts) })
 	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {
@@ -477,6 +503,11 @@ func (n *Node) close() error {
 	}
 	for _, d := range n.debug {
 		_ = d.listener.Close() // closed already if it served
+	}
+	if n.form != nil {
+		if err := n.form.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())

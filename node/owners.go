@@ -11,7 +11,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
@@ -65,6 +67,9 @@ type owners struct {
 	space *storage.Keyspace
 	// toWorker prepares a context for a call to a worker.
 	toWorker func(ctx context.Context, id peer.ID) context.Context
+	domains  *domains
+	// prove checks that a site asks for something itself.
+	prove func(ctx context.Context, s optout.Subject, a optout.Action) error
 	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more.
 	leasesEnd func(id peer.ID) time.Time
 }
@@ -78,7 +83,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
 		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
-		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests,
+		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests, domains: n.domains, prove: n.prove,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
@@ -89,6 +94,7 @@ func newOwners(n *Node) (*owners, error) {
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	cfg.Fetched, cfg.RequestTime = n.crawl.placer.observe, requestTime(&n.cfg)
+	cfg.Admission, cfg.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
 	w.leasesEnd = func(id peer.ID) time.Time {
@@ -168,6 +174,8 @@ func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, 
 			return nil, err
 		}
 		return proto.Marshal(reply)
+	case tagOptOut:
+		return w.handleOptOut(ctx, raw[1:])
 	default:
 		return nil, refuse("unknown request %q", raw[0])
 	}
@@ -235,6 +243,13 @@ func (w *owners) effects(r owner.Ready) {
 				w.log.Debug("budget not drawn", "job", d.Job.String(), "err", err)
 			}
 			w.loop.post(func(o *owner.Owner) { o.Drawn(d, reply) })
+		})
+	}
+	for _, list := range questions(r.Admissions) {
+		w.spawn(func(ctx context.Context) {
+			w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
+				w.loop.post(func(o *owner.Owner) { o.Admitted(a, v) })
+			})
 		})
 	}
 	if r.Outbox {

@@ -208,6 +208,8 @@ func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 	}
 	if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
 		reply.Error = "not measured: the asker is not the host's owner"
+	} else if why := n.optOuts.Host(m.GetHost()); why != "" {
+		reply.Error = why
 	} else {
 		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
 		if err != nil {

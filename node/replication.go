@@ -225,6 +225,7 @@ var replicated = []struct {
 	head   []byte
 }{
 	{storage.KeyspaceContent, nil},
+	{storage.KeyspaceDomains, nil},
 	{storage.KeyspaceHosts, []byte{'h'}},
 	{storage.KeyspaceJobs, nil},
 	{storage.KeyspaceSubnets, nil},

@@ -8,6 +8,7 @@ package storage
 //	prefix          owner           key after the prefix
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
 //	KeyspaceServers crawl/bandwidth the IP address of a web server (4 or 16 bytes)
+//	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
 //	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
@@ -16,6 +17,7 @@ package storage
 const (
 	KeyspaceServers byte = 'b'
 	KeyspaceContent byte = 'c'
+	KeyspaceDomains byte = 'd'
 	KeyspaceHosts   byte = 'h'
 	KeyspaceJobs    byte = 'j'
 	KeyspaceMeta    byte = 'm'

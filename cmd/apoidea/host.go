@@ -38,11 +38,17 @@ func printHost(out io.Writer, h *control.Host) error {
 	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", h.Owner}}
 	if !h.Known {
 		rows = append(rows, []string{"state", "never met: no job has a URL of it"})
+		if h.OptedOut != "" {
+			rows = append(rows, []string{"opted out", h.OptedOut})
+		}
 		return table(out, rows)
 	}
 	worker := "none at present"
 	if h.Worker != "" {
 		worker = fmt.Sprintf("%s, lease epoch %s, %s left", h.Worker, h.Epoch, seconds(h.LeaseS))
+	}
+	if h.OptedOut != "" {
+		rows = append(rows, []string{"opted out", h.OptedOut})
 	}
 	rows = append(rows, []string{"worker", worker}, []string{"addresses", strings.Join(h.Addrs, " ")})
 	if h.NotBeforeS > 0 {

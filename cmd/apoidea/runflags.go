@@ -41,6 +41,13 @@ type runFlags struct {
 	fetchFrom    string
 	delay        time.Duration
 	contact      string
+	from         string
+	optOutFile   string
+	optOutURL    string
+	optOutListen string
+	optOutProof  string
+	domainHosts  int
+	ipPermits    int
 	archive      string
 	duplicates   string
 	seen         string
@@ -84,6 +91,13 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
 	f.StringVar(&r.contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
+	f.StringVar(&r.from, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
+	f.StringVar(&r.optOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled; read again when it changes (see apoidea optout)")
+	f.StringVar(&r.optOutURL, "optout-url", "", "URL of such a list, asked every 10 minutes; the last good copy is kept")
+	f.StringVar(&r.optOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
+	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
+	f.IntVar(&r.domainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 0)")
+	f.IntVar(&r.ipPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
 	f.StringVar(&r.archive, "archive", d.Archive, "WARC files: gzip or none (uncompressed)")
 	f.StringVar(&r.duplicates, "duplicates", d.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
@@ -127,6 +141,9 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.NATTraversal = r.natTraversal
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
 	c.Metrics, c.Pprof = r.metrics, r.pprof
+	if err := r.manners(&c); err != nil {
+		return c, err
+	}
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {
@@ -154,6 +171,28 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 		return c, err
 	}
 	return c, c.Validate()
+}
+
+// manners sets how sites are treated; what was not given stays as the profile has it.
+func (r *runFlags) manners(c *node.Config) error {
+	c.From, c.OptOutFile, c.OptOutURL, c.OptOutListen = r.from, r.optOutFile, r.optOutURL, r.optOutListen
+	switch r.optOutProof {
+	case "":
+	case "yes", "no":
+		c.OptOutProof = r.optOutProof == "yes"
+	default:
+		return fmt.Errorf("%w: optout-proof %q: must be yes or no", errUsage, r.optOutProof)
+	}
+	if r.domainHosts >= 0 {
+		c.DomainHosts = r.domainHosts
+	}
+	switch {
+	case r.ipPermits >= 0:
+		c.IPPermits = r.ipPermits
+	case c.Profile == node.ProfilePublic:
+		c.IPPermits = node.DefaultPermits(r.delay)
+	}
+	return nil
 }
 
 // distances reads the matrix of --latency; nil if there is none.

@@ -29,6 +29,8 @@ type Config struct {
 	Resolver Resolver
 	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.
 	AllowPrivate bool
+	// Refused, if not nil, says which addresses are never asked for anything, as those who run them wish. It must not block.
+	Refused func(addr netip.Addr) bool
 	// LocalAddr is the source address of connections. The zero Addr leaves it to the system. Addresses of the other family are not dialled.
 	LocalAddr netip.Addr
 	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For tests, and for networks made of memory.

@@ -75,12 +75,14 @@ func (f *Fetcher) addrs(ctx context.Context, t *target, known []netip.Addr) ([]n
 // cannot be one thing when it is looked at and another when it is dialled.
 func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	out := make([]netip.Addr, 0, maxAddrs)
-	var blocked netip.Addr
+	var blocked, refused netip.Addr
 	for _, a := range addrs {
 		a = a.Unmap()
 		switch {
 		case !f.config.AllowPrivate && !Public(a):
 			blocked = a
+		case f.config.Refused != nil && f.config.Refused(a):
+			refused = a
 		case f.config.LocalAddr.IsValid() && f.config.LocalAddr.Unmap().Is4() != a.Is4():
 		case len(out) < maxAddrs:
 			out = append(out, a)
@@ -89,6 +91,8 @@ func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	switch {
 	case len(out) > 0:
 		return out, nil
+	case refused.IsValid():
+		return nil, fmt.Errorf("%s: %w", refused, ErrRefusedAddress)
 	case blocked.IsValid():
 		return nil, fmt.Errorf("%s: %w", blocked, ErrBlockedAddress)
 	default:

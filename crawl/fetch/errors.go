@@ -63,6 +63,8 @@ func (e *Error) HostWide() bool {
 var (
 	// ErrBlockedAddress is the guard's refusal.
 	ErrBlockedAddress = errors.New("address is not on the public internet")
+	// ErrRefusedAddress: those who run the address wish not to be asked.
+	ErrRefusedAddress = errors.New("the address has opted out")
 	// ErrTooLarge: the head or the body is over its bound, or grows out of proportion when unpacked.
 	ErrTooLarge = errors.New("over the size bound")
 	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error: nothing was asked of the site.
@@ -91,6 +93,8 @@ func outcome(phase Phase, err error) link.Outcome {
 	switch {
 	case errors.Is(err, ErrBlockedAddress):
 		return link.OutcomeBlockedAddress
+	case errors.Is(err, ErrRefusedAddress):
+		return link.OutcomeOptedOut
 	case errors.Is(err, ErrTooLarge):
 		return link.OutcomeTooLarge
 	case phase == PhaseResolve:

@@ -121,14 +121,18 @@ func (x *exchange) over(c *conn) (*Response, error) {
 }
 
 // permit asks the caller for leave, at the last moment.
-func (x *exchange) permit() error {
+func (x *exchange) permit(c *conn) error {
 	if x.ctx.Err() != nil {
 		return fmt.Errorf("fetch %s: %w", x.req.URL, context.Cause(x.ctx))
+	}
+	if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // it may have lain idle for long
+		c.broken = true
+		return x.fail(PhaseConnect, fmt.Errorf("%s: %w", c.addr.Addr(), ErrRefusedAddress))
 	}
 	if x.req.Permit == nil {
 		return nil
 	}
-	if err := x.req.Permit(); err != nil {
+	if err := x.req.Permit(c.addr.Addr()); err != nil {
 		return fmt.Errorf("fetch %s: %w: %w", x.req.URL, ErrNotPermitted, err)
 	}
 	return nil

@@ -168,7 +168,7 @@ func TestStaleConnection(t *testing.T) {
 	})
 	f := newFetcher(t, nil)
 	permits := 0
-	req := &fetch.Request{URL: url, Permit: func() error { permits++; return nil }}
+	req := &fetch.Request{URL: url, Permit: func(netip.Addr) error { permits++; return nil }}
 	for i := range 2 {
 		resp, err := f.Get(t.Context(), req)
 		if err != nil {
@@ -257,7 +257,7 @@ func TestPermitRefused(t *testing.T) {
 	defer srv.Close()
 	f := newFetcher(t, nil)
 	lapsed := errors.New("lease lapsed")
-	_, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL, Permit: func() error { return lapsed }})
+	_, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL, Permit: func(netip.Addr) error { return lapsed }})
 	if !errors.Is(err, lapsed) || !errors.Is(err, fetch.ErrNotPermitted) {
 		t.Errorf("error %v", err)
 	}

@@ -50,7 +50,7 @@ func (w *wire) Read(p []byte) (int, error) {
 
 // http1 makes the exchange over an HTTP/1.1 connection.
 func (x *exchange) http1(c *conn, resp *Response) error {
-	if err := x.permit(); err != nil {
+	if err := x.permit(c); err != nil {
 		return err
 	}
 	c.broken = true // unless it comes to a good end

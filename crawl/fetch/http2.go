@@ -17,7 +17,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 		c.broken = true
 		return x.stale(c, errStale)
 	}
-	if err := x.permit(); err != nil {
+	if err := x.permit(c); err != nil {
 		return err
 	}
 	c.broken = true // unless it comes to a good end

@@ -37,9 +37,9 @@ type Request struct {
 	MaxBytes int64
 	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of a failure.
 	Cut bool
-	// Permit is asked when the connection stands, right before the request is written, once for each time that it is written. Its error ends
-	// the exchange. Nil: permitted. It must not block.
-	Permit func() error
+	// Permit is asked when the connection stands, with the address it leads to, right before the request is written, once for each time that it is
+	// written. Its error ends the exchange. Nil: permitted. It must not block.
+	Permit func(addr netip.Addr) error
 	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with each request.
 	Progress *Progress
 }

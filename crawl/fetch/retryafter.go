@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,7 +15,8 @@ const MaxRetryAfter = 24 * time.Hour
 // if there is none or it cannot be read.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
-	if n, err := strconv.ParseUint(v, 10, 64); err == nil {
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is a number of seconds (RFC 9110, 10.2.3)
 		return time.Duration(min(n, uint64(MaxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(v)

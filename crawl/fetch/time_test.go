@@ -200,18 +200,21 @@ func TestIdleConnections(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"0":                             0,
-		"120":                           2 * time.Minute,
-		" 7 ":                           7 * time.Second,
-		"-5":                            0,
-		"1.5":                           0,
-		"soon":                          0,
-		"99999999999":                   fetch.MaxRetryAfter,
-		"99999999999999999999999999":    0,
-		"Sun, 01 Mar 2026 12:01:00 GMT": time.Minute,
-		"Sun, 01 Mar 2026 11:00:00 GMT": 0,
-		"Sun, 01 Mar 2030 11:00:00 GMT": fetch.MaxRetryAfter,
+		"":                               0,
+		"0":                              0,
+		"120":                            2 * time.Minute,
+		" 7 ":                            7 * time.Second,
+		"-5":                             0,
+		"1.5":                            0,
+		"soon":                           0,
+		"99999999999":                    fetch.MaxRetryAfter,
+		"99999999999999999999999999":     fetch.MaxRetryAfter, // RFC 9110, 10.2.3: any number of digits
+		"+5":                             0,
+		"Sunday, 01-Mar-26 12:01:00 GMT": time.Minute, // RFC 9110, 5.6.7: the two obsolete forms are to be read as well
+		"Sun Mar  1 12:01:00 2026":       time.Minute,
+		"Sun, 01 Mar 2026 12:01:00 GMT":  time.Minute,
+		"Sun, 01 Mar 2026 11:00:00 GMT":  0,
+		"Sun, 01 Mar 2030 11:00:00 GMT":  fetch.MaxRetryAfter,
 	} {
 		if got := fetch.RetryAfter(map[string][]string{"Retry-After": {value}}, now); got != want {
 			t.Errorf("Retry-After: %s: %s, want %s", value, got, want)

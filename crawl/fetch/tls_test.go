@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -129,7 +130,7 @@ func TestHTTP2Limits(t *testing.T) {
 		}
 	})
 	t.Run("permit", func(t *testing.T) {
-		_, err := f.Get(t.Context(), &fetch.Request{URL: url, Permit: func() error { return errors.New("no") }})
+		_, err := f.Get(t.Context(), &fetch.Request{URL: url, Permit: func(netip.Addr) error { return errors.New("no") }})
 		if !errors.Is(err, fetch.ErrNotPermitted) {
 			t.Errorf("error %v", err)
 		}

@@ -40,6 +40,8 @@ const (
 	OutcomeOutOfBudget
 	// OutcomeQuarantined: its leases ended again and again without a report, also when it was out alone; it is left alone.
 	OutcomeQuarantined
+	// OutcomeOptedOut: those who run the site have asked that it is not crawled, or not this part of it.
+	OutcomeOptedOut
 
 	outcomeEnd
 )
@@ -49,7 +51,7 @@ const Outcomes = int(outcomeEnd)
 
 var outcomeNames = [Outcomes]string{
 	"none", "ok", "duplicate", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
-	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined",
+	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out",
 }
 
 // String returns the outcome's stable name, as in design section 4.

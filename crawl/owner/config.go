@@ -37,6 +37,10 @@ type Config struct {
 	RequestTime time.Duration
 	// Fetched, if not nil, is called in a step with what a worker reports of a host, at the addresses known. It keeps nothing of what it is given.
 	Fetched func(host string, addrs [][]byte, worker string, list []*wire.Fetched)
+	// Admission has hosts wait until the owner of their registrable domain has admitted them to the job; see package domain.
+	Admission bool
+	// OptOuts is this peer's own list; nil: nothing is on it. [Owner.OptOutsChanged] says that it is another now.
+	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
 	PlaceMin int64
 	// MaxPlacing bounds the hosts for which a worker is being looked for at a time.
@@ -72,6 +76,9 @@ func fill[T comparable](field *T, value T) {
 func (c *Config) fill() {
 	if c.Settled == nil {
 		c.Settled = func(ring.Key) bool { return true }
+	}
+	if c.OptOuts == nil {
+		c.OptOuts = noOptOuts{}
 	}
 	fill(&c.TTL, 8*time.Second)
 	fill(&c.Window, 256)

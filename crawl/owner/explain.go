@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -33,7 +34,10 @@ type HostDetail struct {
 	PlacedAt  time.Time
 	PlacedWhy string
 	Measured  []Measurement
-	Jobs      []HostCounts
+	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty and zero if it may be.
+	OptedOut   string
+	OptedOutAt time.Time
+	Jobs       []HostCounts
 }
 
 // HostCounts are the books of a job on a host.
@@ -43,6 +47,8 @@ type HostCounts struct {
 	MinDepth uint32
 	// Down is the outcome that pending URLs share at present, if any.
 	Down link.Outcome
+	// Admission is what the owner of the registrable domain said.
+	Admission domain.Verdict
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
@@ -59,6 +65,9 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 	}
 	if h.frozen > 0 {
 		d.Serving = ServingFrozen
+	}
+	if d.OptedOut = o.optedOut(h); h.rec.optOut.on {
+		d.OptedOutAt = time.UnixMilli(h.rec.optOut.at)
 	}
 	if h.rec.placedAt > 0 {
 		d.PlacedAt = time.UnixMilli(h.rec.placedAt)
@@ -84,7 +93,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 }
 
 func (hj *hostJob) detail() HostCounts {
-	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Counts: Counts{
+	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Admission: hj.c.admission, Counts: Counts{
 		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
 		Bytes: hj.c.bytes, Refetched: hj.c.refetched,
 	}}
@@ -217,7 +226,7 @@ func (o *Owner) Why(url string) []Fate {
 		f := Fate{Job: js.id, State: "unknown"}
 		if h == nil || !o.explain(h, js, url, &f) {
 			if o.knows(js) {
-				f.Refusal = Refusal(js.spec, url, 0, link.KindPage)
+				f.Refusal = cmp.Or(o.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
 			}
 		}
 		list = append(list, f)

@@ -1,6 +1,9 @@
 package owner
 
-import "github.com/apoidea/apoidea/crawl/wire"
+import (
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
 
 // grantAll serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
 func (o *Owner) grantAll() {
@@ -97,8 +100,9 @@ type filler struct {
 	h      *host
 	g      *wire.Grant
 	room   int
-	alone  bool // nothing may be granted beside what is out
-	column int  // index of the current job in the grant's table
+	alone  bool                // nothing may be granted beside what is out
+	gone   map[uint64]struct{} // URLs that got their outcome here and may still be in the store
+	column int                 // index of the current job in the grant's table
 }
 
 func (f *filler) full() bool {
@@ -108,7 +112,7 @@ func (f *filler) full() bool {
 // job grants up to limit URLs of one job.
 func (f *filler) job(hj *hostJob, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.o.jobAt(hj) > f.o.now {
+	if limit <= 0 || f.full() || f.o.jobAt(f.h, hj) > f.o.now {
 		return
 	}
 	limit -= f.scan(hj, limit, true)
@@ -132,6 +136,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 			mark, marked = at, true
 		}
 	}
+	var gone []pending
 	f.o.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := readyPlace(key[len(prefix):])
 		if delayed {
@@ -142,6 +147,9 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 			f.o.buf.fail(errFormat)
 			return false
 		}
+		if _, done := f.gone[p.hash]; done {
+			return true
+		}
 		if f.h.lease.item(p.hash) != nil {
 			if !marked {
 				mark = at // passed, and looked at again only if it comes back
@@ -151,6 +159,10 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 		if granted == limit || f.full() || at.due > f.o.now {
 			note(at)
 			return false
+		}
+		if f.o.cfg.OptOuts.URL(p.url) != "" {
+			gone = append(gone, p)
+			return len(gone) < purgePerStep
 		}
 		if !f.mayGrant(hj, &p) {
 			note(at)
@@ -164,7 +176,21 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 		return true
 	})
 	f.marks(hj, delayed, mark, marked)
+	f.optOut(hj, gone)
 	return granted
+}
+
+// optOut gives URLs their outcome that came onto the list of this peer after they were taken in.
+func (f *filler) optOut(hj *hostJob, gone []pending) {
+	for i := range gone {
+		p := &gone[i]
+		if f.gone == nil {
+			f.gone = make(map[uint64]struct{})
+		}
+		f.gone[p.hash] = struct{}{}
+		f.o.settle(f.h, hj, p, 0, 0)
+		f.o.conclude(f.h, hj, p, Final{Outcome: link.OutcomeOptedOut, Detail: clip(f.o.cfg.OptOuts.URL(p.url))})
+	}
 }
 
 // marks remembers where the next scan starts.

@@ -62,6 +62,8 @@ type hostJob struct {
 	out   int64 // leased URLs
 	outD  int64 // of them, those with a delayed record
 	outP  int64 // of them, those with a promise
+	// askedAt is when the host's admission was asked for; 0: not yet.
+	askedAt int64
 	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
 	from    place
 	nextDue int64
@@ -224,6 +226,11 @@ func (o *Owner) saveHost(h *host) {
 	h.dirty, h.saved = false, true
 	h.rec.version++
 	o.buf.set(hostKey(h.pos), h.rec.encode())
+	if h.rec.optOut.on {
+		o.buf.set(optOutKey(h.pos), append([]byte{format}, h.rec.name...))
+	} else if h.rec.optOut.version > 0 {
+		o.buf.delete(optOutKey(h.pos))
+	}
 	var work byte
 	for _, hj := range h.jobs {
 		if hj.dirty {

@@ -20,16 +20,18 @@ import (
 //	'b' JOB                         what this peer drew of the job's budget
 //	'c' JOB                         counters of the job on this peer
 //	't'                             counters of this peer
+//	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction)
 //
 // Everything under 'h' moves with the host and is what replicas keep: all of it is written by Store.Update, and a host that leaves by one DeleteRange. The
-// rest is this peer's own and not to be copied: 'c', 't' and 'w' follow from the hosts, 'b' is between this peer and the job's owner.
+// rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner.
 const (
 	spaceHost   = 'h'
 	spaceBudget = 'b'
 	spaceJob    = 'c'
 	spaceTotals = 't'
 	spaceWork   = 'w'
+	spaceOptOut = 'x'
 
 	kindHost     = 'a'
 	kindDelayed  = 'd'
@@ -77,6 +79,8 @@ func outboxKey(pos Pos, id job.ID, hash uint64, depth uint32) []byte {
 func robotsKey(pos Pos, origin string) []byte { return append(hostPrefix(pos, kindRobots), origin...) }
 
 func workKey(pos Pos) []byte { return append([]byte{spaceWork}, pos[:]...) }
+
+func optOutKey(pos Pos) []byte { return append([]byte{spaceOptOut}, pos[:]...) }
 
 func jobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
 

@@ -186,7 +186,7 @@ func (o *Owner) admit(list []arrival) {
 	}
 }
 
-// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, or its job does not admit it.
+// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job does not admit it, or nothing may be taken of its host.
 func (o *Owner) refuses(a *arrival) bool {
 	if o.known.covers(a.memo(), a.depth) {
 		return true
@@ -196,7 +196,7 @@ func (o *Owner) refuses(a *arrival) bool {
 		o.known.put(a.memo(), a.depth)
 		return true
 	}
-	return false
+	return o.turnsAway(a.js, a.outlink.url) != ""
 }
 
 // Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.

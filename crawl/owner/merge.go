@@ -34,6 +34,10 @@ func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
 		r.addrs = in.addrs
 	}
 	r.secure = r.secure || in.secure
+	if in.optOut.after(&r.optOut) {
+		r.optOut = in.optOut
+		o.optOutChanged(h)
+	}
 	o.touched(h)
 	o.schedule(h)
 }
@@ -116,6 +120,10 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 		return errFormat
 	}
 	hj := o.hostJob(h, js, true)
+	if hj.c.admission.Before(in.admission) {
+		hj.c.admission = in.admission
+		o.changed(h, hj)
+	}
 	if more := in.refetched - hj.c.refetched; more > 0 {
 		hj.c.refetched += more
 		js.c.refetched += more

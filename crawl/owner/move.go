@@ -147,6 +147,9 @@ func (o *Owner) remove(h *host) {
 	o.totalsMod = true
 	o.buf.deleteRange(hostPrefix(h.pos), prefixEnd(hostPrefix(h.pos)))
 	o.buf.delete(workKey(h.pos))
+	if h.rec.optOut.version > 0 {
+		o.buf.delete(optOutKey(h.pos))
+	}
 	h.jobs = nil
 	o.forget(h)
 	o.flush()

@@ -33,6 +33,7 @@ type Owner struct {
 	outbox     outbox
 	wants      []want
 	purges     []*host
+	crowded    map[crowd]struct{} // domains that have as many hosts in a job as they may
 	placing    int
 	leased     int
 	sweep      sweep
@@ -52,6 +53,8 @@ type Ready struct {
 	NeedJobs []job.ID
 	// Draws go to the owners of the jobs; each is answered with [Owner.Drawn].
 	Draws []Draw
+	// Admissions go to the owners of the hosts' registrable domains; each is answered with [Owner.Admitted].
+	Admissions []Admission
 	// Outbox says that [Owner.Outbox] has links to send.
 	Outbox bool
 	// Next is when a step is to be made even if nothing arrives; the zero time if never.
@@ -101,7 +104,7 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	o := &Owner{
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
 		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
-		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(),
+		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}),
 	}
 	o.loadJobs()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {

@@ -49,7 +49,7 @@ func (o *Owner) evaluate(h *host) {
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
-	purge := o.checkPurge(h)
+	purge := min(o.checkPurge(h), o.askAdmission(h))
 	var at int64
 	switch {
 	case h.frozen > 0:
@@ -69,16 +69,16 @@ func (o *Owner) schedule(h *host) {
 }
 
 // jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
-func (o *Owner) jobAt(hj *hostJob) int64 {
+func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 	at := hj.nextDue
 	if hj.ready() > 0 {
 		at = 0
 	}
 	js := hj.state
-	if at == never || !o.knows(js) || !js.state.Grants() {
+	if at == never || !o.knows(js) || !js.state.Grants() || !o.admitted(h, hj) {
 		return never
 	}
-	if _, dead := o.fate(hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
+	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
 		return never
 	}
 	if hj.promisedHere() == 0 && !o.affords(js) {
@@ -92,7 +92,7 @@ func (o *Owner) jobAt(hj *hostJob) int64 {
 func (o *Owner) urlsAt(h *host) int64 {
 	at := never
 	for _, hj := range h.jobs {
-		at = min(at, o.jobAt(hj))
+		at = min(at, o.jobAt(h, hj))
 	}
 	return at
 }

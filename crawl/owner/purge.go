@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -9,13 +10,17 @@ import (
 const purgePerStep = 512
 
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
-func (o *Owner) fate(hj *hostJob) (link.Outcome, bool) {
+func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
 	switch {
 	case !js.known:
 		return 0, false
 	case js.state == job.StateCanceled:
 		return link.OutcomeNone, true
+	case o.optedOut(h) != "":
+		return link.OutcomeOptedOut, true
+	case hj.c.admission == domain.Crowded:
+		return link.OutcomeOutOfBudget, true
 	case hj.c.down != link.OutcomeNone && o.now < hj.c.downUntil:
 		return hj.c.down, true
 	case js.c.exhausted:
@@ -37,7 +42,7 @@ func (o *Owner) checkPurge(h *host) (again int64) {
 		if hj.ready()+hj.waiting() <= 0 {
 			continue
 		}
-		if _, dead := o.fate(hj); !dead {
+		if _, dead := o.fate(h, hj); !dead {
 			continue
 		}
 		if h.bar > o.now && hj.promisedHere() > 0 {
@@ -74,7 +79,7 @@ func (o *Owner) purgeSome() {
 
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
-	fate, dead := o.fate(hj)
+	fate, dead := o.fate(h, hj)
 	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
 		return 0
 	}
@@ -104,12 +109,7 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 			break
 		}
 	}
-	detail := map[link.Outcome]string{
-		link.OutcomeNone: "the job was canceled", link.OutcomeOutOfBudget: "the job's budget was used up before its turn",
-	}[fate]
-	if detail == "" {
-		detail = "the host failed too often in a row: " + h.rec.backoffReason
-	}
+	detail := o.fateText(h, hj, fate)
 	for i := range doomed {
 		p := &doomed[i]
 		o.settle(h, hj, p, 0, 0)
@@ -122,4 +122,20 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 		hj.nextDue = never
 	}
 	return len(doomed)
+}
+
+// fateText says for people why URLs share an outcome.
+func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
+	switch {
+	case fate == link.OutcomeNone:
+		return "the job was canceled"
+	case fate == link.OutcomeOptedOut:
+		return clip(o.optedOut(h))
+	case hj.c.admission == domain.Crowded:
+		return tooManyHosts
+	case fate == link.OutcomeOutOfBudget:
+		return "the job's budget was used up before its turn"
+	default:
+		return "the host failed too often in a row: " + h.rec.backoffReason
+	}
 }

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -77,6 +78,7 @@ type hostRecord struct {
 	seq       uint64 // last number given to a pending record
 	outbox    uint64 // entries in the host's outbox
 	secure    bool   // a URL of the host is https
+	optOut    optOut
 }
 
 func (r *hostRecord) encode() []byte {
@@ -110,6 +112,7 @@ func (r *hostRecord) encode() []byte {
 	e.u64(r.seq)
 	e.u64(r.outbox)
 	e.bool(r.secure)
+	r.optOut.encode(&e)
 	return e
 }
 
@@ -128,6 +131,7 @@ func decodeHost(b []byte) (hostRecord, error) {
 		r.measured = append(r.measured, Measurement{d.str(wire.MaxPeer), d.count(), d.str(maxReason)})
 	}
 	r.fetchBase, r.slowRuns, r.seq, r.outbox, r.secure = d.u32(), d.u32(), d.u64(), d.u64(), d.bool()
+	r.optOut.decode(d)
 	return r, d.end()
 }
 
@@ -145,6 +149,8 @@ type counters struct {
 	outbox    int64 // links in the outbox (peer only)
 	entries   int64 // outbox entries (peer only)
 	exhausted bool  // the job's budget is used up (peer only)
+	// admission is what the owner of the host's registrable domain said of the host (host only).
+	admission domain.Verdict
 }
 
 func (c *counters) done() (n int64) {
@@ -174,6 +180,9 @@ func (c *counters) encode() []byte {
 	e.int(c.outbox)
 	e.int(c.entries)
 	e.bool(c.exhausted)
+	if c.admission != domain.Unknown { // what earlier versions wrote ends here
+		e.byte(byte(c.admission))
+	}
 	return e
 }
 
@@ -186,6 +195,11 @@ func decodeCounters(b []byte) (counters, error) {
 	c.delayed, c.promised, c.bytes, c.refetched, c.minDepth = d.count(), d.count(), d.count(), d.count(), d.u32()
 	c.down, c.downUntil = link.Outcome(d.uint(uint64(link.Outcomes-1))), d.time()
 	c.outbox, c.entries, c.exhausted = d.count(), d.count(), d.bool()
+	if len(d.b) > 0 {
+		if c.admission = domain.Verdict(d.byte()); !c.admission.Valid() || c.admission == domain.Unknown {
+			d.fail()
+		}
+	}
 	return c, d.end()
 }
 

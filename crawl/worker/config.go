@@ -8,6 +8,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/permit"
 )
 
 // Config holds the knobs of a worker. The zero value of a field means its default.
@@ -18,6 +19,11 @@ type Config struct {
 	Agent string
 	// Politeness towards hosts and addresses.
 	Politeness frontier.Config
+
+	// PermitLimit is how many requests in a chunk of PermitChunk (zero: permit.Chunk, a minute) all workers together may make to an address (or an IPv6 /64), for which Deps.Permits is asked.
+	// Zero: there is no such limit.
+	PermitLimit int
+	PermitChunk time.Duration
 
 	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
 	// round trip of 200 ms at 80 pages a second.
@@ -101,6 +107,7 @@ func (c *Config) fill() {
 	fill(&c.MaxMemory, 32<<20)
 	fill(&c.KnownLinks, 256<<10)
 	fill(&c.StopTimeout, 6*time.Second)
+	fill(&c.PermitChunk, permit.Chunk)
 }
 
 // Validate names the first field that makes no sense.
@@ -123,6 +130,7 @@ func (c *Config) Validate() error {
 	for name, n := range map[string]int{
 		"Fetchers": c.Fetchers, "MaxInFlight": c.MaxInFlight, "Processors": c.Processors, "MaxHosts": c.MaxHosts, "Capacity": c.Capacity, "Window": c.Window,
 		"ReportBatch": c.ReportBatch, "MaxReports": c.MaxReports, "ClaimBatch": c.ClaimBatch, "KnownLinks": c.KnownLinks,
+		"PermitLimit": c.PermitLimit,
 	} {
 		if n < 0 {
 			return fmt.Errorf("worker config: %s %d is negative", name, n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -116,6 +117,17 @@ type Spill interface {
 	Pop(ctx context.Context) ([]byte, error)
 }
 
+// OptOuts is this peer's own list of what is not to be fetched, from memory; why is empty for what is not on it.
+type OptOuts interface {
+	URL(url string) (why string)
+}
+
+// Permits reaches those who share out the requests to an address among all workers; see package permit. Ask says how many permits there are and for
+// how long they hold; an error means that nobody answers.
+type Permits interface {
+	Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error)
+}
+
 // Event is what became of one URL.
 type Event struct {
 	URL      string
@@ -136,6 +148,10 @@ type Deps struct {
 	Archive Archive
 	Content Content
 	Jobs    Jobs
+	// OptOuts may be nil: then nothing is on the list.
+	OptOuts OptOuts
+	// Permits may be nil: then Config.PermitLimit counts for nothing.
+	Permits Permits
 	// Spill may be nil: then fetchers wait while memory is full.
 	Spill Spill
 	// Estimates are what rates servers have, for the governor; they are the worker's from then on. Nil: nothing is known yet.

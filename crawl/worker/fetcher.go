@@ -60,8 +60,15 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if name, due = w.pick(now); name != "" {
 			h := w.hosts[name]
+			if w.held(now, name) {
+				w.ended(h)
+				continue
+			}
 			it, ok := w.frontier.Take(name)
 			if h == nil || !ok {
+				if h != nil {
+					w.permits.giveBack(&h.pass)
+				}
 				w.frontier.Free(name)
 				if h != nil {
 					w.ended(h)
@@ -174,6 +181,12 @@ func (w *Worker) alarm(now, due time.Time) {
 // visit does one URL of a host, or what must come before it.
 func (v *visitor) visit(ctx context.Context, h *host, it item) {
 	w := v.w
+	if w.deps.OptOuts != nil {
+		if why := w.deps.OptOuts.URL(it.url); why != "" {
+			v.refused(h, it, link.OutcomeOptedOut, clip(why), nil)
+			return
+		}
+	}
 	o := v.origin(h, link.Origin(it.url))
 	if it.kind == link.KindRobots {
 		v.fetch(ctx, h, it) // robots.txt is always allowed
@@ -249,6 +262,7 @@ func (v *visitor) left(h *host) {
 	h.running = false
 	h.cancel = nil
 	v.w.ended(h)
+	v.w.permits.giveBack(&h.pass)
 	delete(v.w.leaving, h)
 	v.w.running.Add(-1)
 }
@@ -273,7 +287,17 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	}
 	g := h.governed // of this visit until its end
 	w.mu.Unlock()
-	req.Permit = func() error { return h.permit(w.clock) }
+	var lacks netip.Addr
+	req.Permit = func(addr netip.Addr) error {
+		if err := h.permit(w.clock); err != nil {
+			return err
+		}
+		if err := w.permits.use(&h.pass, addr); err != nil {
+			lacks = addr
+			return err
+		}
+		return nil
+	}
 	w.stats.requests.Add(1)
 	if g != nil {
 		req.Progress = &g.progress
@@ -282,8 +306,20 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	if g != nil && err == nil {
 		g.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
 	}
+	if err != nil && lacks.IsValid() {
+		err = &withoutPermit{err, lacks}
+	}
 	return resp, err
 }
+
+// withoutPermit is an exchange that ended for want of a permit for that address.
+type withoutPermit struct {
+	error
+	addr netip.Addr
+}
+
+// Unwrap returns what the exchange ended with.
+func (e *withoutPermit) Unwrap() error { return e.error }
 
 // fetch makes the exchange for a URL.
 func (v *visitor) fetch(ctx context.Context, h *host, it item) {
@@ -360,7 +396,7 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 	w := v.w
 	fe, known := errors.AsType[*fetch.Error](err)
 	if !known {
-		v.untried(h, it, now.Sub(begun), now)
+		v.untried(h, it, err, now.Sub(begun), now)
 		return
 	}
 	w.mu.Lock()
@@ -399,7 +435,11 @@ func (v *visitor) lent(h *host) bool {
 }
 
 // untried deals with an exchange that was not permitted, or ended because the lease or the worker did: nothing is said of the URL.
-func (v *visitor) untried(h *host, it item, took time.Duration, now time.Time) {
+func (v *visitor) untried(h *host, it item, err error, took time.Duration, now time.Time) {
+	if lacks, ok := errors.AsType[*withoutPermit](err); ok && errors.Is(err, errNoPermit) {
+		v.noPermit(h, it, lacks.addr, now)
+		return
+	}
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,9 +34,10 @@ type host struct {
 	again    bool      // it was offered while held: the owner knows of an end that we have yet to hear of
 	giveBack bool      // to be released when its window is done
 	running  bool
-	piped    int // pages between the exchange and the report
-	turns    int // owners in a row that sent us on, or did not answer
-	untold   int // outcomes that the owner has not acknowledged
+	pass     pass // of the visit under way
+	piped    int  // pages between the exchange and the report
+	turns    int  // owners in a row that sent us on, or did not answer
+	untold   int  // outcomes that the owner has not acknowledged
 	dryAt    time.Time
 
 	closing  bool // no further request; released when its pages are reported

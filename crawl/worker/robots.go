@@ -111,7 +111,11 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time.Duration, now time.Time) {
 	fe, known := errors.AsType[*fetch.Error](err)
 	if !known {
-		v.untried(h, it, took, now)
+		v.untried(h, it, err, took, now)
+		return
+	}
+	if fe.Outcome == link.OutcomeOptedOut { // by its address
+		v.failed(h, it, err, now.Add(-took), now)
 		return
 	}
 	w := v.w

@@ -27,6 +27,8 @@ type Worker struct {
 	stats stats
 	pipe  *pipeline
 	conf  *confirmer
+	// permits is nil where there is no limit that all workers share.
+	permits *permits
 
 	running atomic.Int64  // exchanges under way
 	watch   chan struct{} // something is held
@@ -36,6 +38,7 @@ type Worker struct {
 	hosts    map[string]*host
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
 	sessions map[string]*session
+	holding  map[string]time.Time // hosts whose visit is open for want of a permit, and until when
 	frontier *frontier.Frontier[item]
 	idle     []chan struct{} // fetchers that wait
 	timer    *time.Timer     // wakes one of them at timerAt
@@ -82,11 +85,12 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), frontier: frontier.New[item](cfg.Politeness),
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), holding: make(map[string]time.Time), frontier: frontier.New[item](cfg.Politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
 	w.specs = newSpecs(deps.Jobs, w.seed)
+	w.permits = newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits)
 	w.pipe = newPipeline(w)
 	w.conf = newConfirmer(deps.Content, w.log)
 	return w, nil
@@ -112,6 +116,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	var rest sync.WaitGroup
 	rest.Go(func() { w.watchLeases(inner) })
 	rest.Go(func() { w.conf.run(inner) })
+	if w.permits != nil {
+		rest.Go(func() { w.permitLoop(inner) })
+	}
 	w.pipe.run(inner, &rest)
 
 	select {

@@ -37,6 +37,10 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peerstore: %w", err)
 	}
+	ranker := preferTCP
+	if cfg.Profile == Public {
+		ranker = (&dialPace{now: time.Now}).rank
+	}
 	options := []libp2p.Option{
 		libp2p.Identity(cfg.Identity),
 		libp2p.UserAgent(cfg.UserAgent),
@@ -47,7 +51,7 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 		libp2p.Muxer(yamux.ID, yamux.DefaultTransport),
 		libp2p.ConnectionManager(manager),
 		libp2p.ResourceManager(limits),
-		libp2p.SwarmOpts(swarm.WithDialRanker(preferTCP), swarm.WithDialTimeout(dialTimeout)),
+		libp2p.SwarmOpts(swarm.WithDialRanker(ranker), swarm.WithDialTimeout(dialTimeout)),
 		libp2p.NoListenAddrs,
 		libp2p.Ping(false),
 	}

@@ -200,6 +200,23 @@ func (c *Client) Why(ctx context.Context, u string) (*Why, error) {
 	return call[*Why](ctx, c, http.MethodGet, "/v1/why", values("url", u), nil)
 }
 
+// OptOutCheck implements Backend.
+func (c *Client) OptOutCheck(ctx context.Context, u string) (*OptOutCheck, error) {
+	return call[*OptOutCheck](ctx, c, http.MethodGet, "/v1/optouts/check", values("url", u), nil)
+}
+
+// OptOuts implements Backend.
+func (c *Client) OptOuts(ctx context.Context) (*OptOuts, error) {
+	return call[*OptOuts](ctx, c, http.MethodGet, "/v1/optouts", nil, nil)
+}
+
+// SetOptOut implements Backend.
+func (c *Client) SetOptOut(ctx context.Context, subject, action string) (*OptOut, error) {
+	v := values("subject", subject)
+	v.Set("action", action)
+	return call[*OptOut](ctx, c, http.MethodPost, "/v1/optouts", v, nil)
+}
+
 // Post implements Backend.
 func (c *Client) Post(ctx context.Context, spec JobSpec) (*Job, error) {
 	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs", nil, spec)

@@ -76,6 +76,18 @@ func (f *fake) Host(_ context.Context, h string) (*control.Host, error) {
 	return host, f.note("host %s", h)
 }
 
+func (f *fake) OptOutCheck(_ context.Context, u string) (*control.OptOutCheck, error) {
+	return &control.OptOutCheck{URL: u, OptedOut: true}, f.note("optout check %s", u)
+}
+
+func (f *fake) OptOuts(context.Context) (*control.OptOuts, error) {
+	return &control.OptOuts{Hosts: []string{"h.example"}}, f.note("optouts")
+}
+
+func (f *fake) SetOptOut(_ context.Context, subject, action string) (*control.OptOut, error) {
+	return &control.OptOut{Subject: subject, Action: action}, f.note("optout %s %s", subject, action)
+}
+
 func (f *fake) Why(_ context.Context, u string) (*control.Why, error) {
 	return why, f.note("why %s", u)
 }
@@ -210,6 +222,9 @@ func TestRoundTrip(t *testing.T) {
 		{"peers", func() (any, error) { return c.Peers(ctx) }, status.Peers},
 		{"host a:80", func() (any, error) { return c.Host(ctx, "a:80") }, host},
 		{"why http://a/%20ü", func() (any, error) { return c.Why(ctx, "http://a/%20ü") }, why},
+		{"optout check http://a/b", func() (any, error) { return c.OptOutCheck(ctx, "http://a/b") }, &control.OptOutCheck{URL: "http://a/b", OptedOut: true}},
+		{"optouts", func() (any, error) { return c.OptOuts(ctx) }, &control.OptOuts{Hosts: []string{"h.example"}}},
+		{"optout domain a withdraw", func() (any, error) { return c.SetOptOut(ctx, "domain a", "withdraw") }, &control.OptOut{Subject: "domain a", Action: "withdraw"}},
 		{"post [http://a/] 7", func() (any, error) { return c.Post(ctx, control.JobSpec{URLs: []string{"http://a/"}, MaxPages: 7}) }, posted},
 		{"jobs", func() (any, error) { return c.Jobs(ctx) }, []control.Job{*posted}},
 		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},

@@ -68,6 +68,13 @@ type Backend interface {
 	// Why tells why a URL is or is not crawled, asking its owner.
 	Why(ctx context.Context, url string) (*Why, error)
 
+	// OptOutCheck tells whether a URL is opted out, asking its owner.
+	OptOutCheck(ctx context.Context, url string) (*OptOutCheck, error)
+	// OptOuts lists what this peer knows of opt-outs.
+	OptOuts(ctx context.Context) (*OptOuts, error)
+	// SetOptOut tells the ring that a host or domain opts out, or withdraws that.
+	SetOptOut(ctx context.Context, subject, action string) (*OptOut, error)
+
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec JobSpec) (*Job, error)
 	// Jobs lists the jobs of the ring with their counts.

@@ -127,6 +127,11 @@ func (s *Server) routes() http.Handler {
 	get("/v1/peers", func(r *http.Request) (any, error) { return b.Peers(r.Context()) })
 	get("/v1/host", func(r *http.Request) (any, error) { return b.Host(r.Context(), r.FormValue("host")) })
 	get("/v1/why", func(r *http.Request) (any, error) { return b.Why(r.Context(), r.FormValue("url")) })
+	get("/v1/optouts", func(r *http.Request) (any, error) { return b.OptOuts(r.Context()) })
+	get("/v1/optouts/check", func(r *http.Request) (any, error) { return b.OptOutCheck(r.Context(), r.FormValue("url")) })
+	post("/v1/optouts", func(r *http.Request) (any, error) {
+		return b.SetOptOut(r.Context(), r.FormValue("subject"), r.FormValue("action"))
+	})
 	get("/v1/jobs", func(r *http.Request) (any, error) { return b.Jobs(r.Context()) })
 	get("/v1/jobs/{id}", func(r *http.Request) (any, error) { return b.Job(r.Context(), r.PathValue("id")) })
 	post("/v1/jobs/{id}/{action}", func(r *http.Request) (any, error) {

@@ -284,7 +284,10 @@ type Host struct {
 	NotBeforeS float64      `json:"not_before_s,omitempty"`
 	Backoff    string       `json:"backoff,omitempty"`
 	Robots     []RobotsLine `json:"robots,omitempty"`
-	Jobs       []JobCounts  `json:"jobs,omitempty"`
+	// OptedOut says why nothing of the host is fetched, OptedOutS since when by its record.
+	OptedOut  string      `json:"opted_out,omitempty"`
+	OptedOutS float64     `json:"opted_out_s,omitempty"`
+	Jobs      []JobCounts `json:"jobs,omitempty"`
 	// Placement is who was asked to measure the host for its last placement, and what each found, with those of whom it was known already.
 	Placement []Measurement `json:"placement,omitempty"`
 	// PlacedAt is the worker chosen then, PlacedBy the strategy, PlacedWhy its reason, PlacedS how long ago that was.
@@ -383,4 +386,40 @@ type URLLine struct {
 	Fetched string `json:"fetched,omitempty"`
 	Record  string `json:"record,omitempty"`
 	Holder  string `json:"holder,omitempty"`
+}
+
+// OptOutCheck says whether a URL is left alone because those who run its site wish so, and what the site would have to show to opt out.
+type OptOutCheck struct {
+	URL      string `json:"url"`
+	Host     string `json:"host"`
+	OptedOut bool   `json:"opted_out"`
+	// Reasons are those of this peer's lists, and that of the host's record.
+	Reasons []string `json:"reasons,omitempty"`
+	Addrs   []string `json:"addrs,omitempty"`
+	// Token is the line that the host puts at WellKnown, or into a TXT record, to opt out; WithdrawToken that to withdraw it.
+	Token         string `json:"token"`
+	WithdrawToken string `json:"withdraw_token"`
+	WellKnown     string `json:"well_known"`
+}
+
+// OptOuts are the opt-outs that a peer knows of: its own lists, and what it keeps for the ring.
+type OptOuts struct {
+	Lists   []OptOutList `json:"lists"`
+	Domains []string     `json:"domains"`
+	Hosts   []string     `json:"hosts"`
+}
+
+// OptOutList is one list of a peer with its first rules.
+type OptOutList struct {
+	From  string   `json:"from"`
+	Rules int      `json:"rules"`
+	First []string `json:"first,omitempty"`
+}
+
+// OptOut is what became of a site's wish.
+type OptOut struct {
+	Subject string `json:"subject"`
+	Action  string `json:"action"`
+	// Changed says that it was otherwise before.
+	Changed bool `json:"changed"`
 }

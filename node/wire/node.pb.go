@@ -625,6 +625,314 @@ func (x *SubnetsReply) GetMoved() []uint32 {
 	return nil
 }
 
+// Admission asks the peer that answers for a registrable domain which of these hosts of it a job may have.
+type Admission struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Host          []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Admission) Reset() {
+	*x = Admission{}
+	mi := &file_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Admission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Admission) ProtoMessage() {}
+
+func (x *Admission) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Admission.ProtoReflect.Descriptor instead.
+func (*Admission) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Admission) GetJob() []byte {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Admission) GetHost() []string {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+// AdmissionReply answers for each host, in their order.
+type AdmissionReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdict       []byte                 `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"` // domain.Verdict, one byte each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmissionReply) Reset() {
+	*x = AdmissionReply{}
+	mi := &file_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmissionReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmissionReply) ProtoMessage() {}
+
+func (x *AdmissionReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmissionReply.ProtoReflect.Descriptor instead.
+func (*AdmissionReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AdmissionReply) GetVerdict() []byte {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
+// OptOut says that a site wishes not to be crawled, or withdraws that. It goes to the owner of the host, or of the registrable domain, which sees for itself.
+type OptOut struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"` // "host NAME" or "domain NAME"
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`   // "opt-out" or "withdraw"
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`       // to the owner of this host, which the subject covers; empty: to that of the domain
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OptOut) Reset() {
+	*x = OptOut{}
+	mi := &file_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OptOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OptOut) ProtoMessage() {}
+
+func (x *OptOut) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OptOut.ProtoReflect.Descriptor instead.
+func (*OptOut) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *OptOut) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *OptOut) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *OptOut) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+type OptOutReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changed       bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"` // it was otherwise before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OptOutReply) Reset() {
+	*x = OptOutReply{}
+	mi := &file_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OptOutReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OptOutReply) ProtoMessage() {}
+
+func (x *OptOutReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OptOutReply.ProtoReflect.Descriptor instead.
+func (*OptOutReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OptOutReply) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+// Permits asks the peer that answers for addresses for leave to make requests there.
+type Permits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        []byte                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"` // its address's bytes and its length
+	Want          uint32                 `protobuf:"varint,2,opt,name=want,proto3" json:"want,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Permits) Reset() {
+	*x = Permits{}
+	mi := &file_node_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Permits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Permits) ProtoMessage() {}
+
+func (x *Permits) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Permits.ProtoReflect.Descriptor instead.
+func (*Permits) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Permits) GetPrefix() []byte {
+	if x != nil {
+		return x.Prefix
+	}
+	return nil
+}
+
+func (x *Permits) GetWant() uint32 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+type PermitsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Permits       uint32                 `protobuf:"varint,1,opt,name=permits,proto3" json:"permits,omitempty"`
+	HoldsMs       uint32                 `protobuf:"varint,2,opt,name=holds_ms,json=holdsMs,proto3" json:"holds_ms,omitempty"` // for so long from when they were asked for; with none, when it is worth asking again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PermitsReply) Reset() {
+	*x = PermitsReply{}
+	mi := &file_node_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PermitsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PermitsReply) ProtoMessage() {}
+
+func (x *PermitsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PermitsReply.ProtoReflect.Descriptor instead.
+func (*PermitsReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PermitsReply) GetPermits() uint32 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+func (x *PermitsReply) GetHoldsMs() uint32 {
+	if x != nil {
+		return x.HoldsMs
+	}
+	return 0
+}
+
 var File_node_proto protoreflect.FileDescriptor
 
 const file_node_proto_rawDesc = "" +
@@ -680,7 +988,24 @@ const file_node_proto_rawDesc = "" +
 	"\fSubnetsReply\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\x12\x16\n" +
 	"\x06record\x18\x02 \x03(\fR\x06record\x12\x18\n" +
-	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05movedB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
+	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05moved\"1\n" +
+	"\tAdmission\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\fR\x03job\x12\x12\n" +
+	"\x04host\x18\x02 \x03(\tR\x04host\"*\n" +
+	"\x0eAdmissionReply\x12\x18\n" +
+	"\averdict\x18\x01 \x01(\fR\averdict\"N\n" +
+	"\x06OptOut\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\"'\n" +
+	"\vOptOutReply\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\"5\n" +
+	"\aPermits\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x12\n" +
+	"\x04want\x18\x02 \x01(\rR\x04want\"C\n" +
+	"\fPermitsReply\x12\x18\n" +
+	"\apermits\x18\x01 \x01(\rR\apermits\x12\x19\n" +
+	"\bholds_ms\x18\x02 \x01(\rR\aholdsMsB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"
 
 var (
 	file_node_proto_rawDescOnce sync.Once
@@ -694,16 +1019,22 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_node_proto_goTypes = []any{
-	(*Content)(nil),      // 0: apoidea.node.Content
-	(*ContentReply)(nil), // 1: apoidea.node.ContentReply
-	(*Records)(nil),      // 2: apoidea.node.Records
-	(*Coordinate)(nil),   // 3: apoidea.node.Coordinate
-	(*Lessons)(nil),      // 4: apoidea.node.Lessons
-	(*LessonsReply)(nil), // 5: apoidea.node.LessonsReply
-	(*Subnets)(nil),      // 6: apoidea.node.Subnets
-	(*SubnetsReply)(nil), // 7: apoidea.node.SubnetsReply
+	(*Content)(nil),        // 0: apoidea.node.Content
+	(*ContentReply)(nil),   // 1: apoidea.node.ContentReply
+	(*Records)(nil),        // 2: apoidea.node.Records
+	(*Coordinate)(nil),     // 3: apoidea.node.Coordinate
+	(*Lessons)(nil),        // 4: apoidea.node.Lessons
+	(*LessonsReply)(nil),   // 5: apoidea.node.LessonsReply
+	(*Subnets)(nil),        // 6: apoidea.node.Subnets
+	(*SubnetsReply)(nil),   // 7: apoidea.node.SubnetsReply
+	(*Admission)(nil),      // 8: apoidea.node.Admission
+	(*AdmissionReply)(nil), // 9: apoidea.node.AdmissionReply
+	(*OptOut)(nil),         // 10: apoidea.node.OptOut
+	(*OptOutReply)(nil),    // 11: apoidea.node.OptOutReply
+	(*Permits)(nil),        // 12: apoidea.node.Permits
+	(*PermitsReply)(nil),   // 13: apoidea.node.PermitsReply
 }
 var file_node_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -724,7 +1055,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

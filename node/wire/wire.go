@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 )
 
@@ -39,6 +41,14 @@ const (
 	MaxLessons     = 256
 	MaxLessonPeers = 256
 	MaxLessonRTTs  = 64
+	// MaxAdmissions bounds the hosts of one Admission, MaxHost a host's name in it, MaxSubject the words of an OptOut.
+	MaxAdmissions = 256
+	MaxHost       = 260
+	MaxSubject    = 300
+
+	jobIDLen = 16
+	// A prefix is of 4 or of 16 bytes, and one that says its length.
+	leastPrefix, mostPrefix = 5, 17
 
 	digestLen = 32
 	recordLen = 16
@@ -157,6 +167,67 @@ func (m *SubnetsReply) Validate(asked, brought int) error {
 		}
 	}
 	return each("record of a subnet", m.GetRecord(), 0, MaxSubnetRecord)
+}
+
+// Validate checks bounds.
+func (m *Admission) Validate() error {
+	if len(m.GetJob()) != jobIDLen {
+		return fmt.Errorf("admission: job ID of %d bytes", len(m.GetJob()))
+	}
+	if n := len(m.GetHost()); n == 0 || n > MaxAdmissions {
+		return fmt.Errorf("admission: %d hosts, want 1 to %d", n, MaxAdmissions)
+	}
+	for _, host := range m.GetHost() {
+		if host == "" || len(host) > MaxHost {
+			return fmt.Errorf("admission: host of %d bytes", len(host))
+		}
+	}
+	return nil
+}
+
+// Validate checks that there is a verdict for each of so many hosts.
+func (m *AdmissionReply) Validate(hosts int) error {
+	if len(m.GetVerdict()) != hosts {
+		return fmt.Errorf("admission reply: %w", errColumns)
+	}
+	for _, v := range m.GetVerdict() {
+		if !domain.Verdict(v).Valid() {
+			return fmt.Errorf("admission reply: verdict %d", v)
+		}
+	}
+	return nil
+}
+
+// Validate checks bounds; what the words mean is for their reader.
+func (m *OptOut) Validate() error {
+	for _, s := range []string{m.GetSubject(), m.GetAction(), m.GetHost()} {
+		if len(s) > MaxSubject {
+			return fmt.Errorf("opt-out: %d bytes, at most %d", len(s), MaxSubject)
+		}
+	}
+	return nil
+}
+
+// Validate checks bounds.
+func (m *Permits) Validate() error {
+	if n := len(m.GetPrefix()); n != leastPrefix && n != mostPrefix {
+		return fmt.Errorf("permits: prefix of %d bytes", n)
+	}
+	if m.GetWant() > permit.MaxWant {
+		return fmt.Errorf("permits: %d asked for, at most %d", m.GetWant(), permit.MaxWant)
+	}
+	return nil
+}
+
+// Validate checks bounds against what was asked for.
+func (m *PermitsReply) Validate(want int) error {
+	if int64(m.GetPermits()) > int64(want) {
+		return fmt.Errorf("permits reply: %d for the %d asked for", m.GetPermits(), want)
+	}
+	if int64(m.GetHoldsMs()) > permit.Chunk.Milliseconds() {
+		return fmt.Errorf("permits reply: they hold for %d ms", m.GetHoldsMs())
+	}
+	return nil
 }
 
 func each(what string, column [][]byte, least, most int) error {

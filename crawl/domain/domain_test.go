@@ -1,0 +1,262 @@
+package domain
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+)
+
+// shelf is a keyspace in memory.
+type shelf map[string][]byte
+
+func (s shelf) Get(key []byte) ([]byte, bool, error) {
+	v, ok := s[string(key)]
+	return v, ok, nil
+}
+
+func (s shelf) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), s[k]) {
+			break
+		}
+	}
+	return nil
+}
+
+func (s shelf) Update(fn func(Batch)) (func() error, error) {
+	fn(s)
+	return onDisk, nil
+}
+
+func (s shelf) Set(key, value []byte) { s[string(key)] = bytes.Clone(value) }
+
+func (s shelf) DeleteRange(lo, hi []byte) {
+	maps.DeleteFunc(s, func(k string, _ []byte) bool { return k >= string(lo) && k < string(hi) })
+}
+
+func newStore(t testing.TB, s shelf, hosts int) *Store {
+	t.Helper()
+	store, err := New(s, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func (s *Store) admit(t testing.TB, id job.ID, hosts ...string) []Verdict {
+	t.Helper()
+	v, wait, err := s.Admit(id, hosts)
+	if err != nil || wait() != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+var one, two = job.ID{1}, job.ID{2}
+
+func TestOf(t *testing.T) {
+	for _, row := range []struct {
+		host, domain string
+		plain        bool
+	}{
+		{"example.org", "example.org", true},
+		{"www.example.org", "example.org", true},
+		{"a.b.example.org", "example.org", false},
+		{"example.org:8080", "example.org", false},
+		{"shop.example.co.uk", "example.co.uk", false},
+		{"www.example.co.uk", "example.co.uk", true},
+		{"me.github.io", "me.github.io", true}, // a suffix of the list's private part
+		{"a.me.github.io", "me.github.io", false},
+		{"localhost", "localhost", true},
+		{"h1.web.localhost:80", "web.localhost", false},
+		{"co.uk", "co.uk", true},
+		{"192.0.2.7", "192.0.2.7", true},
+		{"192.0.2.7:8080", "192.0.2.7", false},
+		{"[2001:db8::1]:8080", "[2001:db8::1]", false},
+		{"xn--bcher-kva.example", "xn--bcher-kva.example", true},
+	} {
+		if d, plain := Of(row.host), Plain(row.host); d != row.domain || plain != row.plain {
+			t.Errorf("%s: domain %s, plain %v", row.host, d, plain)
+		}
+	}
+	for _, row := range []struct {
+		domain, host string
+		covers       bool
+	}{
+		{"example.org", "example.org", true},
+		{"example.org", "a.b.example.org:8080", true},
+		{"example.org", "badexample.org", false},
+		{"b.example.org", "example.org", false},
+	} {
+		if got := Covers(row.domain, row.host); got != row.covers {
+			t.Errorf("%s covers %s: %v", row.domain, row.host, got)
+		}
+	}
+}
+
+// TestAdmit: so many hosts of a domain and no more, in each job, whatever the order and however often they are asked for, and after a restart as well.
+func TestAdmit(t *testing.T) {
+	disk := make(shelf)
+	s := newStore(t, disk, 3)
+	for _, row := range []struct {
+		name string
+		id   job.ID
+		host []string
+		want []Verdict
+	}{
+		{"the first", one, []string{"a.example.org", "b.example.org"}, []Verdict{Admitted, Admitted}},
+		{"one twice, and the last", one, []string{"b.example.org", "c.example.org", "c.example.org"}, []Verdict{Admitted, Admitted, Admitted}},
+		{"too many", one, []string{"d.example.org", "example.org:81"}, []Verdict{Crowded, Crowded}},
+		{"those that are admitted still are", one, []string{"a.example.org"}, []Verdict{Admitted}},
+		{"the domain itself", one, []string{"example.org", "www.example.org"}, []Verdict{Admitted, Admitted}},
+		{"another job", two, []string{"d.example.org"}, []Verdict{Admitted}},
+		{"another domain", one, []string{"d.example.net"}, []Verdict{Admitted}},
+	} {
+		if got := s.admit(t, row.id, row.host...); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+		s = newStore(t, disk, 3) // a restart
+	}
+	many := make([]string, 10)
+	for i := range many {
+		many[i] = fmt.Sprintf("h%d.example.com", i)
+	}
+	if got := s.admit(t, one, many...); slices.Index(got, Crowded) != 3 {
+		t.Errorf("ten in one question: %v", got)
+	}
+	if got := newStore(t, make(shelf), 0).admit(t, one, many...); slices.Contains(got, Crowded) {
+		t.Errorf("no bound: %v", got)
+	}
+	s.most = s.count
+	if _, _, err := s.Admit(one, []string{"x.example.edu"}); !errors.Is(err, ErrFull) {
+		t.Errorf("no room: %v", err)
+	}
+}
+
+// TestOptOut: a domain's wish covers what is below it and nothing else, until it is withdrawn.
+func TestOptOut(t *testing.T) {
+	disk := make(shelf)
+	s := newStore(t, disk, 10)
+	now := time.UnixMilli(1_700_000_000_000)
+	set := func(name string, on, want bool) {
+		t.Helper()
+		now = now.Add(time.Second)
+		if changed, _, err := s.SetOptOut(now, name, on); err != nil || changed != want {
+			t.Errorf("%s %v: changed %v, %v", name, on, changed, err)
+		}
+		s = newStore(t, disk, 10)
+	}
+	covered := func(host string, want Verdict) {
+		t.Helper()
+		if got := s.admit(t, one, host); got[0] != want {
+			t.Errorf("%s: %d, want %d", host, got[0], want)
+		}
+	}
+	set("docs.example.org", false, false)
+	set("docs.example.org", true, true)
+	set("docs.example.org", true, false)
+	covered("docs.example.org", OptedOut)
+	covered("a.docs.example.org:8080", OptedOut)
+	covered("b.example.org", Admitted)
+	covered("mydocs.example.org", Admitted)
+	set("example.org", true, true)
+	covered("b.example.org", OptedOut)
+	set("example.org", false, true)
+	covered("b.example.org", Admitted)
+	covered("docs.example.org", OptedOut)
+	set("docs.example.org", false, true)
+	covered("docs.example.org", Admitted)
+	var hosts []string
+	if err := s.Hosts("example.org", func(h string) bool { hosts = append(hosts, h); return true }); err != nil || !slices.Contains(hosts, "b.example.org") {
+		t.Errorf("hosts: %v, %v", hosts, err)
+	}
+	for _, bad := range []string{"", "example.org:80"} {
+		if _, _, err := s.SetOptOut(now, bad, true); !errors.Is(err, ErrRecord) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for i := range MaxOptOuts + 1 {
+		_, _, err := s.SetOptOut(now, fmt.Sprintf("h%d.example.net", i), true)
+		if (err != nil) != (i == MaxOptOuts) {
+			t.Fatalf("opt-out %d: %v", i, err)
+		}
+	}
+}
+
+// TestMove: records that go elsewhere, in parts, twice and over others, end as the union, whose latest wish counts.
+func TestMove(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	from, to := newStore(t, make(shelf), 10), newStore(t, make(shelf), 10)
+	for _, s := range []*Store{from, to} {
+		s.admit(t, one, "both.example.org")
+		if _, _, err := s.SetOptOut(now, "out.example.org", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from.admit(t, one, "from.example.org", "other.example.net")
+	to.admit(t, two, "to.example.org")
+	if _, _, err := from.SetOptOut(now, "out.example.org", false); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, k := range slices.Sorted(maps.Keys(from.records.(shelf))) {
+			if _, err := to.Import([]KV{{[]byte(k), from.records.(shelf)[k]}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if o, err := to.OptOut("out.example.org"); err != nil || o != nil {
+		t.Errorf("an earlier wish came back: %+v, %v", o, err)
+	}
+	if n := len(to.records.(shelf)); n != 5 || to.count != n {
+		t.Errorf("%d records, %d counted, want 5", n, to.count)
+	}
+	half := Pos{0x80}
+	for _, arc := range [][2]Pos{{{}, half}, {half, {}}} {
+		if _, err := to.Remove(arc[0], arc[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(to.records.(shelf)) != 0 || to.count != 0 {
+		t.Errorf("%d records left, %d counted", len(to.records.(shelf)), to.count)
+	}
+}
+
+// FuzzImport: no record does harm, and one that is taken lies where it belongs.
+func FuzzImport(f *testing.F) {
+	source := make(shelf)
+	s := newStore(f, source, 10)
+	s.admit(f, one, "a.example.org")
+	if _, _, err := s.SetOptOut(time.UnixMilli(5), "example.org", true); err != nil {
+		f.Fatal(err)
+	}
+	for k, v := range source {
+		f.Add([]byte(k), v)
+		f.Add([]byte(k), v[:len(v)-1])
+	}
+	f.Add([]byte{}, []byte{1})
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		into := make(shelf)
+		s := newStore(t, into, 10)
+		if _, err := s.Import([]KV{{key, value}}); err != nil {
+			if len(into) > 0 {
+				t.Errorf("refused and taken: %v", err)
+			}
+			return
+		}
+		if !bytes.Equal(into[string(key)], value) {
+			t.Errorf("taken under %x: %x, kept %x", key, value, into[string(key)])
+		}
+		if again := newStore(t, make(shelf), 10); again != nil {
+			if _, err := again.Import([]KV{{key, value}}); err != nil {
+				t.Errorf("taken once: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,233 @@
+package domain
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+)
+
+// OptOut is the wish of a domain that nothing of it, or below it, is crawled; or that it may be again.
+type OptOut struct {
+	// Domain is a registrable domain or a name below one.
+	Domain string
+	// On: it has opted out. Off: it has withdrawn that.
+	On bool
+	// Version grows with every change; of two copies the later wins, and of two that are equally late the one that has opted out.
+	Version uint64
+	At      time.Time
+}
+
+func (o *OptOut) beats(p *OptOut) bool {
+	if p == nil || o.Version != p.Version {
+		return p == nil || o.Version > p.Version
+	}
+	if o.On != p.On {
+		return o.On
+	}
+	return o.At.After(p.At)
+}
+
+func (o *OptOut) encode() []byte {
+	on := byte(0)
+	if o.On {
+		on = 1
+	}
+	b := binary.AppendUvarint([]byte{format, on}, o.Version)
+	b = binary.AppendUvarint(b, uint64(max(o.At.UnixMilli(), 0)))
+	return append(b, o.Domain...)
+}
+
+// maxTime bounds times in records: Unix milliseconds of the year 5138.
+const maxTime = 100_000_000_000_000
+
+func decodeOptOut(b []byte) (*OptOut, error) {
+	if len(b) < 2 || b[0] != format || b[1] > 1 {
+		return nil, fmt.Errorf("%w: %d bytes of an opt-out", ErrRecord, len(b))
+	}
+	o := &OptOut{On: b[1] == 1}
+	b = b[2:]
+	version, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, fmt.Errorf("%w: version of an opt-out", ErrRecord)
+	}
+	at, k := binary.Uvarint(b[n:])
+	if k <= 0 || at > maxTime {
+		return nil, fmt.Errorf("%w: time of an opt-out", ErrRecord)
+	}
+	name := b[n+k:]
+	if len(name) == 0 || len(name) > maxHost {
+		return nil, fmt.Errorf("%w: opt-out of a name of %d bytes", ErrRecord, len(name))
+	}
+	o.Version, o.At, o.Domain = version, time.UnixMilli(int64(at)), string(name) //nolint:gosec // bounded
+	return o, nil
+}
+
+// OptOut returns the opt-out that covers a host, nil if none does.
+func (s *Store) OptOut(host string) (*OptOut, error) {
+	name, d := Name(host), Of(host)
+	pos := posOf(d)
+	for {
+		o, err := s.optOut(pos, name)
+		if err != nil || o != nil && o.On {
+			return o, err
+		}
+		_, above, ok := strings.Cut(name, ".")
+		if name == d || !ok {
+			return nil, nil //nolint:nilnil // none covers it
+		}
+		name = above
+	}
+}
+
+func (s *Store) optOut(pos Pos, name string) (*OptOut, error) {
+	raw, ok, err := s.records.Get(hashed(prefixOf(pos, kindOptOut), name))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return decodeOptOut(raw)
+}
+
+// SetOptOut notes that a domain has opted out, or has withdrawn that. Changed says whether it was otherwise before.
+func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wait func() error, err error) {
+	if name == "" || len(name) > maxHost || Name(name) != name {
+		return false, onDisk, fmt.Errorf("%w: %.80q is no domain", ErrRecord, name)
+	}
+	pos := posOf(Of(name))
+	had, err := s.optOut(pos, name)
+	if err != nil {
+		return false, onDisk, err
+	}
+	next := OptOut{Domain: name, On: on, At: now}
+	switch {
+	case had == nil && !on || had != nil && had.On == on:
+		return false, onDisk, nil
+	case had != nil:
+		next.Version = had.Version + 1
+	default:
+		prefix := prefixOf(pos, kindOptOut)
+		n, err := s.number(prefix, end(prefix))
+		if err != nil {
+			return false, onDisk, err
+		}
+		if n >= MaxOptOuts || s.count >= s.most {
+			return false, onDisk, fmt.Errorf("%w: %d opt-outs below %s", ErrFull, n, Of(name))
+		}
+		s.count++
+	}
+	wait, err = s.set(map[string][]byte{string(hashed(prefixOf(pos, kindOptOut), name)): next.encode()})
+	return err == nil, wait, err
+}
+
+// Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each once or more often, until it returns false.
+func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
+	prefix := prefixOf(posOf(registrable), kindAdmitted)
+	return s.records.Scan(prefix, end(prefix), func(_, value []byte) bool {
+		return len(value) < 2 || fn(string(value[1:]))
+	})
+}
+
+// OptOuts calls fn for the opt-outs kept here, until it returns false.
+func (s *Store) OptOuts(fn func(*OptOut) bool) error {
+	return s.records.Scan(nil, nil, func(key, value []byte) bool {
+		if len(key) <= posSize || key[posSize] != kindOptOut {
+			return true
+		}
+		o, err := decodeOptOut(value)
+		return err != nil || fn(o)
+	})
+}
+
+// KV is one record on its way between peers, or from a copy.
+type KV struct{ Key, Value []byte }
+
+// Import merges records of other peers, or of copies, into this one's, as one batch; wait is never nil. One that is malformed, or is not what its key says,
+// is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere else to go.
+func (s *Store) Import(kvs []KV) (wait func() error, err error) {
+	values := make(map[string][]byte)
+	for _, kv := range kvs {
+		if err := s.merge(kv, values); err != nil {
+			return onDisk, fmt.Errorf("import of domain record %.60x: %w", kv.Key, err)
+		}
+	}
+	if len(values) == 0 {
+		return onDisk, nil
+	}
+	added := 0
+	for key := range values {
+		_, ok, err := s.records.Get([]byte(key))
+		if err != nil {
+			return onDisk, err
+		}
+		if !ok {
+			added++
+		}
+	}
+	if wait, err = s.set(values); err != nil {
+		return onDisk, err
+	}
+	s.count += added
+	clear(s.counts)
+	return wait, nil
+}
+
+func (s *Store) merge(kv KV, values map[string][]byte) error {
+	if len(kv.Key) < posSize+1 {
+		return ErrRecord
+	}
+	switch rest := kv.Key[posSize+1:]; kv.Key[posSize] {
+	case kindAdmitted:
+		if len(rest) < job.IDSize || len(kv.Value) < 2 || len(kv.Value) > maxHost+1 || kv.Value[0] != format {
+			return ErrRecord
+		}
+		host := string(kv.Value[1:])
+		if string(hashed(prefixOf(posOf(Of(host)), kindAdmitted, rest[:job.IDSize]...), host)) != string(kv.Key) {
+			return fmt.Errorf("%w: of another key", ErrRecord)
+		}
+		values[string(kv.Key)] = kv.Value
+	case kindOptOut:
+		in, err := decodeOptOut(kv.Value)
+		if err != nil {
+			return err
+		}
+		pos := posOf(Of(in.Domain))
+		if string(hashed(prefixOf(pos, kindOptOut), in.Domain)) != string(kv.Key) {
+			return fmt.Errorf("%w: of another key", ErrRecord)
+		}
+		had, err := s.optOut(pos, in.Domain)
+		if err != nil {
+			return err
+		}
+		if twice, ok := values[string(kv.Key)]; ok {
+			if had, err = decodeOptOut(twice); err != nil {
+				return err
+			}
+		}
+		if in.beats(had) {
+			values[string(kv.Key)] = kv.Value
+		}
+	default:
+		return ErrRecord
+	}
+	return nil
+}
+
+// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
+func (s *Store) Remove(lo, hi Pos) (wait func() error, err error) {
+	from, to := lo[:], hi[:]
+	if hi == (Pos{}) {
+		to = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	}
+	n, err := s.number(from, to)
+	if err != nil || n == 0 {
+		return onDisk, err
+	}
+	if wait, err = s.records.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
+		return onDisk, fmt.Errorf("remove domains: %w", err)
+	}
+	s.count -= n
+	clear(s.counts)
+	return wait, nil
+}

@@ -1,0 +1,240 @@
+package domain
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+const (
+	// DefaultHosts is how many hosts of a registrable domain a job may have (design, section 6).
+	DefaultHosts = 1000
+	// MaxRecords is how many records are kept here before hosts that would add to them wait, some 100 bytes each.
+	MaxRecords = 4 << 20
+	// MaxOptOuts of one registrable domain.
+	MaxOptOuts = 256
+	// maxHost bounds a host's name with its port.
+	maxHost = 260
+	// maxCounts bounds the numbers of admitted hosts in memory.
+	maxCounts = 1 << 14
+
+	format = 1
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrFull says that MaxRecords, or MaxOptOuts of a domain, are kept.
+	ErrFull = errors.New("no room for more domains")
+	// ErrRecord says that a record is not what this version writes.
+	ErrRecord = errors.New("domain record: malformed or of another format")
+)
+
+// Records is where the records are kept, a keyspace of the store.
+type Records interface {
+	Get(key []byte) (value []byte, ok bool, err error)
+	// Scan calls fn for each record from lo up to hi in the order of keys until fn returns false. Key and value are lent.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
+	Update(fn func(Batch)) (wait func() error, err error)
+}
+
+// Batch gathers changes. Keys and values are copied.
+type Batch interface {
+	Set(key, value []byte)
+	DeleteRange(lo, hi []byte)
+}
+
+// Verdict is what the owner of a domain says of a host.
+type Verdict uint8
+
+// The verdicts; the numbers are part of the wire and the disk format.
+const (
+	// Unknown: nobody was asked, or nobody knows now.
+	Unknown Verdict = iota
+	// Admitted: the job may have the host.
+	Admitted
+	// Crowded: the job has as many hosts of the domain as it may.
+	Crowded
+	// OptedOut: the domain, or a part of it with the host, has opted out.
+	OptedOut
+
+	verdictEnd
+)
+
+// Valid says whether a stranger's byte is a verdict.
+func (v Verdict) Valid() bool { return v < verdictEnd }
+
+// Before orders what copies say of one host: that it was admitted wins, as something of it may have been fetched.
+func (v Verdict) Before(w Verdict) bool {
+	weight := [verdictEnd]int{Unknown: 0, Crowded: 1, OptedOut: 2, Admitted: 3}
+	return weight[v] < weight[w]
+}
+
+const posSize = 16
+
+// Pos is a domain's place in the order of keys.
+type Pos [posSize]byte
+
+// Key is the ring position of a registrable domain.
+func Key(domain string) ring.Key { return ring.KeyOf([]byte("/apoidea/domain/" + domain)) }
+
+func posOf(domain string) Pos { key := Key(domain); return Pos(key[:posSize]) }
+
+// Every key: the position of the registrable domain, then
+//
+//	'a' JOB hash16   a host admitted to a job; the value is its name
+//	'o' hash16       a part that opted out, or did once; the value is an OptOut
+const (
+	kindAdmitted = 'a'
+	kindOptOut   = 'o'
+
+	hashSize = 16
+)
+
+func prefixOf(pos Pos, kind byte, rest ...byte) []byte { return append(append(pos[:], kind), rest...) }
+
+func hashed(prefix []byte, name string) []byte {
+	sum := sha256.Sum256([]byte(name))
+	return append(prefix, sum[:hashSize]...)
+}
+
+// end is the first key behind those that begin with prefix, which does not end in 0xff in all of its bytes.
+func end(prefix []byte) []byte {
+	hi := bytes.Clone(prefix)
+	for i := len(hi) - 1; i >= 0; i-- {
+		if hi[i]++; hi[i] != 0 {
+			return hi[:i+1]
+		}
+	}
+	return nil
+}
+
+// Store is what the peer knows that answers for domains.
+type Store struct {
+	records Records
+	hosts   int // a job may have of a domain
+	count   int // records kept
+	most    int
+	counts  map[countKey]int // of admitted hosts; forgotten at will
+}
+
+type countKey struct {
+	pos Pos
+	id  job.ID
+}
+
+// New returns the state over records, which it counts. Hosts is how many a job may have of a domain; 0: any number.
+func New(records Records, hosts int) (*Store, error) {
+	s := &Store{records: records, hosts: hosts, most: MaxRecords, counts: make(map[countKey]int)}
+	var err error
+	s.count, err = s.number(nil, nil)
+	return s, err
+}
+
+func (s *Store) number(lo, hi []byte) (n int, err error) {
+	err = s.records.Scan(lo, hi, func(_, _ []byte) bool {
+		n++
+		return true
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count domains: %w", err)
+	}
+	return n, nil
+}
+
+// Admit says of each host, given in canonical form, whether a job may have it, and keeps those that it admits. What it said once of a host it says
+// again, but for opt-outs. The answer may leave when wait has returned, which is never nil.
+func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func() error, err error) {
+	fresh := make(map[string][]byte) // by key
+	added := make(map[countKey]int)
+	for _, host := range hosts {
+		v, key, err := s.judge(id, host, fresh, added)
+		if err != nil {
+			return nil, onDisk, err
+		}
+		if key != nil {
+			fresh[string(key)] = append([]byte{format}, host...)
+			added[countKey{posOf(Of(host)), id}]++
+		}
+		verdicts = append(verdicts, v)
+	}
+	if len(fresh) == 0 {
+		return verdicts, onDisk, nil
+	}
+	if s.count+len(fresh) > s.most {
+		return nil, onDisk, fmt.Errorf("%w: %d records are kept", ErrFull, s.count)
+	}
+	if wait, err = s.set(fresh); err != nil {
+		return nil, onDisk, err
+	}
+	s.count += len(fresh)
+	for k, n := range added {
+		s.counts[k] += n
+	}
+	return verdicts, wait, nil
+}
+
+// judge says what is to be said of one host; with a key if it is to be noted.
+func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map[countKey]int) (v Verdict, key []byte, err error) {
+	if host == "" || len(host) > maxHost {
+		return Unknown, nil, fmt.Errorf("%w: host of %d bytes", ErrRecord, len(host))
+	}
+	d := Of(host)
+	out, err := s.OptOut(host)
+	if err != nil || out != nil {
+		return OptedOut, nil, err
+	}
+	pos := posOf(d)
+	key = hashed(prefixOf(pos, kindAdmitted, id[:]...), host)
+	if _, ok := fresh[string(key)]; ok {
+		return Admitted, nil, nil
+	}
+	_, ok, err := s.records.Get(key)
+	if err != nil || ok {
+		return Admitted, nil, err
+	}
+	k := countKey{pos, id}
+	n, err := s.admitted(k)
+	if err != nil {
+		return Unknown, nil, err
+	}
+	if s.hosts > 0 && n+added[k] >= s.hosts && !Plain(host) {
+		return Crowded, nil, nil
+	}
+	return Admitted, key, nil
+}
+
+// admitted counts the hosts of a domain in a job.
+func (s *Store) admitted(k countKey) (int, error) {
+	if n, ok := s.counts[k]; ok {
+		return n, nil
+	}
+	prefix := prefixOf(k.pos, kindAdmitted, k.id[:]...)
+	n, err := s.number(prefix, end(prefix))
+	if err != nil {
+		return 0, err
+	}
+	if len(s.counts) >= maxCounts {
+		clear(s.counts)
+	}
+	s.counts[k] = n
+	return n, nil
+}
+
+func (s *Store) set(values map[string][]byte) (wait func() error, err error) {
+	wait, err = s.records.Update(func(b Batch) {
+		for key, value := range values {
+			b.Set([]byte(key), value)
+		}
+	})
+	if err != nil {
+		return onDisk, fmt.Errorf("keep domains: %w", err)
+	}
+	return wait, nil
+}
+
+func onDisk() error { return nil }

@@ -1,0 +1,146 @@
+package optout
+
+import (
+	"context"
+	_ "embed" // the page
+	"html/template"
+	"net/http"
+	"sync"
+	"time"
+)
+
+//go:embed form.html
+var formText string
+
+var formPage = template.Must(template.New("form").Parse(formText))
+
+const (
+	// maxForm bounds what is posted, in bytes.
+	maxForm = 4 << 10
+	// formBurst requests are served at once, and then one each formEvery: whoever asks, as a form of one peer is no reason to keep book of its visitors.
+	formBurst = 40
+	formEvery = 100 * time.Millisecond
+	// checkBurst and checkEvery are the same for those that have a site looked at.
+	checkBurst = 10
+	checkEvery = 2 * time.Second
+	// checkTime bounds such a request.
+	checkTime = 40 * time.Second
+)
+
+// Desk does what the form asks for: it sees whether the site shows the proof, and has the ring know. The error is for people.
+type Desk interface {
+	SetOptOut(ctx context.Context, s Subject, a Action) error
+}
+
+// Form is the page by which people who run a site opt out, or withdraw that. It needs no script, keeps nothing, and serves a bounded number of requests.
+type Form struct {
+	desk    Desk
+	contact string
+	pages   rate
+	checks  rate
+}
+
+// NewForm returns the form of a peer. Contact is shown on it; it may be empty.
+func NewForm(desk Desk, contact string) *Form {
+	return &Form{desk: desk, contact: contact, pages: rate{burst: formBurst, every: formEvery}, checks: rate{burst: checkBurst, every: checkEvery}}
+}
+
+// page is what the template shows.
+type page struct {
+	Contact, Subject, Action, Token, WellKnown, TXT, Name string
+	Error, Done                                           string
+	Domain                                                bool
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Form) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Type", "text/html; charset=utf-8")
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cache-Control", "no-store")
+	p := page{Contact: f.contact, Action: string(Out)}
+	status := http.StatusOK
+	switch {
+	case !f.pages.take(time.Now()):
+		head.Set("Retry-After", "5")
+		status, p.Error = http.StatusTooManyRequests, "Too many requests at the moment; please try again in a few seconds."
+	case r.URL.Path != "/":
+		status, p.Error = http.StatusNotFound, "There is nothing here but the form."
+	case r.Method == http.MethodPost:
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		status = f.post(r, &p)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		head.Set("Allow", "GET, HEAD, POST")
+		status, p.Error = http.StatusMethodNotAllowed, "The form is read by GET and sent by POST."
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_ = formPage.Execute(w, &p) // a reader that is gone has no use for the rest
+	}
+}
+
+// post tells what a site has to show, or with check looks whether it does.
+func (f *Form) post(r *http.Request, p *page) (status int) {
+	if err := r.ParseForm(); err != nil {
+		p.Error = "The form could not be read."
+		return http.StatusBadRequest
+	}
+	kind := KindHost
+	if r.PostForm.Get("kind") == string(KindDomain) {
+		kind, p.Domain = KindDomain, true
+	}
+	p.Name = r.PostForm.Get("name")
+	s, err := ParseSubject(string(kind) + " " + p.Name)
+	if err != nil {
+		p.Error = "This is not the name of a site: write it as in example.org."
+		return http.StatusBadRequest
+	}
+	a, err := ParseAction(r.PostForm.Get("action"))
+	if err != nil {
+		p.Error = "Please choose what is to be done."
+		return http.StatusBadRequest
+	}
+	p.Name, p.Subject, p.Action, p.Token, p.WellKnown, p.TXT = s.Name, s.String(), string(a), Token(s, a), WellKnown, TXTName(s)
+	if r.PostForm.Get("check") == "" {
+		return http.StatusOK
+	}
+	if !f.checks.take(time.Now()) {
+		p.Error = "Many sites are being looked at just now; please try again in a few seconds."
+		return http.StatusTooManyRequests
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
+	defer cancel()
+	if err := f.desk.SetOptOut(ctx, s, a); err != nil {
+		p.Error = err.Error()
+		return http.StatusConflict
+	}
+	p.Done = s.Name + " is not crawled any more. You may take the line away again; the wish holds until you withdraw it here."
+	if a == Back {
+		p.Done = s.Name + " may be crawled again. You may take the line away."
+	}
+	return http.StatusOK
+}
+
+// rate is a bucket of tokens. Safe for concurrent use.
+type rate struct {
+	burst int
+	every time.Duration
+
+	mu   sync.Mutex // guards full
+	full time.Time  // when the bucket is full again
+}
+
+func (r *rate) take(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full.Before(now) {
+		r.full = now
+	}
+	if r.full.Sub(now) > time.Duration(r.burst-1)*r.every {
+		return false
+	}
+	r.full = r.full.Add(r.every)
+	return true
+}

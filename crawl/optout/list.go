@@ -1,0 +1,268 @@
+package optout
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/gaissmai/bart"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+const (
+	// MaxList bounds a list in bytes, MaxRules the rules of it, MaxPatterns those of them that are URL patterns of one host.
+	MaxList     = 16 << 20
+	MaxRules    = 500_000
+	MaxPatterns = 256
+	// maxLine bounds a line.
+	maxLine = 8 << 10
+	// maxTold bounds the lines that an error names.
+	maxTold = 5
+)
+
+// Kind is what a rule speaks of.
+type Kind string
+
+// The kinds: the first word of a line.
+const (
+	KindHost   Kind = "host"
+	KindDomain Kind = "domain"
+	KindIP     Kind = "ip"
+	KindURL    Kind = "url"
+)
+
+// Rule is one wish.
+type Rule struct {
+	Kind  Kind   `json:"kind"`
+	Value string `json:"value"`
+}
+
+func (r Rule) String() string { return string(r.Kind) + " " + r.Value }
+
+// List is a set of rules. The nil List is empty.
+type List struct {
+	rules    []Rule
+	hosts    map[string]struct{} // with and without port
+	domains  map[string]struct{}
+	addrs    bart.Lite
+	patterns map[string][]string // of paths, by host
+}
+
+// ErrList says that no line of a text is a rule although there are some: it is no list, but perhaps a page that says why there is none.
+var ErrList = errors.New("no line of it is a rule")
+
+// Parse reads a list: a rule a line, and behind # what is for people only.
+//
+//	host example.org            the host, at every port; with a port, at that one
+//	domain example.org          the domain and every host below it
+//	ip 192.0.2.0/24             hosts at these addresses
+//	url example.org/private/    URLs of the host that begin so; * stands for anything, $ for the end
+//
+// Lines that are no rules are named in the error, the first few, and the list holds the others all the same: a slip of the pen in one line must not undo
+// the wishes of the rest. It is nil only if there is no rule at all, or the text is beyond a bound.
+func Parse(text []byte) (*List, error) {
+	if len(text) > MaxList {
+		return nil, fmt.Errorf("list of %d bytes, at most %d", len(text), MaxList)
+	}
+	l := &List{hosts: make(map[string]struct{}), domains: make(map[string]struct{}), patterns: make(map[string][]string)}
+	var bad []error
+	wrong := 0
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	for number := 1; lines.Scan(); number++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if len(l.rules) >= MaxRules {
+			return nil, fmt.Errorf("line %d: more than %d rules", number, MaxRules)
+		}
+		if err := l.add(line); err != nil {
+			if wrong++; wrong <= maxTold {
+				bad = append(bad, fmt.Errorf("line %d: %w", number, err))
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("a line of more than %d bytes: %w", maxLine, err)
+	}
+	if wrong > maxTold {
+		bad = append(bad, fmt.Errorf("and %d lines more", wrong-maxTold))
+	}
+	if len(l.rules) == 0 && wrong > 0 {
+		return nil, errors.Join(append([]error{ErrList}, bad...)...)
+	}
+	return l, errors.Join(bad...)
+}
+
+func (l *List) add(line string) error {
+	word, value, _ := strings.Cut(line, " ")
+	value = strings.TrimSpace(value)
+	switch kind := Kind(word); kind {
+	case KindHost, KindDomain:
+		name, err := hostName(value)
+		if err == nil && kind == KindDomain && strings.ContainsAny(value, ":[") {
+			err = errors.New("a domain has no port")
+		}
+		if err != nil {
+			return fmt.Errorf("%s %.80q: %w", kind, value, err)
+		}
+		if kind == KindHost {
+			l.hosts[name] = struct{}{}
+		} else {
+			l.domains[name] = struct{}{}
+		}
+		l.rules = append(l.rules, Rule{kind, name})
+		return nil
+	case KindIP:
+		p, err := prefix(value)
+		if err != nil {
+			return err
+		}
+		l.addrs.Insert(p)
+		l.rules = append(l.rules, Rule{kind, p.String()})
+		return nil
+	case KindURL:
+		return l.addPattern(value)
+	default:
+		return fmt.Errorf("%.40q: want host, domain, ip or url, and what", line)
+	}
+}
+
+// hostName reads a host in whatever form a person writes it.
+func hostName(value string) (string, error) {
+	if value == "" || strings.ContainsAny(value, "/ \t@?*") {
+		return "", errors.New("want a name such as example.org")
+	}
+	scheme := "http://"
+	if strings.HasSuffix(value, ":443") {
+		scheme = "https://"
+	}
+	url, err := link.Canonical(scheme + value + "/")
+	if err != nil {
+		return "", err
+	}
+	return link.Host(url), nil
+}
+
+func prefix(value string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(value); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(value)
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("ip %.80q: want an address or a range such as 192.0.2.0/24", value)
+	}
+	return p.Masked(), nil
+}
+
+func (l *List) addPattern(value string) error {
+	bare := strings.TrimPrefix(strings.TrimPrefix(value, "https://"), "http://")
+	i := strings.IndexByte(bare, '/')
+	if i <= 0 {
+		return fmt.Errorf("url %.80q: want a host and a path such as example.org/private/", value)
+	}
+	name, err := hostName(bare[:i])
+	if err != nil {
+		return fmt.Errorf("url %.80q: %w", value, err)
+	}
+	if len(l.patterns[name]) >= MaxPatterns {
+		return fmt.Errorf("url %.80q: more than %d patterns of one host; a host rule covers it whole", value, MaxPatterns)
+	}
+	l.patterns[name] = append(l.patterns[name], bare[i:])
+	l.rules = append(l.rules, Rule{KindURL, name + bare[i:]})
+	return nil
+}
+
+// Rules lists the rules in their order. The slice is the list's own.
+func (l *List) Rules() []Rule {
+	if l == nil {
+		return nil
+	}
+	return l.rules
+}
+
+// Host returns the rule that covers a host as a whole, its address aside.
+func (l *List) Host(host string) (Rule, bool) {
+	if l == nil || len(l.hosts)+len(l.domains) == 0 {
+		return Rule{}, false
+	}
+	name := host
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		name = host[:i]
+	}
+	for _, h := range []string{host, name} {
+		if _, ok := l.hosts[h]; ok {
+			return Rule{KindHost, h}, true
+		}
+	}
+	for d, more := name, len(l.domains) > 0; more; _, d, more = strings.Cut(d, ".") {
+		if _, ok := l.domains[d]; ok {
+			return Rule{KindDomain, d}, true
+		}
+	}
+	if a, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return l.Addr(a)
+	}
+	return Rule{}, false
+}
+
+// Addr returns the rule that covers an address.
+func (l *List) Addr(addr netip.Addr) (Rule, bool) {
+	if l == nil {
+		return Rule{}, false
+	}
+	p, ok := l.addrs.LookupPrefixLPM(netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()))
+	if !ok {
+		return Rule{}, false
+	}
+	return Rule{KindIP, p.String()}, true
+}
+
+// URL returns the rule that covers a canonical URL, by its host or by a pattern.
+func (l *List) URL(url string) (Rule, bool) {
+	if l == nil || len(l.rules) == 0 {
+		return Rule{}, false
+	}
+	host := link.Host(url)
+	if r, ok := l.Host(host); ok {
+		return r, true
+	}
+	if len(l.patterns) == 0 {
+		return Rule{}, false
+	}
+	path := link.PathQuery(url)
+	for _, pattern := range l.patterns[host] {
+		if matches(pattern, path) {
+			return Rule{KindURL, host + pattern}, true
+		}
+	}
+	return Rule{}, false
+}
+
+// matches is the match of robots.txt (RFC 9309, 2.2.3). It goes back to one point at most, so its cost is bounded by the product of the lengths.
+func matches(pattern, path string) bool {
+	pattern, whole := strings.CutSuffix(pattern, "$")
+	p, i, star, from := 0, 0, -1, 0
+	for p < len(pattern) || whole && i < len(path) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, from = p, i
+			p++
+		case p < len(pattern) && i < len(path) && pattern[p] == path[i]:
+			p++
+			i++
+		case star >= 0 && from < len(path):
+			from++
+			p, i = star+1, from
+		default:
+			return false
+		}
+	}
+	return true
+}

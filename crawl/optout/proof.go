@@ -1,0 +1,108 @@
+package optout
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+const (
+	// WellKnown is the path at which a site shows the proof, and TXTPrefix what stands before its name in the DNS where it does that there.
+	WellKnown = "/.well-known/apoidea.txt"
+	TXTPrefix = "_apoidea."
+	// MaxProof bounds what is read of that file, in bytes, MaxTXT the TXT records looked at.
+	MaxProof = 16 << 10
+	MaxTXT   = 64
+
+	tokenBytes = 16
+)
+
+// Action is what is asked for.
+type Action string
+
+// The actions; they are part of the wire.
+const (
+	Out  Action = "opt-out"
+	Back Action = "withdraw"
+)
+
+// ErrSubject says that something is no subject, or no action.
+var ErrSubject = errors.New("want a host or a domain, and opt-out or withdraw")
+
+// Subject is a host or domain that opts out in the ring.
+type Subject struct {
+	Kind Kind // KindHost or KindDomain
+	Name string
+}
+
+func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
+
+// ParseSubject reads what a person or a stranger wrote, such as "host example.org"; a name alone is a host.
+func ParseSubject(text string) (Subject, error) {
+	text = strings.TrimSpace(text)
+	kind, name, ok := strings.Cut(text, " ")
+	if !ok && text != string(KindHost) && text != string(KindDomain) {
+		kind, name = string(KindHost), text
+	}
+	s := Subject{Kind: Kind(kind)}
+	if s.Kind != KindHost && s.Kind != KindDomain || len(name) > maxLine {
+		return Subject{}, fmt.Errorf("%.80q: %w", text, ErrSubject)
+	}
+	var err error
+	if s.Name, err = hostName(strings.TrimSpace(name)); err != nil {
+		return Subject{}, fmt.Errorf("%.80q: %w: %w", text, ErrSubject, err)
+	}
+	if s.Kind == KindDomain && (strings.ContainsAny(name, ":[") || isAddr(s.Name)) {
+		return Subject{}, fmt.Errorf("%.80q: %w: a domain is a name without a port", text, ErrSubject)
+	}
+	return s, nil
+}
+
+func isAddr(name string) bool {
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
+
+// ParseAction reads an action.
+func ParseAction(text string) (Action, error) {
+	if a := Action(text); a == Out || a == Back {
+		return a, nil
+	}
+	return "", fmt.Errorf("%.40q: %w", text, ErrSubject)
+}
+
+// Token is what a site shows to prove that it asks for something itself: a line of the file, or one TXT record.
+func Token(s Subject, a Action) string {
+	sum := sha256.Sum256([]byte("/apoidea/optout/" + string(a) + "/" + s.String()))
+	return "apoidea-" + string(a) + "=" + hex.EncodeToString(sum[:tokenBytes])
+}
+
+// Shows says whether what a site shows, the text of its file or TXT records one a line, proves that it asks for an action. Where both are shown it is the
+// opt-out that counts.
+func Shows(text string, s Subject, a Action) bool {
+	want, other := Token(s, a), Token(s, Out)
+	found := false
+	for line := range strings.Lines(text) {
+		switch strings.TrimSpace(line) {
+		case want:
+			found = true
+		case other:
+			return false
+		}
+	}
+	return found
+}
+
+// nameOf is the name of a subject without its port, as the DNS knows it.
+func nameOf(s Subject) string {
+	if i := strings.LastIndexByte(s.Name, ':'); i > strings.LastIndexByte(s.Name, ']') {
+		return s.Name[:i]
+	}
+	return s.Name
+}
+
+// TXTName is where the DNS is asked for the proof of a subject.
+func TXTName(s Subject) string { return TXTPrefix + nameOf(s) }

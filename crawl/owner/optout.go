@@ -1,0 +1,222 @@
+package owner
+
+import (
+	"cmp"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why, in a few words; nothing if there is no reason.
+type OptOuts interface {
+	// Host is asked of a host as a whole, URL of a canonical URL, its host included.
+	Host(host string) (why string)
+	URL(url string) (why string)
+}
+
+// noOptOuts is the empty list.
+type noOptOuts struct{}
+
+func (noOptOuts) Host(string) string { return "" }
+func (noOptOuts) URL(string) string  { return "" }
+
+// optOut is the wish of those who run a host, as its record keeps it. Of two copies the later version wins, and of two that are equally late the one that
+// has opted out.
+type optOut struct {
+	version uint64 // 0: nobody ever asked
+	on      bool
+	at      int64 // Unix ms
+	why     string
+}
+
+func (r *optOut) encode(e *enc) {
+	if r.version == 0 { // what earlier versions wrote ends here
+		return
+	}
+	e.u64(r.version)
+	e.bool(r.on)
+	e.int(r.at)
+	e.str(r.why)
+}
+
+func (r *optOut) decode(d *dec) {
+	if len(d.b) == 0 {
+		return
+	}
+	r.version, r.on, r.at, r.why = d.u64(), d.bool(), d.time(), d.str(maxReason)
+	if r.version == 0 {
+		d.fail()
+	}
+}
+
+// after orders what copies say.
+func (r *optOut) after(q *optOut) bool {
+	on := func(r *optOut) int {
+		if r.on {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(r.version, q.version), cmp.Compare(on(r), on(q)), cmp.Compare(r.at, q.at), cmp.Compare(r.why, q.why)) > 0
+}
+
+// OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says whether it was otherwise before. Why is for people. Nothing
+// is granted of the host from here on, its worker hears with its next message that it has lost it, and what was pending ends as opted out. Part of a step.
+func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
+	h := o.find(name)
+	if h == nil && on {
+		h = o.open(name)
+	}
+	if h == nil || h.rec.optOut.on == on {
+		return false
+	}
+	h.rec.optOut = optOut{version: h.rec.optOut.version + 1, on: on, at: min(o.now, maxTime), why: clip(why)}
+	o.optOutChanged(h)
+	return true
+}
+
+// optOutChanged looks at a host anew.
+func (o *Owner) optOutChanged(h *host) {
+	o.touched(h)
+	if o.optedOut(h) != "" {
+		o.endPlacing(h)
+		if h.lease != nil && h.frozen == 0 {
+			// As after a failure of the whole host: its worker may be about to send a request.
+			o.endLease(h, released, h.lease.expires)
+		}
+	} else {
+		o.known.clear() // links to the host that were turned away are news when they are met again
+	}
+	o.schedule(h)
+}
+
+// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before. Part of a step.
+func (o *Owner) OptOutsChanged() {
+	for _, h := range o.hosts {
+		if o.cfg.OptOuts.Host(h.rec.name) != "" {
+			o.optOutChanged(h)
+		} else {
+			o.schedule(h)
+		}
+	}
+	o.known.clear()
+}
+
+// optedOut says why nothing of a host is fetched; empty if it may be.
+func (o *Owner) optedOut(h *host) string {
+	if h.rec.optOut.on {
+		return "the site has opted out: " + h.rec.optOut.why
+	}
+	return o.cfg.OptOuts.Host(h.rec.name)
+}
+
+// OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
+func (o *Owner) OptedOut(limit int) (hosts []string) {
+	o.flush()
+	o.buf.scan([]byte{spaceOptOut}, []byte{spaceOptOut + 1}, func(_, value []byte) bool {
+		if len(value) > 1 {
+			hosts = append(hosts, string(value[1:]))
+		}
+		return len(hosts) < limit
+	})
+	return hosts
+}
+
+// turnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain has as many hosts in the job as it may.
+func (o *Owner) turnsAway(js *jobState, url string) string {
+	if why := o.cfg.OptOuts.URL(url); why != "" {
+		return why
+	}
+	name := link.Host(url)
+	h := o.find(name)
+	if h != nil && h.rec.optOut.on {
+		return o.optedOut(h)
+	}
+	if h != nil {
+		if hj := o.hostJob(h, js, false); hj != nil {
+			if hj.c.admission == domain.Crowded {
+				return tooManyHosts
+			}
+			return ""
+		}
+	}
+	if o.cfg.Admission && len(o.crowded) > 0 && !domain.Plain(name) {
+		if _, full := o.crowded[crowd{js.id, domain.Of(name)}]; full {
+			return tooManyHosts
+		}
+	}
+	return ""
+}
+
+const tooManyHosts = "its domain has as many hosts in the job as it may"
+
+// Admission asks whether a job may have a host, of the owner of the host's registrable domain; it is answered with [Owner.Admitted].
+type Admission struct {
+	Job  job.ID
+	Host string
+}
+
+// admissionEvery is how long after a question for an admission that had no answer it is asked again.
+const admissionEvery = 5_000
+
+// maxCrowded bounds the full domains in memory; hosts of one that was forgotten are asked for again.
+const maxCrowded = 1 << 14
+
+// crowd is a domain in a job.
+type crowd struct {
+	id     job.ID
+	domain string
+}
+
+// admitted says whether a job may have a host as far as is known here.
+func (o *Owner) admitted(h *host, hj *hostJob) bool {
+	return !o.cfg.Admission || hj.c.admission == domain.Admitted || domain.Plain(h.rec.name)
+}
+
+// askAdmission asks what is yet to be asked of a host, and says when to look again.
+func (o *Owner) askAdmission(h *host) (again int64) {
+	if again = never; !o.cfg.Admission || h.frozen > 0 || !o.ring.Mine(h.key) {
+		return again
+	}
+	for _, hj := range h.jobs {
+		if hj.c.admission != domain.Unknown || hj.c.open() == 0 || o.admitted(h, hj) || o.optedOut(h) != "" {
+			continue
+		}
+		if hj.askedAt == 0 || o.now-hj.askedAt >= admissionEvery {
+			hj.askedAt = max(o.now, 1)
+			o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name})
+		}
+		again = min(again, hj.askedAt+admissionEvery)
+	}
+	return again
+}
+
+// Admitted brings the answer to an Admission. Unknown means that there is none yet. Part of a step.
+func (o *Owner) Admitted(a Admission, v domain.Verdict) {
+	h := o.hosts[a.Host]
+	if h == nil || v == domain.Unknown {
+		return
+	}
+	if v == domain.OptedOut {
+		o.OptOut(a.Host, true, "with the whole domain")
+		return
+	}
+	js := o.jobs[a.Job]
+	if js == nil {
+		return
+	}
+	hj := o.hostJob(h, js, false)
+	if hj == nil || hj.c.admission != domain.Unknown {
+		return
+	}
+	hj.c.admission = v
+	if v == domain.Crowded {
+		if len(o.crowded) >= maxCrowded {
+			clear(o.crowded)
+		}
+		o.crowded[crowd{js.id, domain.Of(a.Host)}] = struct{}{}
+	}
+	o.changed(h, hj)
+	o.schedule(h)
+}

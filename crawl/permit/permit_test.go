@@ -1,0 +1,279 @@
+package permit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var begin = time.Unix(1_700_000_040, 0) // within a chunk
+
+func TestPrefixOf(t *testing.T) {
+	for _, row := range []struct{ addr, prefix, neighbour, stranger string }{
+		{"192.0.2.7", "192.0.2.7/32", "192.0.2.200", "192.0.3.7"},
+		{"::ffff:192.0.2.7", "192.0.2.7/32", "192.0.2.8", "192.0.3.8"},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64", "2001:db8:1:9::1", "2001:db8:2:2::1"},
+		{"fe80::1%eth0", "fe80::/64", "fe80:0:0:1::1", "fe81::1"},
+	} {
+		p, ok := PrefixOf(netip.MustParseAddr(row.addr))
+		if !ok || p.String() != row.prefix {
+			t.Errorf("%s: prefix %v", row.addr, p)
+		}
+		near, _ := PrefixOf(netip.MustParseAddr(row.neighbour))
+		far, _ := PrefixOf(netip.MustParseAddr(row.stranger))
+		if Home(p) != Home(near) || Home(p) == Home(far) {
+			t.Errorf("%s: home of %s as well: %v, of %s: %v", row.addr, row.neighbour, Home(p) == Home(near), row.stranger, Home(p) == Home(far))
+		}
+	}
+	if p, ok := PrefixOf(netip.Addr{}); ok {
+		t.Errorf("no address has the prefix %v", p)
+	}
+}
+
+// FuzzParseName: what is read as a prefix is one, and is named by what it was read from.
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"192.0.2.7/32", "2001:db8:1:2::/64"} {
+		f.Add(Name(netip.MustParsePrefix(s)))
+	}
+	f.Add([]byte{})
+	f.Add([]byte{192, 0, 2, 7, 24})
+	f.Add(append(make([]byte, 16), 65))
+	f.Fuzz(func(t *testing.T, name []byte) {
+		p, err := ParseName(name)
+		if err != nil {
+			return
+		}
+		if again, ok := PrefixOf(p.Addr()); !ok || again != p || !bytes.Equal(Name(p), name) {
+			t.Errorf("%x: %v, whose prefix is %v", name, p, again)
+		}
+	})
+}
+
+// world is some workers that share an address, and those who grant them permits for it. Time passes in steps of 100 ms; an answer takes one step.
+type world struct {
+	t       *testing.T
+	now     time.Time
+	limit   int
+	addr    netip.Addr
+	granter *Granter // nil: dead
+	purses  []*Purse
+	made    []time.Time // requests
+	by      []int
+}
+
+func newWorld(t *testing.T, limit, workers int) *world {
+	w := &world{t: t, now: begin, limit: limit, addr: netip.MustParseAddr("192.0.2.7"), granter: NewGranter(limit, Chunk), by: make([]int, workers)}
+	for range workers {
+		w.purses = append(w.purses, NewPurse(limit, Chunk))
+	}
+	return w
+}
+
+// run has every worker make a request whenever it may, up to so many in a step, for so long.
+func (w *world) run(d time.Duration, hunger int) {
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(100 * time.Millisecond) {
+		for i, p := range w.purses {
+			for range hunger {
+				if ok, again := p.Take(w.now, w.addr); !ok {
+					if !again.After(w.now) {
+						w.t.Fatalf("worker %d is to try again at %v, at %v", i, again, w.now)
+					}
+					break
+				}
+				w.made = append(w.made, w.now)
+				w.by[i]++
+			}
+			for _, q := range p.Asks(w.now) {
+				if w.granter == nil {
+					p.Failed(w.now, q.Prefix)
+					continue
+				}
+				n, holds, err := w.granter.Grant(w.now, q.Prefix, q.Want)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				p.Granted(w.now, q.Prefix, n, holds)
+			}
+		}
+	}
+}
+
+// most is the greatest number of requests in any chunk by the granter's clock, least the smallest in a whole one.
+func (w *world) most() (most, least int) {
+	chunks := make(map[time.Time]int)
+	for _, at := range w.made {
+		chunks[at.Truncate(Chunk)]++
+	}
+	least = 1 << 30
+	for at := w.made[0].Truncate(Chunk).Add(Chunk); at.Add(Chunk).Before(w.now); at = at.Add(Chunk) {
+		least = min(least, chunks[at])
+	}
+	for _, n := range chunks {
+		most = max(most, n)
+	}
+	return most, least
+}
+
+// TestOneLimit: however many workers there are, and however hungry, together they keep the limit in each chunk, use nearly all of it, and none is left without.
+func TestOneLimit(t *testing.T) {
+	for _, workers := range []int{1, 2, 7, 20} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			w := newWorld(t, 240, workers)
+			w.run(6*time.Minute, 3)
+			most, least := w.most()
+			if most > 240 || least < 220 {
+				t.Errorf("%d to %d requests in a chunk, want at most 240 and nearly as many", least, most)
+			}
+			for i, n := range w.by {
+				if n == 0 {
+					t.Errorf("worker %d made none", i)
+				}
+			}
+		})
+	}
+}
+
+// TestModestWorkers: those that make few requests are never held up, and do not ask for each.
+func TestModestWorkers(t *testing.T) {
+	w := newWorld(t, 240, 1)
+	p, asks := w.purses[0], 0
+	for range 120 { // one a second for two minutes
+		ok := false
+		for try := 0; try < 3 && !ok; try++ { // the first has to ask
+			ok, _ = p.Take(w.now, w.addr)
+			for _, q := range p.Asks(w.now) {
+				asks++
+				n, holds, _ := w.granter.Grant(w.now, q.Prefix, q.Want)
+				p.Granted(w.now, q.Prefix, n, holds)
+			}
+		}
+		if !ok {
+			t.Fatalf("held up at %v", w.now)
+		}
+		w.now = w.now.Add(time.Second)
+	}
+	if asks > 30 {
+		t.Errorf("asked %d times for 120 requests", asks)
+	}
+}
+
+// TestGranterDies: while nobody answers the crawl goes on at a small share; when another is there in its place, two limits hold at most in that one chunk.
+func TestGranterDies(t *testing.T) {
+	const limit = 240
+	w := newWorld(t, limit, 6)
+	w.run(3*time.Minute+20*time.Second, 3)
+	w.granter = nil
+	w.made = w.made[:0]
+	w.run(5*time.Minute, 3)
+	most, least := w.most()
+	if share := 6 * limit / FallbackShare; least < share/2 || most > limit {
+		t.Errorf("%d to %d requests in a chunk without a granter, want about %d, and no more than %d", least, most, share, limit)
+	}
+	w.granter = NewGranter(limit, Chunk)
+	w.made = w.made[:0]
+	w.run(4*time.Minute, 3)
+	if most, least = w.most(); most > limit+6*limit/FallbackShare+6 || least < limit*9/10 {
+		t.Errorf("%d to %d requests in a chunk after another granter came", least, most)
+	}
+	w.granter = NewGranter(limit, Chunk) // the arc has moved: it knows nothing of this chunk
+	w.made = w.made[:0]
+	w.run(Chunk-w.now.Sub(w.now.Truncate(Chunk)), 3)
+	if n := len(w.made); n > 2*limit {
+		t.Errorf("%d requests in the chunk in which the granter changed, want at most two limits", n)
+	}
+	w.made = w.made[:0]
+	w.run(3*time.Minute, 3)
+	if most, _ = w.most(); most > limit {
+		t.Errorf("%d requests in a chunk behind that", most)
+	}
+}
+
+// TestGiveBack: a permit with which nothing was asked counts again; one of a chunk that is over does not.
+func TestGiveBack(t *testing.T) {
+	p, addr := NewPurse(240, Chunk), netip.MustParseAddr("192.0.2.7")
+	prefix, _ := PrefixOf(addr)
+	p.Take(begin, addr)
+	p.Asks(begin)
+	p.Granted(begin, prefix, 1, 10*time.Second)
+	for range 3 {
+		ok, until := p.Take(begin, addr)
+		if !ok || !until.Equal(begin.Add(10*time.Second)) {
+			t.Fatalf("permit %v until %v", ok, until)
+		}
+		if again, _ := p.Take(begin, addr); again {
+			t.Fatal("two of one")
+		}
+		p.GiveBack(begin, addr, until)
+	}
+	p.Take(begin, addr)
+	later := begin.Add(10 * time.Second)
+	if ok, _ := p.Take(later, addr); ok {
+		t.Error("a permit holds beyond its chunk")
+	}
+	p.GiveBack(later, addr, begin.Add(10*time.Second))
+	if ok, _ := p.Take(later, addr); ok {
+		t.Error("a permit of an earlier chunk came back")
+	}
+	p.Asks(later)
+	p.Granted(later, prefix, 1, Chunk)
+	p.Take(later, addr)
+	p.GiveBack(later, addr, begin.Add(10*time.Second))
+	if ok, _ := p.Take(later, addr); ok {
+		t.Error("a permit of an earlier chunk came back into the next")
+	}
+}
+
+// TestBounds: neither side remembers more prefixes than it has room for, and both go on when the chunk is over.
+func TestBounds(t *testing.T) {
+	g, p := NewGranter(4, Chunk), NewPurse(4, Chunk)
+	g.prefixes, p.most = 2, 2
+	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } //nolint:gosec // few
+	for i := range 2 {
+		prefix, _ := PrefixOf(addr(i))
+		if _, _, err := g.Grant(begin, prefix, 1); err != nil {
+			t.Fatal(err)
+		}
+		p.Hold(begin, addr(i))
+	}
+	third, _ := PrefixOf(addr(3))
+	if _, _, err := g.Grant(begin, third, 1); !errors.Is(err, ErrBusy) {
+		t.Errorf("a prefix too many: %v", err)
+	}
+	if ok, _ := p.Take(begin, addr(3)); ok {
+		t.Error("a permit without room to note it")
+	}
+	for _, q := range p.Asks(begin) {
+		p.Failed(begin, q.Prefix)
+	}
+	later := begin.Add(2 * Chunk)
+	if n, _, err := g.Grant(later, third, 1); n != 1 || err != nil {
+		t.Errorf("in another chunk: %d, %v", n, err)
+	}
+	p.Hold(later, addr(3))
+	if asks := p.Asks(later); len(asks) != 1 || asks[0].Prefix != third {
+		t.Errorf("in another chunk: %v is asked", asks)
+	}
+}
+
+// TestAnswersOfStrangers: an answer of any size keeps the bounds, and one that nobody waits for counts for nothing.
+func TestAnswersOfStrangers(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	p, addr := NewPurse(240, Chunk), netip.MustParseAddr("192.0.2.7")
+	prefix, _ := PrefixOf(addr)
+	now := begin
+	for range 2000 {
+		now = now.Add(time.Duration(rnd.IntN(20)) * time.Second)
+		p.Granted(now, prefix, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
+		p.Hold(now, addr)
+		p.Asks(now)
+		p.Granted(now, prefix, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
+		s := p.prefixes[prefix]
+		if s.left < 0 || s.left > 2*MaxWant || s.until.Sub(now) > Chunk {
+			t.Fatalf("%d permits for %v", s.left, s.until.Sub(now))
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package permit
+
+import (
+	"net/netip"
+	"time"
+)
+
+const (
+	// askAhead: more is asked for when less than this share of the last grant is left.
+	askAhead = 4
+	// askAgain is the least time between two questions for a prefix that brought nothing, or no answer.
+	askAgain = 2 * time.Second
+	// answerTime is after how long a question that was not answered is taken for failed.
+	answerTime = 5 * time.Second
+)
+
+// Ask is a question to the granter of a prefix; its answer is [Purse.Granted] or [Purse.Failed].
+type Ask struct {
+	Prefix netip.Prefix
+	Want   int
+}
+
+// Purse keeps the permits of one worker.
+type Purse struct {
+	limit    int
+	chunk    time.Duration
+	prefixes map[netip.Prefix]*share
+	order    []netip.Prefix // those with a question to be asked
+	most     int
+}
+
+// share is what the worker has of one prefix.
+type share struct {
+	left, last int       // permits, and how many the last grant brought
+	until      time.Time // they hold
+	spent      int       // since the last question: what is asked for next
+	wanted     int       // tries that found nothing since then
+	asked      time.Time // when a question that is under way was asked; zero if none is
+	next       time.Time // none is asked before
+	queued     bool
+	// fallback: the granter does not answer, and the next request may be made at then.
+	fallback bool
+	then     time.Time
+	used     time.Time
+}
+
+// NewPurse returns an empty purse. Limit and chunk are those of the granters; of the limit the fallback is a share.
+func NewPurse(limit int, chunk time.Duration) *Purse {
+	return &Purse{chunk: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), prefixes: make(map[netip.Prefix]*share), most: maxPrefixes}
+}
+
+// Hold says, without taking one, until when there is no permit for an address; the zero time if there is one.
+func (w *Purse) Hold(now time.Time, addr netip.Addr) time.Time {
+	ok, at := w.look(now, addr, false)
+	if ok {
+		return time.Time{}
+	}
+	return at
+}
+
+// Take takes a permit for one request. It says until when the permit holds, or with false when to try again. What is no address needs none, and gets one.
+func (w *Purse) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
+	return w.look(now, addr, true)
+}
+
+// GiveBack returns a permit, which held until then, and with which no request was made. One of a chunk that is over counts for nothing.
+func (w *Purse) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
+	p, _ := PrefixOf(addr)
+	if s := w.prefixes[p]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
+		s.left++
+		s.spent = max(s.spent-1, 0)
+	}
+}
+
+// sameChunk says whether two permits are of one chunk: their ends, as this side counts them, differ by what the answers took to come.
+func (w *Purse) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
+
+func (w *Purse) look(now time.Time, addr netip.Addr, take bool) (ok bool, at time.Time) {
+	p, valid := PrefixOf(addr)
+	if !valid {
+		return true, now.Add(w.chunk)
+	}
+	s := w.share(now, p)
+	if s == nil {
+		return false, now.Add(askAgain)
+	}
+	s.used = now
+	if !s.asked.IsZero() && now.Sub(s.asked) >= answerTime {
+		w.Failed(now, p)
+	}
+	if s.left > 0 && now.Before(s.until) {
+		if take {
+			s.left--
+			s.spent++
+			if s.left <= s.last/askAhead {
+				w.want(now, p, s)
+			}
+		}
+		return true, s.until
+	}
+	s.left = 0
+	if take {
+		s.wanted++
+	}
+	w.want(now, p, s)
+	switch {
+	case s.fallback && !now.Before(s.then):
+		if take {
+			s.then = now.Add(w.chunk * FallbackShare / time.Duration(w.limit))
+		}
+		return true, now.Add(answerTime)
+	case s.fallback:
+		return false, s.then
+	case s.queued || !s.asked.IsZero():
+		return false, now.Add(answerTime) // or when the answer is here
+	default:
+		return false, s.next
+	}
+}
+
+// share returns what there is of a prefix, made if need be; nil if there is no room.
+func (w *Purse) share(now time.Time, p netip.Prefix) *share {
+	s := w.prefixes[p]
+	if s != nil {
+		return s
+	}
+	if len(w.prefixes) >= w.most {
+		for old, s := range w.prefixes {
+			if now.Sub(s.used) > Chunk && s.asked.IsZero() && !s.queued {
+				delete(w.prefixes, old)
+			}
+		}
+		if len(w.prefixes) >= w.most {
+			return nil
+		}
+	}
+	s = &share{}
+	w.prefixes[p] = s
+	return s
+}
+
+// want queues a question, unless one is queued or under way, or it is too early.
+func (w *Purse) want(now time.Time, p netip.Prefix, s *share) {
+	if s.queued || !s.asked.IsZero() || now.Before(s.next) {
+		return
+	}
+	s.queued = true
+	w.order = append(w.order, p)
+}
+
+// Waiting says whether there are questions to be asked.
+func (w *Purse) Waiting() bool { return len(w.order) > 0 }
+
+// Asks returns the questions to be asked now, each once.
+func (w *Purse) Asks(now time.Time) []Ask {
+	list := make([]Ask, 0, len(w.order))
+	for _, p := range w.order {
+		s := w.prefixes[p]
+		s.queued, s.asked = false, now
+		// A prefix at first has a few: what was spent since tells how many it takes.
+		const first = 8
+		list = append(list, Ask{p, min(max(2*s.spent+s.wanted, first), MaxWant)})
+		s.spent, s.wanted = 0, 0
+	}
+	w.order = w.order[:0]
+	return list
+}
+
+// Granted brings the answer to a question: so many permits, which hold for so long from when it was asked; with none, it is worth asking again then.
+func (w *Purse) Granted(now time.Time, p netip.Prefix, n int, holds time.Duration) {
+	s := w.prefixes[p]
+	if s == nil || s.asked.IsZero() {
+		return // given up
+	}
+	end := s.asked.Add(min(max(holds, 0), w.chunk))
+	s.asked, s.fallback, s.next = time.Time{}, false, time.Time{}
+	n = min(max(n, 0), MaxWant)
+	if n == 0 {
+		s.next = later(end, now.Add(askAgain/2))
+		return
+	}
+	if !w.sameChunk(end, s.until) {
+		s.left = 0 // those of another chunk are over
+	}
+	s.left, s.last, s.until = s.left+n, n, end
+}
+
+// Failed says that a question had no answer.
+func (w *Purse) Failed(now time.Time, p netip.Prefix) {
+	s := w.prefixes[p]
+	if s == nil || s.asked.IsZero() {
+		return
+	}
+	s.asked, s.next = time.Time{}, now.Add(askAgain)
+	if !s.fallback {
+		s.fallback, s.then = true, now
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,314 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// serviceDomains is the service of those that answer for registrable domains.
+const serviceDomains = "domain"
+
+// The first byte of a request to it.
+const (
+	tagAdmission = 'A'
+	tagOptOut    = 'W' // to the owner of a host as well
+)
+
+const (
+	// admissionTime bounds a question for admissions; the hosts' owner asks again later.
+	admissionTime = 4 * time.Second
+	// admissionAsks bounds such questions under way at once.
+	admissionAsks = 16
+)
+
+// domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
+type domains struct {
+	state   *domain.Store
+	loop    *serial
+	router  *router
+	settled func(key ring.Key) bool
+	log     *slog.Logger
+	asks    chan struct{} // slots
+	// prove checks that a site asks for something itself; spread tells the owners of hosts of it.
+	prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
+	spread func(s optout.Subject, a optout.Action, hosts []string)
+}
+
+func newDomains(records domain.Records, hosts int, r *router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
+	state, err := domain.New(records, hosts)
+	if err != nil {
+		return nil, err
+	}
+	return &domains{state: state, loop: newSerial(), router: r, settled: settled, log: log, asks: make(chan struct{}, admissionAsks)}, nil
+}
+
+// handle answers a peer.
+func (d *domains) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return nil, refuse("empty request")
+	}
+	switch raw[0] {
+	case tagAdmission:
+		m := new(wire.Admission)
+		if err := decodeInto(raw[1:], m); err != nil {
+			return nil, err
+		}
+		reply, err := d.admit(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(reply)
+	case tagOptOut:
+		s, a, _, err := decodeOptOut(raw[1:])
+		if err != nil {
+			return nil, err
+		}
+		changed, err := d.optOut(ctx, s, a)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(&wire.OptOutReply{Changed: changed})
+	default:
+		return nil, refuse("unknown request %q", raw[0])
+	}
+}
+
+// serves says, as the error to answer with, whether this peer speaks for a registrable domain.
+func (d *domains) serves(name string) error {
+	key := domain.Key(name)
+	switch {
+	case !d.router.ring.Serves(key):
+		return d.router.moved(key)
+	case !d.settled(key):
+		return busy("what is kept of the domain may still be on its way")
+	default:
+		return nil
+	}
+}
+
+// admit answers which hosts of one domain a job may have; it returns when that is on the disks that count.
+func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.AdmissionReply, error) {
+	name := domain.Of(m.GetHost()[0])
+	for _, host := range m.GetHost() {
+		if domain.Of(host) != name {
+			return nil, refuse("admission: hosts of %.80q and of %.80q in one question", name, domain.Of(host))
+		}
+	}
+	if err := d.serves(name); err != nil {
+		return nil, err
+	}
+	var verdicts []domain.Verdict
+	var wait func() error
+	var err error
+	if lerr := d.loop.do(ctx, func() { verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost()) }); lerr != nil {
+		return nil, lerr
+	}
+	if err = d.failure(err); err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply := &wire.AdmissionReply{Verdict: make([]byte, len(verdicts))}
+	for i, v := range verdicts {
+		reply.Verdict[i] = byte(v)
+	}
+	return reply, nil
+}
+
+// failure is what is answered to an error of the state.
+func (d *domains) failure(err error) error {
+	switch {
+	case errors.Is(err, domain.ErrFull):
+		return busy(err.Error())
+	case errors.Is(err, domain.ErrRecord):
+		return refuse("%v", err)
+	default:
+		return err
+	}
+}
+
+// optOut notes a domain's wish once the site has proved it, and has the owners of its hosts told.
+func (d *domains) optOut(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
+	if s.Kind != optout.KindDomain {
+		return false, refuse("%s is no domain", s)
+	}
+	if err := d.serves(domain.Of(s.Name)); err != nil {
+		return false, err
+	}
+	if err := d.prove(ctx, s, a); err != nil {
+		return false, refuse("%v", err)
+	}
+	var wait func() error
+	var hosts []string
+	if lerr := d.loop.do(ctx, func() {
+		if changed, wait, err = d.state.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
+			hosts, err = d.hosts(s.Name)
+		}
+	}); lerr != nil {
+		return false, lerr
+	}
+	if err = d.failure(err); err == nil {
+		err = wait()
+	}
+	if err != nil {
+		return false, err
+	}
+	d.spread(s, a, hosts) // also if it was so before: not all may have been told then
+	return changed, nil
+}
+
+// hosts are those below a domain that some job may have, and those two that nobody asks for. On the loop.
+func (d *domains) hosts(name string) (list []string, err error) {
+	for _, plain := range []string{name, "www." + name} {
+		if domain.Plain(plain) || plain == name {
+			list = append(list, plain)
+		}
+	}
+	err = d.state.Hosts(domain.Of(name), func(host string) bool {
+		if domain.Covers(name, host) {
+			list = append(list, host)
+		}
+		return true
+	})
+	slices.Sort(list)
+	return slices.Compact(list), err
+}
+
+// ask asks for admissions, one question for each job and domain, and calls fn with each answer there is.
+func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) {
+	select {
+	case d.asks <- struct{}{}:
+		defer func() { <-d.asks }()
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, admissionTime)
+	defer cancel()
+	m := &wire.Admission{Job: list[0].Job[:]}
+	for _, a := range list {
+		m.Host = append(m.Host, a.Host)
+	}
+	reply, err := d.put(ctx, m)
+	if err != nil {
+		d.log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
+		return
+	}
+	for i, a := range list {
+		fn(a, domain.Verdict(reply.GetVerdict()[i]))
+	}
+}
+
+func (d *domains) put(ctx context.Context, m *wire.Admission) (*wire.AdmissionReply, error) {
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagAdmission}, m)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := d.router.call(ctx, domain.Key(domain.Of(m.GetHost()[0])), serviceDomains, raw)
+	if err != nil {
+		return nil, err
+	}
+	reply := new(wire.AdmissionReply)
+	if err := proto.Unmarshal(answer, reply); err != nil {
+		return nil, fmt.Errorf("admission reply: %w", err)
+	}
+	return reply, reply.Validate(len(m.GetHost()))
+}
+
+// questions groups admissions into what one question may hold: of one job, hosts of one domain.
+func questions(list []owner.Admission) (groups [][]owner.Admission) {
+	type group struct {
+		id   job.ID
+		name string
+	}
+	open := make(map[group]int) // which of groups
+	for _, a := range list {
+		g := group{a.Job, domain.Of(a.Host)}
+		i, ok := open[g]
+		if !ok || len(groups[i]) >= wire.MaxAdmissions {
+			i = len(groups)
+			open[g] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], a)
+	}
+	return groups
+}
+
+// domainMover is what custody does with the records of domains, on the loop of their service.
+type domainMover struct {
+	ranged
+	domains *domains
+}
+
+// Note implements custody.Space.
+func (m domainMover) Note(custody.Pos) []byte { return nil }
+
+// Remove implements custody.Space.
+func (m domainMover) Remove(pos custody.Pos) error {
+	_, err := m.domains.state.Remove(domain.Pos(pos), domain.Pos(pos.Next()))
+	return err
+}
+
+// Import implements mover.
+func (m domainMover) Import(p custody.Push) (later bool, err error) {
+	kvs := make([]domain.KV, len(p.Records))
+	for i, r := range p.Records {
+		kvs[i] = domain.KV{Key: r.Key, Value: r.Value}
+	}
+	if _, err = m.domains.state.Import(kvs); err != nil {
+		return false, refuse("%v", err)
+	}
+	return true, nil
+}
+
+// decodeOptOut reads what a stranger says of a wish.
+func decodeOptOut(raw []byte) (s optout.Subject, a optout.Action, host string, err error) {
+	m := new(wire.OptOut)
+	if err := decodeInto(raw, m); err != nil {
+		return s, a, "", err
+	}
+	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
+		a, err = optout.ParseAction(m.GetAction())
+	}
+	if err != nil {
+		return s, a, "", refuse("%v", err)
+	}
+	return s, a, m.GetHost(), nil
+}
+
+// callOptOut puts a wish to the peer that answers for a key.
+func callOptOut(ctx context.Context, r *router, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagOptOut}, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
+	if err != nil {
+		return false, err
+	}
+	answer, err := r.call(ctx, key, service, raw)
+	if err != nil {
+		return false, err
+	}
+	reply := new(wire.OptOutReply)
+	if err := proto.Unmarshal(answer, reply); err != nil {
+		return false, fmt.Errorf("opt-out reply: %w", err)
+	}
+	return reply.GetChanged(), nil
+}
+
+// refused says whether a peer has looked at a request and does not take it.
+func refused(err error) bool { return p2p.CodeOf(err) == p2p.CodeRefused }

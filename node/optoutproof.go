@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/optout"
+)
+
+const (
+	// proofTime bounds looking for a proof, proofAge is how long one that was found counts, proofRest how long a site is not looked at again after it showed none.
+	proofTime = 15 * time.Second
+	proofAge  = 10 * time.Minute
+	proofRest = 10 * time.Second
+	// proofsKept bounds those remembered, proofsPerMinute how often sites are looked at for whoever asks.
+	proofsKept      = 1024
+	proofsPerMinute = 60
+)
+
+var errTooManyProofs = errors.New("too many sites were looked at this minute, ask again later")
+
+// prover looks at sites for proofs that they ask for something themselves.
+type prover struct {
+	get    func(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
+	txt    func(ctx context.Context, name string) ([]string, error)
+	flight singleflight.Group
+
+	mu     sync.Mutex // guards what follows; never held over the network
+	known  map[string]found
+	minute time.Time
+	spent  int
+}
+
+// found is what a look at a site came to.
+type found struct {
+	at  time.Time
+	err error
+}
+
+func newProver(get func(context.Context, *fetch.Request) (*fetch.Response, error), dnsServer string) *prover {
+	r := &net.Resolver{}
+	if dnsServer != "" {
+		server := withPort(dnsServer)
+		r.PreferGo = true
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, server)
+		}
+	}
+	return &prover{get: get, txt: r.LookupTXT, known: make(map[string]found)}
+}
+
+// check looks whether a site asks for an action. The error says for people what it does not show.
+func (p *prover) check(ctx context.Context, s optout.Subject, a optout.Action) error {
+	key := string(a) + " " + s.String()
+	if f, ok := p.recall(key, time.Now()); ok {
+		return f.err
+	}
+	ch := p.flight.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofTime)
+		defer cancel()
+		if !p.begin(time.Now()) {
+			return nil, errTooManyProofs
+		}
+		err := p.look(ctx, s, a)
+		p.note(key, found{time.Now(), err})
+		return nil, err
+	})
+	select {
+	case r := <-ch:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *prover) recall(key string, now time.Time) (found, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, ok := p.known[key]
+	age := now.Sub(f.at)
+	return f, ok && (f.err == nil && age < proofAge || f.err != nil && age < proofRest)
+}
+
+// begin counts a look at a site; false if there were too many in this minute.
+func (p *prover) begin(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.minute) >= time.Minute {
+		p.minute, p.spent = now, 0
+	}
+	p.spent++
+	return p.spent <= proofsPerMinute
+}
+
+func (p *prover) note(key string, f found) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= proofsKept {
+		clear(p.known)
+	}
+	p.known[key] = f
+}
+
+// look reads the site's file, and then its TXT records.
+func (p *prover) look(ctx context.Context, s optout.Subject, a optout.Action) error {
+	var errs []error
+	for _, scheme := range []string{"https", "http"} {
+		url := scheme + "://" + s.Name + optout.WellKnown
+		text, err := p.read(ctx, url)
+		if err == nil && optout.Shows(text, s, a) {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("the line is not in it")
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", url, err))
+	}
+	records, err := p.txt(ctx, optout.TXTName(s))
+	if err == nil && optout.Shows(strings.Join(records[:min(len(records), optout.MaxTXT)], "\n"), s, a) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("no record is the line")
+	}
+	errs = append(errs, fmt.Errorf("TXT %s: %w", optout.TXTName(s), err))
+	return fmt.Errorf("%s does not show %q: %w", s, optout.Token(s, a), errors.Join(errs...))
+}
+
+func (p *prover) read(ctx context.Context, url string) (string, error) {
+	resp, err := p.get(ctx, &fetch.Request{URL: url, Accept: "text/plain,*/*;q=0.1", MaxBytes: optout.MaxProof, Cut: true})
+	if err != nil {
+		return "", err
+	}
+	defer resp.Release()
+	if resp.Status != http.StatusOK {
+		return "", fmt.Errorf("status %d", resp.Status)
+	}
+	return string(resp.Body), nil
+}
