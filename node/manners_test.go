@@ -307,7 +307,7 @@ func TestOptOutByForm(t *testing.T) {
 	form := "http://" + peers[0].form.Addr().String() + "/"
 	post := func(action string) int {
 		t.Helper()
-		resp, err := http.PostForm(form, url.Values{"name": {s.host("a")}, "action": {action}, "check": {"1"}}) //nolint:noctx // a test's own server
+		resp, err := http.PostForm(form, url.Values{"name": {s.host("a")}, "action": {action}, "check": {"1"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -276,6 +277,8 @@ func (n *Node) serveOptOuts(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := srv.Close()
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }

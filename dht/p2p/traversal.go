@@ -62,7 +62,7 @@ func traversalOptions(cfg Config, n *Net) []libp2p.Option {
 		libp2p.EnableRelayService(relay.WithACL(relayGuests{n}), relay.WithResources(relay.Resources{
 			Limit:          &relay.RelayLimit{Duration: relayTime, Data: relayBytes},
 			ReservationTTL: relaySlotTime, MaxReservations: relaySlots, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
-			MaxReservationsPerPeer: 1, MaxReservationsPerIP: relaySlotsPerIP, MaxReservationsPerASN: relaySlotsPerASN,
+			MaxReservationsPerIP: relaySlotsPerIP, MaxReservationsPerASN: relaySlotsPerASN,
 		})),
 	}
 	if cfg.Reachability != ReachPrivate {
