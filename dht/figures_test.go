@@ -68,3 +68,35 @@ func TestTakeOverWithin(t *testing.T) {
 		})
 	}
 }
+
+// TestQuietRingSaysLittle: neighbours that hold each other's lists leave them out, and say them again to whoever was restarted and holds none.
+func TestQuietRingSaysLittle(t *testing.T) {
+	unraced(t)
+	s := grow(t, dhttest.World{Seed: 5}, 32, 200*time.Millisecond)
+	s.Run(2 * time.Minute)
+	quiet := func(what string) {
+		t.Helper()
+		s.Bytes = 0
+		s.Run(time.Minute)
+		rate := float64(s.Bytes) / 60 / 32
+		t.Logf("%s: %.0f B/s a peer", what, rate)
+		if rate > 400 { // with their lists 3 kB/s
+			t.Errorf("%s: %.0f B/s a peer", what, rate)
+		}
+	}
+	quiet("settled")
+	for _, n := range s.Nodes[:4] {
+		memory := n.Snapshot()
+		s.Kill(n)
+		s.Run(2 * time.Second)
+		s.Restart(n, memory)
+	}
+	settle(t, s, time.Minute)
+	for _, n := range s.Nodes[:4] {
+		if preds, succs := n.Leaves(); len(preds) != 8 || len(succs) != 8 {
+			t.Errorf("a restarted peer knows %d and %d neighbours, want 8 and 8", len(preds), len(succs))
+		}
+	}
+	s.Run(2 * time.Minute)
+	quiet("after four restarts")
+}

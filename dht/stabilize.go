@@ -2,6 +2,8 @@ package dht
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 type neighbour struct {
 	peer     Peer
 	said     *word            // nil until it spoke since we last began to join
-	lists    *wire.Neighbours // what it said last, as weighed against version weighed of the leaf set
+	lists    *wire.Neighbours // its lists as it named them last, weighed against version weighed of the leaf set
 	weighed  int
+	holds    uint64 // the name of our lists that it holds, as it said last
 	heard    time.Time
 	asked    time.Time
 	asking   bool // a stabilize call is on its way
@@ -173,7 +176,7 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
 		}
 		r.hear(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
-		return stabilizeResponse(r.neighbours(now))
+		return stabilizeResponse(r.neighboursTo(now, ring.PeerKey([]byte(from))))
 	case *wire.Message_LeaveRequest:
 		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
@@ -248,6 +251,7 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		return
 	}
 	r.dropCandidate(p.key)
+	said, whole := r.completed(p.key, said)
 	if r.state == Worker { // whoever spoke to us took us for a ring peer
 		r.attach.Hear(append(listed(said), p)...)
 		return
@@ -280,16 +284,59 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 			r.told = nil
 		}
 		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
+		n.holds = said.GetKnown()
+		if !whole {
+			return // it lives; the rest it says once it knows that we do not hold its lists
+		}
 		if fresh || r.state != Joining {
 			n.said = wordOf(now, p, said)
 		}
-		if n.weighed == r.version && sameLists(n.lists, said) {
+		quiet := n.weighed == r.version && sameLists(n.lists, said)
+		n.lists, n.weighed = said, r.version
+		if quiet {
 			return // a quiet ring says the same again and again
 		}
-		n.lists, n.weighed = said, r.version
 	}
 	r.missing(now, p.key, said)
 	r.consider(now, listed(said))
+}
+
+// completed puts the lists that a peer left out into what it says; false when they are not the ones that we hold.
+func (r *Ring) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
+	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
+		return said, true
+	}
+	n := r.peers[key]
+	if n == nil || n.lists.GetLists() != said.GetLists() {
+		return said, said.GetLists() == listsName(nil, nil)
+	}
+	return &wire.Neighbours{
+		Self: said.GetSelf(), State: said.GetState(), Predecessors: n.lists.GetPredecessors(), Successors: n.lists.GetSuccessors(),
+		ServedStart: said.GetServedStart(), FenceMs: said.GetFenceMs(), Cleared: said.GetCleared(), Lists: said.GetLists(), Known: said.GetKnown(),
+	}, true
+}
+
+// listsName names two lists by what stands in them.
+func listsName(preds, succs []*wire.Peer) uint64 {
+	h := fnv.New64a()
+	number := func(v uint64) { h.Write(binary.BigEndian.AppendUint64(nil, v)) }
+	text := func(b []byte) {
+		number(uint64(len(b)))
+		h.Write(b)
+	}
+	for _, list := range [][]*wire.Peer{preds, succs} {
+		number(uint64(len(list)))
+		for _, p := range list {
+			text(p.GetId())
+			number(uint64(len(p.GetAddrs())))
+			for _, addr := range p.GetAddrs() {
+				text(addr)
+			}
+			number(p.GetIncarnation())
+			number(uint64(p.GetRole()))
+		}
+	}
+	return max(h.Sum64(), 1) // 0 means none
 }
 
 func listed(said *wire.Neighbours) []Peer {
@@ -386,7 +433,7 @@ func (r *Ring) consider(now time.Time, peers []Peer) {
 	for _, p := range fresh {
 		if then.Contains(p.key) && len(r.candidates) < maxCandidates {
 			r.candidates = append(r.candidates, &candidate{peer: p})
-			r.call(p, stabilizeRequest(r.neighbours(now)), inFlight{kind: callStabilize})
+			r.call(p, stabilizeRequest(r.neighboursTo(now, p.key)), inFlight{kind: callStabilize})
 		}
 	}
 }
@@ -419,17 +466,31 @@ func (r *Ring) ask(now time.Time, n *neighbour) {
 		return
 	}
 	n.asking, n.asked = true, now
-	r.call(n.peer, stabilizeRequest(r.neighbours(now)), inFlight{kind: callStabilize})
+	r.call(n.peer, stabilizeRequest(r.neighboursTo(now, n.peer.key)), inFlight{kind: callStabilize})
 }
 
-// neighbours is what this peer says of itself.
+// neighboursTo is what this peer says of itself to another: without its lists where that one holds them. In a quiet ring they would be nine
+// tenths of all traffic.
+func (r *Ring) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
+	said := r.neighbours(now)
+	if n := r.peers[to]; n != nil {
+		said.Known = n.lists.GetLists()
+		if n.holds == said.Lists {
+			said.Predecessors, said.Successors = nil, nil
+		}
+	}
+	return said
+}
+
+// neighbours is what this peer says of itself, whole.
 func (r *Ring) neighbours(now time.Time) *wire.Neighbours {
 	if r.told == nil {
 		preds, succs := r.Leaves()
 		r.told = &wire.Neighbours{Self: r.self.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs)}
+		r.told.Lists = listsName(r.told.Predecessors, r.told.Successors)
 	}
 	said := &wire.Neighbours{
-		Self: r.told.Self, State: r.state.wire(), Predecessors: r.told.Predecessors, Successors: r.told.Successors,
+		Self: r.told.Self, State: r.state.wire(), Predecessors: r.told.Predecessors, Successors: r.told.Successors, Lists: r.told.Lists,
 		Cleared: r.state == Joining && r.cleared(now),
 	}
 	if r.serves {

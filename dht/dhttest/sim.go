@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -47,8 +48,8 @@ type Sim struct {
 	World
 	Now   time.Time
 	Nodes []*Node
-	// Calls counts the requests sent.
-	Calls int
+	// Calls counts the requests sent, Bytes what they and their answers take as messages.
+	Calls, Bytes int
 	// OnEvent, when set, sees each event of each peer.
 	OnEvent func(n *Node, e dht.Event)
 	// OnStep, when set, is called after each step of the world: whatever it sees holds until the next.
@@ -317,6 +318,7 @@ func (s *Sim) after(n *Node) {
 // send carries a request and its answer; done runs once, and not at all when the caller died meanwhile.
 func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Duration, done func(*wire.Message, error)) {
 	s.Calls++
+	s.Bytes += proto.Size(req)
 	life, open := from.life, true
 	finish := func(delay time.Duration, answer *wire.Message, err error) {
 		s.At(delay, func() {
@@ -351,6 +353,7 @@ func (s *Sim) send(from *Node, to dht.Peer, req *wire.Message, timeout time.Dura
 				target.Table.Add(from.peer)
 			}
 			s.answer(target, from.peer.ID, req, func(answer *wire.Message) {
+				s.Bytes += proto.Size(answer)
 				if !s.lost(target.Index, from.Index) {
 					from.Table.Add(target.peer)
 					finish(there, answer, nil)

@@ -243,7 +243,8 @@ func (x *Peer) GetRole() Role {
 	return Role_ROLE_MEMBER
 }
 
-// Neighbours is what a peer says of itself: its state, what it serves, and its leaf set, nearest first.
+// Neighbours is what a peer says of itself: its state, what it serves, and its leaf set, nearest first. To a peer that holds the two lists already it
+// says their name alone.
 type Neighbours struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Self          *Peer                  `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
@@ -253,6 +254,8 @@ type Neighbours struct {
 	ServedStart   []byte                 `protobuf:"bytes,5,opt,name=served_start,json=servedStart,proto3" json:"served_start,omitempty"` // it serves (served_start, self]; empty: it serves nothing
 	FenceMs       uint32                 `protobuf:"varint,6,opt,name=fence_ms,json=fenceMs,proto3" json:"fence_ms,omitempty"`            // keys that a dead predecessor may still serve are fenced for so long; a newcomer waits too
 	Cleared       bool                   `protobuf:"varint,7,opt,name=cleared,proto3" json:"cleared,omitempty"`                           // joining, and sure that no serving peer's arc covers its position
+	Lists         uint64                 `protobuf:"fixed64,8,opt,name=lists,proto3" json:"lists,omitempty"`                              // names the two lists as they are, also where they are left out; 0: never left out
+	Known         uint64                 `protobuf:"fixed64,9,opt,name=known,proto3" json:"known,omitempty"`                              // the receiver's lists that the speaker holds, by the receiver's own name; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +337,20 @@ func (x *Neighbours) GetCleared() bool {
 		return x.Cleared
 	}
 	return false
+}
+
+func (x *Neighbours) GetLists() uint64 {
+	if x != nil {
+		return x.Lists
+	}
+	return 0
+}
+
+func (x *Neighbours) GetKnown() uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
 }
 
 // Hint is a learnt arc: owner answered for (start, end].
@@ -1397,7 +1414,7 @@ const file_ring_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\fR\x05addrs\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12(\n" +
-	"\x04role\x18\x04 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role\"\xab\x02\n" +
+	"\x04role\x18\x04 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role\"\xd7\x02\n" +
 	"\n" +
 	"Neighbours\x12(\n" +
 	"\x04self\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x04self\x12+\n" +
@@ -1408,7 +1425,9 @@ const file_ring_proto_rawDesc = "" +
 	"successors\x12!\n" +
 	"\fserved_start\x18\x05 \x01(\fR\vservedStart\x12\x19\n" +
 	"\bfence_ms\x18\x06 \x01(\rR\afenceMs\x12\x18\n" +
-	"\acleared\x18\a \x01(\bR\acleared\"Z\n" +
+	"\acleared\x18\a \x01(\bR\acleared\x12\x14\n" +
+	"\x05lists\x18\b \x01(\x06R\x05lists\x12\x14\n" +
+	"\x05known\x18\t \x01(\x06R\x05known\"Z\n" +
 	"\x04Hint\x12*\n" +
 	"\x05owner\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x05owner\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\fR\x05start\x12\x10\n" +
