@@ -75,8 +75,8 @@ func runApoideaPeers(ctx context.Context, o *Options, r *Report, progress func(P
 	}
 	s := Series{Name: "peers", Columns: []string{"case", "peers", "pages_per_s_and_peer", "messages_per_page", "cpu_pct"}}
 	plots := []Plot{
-		{Name: "pages", Title: "Peers of one room", X: "peers", Y: "pages a second and peer, % of a lone one's", LogX: true, YMin: 0, YMax: 110},
-		{Name: "messages", Title: "What a page makes a peer say", X: "peers", Y: "messages a page", LogX: true},
+		{Name: "pages", Title: "What talking to each other costs: peers of one room", X: "peers", Y: "pages a second and peer, % of a lone one's", LogX: true, YMin: 0, YMax: 110},
+		{Name: "messages", Title: "Messages that a page leads to", X: "peers", Y: "messages a page", LogX: true},
 	}
 	for n, c := range cases {
 		if o.Quick {

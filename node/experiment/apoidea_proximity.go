@@ -177,7 +177,7 @@ func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 const paperProximity = 2
 
 func proximityTable(r *Report, families []family, cases []threadsCase, pages [][][]float64, rtts [][]time.Duration) {
-	plot := Plot{Name: "families", Title: "One peer, near sites and far ones", Y: "pages a second, % of the nearest", YMin: 0, YMax: 110}
+	plot := Plot{Name: "families", Title: "What distance costs one peer: families of sites", Y: "pages a second, % of the nearest", YMin: 0, YMax: 110}
 	s := Series{Name: "families", Columns: []string{"family", "rtt_ms"}}
 	for f := range families {
 		slices.Sort(rtts[f])

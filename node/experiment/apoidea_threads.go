@@ -77,8 +77,8 @@ func runApoideaThreads(ctx context.Context, o *Options, r *Report, progress func
 		near = append(near, families[0][0]...)
 	}
 	s := Series{Name: "threads", Columns: []string{"case", "threads", "pages_per_s", "cpu_pct"}}
-	speed := Plot{Name: "pages", Title: "One peer, more threads", X: "threads", Y: "pages a second", LogX: true, LogY: true}
-	relative := Plot{Name: "relative", Title: "One peer, more threads", X: "threads", Y: "% of the best", LogX: true, YMin: 0, YMax: 110}
+	speed := Plot{Name: "pages", Title: "Throughput of one peer against its threads", X: "threads", Y: "pages a second", LogX: true, LogY: true}
+	relative := Plot{Name: "relative", Title: "How many threads it takes: one peer", X: "threads", Y: "pages a second, % of the best", LogX: true, YMin: 0, YMax: 110}
 	cases := threadsCases()
 	for n, c := range cases {
 		progress(Progress{c.row, float64(n) / float64(len(cases))})

@@ -83,7 +83,7 @@ func runBandwidth(ctx context.Context, o *Options, r *Report, progress func(Prog
 	}
 	alone := runs["ours-alone"].figures()
 	trade := Plot{
-		Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap", Y: "started while a higher score waited",
+		Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap, share", Y: "share started while a higher score waited",
 		Lines: []Line{{Label: "paper, max_d 2 to 96"}, {Label: "ours without limiter", Dots: true, X: []float64{alone.use}, Y: []float64{alone.violations}}},
 	}
 	over := runs["ours"].figures()
@@ -222,7 +222,7 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []Plot {
 		{Name: "depth", Title: "The paper's governor: how deep the queue is searched", X: x, Y: y, Lines: []Line{
 			line("max_d 6", six.perSecond()), line("max_d 2", two.perSecond()), limit,
 		}},
-		{Name: "rivals", Title: "Under one cap", X: x, Y: y, Lines: []Line{
+		{Name: "rivals", Title: "Crawling under one cap: ours, the paper, start and stop", X: x, Y: y, Lines: []Line{
 			line("ours over the limiter", runs["ours"].perSecond()), line("start and stop", runs["start-stop"].perSecond()), line("paper, max_d 6", six.perSecond()),
 			line("ours without limiter", runs["ours-alone"].perSecond()), limit,
 		}},

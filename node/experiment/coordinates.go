@@ -23,6 +23,7 @@ func init() {
 estimated by all, and assigns them; random, geo (smallest great-circle distance, by city or country as known) and the oracle (least expected time) get the same
 batch at the same moment. Done with a median error of 0.25 and of 0.15. Then pages are fetched by whom each strategy chose, 18 of a server as in the thesis.
 Candidates are all peers of a set. coordinates-live is the strategy of the node, one owner's view: servers are estimated one URL at a time.
+adaptive places a server a second; meanwhile those placed before are fetched from, a page a second each, and from these downloads it learns which peers are slow.
 The peers are as PlanetLab's were, shared and some of them busy; how busy is fitted to random's 90th percentile and to the updates of 5.9
 (coordinates_world.go). Rows named _half are over a random half of the servers. --peers is the number of sets.`,
 		Run: runCoordStrategies,

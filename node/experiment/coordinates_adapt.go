@@ -297,7 +297,7 @@ func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 				if second%ask == 0 {
 					a.at[s] = a.ask(strategy, v, s)
 				}
-				observe(a.rnd, a.w, strategy, v, a.at[s], s)
+				observe(a.rnd, a.w, strategy, v, now, a.at[s], s)
 				a.given[a.at[s]]++
 			}
 			now = now.Add(fetch * time.Second)

@@ -87,7 +87,7 @@ func (d *disturbance) plot(r *Report, traces []*adaptTrace) {
 			Lines: []Line{{Label: "share", X: minutes, Y: share}}, Marks: marks,
 		},
 		Plot{
-			Name: d.name + "-times", Title: "Expected download time: " + d.name, X: "minutes", Y: "ms",
+			Name: d.name + "-times", Title: "Expected download time: " + d.name, X: "minutes", Y: "download time, ms",
 			Lines: []Line{{Label: "placed", X: minutes, Y: t.mine}, {Label: "geo", X: minutes, Y: t.geo, Dashed: true}}, Marks: marks,
 		})
 }
@@ -141,10 +141,10 @@ func serverSlowdown(net *internet.Internet, o *Options, r *Report) error {
 	r.Table.Add("server", "asked_less_after", "min", after(slowFrom, slowTo, func(m int) bool { return pace[m] > 1 }))
 	r.Series = append(r.Series, s)
 	r.Plots = append(r.Plots, Plot{
-		Name: "server-distance", Title: "Distance of a server that takes " + strconv.Itoa(slowExtra/1000) + " s longer", X: "minutes", Y: "ms", Lines: []Line{{Label: "distance", X: minutes, Y: distance}},
+		Name: "server-distance", Title: "Distance of a server that takes " + strconv.Itoa(slowExtra/1000) + " s longer", X: "minutes", Y: "distance, ms", Lines: []Line{{Label: "distance", X: minutes, Y: distance}},
 		Marks: []Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	}, Plot{
-		Name: "server-error", Title: "Error of its coordinate", X: "minutes", Y: "relative error", Lines: []Line{{Label: "error", X: minutes, Y: errs}},
+		Name: "server-error", Title: "Error of the coordinate of that server", X: "minutes", Y: "relative error", Lines: []Line{{Label: "error", X: minutes, Y: errs}},
 		Marks: []Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	})
 	return nil

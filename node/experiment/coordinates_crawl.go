@@ -89,7 +89,7 @@ func runCoordCrawl(ctx context.Context, o *Options, r *Report, progress func(Pro
 	r.Input("minutes", minutes)
 	r.Input("candidates", "all peers")
 	pages := Plot{Name: "pages", Title: "Pages of a crawl placed by coordinates", X: "minutes", Y: "pages"}
-	load := Plot{Name: "balance", Title: "Pages by peer", X: "% of peers, the idlest first", Y: "pages"}
+	load := Plot{Name: "balance", Title: "Who does the work of a crawl placed by coordinates", X: "% of peers, the idlest first", Y: "pages"}
 	for i, row := range []struct {
 		name   string
 		perURL float64

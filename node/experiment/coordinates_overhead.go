@@ -20,7 +20,7 @@ func runCoordOverhead(ctx context.Context, o *Options, r *Report, progress func(
 	}
 	median, within := []float64{64, 193}, []float64{108, math.NaN()}
 	bound := []float64{0, 26}
-	updates := Plot{Name: "updates", Title: "Updates until a server is assigned", X: "updates", Y: "% of servers", YMin: 0, YMax: 100}
+	updates := Plot{Name: "updates", Title: "Updates until a server is assigned", X: "updates of its coordinate", Y: "% of servers assigned", YMin: 0, YMax: 100}
 	errs := Plot{Name: "error", Title: "Median error of a batch while it is estimated", X: "minutes", Y: "relative error"}
 	for t, theta := range thetas {
 		sum := sumOutcomes(outcomes[t])

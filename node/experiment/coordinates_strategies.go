@@ -172,8 +172,8 @@ func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strateg
 	}
 }
 
-// place has a strategy of the node place all servers of a set one after another, and fetches. A strategy that observes learns from every page, as it does
-// from the reports of workers.
+// place has a strategy of the node place all servers of a set, one a second, and fetches. Meanwhile those placed before are fetched from, a page a second
+// and server, and a strategy that observes learns from these pages, as it does from the reports of workers.
 func (row *coordRow) place(o *Options, set int, first *coordOutcome, fresh func() (placement.Strategy, error)) error {
 	strategy, err := fresh()
 	if err != nil {
@@ -181,18 +181,42 @@ func (row *coordRow) place(o *Options, set int, first *coordOutcome, fresh func(
 	}
 	w := first.world
 	rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x6c697665)) //nolint:gosec // a small count
-	chosen := make([]int, len(w.servers))
-	now := first.run.clock.Now()
+	begun := first.run.clock.Now()
+	placed := make([]coordPlaced, len(w.servers))
 	for s := range w.servers {
-		now = now.Add(time.Second)
-		chosen[s] = row.placeOne(rnd, first, strategy, now, s)
+		now := begun.Add(time.Duration(s) * time.Second)
+		if observer, ok := strategy.(placement.Observer); ok {
+			for k := range placed[:s] {
+				placed[k].report(rnd, w, observer, now, k)
+			}
+		}
+		placed[s] = row.placeOne(rnd, first, strategy, now, s)
 	}
-	row.fetch(o, set, w, func(s int) int { return chosen[s] })
+	row.fetch(o, set, w, func(s int) int { return placed[s].peer })
 	return nil
 }
 
+// coordPlaced is a server with its worker, from when on, and how many of its pages were fetched while others were placed.
+type coordPlaced struct {
+	view  *placement.View
+	peer  int
+	at    time.Time
+	pages int
+}
+
+// report fetches the page of a second, if there is one.
+func (p *coordPlaced) report(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, now time.Time, s int) {
+	if now.After(p.at) && p.pages < coordPages {
+		p.pages++
+		observe(rnd, w, strategy, p.view, now, p.peer, s)
+	}
+}
+
+// probing is how long a round of probes takes, estimating how long a page of an estimator.
+const probing, estimating = time.Second, 10 * time.Second
+
 // placeOne asks a strategy until it names a worker for good.
-func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy placement.Strategy, now time.Time, s int) int {
+func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy placement.Strategy, now time.Time, s int) coordPlaced {
 	w, run := first.world, first.run
 	v := &placement.View{Host: fmt.Sprintf("host%d", s), Site: w.servers[s].addr, Measured: make(map[string]placement.Measurement)}
 	if at := w.net.Addr(w.servers[s].host); at.IsValid() {
@@ -203,7 +227,6 @@ func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy plac
 	}
 	observer, learns := strategy.(placement.Observer)
 	for range coordURLs {
-		now = now.Add(10 * time.Second)
 		v.Now = now
 		c := strategy.Next(v)
 		for _, id := range c.Probe {
@@ -214,24 +237,23 @@ func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy plac
 		}
 		switch {
 		case len(c.Probe) > 0:
+			now = now.Add(probing)
 			continue
 		case c.URLs != 1 || !learns:
-			if learns {
-				observe(rnd, w, observer, v, run.index[c.Worker], s)
-			}
-			return run.index[c.Worker]
+			return coordPlaced{v, run.index[c.Worker], now, 0}
 		}
-		observe(rnd, w, observer, v, run.index[c.Worker], s)
+		now = now.Add(estimating)
+		observe(rnd, w, observer, v, now, run.index[c.Worker], s)
 		clear(v.Measured)
 	}
-	return 0
+	return coordPlaced{v, 0, now, 0}
 }
 
 // observe fetches a page and tells a strategy.
-func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *placement.View, p, s int) {
+func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *placement.View, now time.Time, p, s int) {
 	bytes := internet.PageSize(rnd)
 	took, failed := w.download(rnd, p, s, bytes)
-	strategy.Observe(&placement.Fetch{At: v.Now, Host: v.Host, Site: v.Site, Worker: w.peers[p].id, Took: took, Bytes: int64(bytes), Failed: failed})
+	strategy.Observe(&placement.Fetch{At: now, Host: v.Host, Site: v.Site, Worker: w.peers[p].id, Took: took, Bytes: int64(bytes), Failed: failed})
 }
 
 func coordTable(r *Report, rows []*coordRow) {
@@ -286,16 +308,23 @@ func coordTable(r *Report, rows []*coordRow) {
 	}
 }
 
-func coordPlots(r *Report, rows []*coordRow) {
-	cdf := Plot{Name: "download-times", Title: "Download times by strategy", X: "ms", Y: "% of downloads", LogX: true, YMin: 0, YMax: 100}
-	bars := Plot{Name: "percentiles", Title: "Download times by strategy", Y: "ms", Groups: []string{"median", "90th percentile"}}
-	s := Series{Name: "download-times", Columns: []string{"percent"}}
-	for _, row := range rows {
-		if row.ok == 0 {
-			continue
+// coordCharted are the rows in the order of a chart: strategies that placement has too have their colours from there.
+func coordCharted(rows []*coordRow) (out []*coordRow) {
+	for _, name := range []string{oracleName, "adaptive", thetaRow(0.15), "geo", "coordinates-live", "random", thetaRow(0.25)} {
+		if i := slices.IndexFunc(rows, func(r *coordRow) bool { return r.name == name && r.ok > 0 }); i >= 0 {
+			out = append(out, rows[i])
 		}
+	}
+	return out
+}
+
+func coordPlots(r *Report, rows []*coordRow) {
+	cdf := Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
+	bars := Plot{Name: "percentiles", Title: "Download times by strategy", Y: "download time, ms", Groups: []string{"median", "90th percentile"}}
+	s := Series{Name: "download-times", Columns: []string{"percent"}}
+	for _, row := range coordCharted(rows) {
 		s.Columns = append(s.Columns, row.name)
-		line := Line{Label: row.name}
+		line := Line{Label: row.name, Dashed: row.name == oracleName}
 		for pct := 1; pct <= 99; pct++ {
 			line.X = append(line.X, quantile(row.took, float64(pct)/100))
 			line.Y = append(line.Y, float64(pct))

@@ -50,14 +50,14 @@ func drawHosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s [
 	if size == 0 || peers+sites <= size {
 		return net.Draw(rnd, peers, sites)
 	}
+	if size <= peers {
+		return nil, nil, fmt.Errorf("%w: the matrix has %d nodes, want more than the %d crawlers", ErrOptions, size, peers)
+	}
 	if p, s, err = net.Draw(rnd, peers, size-peers); err != nil {
 		return nil, nil, err
 	}
 	if size >= fewNodes {
 		return p, s, nil
-	}
-	if len(s) == 0 {
-		return nil, nil, fmt.Errorf("%w: the matrix has %d nodes, want more than %d", ErrOptions, size, peers)
 	}
 	places := s
 	for s = nil; len(s) < sites; {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -146,14 +147,17 @@ func TestIPMicraDownloads(t *testing.T) {
 	}
 }
 
-func TestIPMicraOptions(t *testing.T) {
-	o := clusters(t, 12)
-	e, err := Find("ipmicra-probes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(t.Context(), e, o, t.TempDir(), "", nil); err == nil {
-		t.Error("12 crawlers at 12 nodes: no error")
+func TestMatricesTooSmall(t *testing.T) {
+	for _, name := range []string{"ipmicra-probes", "ipmicra-download", "placement", "coordinates-strategies", "coordinates-overhead"} {
+		e, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, nodes := range []int{1, 4} {
+			if _, err := Run(t.Context(), e, clusters(t, nodes), t.TempDir(), "", nil); !errors.Is(err, ErrOptions) {
+				t.Errorf("%s, %d nodes: error %v", name, nodes, err)
+			}
+		}
 	}
 }
 

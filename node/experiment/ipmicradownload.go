@@ -274,7 +274,7 @@ func downloadTable(r *Report, found *probesRows, peers int) {
 // downloadPlot shows how the times of downloads spread, and the means as bars.
 func downloadPlot(r *Report, d *downloadRun) {
 	spread := Plot{Name: "downloads", Title: fmt.Sprintf("A page by one of %d crawlers: who downloads", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
-	bars := Plot{Name: "download-means", Title: "Mean download time of a page", Y: "ms"}
+	bars := Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
 	series := Series{Name: "downloads", Columns: []string{"percent"}}
 	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
 	var lines [][]float64

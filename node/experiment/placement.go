@@ -73,7 +73,7 @@ func runPlacement(ctx context.Context, o *Options, r *Report, progress func(Prog
 	w := worlds[0]
 	r.Input("peers", setup.peers)
 	r.Input("sites", len(w.sites))
-	r.Input("places", w.places())
+	r.Input("places", len(w.places()))
 	r.Input("pages", w.pages())
 	r.Input("repeats", repeats)
 	r.Input("addresses", w.addressed)

@@ -401,13 +401,17 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 	if err != nil {
 		return 0, 0, err
 	}
+	places := w.places()
+	if len(places) < 2 {
+		return math.NaN(), math.NaN(), nil
+	}
 	rnd := rand.New(rand.NewPCG(w.seed, 0x68616c66)) //nolint:gosec // nothing secret
 	half := make(map[int]bool)
+	for _, k := range rnd.Perm(len(places))[:len(places)/2] {
+		half[places[k]] = true
+	}
 	var train, judge []int
 	for i := range w.sites {
-		if _, drawn := half[w.sites[i].place]; !drawn {
-			half[w.sites[i].place] = rnd.IntN(2) == 0
-		}
 		if half[w.sites[i].place] {
 			train = append(train, i)
 		} else {

@@ -2,9 +2,13 @@ package experiment
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +124,54 @@ func TestPlacementCandidates(t *testing.T) {
 	slices.Sort(owned)
 	if most := spread(owned); math.IsNaN(most) || most > 3.5 {
 		t.Errorf("the busiest owner has %.1f times the mean", most)
+	}
+}
+
+// TestHeldBackPlaces: those who are judged never trained, and where there is a single place nobody can be judged.
+func TestHeldBackPlaces(t *testing.T) {
+	for nodes, judged := range map[int]bool{13: false, 14: true} {
+		o := clusters(t, nodes)
+		net, err := internet.Load(internet.Options{Seed: 1, RTT: o.RTT, Prefixes: o.Prefixes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := registryTree(net)
+		if err != nil {
+			t.Fatal(err)
+		}
+		setup := &placementSetup{peers: 12, sites: 40, pages: 10, span: time.Minute}
+		worlds, err := placementWorlds(&o, net, tree, setup, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := placementRows(worlds[0])
+		row := &rows[slices.IndexFunc(rows, func(r placementRow) bool { return r.learns })]
+		optimal, probes, err := heldBack(worlds[0], row)
+		if err != nil || math.IsNaN(optimal) == judged || math.IsNaN(probes) == judged {
+			t.Errorf("%d nodes: %v of the sites at their nearest, %v probes, %v", nodes, optimal, probes, err)
+		}
+	}
+}
+
+func TestPlacementOfAMatrixWithHoles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holes.csv")
+	const nodes = 40
+	var rows []string
+	for i := range nodes {
+		row := slices.Repeat([]string{"NaN"}, nodes)
+		if i == 0 {
+			row[1] = "20" // the only round trip that was measured
+		}
+		rows = append(rows, strings.Join(row, ","))
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(rows, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Find("placement")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), e, Options{RTT: path, Quick: true}, t.TempDir(), "", nil); !errors.Is(err, ErrOptions) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -104,6 +104,9 @@ func newPlacementWorld(net *internet.Internet, tree *ipmicra.Tree, at *addresses
 		w.locate(host, addr)
 		w.addSite(rnd, i, host, addr)
 	}
+	if len(w.sites) == 0 {
+		return nil, fmt.Errorf("%w: no node of the matrix has round trips to two of %d crawlers", ErrOptions, len(peers))
+	}
 	w.trains = int(placementTrains * float64(len(w.sites)))
 	return w, nil
 }
@@ -222,13 +225,16 @@ func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
 	}
 }
 
-// places is how many there are.
-func (w *placementWorld) places() int {
-	all := make(map[int]bool)
+// places are those at which sites stand, in the order of the sites.
+func (w *placementWorld) places() (all []int) {
+	seen := make(map[int]bool)
 	for i := range w.sites {
-		all[w.sites[i].place] = true
+		if place := w.sites[i].place; !seen[place] {
+			seen[place] = true
+			all = append(all, place)
+		}
 	}
-	return len(all)
+	return all
 }
 
 // pages of all sites.

@@ -127,6 +127,8 @@ func (p *Plot) SVG() ([]byte, error) {
 func (p *Plot) bound(c *chart) {
 	if p.YMin != p.YMax {
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
+	} else if !p.LogY && c.Y.Min > 0 && c.Y.Min < c.Y.Max/2 {
+		c.Y.Min = 0 // so that heights compare
 	}
 	switch {
 	case p.YMin != p.YMax && len(p.Marks) == 0 || math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
@@ -302,7 +304,7 @@ func (p *Plot) drawMarks(c *chart) error {
 		}
 		line.Color, line.Width, line.Dashes = ink, 1, []vg.Length{3, 3}
 		c.Add(line)
-		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: top}}, Labels: []string{m.Label + " "}})
+		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: top}}, Labels: []string{m.Label + "  "}})
 		if err != nil {
 			return err
 		}

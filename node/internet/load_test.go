@@ -41,10 +41,10 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}{
 		"plain":              {square, "", "", ""},
 		"gzip":               {zipped(square), "", "", ""},
-		"not square":         {"0,1\n", "", "", "rtt: not a square: 1 rows"},
+		"not square":         {"0,1\n", "", "", "rtt: not a square: 1 rows of 2 columns"},
 		"too long":           {"0,1\n1,0\n2,2\n", "", "", "not a square: more rows than the 2 columns"},
 		"ragged":             {"0,1\n1\n", "", "", "line 2: wrong number of fields"},
-		"words":              {"0,1\nb,0\n", "", "", `line 2, column 1: "b" is not a round trip`},
+		"words":              {"0,1\nb,0\n", "", "", `line 2, column 1: "b" is not a round trip in milliseconds; a matrix has no header and no labels`},
 		"less than nothing":  {"0,-1\n5,0\n", "", "", `line 1, column 2: "-1" is not`},
 		"infinite":           {"0,Inf\n5,0\n", "", "", `"Inf" is not`},
 		"holes only":         {"0,NaN\nNaN,0\n", "", "", "no round trip"},

@@ -102,8 +102,11 @@ func readMatrix(in io.Reader, fill bool) (*matrix, error) {
 		}
 		ms = append(ms, row)
 	}
-	if len(ms) == 0 || len(ms) != len(ms[0]) {
-		return nil, fmt.Errorf("not a square: %d rows", len(ms))
+	if len(ms) == 0 {
+		return nil, errors.New("line 1: no round trips")
+	}
+	if len(ms) != len(ms[0]) {
+		return nil, fmt.Errorf("not a square: %d rows of %d columns", len(ms), len(ms[0]))
 	}
 	return newMatrix(ms, fill)
 }
@@ -120,11 +123,19 @@ func milliseconds(rows *csv.Reader, fields []string) ([]float64, error) {
 		v, err := strconv.ParseFloat(field, 64)
 		if err != nil || v < 0 || v > maxRTT {
 			line, _ := rows.FieldPos(j)
-			return nil, fmt.Errorf("line %d, column %d: %q is not a round trip in milliseconds", line, j+1, shorten(field))
+			return nil, fmt.Errorf("line %d, column %d: %q is not a round trip in milliseconds%s", line, j+1, shorten(field), labelled(line, j, err))
 		}
 		row[j] = v
 	}
 	return row, nil
+}
+
+// labelled says what may be amiss where there is no number at a matrix's edge.
+func labelled(line, column int, err error) string {
+	if err != nil && (line == 1 || column == 0) {
+		return "; a matrix has no header and no labels"
+	}
+	return ""
 }
 
 // newMatrix takes the mean of both directions, or the one that is known.
