@@ -4,9 +4,11 @@
 # the ring closing when a peer is killed. Screenshots go to the directory given.
 #
 #   scripts/browser.sh [OUT]        OUT: out
+#   scripts/browser.sh --docs       takes the pictures of docs/img instead, of a ring with distances between peers and sites; smaller where pngquant is installed
 . "$(dirname "$0")/lib.sh"
 
-out=${1:-out}
+docs=
+if [ "${1:-}" = --docs ]; then docs=1 out=$root/docs/img; else out=${1:-out}; fi
 web_port=${WEB_PORT:-18790}
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -22,6 +24,23 @@ apoidea web serve --listen "127.0.0.1:$web_port" --hosts 40 --pages 3000 --laten
 at_end "kill $!"
 at_end "apoidea cluster down --dir '$work/ring' --quiet"
 sleep 1
-apoidea cluster up -n 8 --dir "$work/ring" --allow-private --delay 1s --scope "*.web.localhost:$web_port" "http://h0.web.localhost:$web_port/" --max-depth 6
+distances=()
+if [ -n "$docs" ]; then # 8 peers and 40 places of sites, at points of a square 80 ms wide
+  awk 'BEGIN { srand(7); for (i = 0; i < 48; i++) { x[i] = 80 * rand(); y[i] = 80 * rand() }
+    for (i = 0; i < 48; i++) for (j = 0; j < 48; j++) printf "%.1f%s", i == j ? 0 : 4 + sqrt((x[i] - x[j]) ^ 2 + (y[i] - y[j]) ^ 2), j < 47 ? "," : "\n" }' >"$work/rtt.csv"
+  distances=(--latency "$work/rtt.csv")
+fi
+apoidea cluster up -n 8 "${distances[@]}" --dir "$work/ring" --allow-private --delay 1s --scope "*.web.localhost:$web_port" "http://h0.web.localhost:$web_port/" --max-depth 6
 
-CHROMIUM=$(command -v "${CHROMIUM:-chromium}") node "$work/bin/check.mjs" "$work/ring" "$out"
+CHROMIUM=$(command -v "${CHROMIUM:-chromium}")
+export CHROMIUM
+if [ -z "$docs" ]; then
+  node "$work/bin/check.mjs" "$work/ring" "$out"
+else
+  node "$work/bin/pictures.mjs" "$work/ring" "$out"
+  for picture in "$out"/dashboard*.png; do
+    if command -v pngquant >/dev/null; then pngquant --force --strip --skip-if-larger --quality 70-95 --output "$picture" "$picture" || [ $? = 98 ]; fi
+    check "$(basename "$picture") is under 150 kB" [ "$(wc -c <"$picture")" -lt 150000 ]
+  done
+  exit "$failed"
+fi
