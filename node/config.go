@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -65,6 +66,8 @@ type Config struct {
 	// NATTraversal is on, off, or empty for the profile's way (public: on, lab: off): ask the home router to forward the port, be reached through relays and
 	// by hole punching when nobody can dial the peer, and relay for such peers as a member.
 	NATTraversal string
+	// ForgetLimits takes back, at the start, what `limits set` changed in earlier runs.
+	ForgetLimits bool
 	// Found lets a peer with state serve alone although it was not alone before.
 	Found bool
 
@@ -193,6 +196,7 @@ func (c *Config) Validate() error {
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),
 		oneOf("nat-traversal", c.NATTraversal, "", "on", "off"),
+		listens(c.Listen),
 		entries(c.Bootstrap),
 		oneOf("placement", c.Placement, Placements()...),
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),
@@ -273,6 +277,16 @@ func mailOf(contact string) string {
 		return ""
 	}
 	return a.Address
+}
+
+// listens names the first that is no multiaddr.
+func listens(addrs []string) error {
+	for _, a := range addrs {
+		if _, err := ma.NewMultiaddr(a); err != nil {
+			return control.Usage(fmt.Sprintf("listen %q: must be a multiaddr such as /ip4/0.0.0.0/tcp/4001: %v", a, err))
+		}
+	}
+	return nil
 }
 
 // entries names the first multiaddr that cannot be an entry peer's.

@@ -32,7 +32,8 @@ type limits struct {
 	log     *slog.Logger
 	levers  levers
 	gauges  gauges
-	poke    chan struct{} // something was changed
+	poke    chan struct{}          // something was changed
+	free    func() (uint64, error) // of the disk, in bytes
 
 	mu      sync.Mutex // guards what follows; never held over the disk
 	rules   volunteer.Rules
@@ -90,11 +91,18 @@ type storedLimits struct {
 	Pause   volunteer.Pause   `json:"pause"`
 }
 
-func newLimits(started volunteer.Rules, m meta, levers levers, gauges gauges, log *slog.Logger) (*limits, error) {
-	l := &limits{started: started, meta: m, levers: levers, gauges: gauges, log: log, poke: make(chan struct{}, 1)}
+// newLimits takes up what the last run kept; forget leaves out, for good, what limits set changed then.
+func newLimits(started volunteer.Rules, forget bool, m meta, levers levers, gauges gauges, free func() (uint64, error), log *slog.Logger) (*limits, error) {
+	l := &limits{started: started, meta: m, levers: levers, gauges: gauges, log: log, free: free, poke: make(chan struct{}, 1)}
 	var stored storedLimits
 	if err := m.getJSON(metaLimits, &stored); err != nil {
 		return nil, err
+	}
+	if forget && len(stored.Changed) > 0 {
+		stored.Changed = nil
+		if err := m.putJSON(metaLimits, stored); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.getJSON(metaLedger, &l.ledger); err != nil {
 		return nil, err
@@ -261,11 +269,28 @@ func (l *limits) set(values map[string]string) error {
 		}
 		changed[key] = k.Get(&rules)
 	}
+	if _, ok := values[volunteer.KeyDiskReserve]; ok {
+		if err := l.leavesRoom(changedRules(l.started, changed).DiskReserve); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	l.changed, l.rules = changed, changedRules(l.started, changed)
 	stored := l.stored()
 	l.mu.Unlock()
 	return l.store(stored)
+}
+
+// leavesRoom refuses a disk reserve that is not there: the peer would end at once, and then there is nobody to take it back.
+func (l *limits) leavesRoom(reserve int64) error {
+	free, err := l.free()
+	if err != nil {
+		return fmt.Errorf("limits: disk-reserve: %w", err)
+	}
+	if uint64(max(reserve, 0)) > free { //nolint:gosec // not negative
+		return control.Usage(fmt.Sprintf("limits: disk-reserve %s: only %d MiB are free, so the peer would end at once", volunteer.SizeText(reserve), free>>20))
+	}
+	return nil
 }
 
 func keyNames() string {

@@ -47,7 +47,7 @@ func (b *bench) fetching() int               { return 0 }
 func limitsOn(t *testing.T, s *storage.Store, b *bench) *limits {
 	t.Helper()
 	started := volunteer.Rules{Fetchers: 16, Memory: 100 << 20, Bandwidth: 1e6}
-	l, err := newLimits(started, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, quietLog)
+	l, err := newLimits(started, false, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, func() (uint64, error) { return 1 << 30, nil }, quietLog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,5 +172,30 @@ func TestPacing(t *testing.T) {
 	}
 	if worked < 45 || worked > 60 {
 		t.Errorf("worked in %d of 100 turns at a share of a half", worked)
+	}
+}
+
+// TestReserveThatIsNotThere: a reserve above the free space would end the peer, and then nobody could take it back.
+func TestReserveThatIsNotThere(t *testing.T) {
+	s := storagetest.New(t)
+	l := limitsOn(t, s, new(bench))
+	if err := l.set(map[string]string{"disk-reserve": "2GiB", "fetchers": "3"}); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), "1024 MiB are free") {
+		t.Errorf("2 GiB of 1: %v", err)
+	}
+	if l.rules.Fetchers != 16 {
+		t.Error("the rest of a request that was refused is in force")
+	}
+	if err := l.set(map[string]string{"disk-reserve": "512MiB"}); err != nil {
+		t.Fatal(err)
+	}
+	if again := limitsOn(t, s, new(bench)); again.reserve() != 512<<20 {
+		t.Errorf("%d bytes after a restart", again.reserve())
+	}
+	b := new(bench)
+	for range 2 { // at the start that forgets, and at the next
+		forgot, err := newLimits(volunteer.Rules{DiskReserve: 1 << 20}, true, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, nil, quietLog)
+		if err != nil || forgot.reserve() != 1<<20 {
+			t.Errorf("%d bytes, %v: not those of the start", forgot.reserve(), err)
+		}
 	}
 }

@@ -119,7 +119,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	// Looked at before the store is opened: a database that is opened on a full disk has no room to replay its log into.
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
-		return fmt.Errorf("not started: %w", err)
+		return fmt.Errorf("not started: %w; %s", err, moreRoom)
 	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (n *Node) furnish() (err error) {
 	}
 	rules := n.cfg.Limits
 	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
-	if n.limits, err = newLimits(rules, n.meta, peerLevers{n}, peerLevers{n}, n.log); err != nil {
+	if n.limits, err = newLimits(rules, n.cfg.ForgetLimits, n.meta, peerLevers{n}, peerLevers{n}, func() (uint64, error) { return storage.Free(n.cfg.DataDir) }, n.log); err != nil {
 		return err
 	}
 	if s, ok := n.crawl.placer.strategy.(*located); ok {

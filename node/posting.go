@@ -27,15 +27,21 @@ type desk struct {
 	self   peer.ID
 }
 
+// CheckJob says what is wrong with a job, as posting it would, before there is a peer to post it to.
+func CheckJob(s control.JobSpec) error {
+	_, err := specOf("", s)
+	return err
+}
+
 // specOf checks what a person asks for and gives it an ID.
-func (d *desk) specOf(s control.JobSpec) (*job.Spec, error) {
+func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	if len(s.URLs) == 0 || len(s.URLs) > maxSeeds {
 		return nil, control.Usage(fmt.Sprintf("job: %d URLs, want 1 to %d", len(s.URLs), maxSeeds))
 	}
 	id := job.NewID()
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
-		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(d.self),
+		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
 	}
 	for _, u := range s.URLs {
 		m.Seeds = append(m.Seeds, []byte(withScheme(u)))
@@ -64,7 +70,7 @@ func withScheme(u string) string {
 
 // post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
 func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
-	spec, err := d.specOf(s)
+	spec, err := specOf(d.self, s)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/volunteer"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -21,6 +22,8 @@ import (
 type Kept struct {
 	// Listen are the multiaddrs that it will try to listen on again, Remembered the peers that it will look for.
 	Listen, Remembered []string
+	// DiskReserve is what limits set made of the disk's reserve, in bytes; 0 if it did not.
+	DiskReserve uint64
 }
 
 // ReadKept reads a data directory without changing what is in it. A directory without a database is an empty Kept; the error is storage.ErrLocked, told by
@@ -35,7 +38,11 @@ func ReadKept(dir string) (k Kept, err error) {
 		return k, err
 	}
 	m := meta{store.Keyspace(storage.KeyspaceMeta)}
-	err = errors.Join(m.getJSON(metaListen, &k.Listen), m.getJSON(metaRemembered, &k.Remembered), store.Close())
+	var stored storedLimits
+	err = errors.Join(m.getJSON(metaListen, &k.Listen), m.getJSON(metaRemembered, &k.Remembered), m.getJSON(metaLimits, &stored), store.Close())
+	if value, ok := stored.Changed[volunteer.KeyDiskReserve]; ok {
+		k.DiskReserve = uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)) //nolint:gosec // not negative
+	}
 	return k, err
 }
 

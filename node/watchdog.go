@@ -12,6 +12,9 @@ import (
 // diskEvery is how often the free space is looked at: at 100 MB/s the reserve's default lasts longer.
 const diskEvery = time.Second
 
+// moreRoom is the cure where the disk's reserve is reached.
+const moreRoom = "free some space, or start with a lower --disk-reserve (and --forget-limits if limits set had raised it)"
+
 // watchDisk ends the peer, by its error, when the disk's reserve is reached or the store has failed. What is written so far stays whole.
 func watchDisk(ctx context.Context, dir string, reserve func() uint64, store *storage.Store) error {
 	tick := time.NewTicker(diskEvery)
@@ -20,7 +23,7 @@ func watchDisk(ctx context.Context, dir string, reserve func() uint64, store *st
 		select {
 		case <-tick.C:
 			if err := storage.NewGuard(dir, reserve()).Check(); err != nil {
-				return &control.Error{Kind: control.KindFailed, Text: fmt.Sprintf("stopped: %v; free some space or lower --disk-reserve, then start again: the crawl goes on where it was", err)}
+				return &control.Error{Kind: control.KindFailed, Text: fmt.Sprintf("stopped: %v; %s; the crawl goes on where it was", err, moreRoom)}
 			}
 		case <-store.Failed():
 			return fmt.Errorf("stopped: %w", store.Err())
