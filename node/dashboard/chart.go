@@ -48,27 +48,51 @@ type curve struct {
 	dashed bool
 }
 
-// span is a length of time that charts show.
+// span is a length of time that charts can be asked for.
 type span struct {
 	Name, Title string
-	length      time.Duration
-	ticks       [3]string // at its beginning, in its middle, at its end
+	of          func(*history) *track
+	// looks are its parts that are shown while no more is known, the shortest first; the last is all of it.
+	looks []look
+}
+
+// look is what a chart shows of a span.
+type look struct {
+	length time.Duration
+	title  string
+	ticks  [3]string // at its beginning, in its middle, at its end
 }
 
 // spans are what can be asked for, the default first.
 var spans = []span{
-	{"10m", "10 minutes", fineSpan, [3]string{"10 min ago", "5 min", "now"}},
-	{"24h", "24 hours", coarseSpan, [3]string{"24 h ago", "12 h", "now"}},
+	{"10m", "10 minutes", func(h *history) *track { return &h.fine }, []look{
+		{2 * time.Minute, "2 minutes", [3]string{"2 min ago", "1 min", "now"}},
+		{4 * time.Minute, "4 minutes", [3]string{"4 min ago", "2 min", "now"}},
+		{fineSpan, "10 minutes", [3]string{"10 min ago", "5 min", "now"}},
+	}},
+	{"24h", "24 hours", func(h *history) *track { return &h.coarse }, []look{
+		{4 * time.Hour, "4 hours", [3]string{"4 h ago", "2 h", "now"}},
+		{12 * time.Hour, "12 hours", [3]string{"12 h ago", "6 h", "now"}},
+		{coarseSpan, "24 hours", [3]string{"24 h ago", "12 h", "now"}},
+	}},
 }
 
-// points are the history over a span, in chartPoints points.
-func (h *history) points(now time.Time, s *span) []point {
-	t := &h.fine
-	if s.length > fineSpan {
-		t = &h.coarse
+// lately is the part of a span in which something is known, in about chartPoints points.
+type lately struct {
+	*look
+	points []point
+}
+
+// lately looks back over a span.
+func (h *history) lately(now time.Time, s *span) lately {
+	t := s.of(h)
+	shown := &s.looks[len(s.looks)-1]
+	for i := len(s.looks) - 2; i >= 0 && t.known(now) <= s.looks[i].length; i-- {
+		shown = &s.looks[i]
 	}
-	per := max(len(t.slots)/chartPoints, 1)
-	return t.means(now, len(t.slots)/per, per)
+	n := int(shown.length / t.step)
+	per := max(n/chartPoints, 1)
+	return lately{shown, t.means(now, n/per, per)}
 }
 
 // charts are the four that the page shows.
@@ -150,7 +174,7 @@ func (c *chart) empty() bool {
 }
 
 // svg draws the chart.
-func (c *chart) svg(s *span) (template.HTML, error) {
+func (c *chart) svg(s *look) (template.HTML, error) {
 	p, top, err := c.axes(s)
 	if err != nil {
 		return "", fmt.Errorf("chart %s: %w", c.ID, err)
@@ -163,7 +187,7 @@ func (c *chart) svg(s *span) (template.HTML, error) {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, top
 	sheet := newCanvas(chartWidth, chartHeight)
 	p.Draw(draw.Crop(draw.New(sheet), 0, 0, 2, -14))
-	words := []string{c.Title + " over the last " + s.Title}
+	words := []string{c.Title + " over the last " + s.title}
 	for _, r := range c.Now {
 		words = append(words, r.Name+" "+r.Value)
 	}
@@ -174,7 +198,7 @@ func (c *chart) svg(s *span) (template.HTML, error) {
 }
 
 // axes is a chart without its curves: lines at nothing, half and the top, with what they stand for written on them, and the time below.
-func (c *chart) axes(s *span) (*plot.Plot, float64, error) {
+func (c *chart) axes(s *look) (*plot.Plot, float64, error) {
 	top := c.top()
 	p := plot.New()
 	p.BackgroundColor = nil

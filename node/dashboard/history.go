@@ -100,6 +100,17 @@ func (t *track) add(since, now time.Time, p *point) {
 	}
 }
 
+// known is how far back the oldest known figure lies, 0 if nothing is known.
+func (t *track) known(now time.Time) time.Duration {
+	end := now.UnixNano() / int64(t.step)
+	for i := max(end, t.head) - int64(len(t.slots)) + 1; i <= t.head; i++ {
+		if i >= 0 && t.slot(i).n > 0 && i > t.head-int64(len(t.slots)) {
+			return time.Duration(end-i) * t.step
+		}
+	}
+	return 0
+}
+
 // means returns the last n*per slots before now as n means, oldest first. The slot of now itself is left out, since it is not over. Where nothing is
 // known the figures are NaN.
 func (t *track) means(now time.Time, n, per int) []point {

@@ -76,3 +76,36 @@ func TestHistoryOfClocksSetBack(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// A chart of a young peer shows the part of its span in which there is something to see.
+func TestLately(t *testing.T) {
+	for name, c := range map[string]struct {
+		span, samples int
+		asked         time.Duration
+		title         string
+		points, known int
+	}{
+		"nothing known":     {0, 0, 0, "2 minutes", 120, 0},
+		"half a minute":     {0, 30, 30 * time.Second, "2 minutes", 120, 30},
+		"two minutes":       {0, 122, 122 * time.Second, "4 minutes", 240, 121},
+		"five minutes":      {0, 300, 300 * time.Second, "10 minutes", 200, 100},
+		"an hour":           {0, 3600, 3600 * time.Second, "10 minutes", 200, 200},
+		"stopped long ago":  {0, 30, 2000 * time.Second, "2 minutes", 120, 0},
+		"stopped of late":   {0, 30, 200 * time.Second, "4 minutes", 240, 30},
+		"an hour of a day":  {1, 3600, 3600 * time.Second, "4 hours", 240, 60},
+		"five hours of one": {1, 18000, 18000 * time.Second, "12 hours", 240, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := sampled(c.samples).lately(start.Add(c.asked), &spans[c.span])
+			known := 0
+			for _, p := range l.points {
+				if !math.IsNaN(p.Pages) {
+					known++
+				}
+			}
+			if l.title != c.title || len(l.points) != c.points || known < c.known-1 || known > c.known+1 {
+				t.Errorf("%s in %d points, %d of them known; want %s, %d, %d", l.title, len(l.points), known, c.title, c.points, c.known)
+			}
+		})
+	}
+}

@@ -44,8 +44,8 @@ func (p *page) limits(m *model) {
 		return f
 	}
 	p.Used = []used{
-		amount("bandwidth", "Coming", u.Bandwidth, c.Bandwidth, rateText),
-		amount("bandwidth_up", "Going", u.BandwidthUp, c.BandwidthUp, rateText),
+		amount("bandwidth", "Receiving", u.Bandwidth, c.Bandwidth, rateText),
+		amount("bandwidth_up", "Sending", u.BandwidthUp, c.BandwidthUp, rateText),
 		amount("day", "Today", u.Day, c.QuotaDay, bytesText),
 		amount("month", "This month", u.Month, c.QuotaMonth, bytesText),
 		amount("disk", "On disk", u.Disk, c.DiskQuota, bytesText),

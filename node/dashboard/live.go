@@ -149,9 +149,9 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.gauges = l.past.last
-	m.points = make(map[string][]point, len(spans))
+	m.lately = make(map[string]lately, len(spans))
 	for i := range spans {
-		m.points[spans[i].Name] = l.past.points(m.at, &spans[i])
+		m.lately[spans[i].Name] = l.past.lately(m.at, &spans[i])
 	}
 	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if they are known
 		m.latest = near[0]

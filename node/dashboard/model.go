@@ -30,7 +30,7 @@ type model struct {
 	latest  point
 	gauges  Gauges
 	log     []control.RingEvent // newest first
-	points  map[string][]point  // by the name of the span
+	lately  map[string]lately   // by the name of the span
 }
 
 // order is how hosts are sorted.
@@ -133,6 +133,7 @@ type page struct {
 	Spans, Orders  []choice
 	Ring           template.HTML
 	Beyond         bool
+	Delegates      bool // others crawl hosts for this peer
 	Figures        []figure
 	Fetched        []figure
 	Charts         []drawn
@@ -170,15 +171,17 @@ func (m *model) page(v view, form string) (*page, error) {
 	for i := range m.circle.Others {
 		o := &m.circle.Others[i]
 		p.Beyond = p.Beyond || !o.Leaf
+		p.Delegates = p.Delegates || o.Crawls > 0
 		if o.Leaf {
 			p.Neighbours = append(p.Neighbours, neighbour{*o, placeWord(o)})
 		}
 	}
 	p.hosts(m, v)
 	p.limits(m)
-	cs := charts(m.points[v.span.Name], &m.latest)
+	shown := m.lately[v.span.Name]
+	cs := charts(shown.points, &m.latest)
 	for i := range cs {
-		svg, err := cs[i].svg(v.span)
+		svg, err := cs[i].svg(shown.look)
 		if err != nil {
 			return nil, err
 		}
