@@ -83,7 +83,7 @@ broken "a disk that is full" disk '--disk-reserve' "${fresh[@]}" "${contact[@]}"
 echo "no directory" >"$work/file"
 broken "a data directory that cannot be" "data directory" '--data-dir' "${contact[@]}" --dashboard off --data-dir "$work/file/peer"
 broken "a port that is taken" ports 'ss -ltnup' "${fresh[@]}" "${contact[@]}" --listen "/ip4/127.0.0.1/tcp/$port"
-broken "an address of another machine" ports '--listen' "${fresh[@]}" "${contact[@]}" --listen "/ip4/192.0.2.1/tcp/$port"
+broken "an address of another machine" ports 'this machine has ' "${fresh[@]}" "${contact[@]}" --listen "/ip4/192.0.2.1/tcp/$port"
 (ulimit -n 200 && broken "few descriptors" descriptors 'ulimit -n' "${fresh[@]}" "${contact[@]}" && exit $failed) || failed=1
 broken "no contact in public" contact '--contact' "${fresh[@]}" --profile public --dns-server "$dns"
 printf 'delay = "2s"\nfetcher = 9\n' >"$work/wrong.toml"

@@ -73,12 +73,16 @@ const roomy = 1 << 30
 
 func (e *examination) disk(context.Context) Finding {
 	free, reserve, err := e.Config.Space()
+	cure := "free some space, lower --disk-reserve, or put --data-dir on another disk"
+	if !e.Config.ForgetLimits && e.kept.DiskReserve > 0 {
+		reserve = e.kept.DiskReserve
+		cure = "free some space, or start with --forget-limits: the reserve was changed by limits set, which beats --disk-reserve"
+	}
 	switch {
 	case err != nil:
 		return found(Fail, err.Error(), "check that the disk is mounted and sound")
 	case free < reserve:
-		return found(Fail, fmt.Sprintf("%s free, %s are kept as reserve: the peer does not start", sizeText(free), sizeText(reserve)),
-			"free some space, lower --disk-reserve, or put --data-dir on another disk")
+		return found(Fail, fmt.Sprintf("%s free, %s are kept as reserve: the peer does not start", sizeText(free), sizeText(reserve)), cure)
 	case free < reserve+roomy:
 		return found(Warn, fmt.Sprintf("%s free, of which %s are kept as reserve: a crawl soon stops", sizeText(free), sizeText(reserve)),
 			"free some space, or put --data-dir on another disk")
@@ -88,10 +92,14 @@ func (e *examination) disk(context.Context) Finding {
 }
 
 func sizeText(n uint64) string {
-	if n < 1<<30 {
+	switch {
+	case n < 1<<30:
 		return fmt.Sprintf("%d MiB", n>>20)
+	case n < 1<<40:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	default:
+		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
 func (e *examination) descriptors(context.Context) Finding {
@@ -150,9 +158,9 @@ func judgeClock(v *clockView) Finding {
 	if len(v.offsets) > 0 {
 		slices.Sort(v.offsets)
 		middle := v.offsets[len(v.offsets)/2]
-		text := fmt.Sprintf("%v behind the clocks of %d peers", middle.Round(time.Millisecond), len(v.offsets))
+		text := fmt.Sprintf("%v behind the clocks of %s", middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
 		if middle < 0 {
-			text = fmt.Sprintf("%v ahead of the clocks of %d peers", -middle.Round(time.Millisecond), len(v.offsets))
+			text = fmt.Sprintf("%v ahead of the clocks of %s", -middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
 		}
 		switch {
 		case middle.Abs() > clockOff:
@@ -170,7 +178,7 @@ func judgeClock(v *clockView) Finding {
 	if len(v.offsets) == 0 {
 		return fine("no jump, nothing from the future; nobody to compare with")
 	}
-	return fine("within %v of %d peers, no jump", v.offsets[len(v.offsets)/2].Abs().Round(time.Millisecond), len(v.offsets))
+	return fine("within %v of %s, no jump", v.offsets[len(v.offsets)/2].Abs().Round(time.Millisecond), count(len(v.offsets), "peer"))
 }
 
 // offsets are how far other peers' clocks are ahead: the neighbours' of the running peer, or those of entry peers.

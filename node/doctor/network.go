@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ func (e *examination) ports(ctx context.Context) Finding {
 		addrs, chosen = e.kept.Listen, true
 	}
 	var free, taken []string
+	cures := make(map[string]bool)
 	for _, a := range addrs {
 		network, addr, err := listenAddr(a)
 		if err != nil {
@@ -36,6 +38,7 @@ func (e *examination) ports(ctx context.Context) Finding {
 		}
 		if err := bind(ctx, network, addr); err != nil {
 			taken = append(taken, fmt.Sprintf("%s: %v", a, bindCause(err)))
+			cures[bindCure(err)] = true
 		} else {
 			free = append(free, a)
 		}
@@ -46,7 +49,7 @@ func (e *examination) ports(ctx context.Context) Finding {
 		return found(Warn, "the ports of the last run are gone ("+strings.Join(taken, "; ")+"), so the peer will listen elsewhere and be harder to find",
 			"end what has them (ss -ltnup), or fix the ports with --listen")
 	case len(taken) > 0:
-		return found(Fail, "cannot listen on "+strings.Join(taken, "; "), "end what has the port (ss -ltnup shows it), or name another port or address with --listen")
+		return found(Fail, "cannot listen on "+strings.Join(taken, "; "), strings.Join(slices.Sorted(maps.Keys(cures)), "; "))
 	case page != nil:
 		return found(Fail, fmt.Sprintf("the page cannot be served at %s: %v", e.Config.Dashboard, bindCause(page)), "give it another address with --dashboard, or port 0, or off")
 	case len(free) == 0:
@@ -107,6 +110,18 @@ func bindCause(err error) string {
 		return "not permitted; ports under 1024 are the system's"
 	default:
 		return err.Error()
+	}
+}
+
+// bindCure says what helps against it.
+func bindCure(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "name an address that this machine has (ip addr shows them) with --listen, or /ip4/0.0.0.0 for all of them"
+	case errors.Is(err, fs.ErrPermission):
+		return "name a port from 1024 on with --listen"
+	default:
+		return "end what has the port (ss -ltnup shows it), or name another port or address with --listen"
 	}
 }
 
@@ -175,11 +190,11 @@ func judgeSeed(domain string, entries []node.Entry) (Verdict, string) {
 	case named == 0:
 		return Fail, domain + " names no peer: " + failures[0]
 	case answer == 0:
-		return Fail, fmt.Sprintf("%s names %d peers, none answers: %s", domain, named, failures[0])
+		return Fail, fmt.Sprintf("%s names %s, none answers: %s", domain, count(named, "peer"), failures[0])
 	case answer < named:
-		return Warn, fmt.Sprintf("%s names %d peers, %d answer: %s", domain, named, answer, failures[0])
+		return Warn, fmt.Sprintf("%s names %s; answering: %d (%s)", domain, count(named, "peer"), answer, failures[0])
 	default:
-		return OK, fmt.Sprintf("%s names %d peers, all answer", domain, named)
+		return OK, fmt.Sprintf("%s names %s; answering: all", domain, count(named, "peer"))
 	}
 }
 
@@ -255,12 +270,12 @@ func (e *examination) resolver(ctx context.Context) Finding {
 	}
 	switch {
 	case len(bad) > 0:
-		return found(verdict, fmt.Sprintf("%d of %d servers %s do not answer (%s)", len(bad), len(states), whose, strings.Join(bad, "; ")),
+		return found(verdict, fmt.Sprintf("no answer from %d of %s %s (%s)", len(bad), count(len(states), "server"), whose, strings.Join(bad, "; ")),
 			"name one that does with --dns-server HOST:PORT, or mend the system's; a firewall may hold back UDP port 53")
 	case slow > slowAnswer:
 		return found(Warn, fmt.Sprintf("servers %s take %v to answer", whose, slow.Round(time.Millisecond)), "name a nearer one with --dns-server HOST:PORT")
 	default:
-		return fine("%d servers %s answer within %v", len(states), whose, slow.Round(time.Millisecond))
+		return fine("%s %s, slowest answer after %v", count(len(states), "server"), whose, slow.Round(time.Millisecond))
 	}
 }
 
