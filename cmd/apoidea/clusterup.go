@@ -41,7 +41,8 @@ func newClusterUp(g *globals, dir *string) *cobra.Command {
 that is not finished is continued). Without --until-idle the peers go on in the background: see cluster status and cluster down.
 
 Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, or from the i-th address
-behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>.
+behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>. A fixed port of
+--dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others.
 
 --latency FILE puts distances between the peers, and between peers and sites: FILE is a square matrix of round trips in milliseconds (CSV without a
 header, gzip or not, as --rtt of experiments). Peer i is at row i-1, counted from 0, and listens at 127.0.2.i. Sites are at the rows behind the
@@ -77,6 +78,9 @@ them all, until it has its hands full.
 }
 
 func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) error {
+	if cmd.Flags().Changed("peers") && o.n < 1 {
+		return fmt.Errorf("%w: peers %d: must be 1 at least", errUsage, o.n)
+	}
 	if o.web && !o.untilIdle {
 		return fmt.Errorf("%w: --web needs --until-idle, since the web ends with this command", errUsage)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -99,7 +100,11 @@ func setFromFile(cmd *cobra.Command, f *pflag.Flag, file string, values []string
 
 func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 	for _, v := range values {
-		if err := cmd.Flags().Set(name, v); err != nil {
+		err := cmd.Flags().Set(name, v)
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			return fmt.Errorf("%w: %s: %s", errUsage, source, badValue(bad))
+		}
+		if err != nil {
 			return fmt.Errorf("%w: %s: %w", errUsage, source, err)
 		}
 	}
@@ -133,17 +138,22 @@ func parseConfig(file string, raw []byte, known []string) (map[string][]string, 
 		return nil, fmt.Errorf("%w: config %s: longer than %d bytes", errUsage, file, maxConfig)
 	}
 	var doc map[string]any
-	if err := toml.Unmarshal(raw, &doc); err != nil {
+	err := toml.Unmarshal(raw, &doc)
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+		row, column := at.Position()
+		return nil, fmt.Errorf("%w: config %s: line %d, column %d: %w", errUsage, file, row, column, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: config %s: %w", errUsage, file, err)
 	}
 	table := make(map[string][]string)
 	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
 		value := doc[key]
+		if _, ok := value.(map[string]any); ok {
+			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flags, without sections", errUsage, file, key)
+		}
 		if !slices.Contains(known, key) {
 			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", errUsage, file, key, nearest(key, known))
-		}
-		if _, ok := value.(map[string]any); ok {
-			return nil, fmt.Errorf("%w: config %s: %s is a table; keys are flags, without sections", errUsage, file, key)
 		}
 		table[key] = words(value)
 	}

@@ -208,18 +208,23 @@ func effectiveOf(f *pflag.Flag) effective {
 
 func newConfigCheck(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "check FILE",
+		Use:   "check [FILE]",
 		Short: "Check a configuration file: unknown keys, values, and what does not go together",
-		Long: `Check a configuration file without starting anything: that every key is known (one that is not is an error with a suggestion), that every value can
+		Long: `Check a configuration file, the data directory's config.toml or FILE, without starting anything: that every key is known (one that is not is an error with a suggestion), that every value can
 be read, and that they go together. Flags and environment are left out.`,
-		Example: "  apoidea config check ~/.local/share/apoidea/config.toml",
-		Args:    exactly("a FILE"),
+		Example: "  apoidea config check\n  apoidea config check ./volunteer.toml --json",
+		Args:    atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := checkConfig(cmd.Root(), g, args[0])
+			path := filepath.Join(g.dataDir, configName)
+			if len(args) == 1 {
+				path = args[0]
+			}
+			n, err := checkConfig(cmd.Root(), g, path)
 			if err != nil {
 				return err
 			}
-			return g.say(cmd.OutOrStdout(), map[string]any{"file": args[0], "ok": true, "keys": n}, fmt.Sprintf("%s: in order, %d keys set", args[0], n))
+			keys := map[bool]string{true: "1 key", false: fmt.Sprintf("%d keys", n)}[n == 1]
+			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: in order, %s set", path, keys))
 		},
 	}
 }
@@ -249,10 +254,14 @@ func checkConfig(root *cobra.Command, g *globals, file string) (keys int, err er
 			return 0, err
 		}
 	}
-	if _, err := s.peer.configure(g); err != nil {
-		return 0, fmt.Errorf("config %s: %w", file, err)
+	_, err = s.peer.configure(g)
+	if err == nil {
+		_, err = s.job.spec(nil)
 	}
-	if _, err := s.job.spec(nil); err != nil {
+	if text, ok := strings.CutPrefix(fmt.Sprint(err), errUsage.Error()+": "); ok {
+		return 0, fmt.Errorf("%w: config %s: %s", errUsage, file, text)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("config %s: %w", file, err)
 	}
 	return len(table), nil

@@ -125,6 +125,9 @@ func TestConfigCheck(t *testing.T) {
 		"does not fit":        {"delay = \"1ms\"\n", "allow-private", exitUsage},
 		"public, nameless":    {"profile = \"public\"\n", "contact", exitRefused},
 		"a job that is wrong": {"retries = 100\n", "retries 100", exitUsage},
+		"no TOML":             {"fetchers = 3\ndelay = = 3\n", "line 2, column", exitUsage},
+		"a section":           {"[peer]\nfetchers = 3\n", "[peer] is a table", exitUsage},
+		"no number":           {"fetchers = \"many\"\n", "fetchers \"many\": must be a whole number", exitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "some.toml")
@@ -134,6 +137,9 @@ func TestConfigCheck(t *testing.T) {
 			out, err := apoidea(t, "config", "check", path)
 			if err != nil {
 				out = err.Error()
+			}
+			if strings.Contains(out, ": "+errUsage.Error()) {
+				t.Errorf("%q: what kind of error it is stands first, or nowhere", out)
 			}
 			if exitCode(err) != c.code || !strings.Contains(out, c.says) {
 				t.Errorf("exit code %d, %q: want %d with %q", exitCode(err), out, c.code, c.says)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +38,9 @@ The exit code is 0 if nothing failed.`,
 		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.file, _ = configFile(cmd, g.config, os.LookupEnv)
-			o.fileErr = fillFlags(cmd, g.config, os.LookupEnv)
+			if err := fillFlags(cmd, g.config, os.LookupEnv); err != nil { // what was used wrongly is the file, not the command
+				o.fileErr = errors.New(strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -52,7 +53,10 @@ func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {
 		retries := uint32(j.retries)
 		spec.Retries = &retries
 	}
-	return spec, nil
+	if len(urls) == 0 {
+		return spec, nil
+	}
+	return spec, node.CheckJob(spec)
 }
 
 // parseBytes reads a size with an optional unit: decimal kB, MB, GB or binary KiB, MiB, GiB.

@@ -26,6 +26,7 @@ type runFlags struct {
 	profile      string
 	allowPrivate bool
 	found        bool
+	forgetLimits bool
 	placement    string
 	probe        string
 	geoIP        string
@@ -101,6 +102,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.archive, "archive", d.Archive, "WARC files: gzip or none (uncompressed)")
 	f.StringVar(&r.duplicates, "duplicates", d.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
+	f.BoolVar(&r.forgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
 	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
@@ -133,7 +135,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c := node.DefaultConfig(g.dataDir, node.Profile(r.profile))
 	c.API, c.Version = g.api, versionString()
 	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network, r.dashboard
-	c.AllowPrivate, c.Found, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.placement, r.fetchers
+	c.AllowPrivate, c.Found, c.ForgetLimits, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.forgetLimits, r.placement, r.fetchers
 	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.CoordinatesMode = r.coordMode

@@ -63,6 +63,9 @@ func addWebFlags(f *pflag.FlagSet, c *webgen.Config) {
 }
 
 func (o *webOptions) run(ctx context.Context, out io.Writer) error {
+	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+		return fmt.Errorf("%w: listen %q: must be HOST:PORT, such as 127.0.0.1:8080", errUsage, o.listen)
+	}
 	err := webgen.Serve(ctx, o.listen, o.config, func(addr net.Addr) {
 		seeds := webgen.New(o.config).Seeds(portOf(addr))
 		if o.json {

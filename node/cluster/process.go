@@ -54,7 +54,7 @@ func (c *Cluster) start(i int, entry string) error {
 	if entry != "" {
 		args = append(args, "--bootstrap", entry)
 	}
-	cmd := exec.Command(c.binary, append(args, c.spec.Args...)...) //nolint:noctx // a peer outlives the command that starts it
+	cmd := exec.Command(c.binary, append(args, ofPeer(c.spec.Args, i)...)...) //nolint:noctx // a peer outlives the command that starts it
 	cmd.Env = append(ownEnviron(), c.share()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	detach(cmd)
