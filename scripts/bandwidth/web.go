@@ -43,6 +43,7 @@ func newMeter() *meter { return &meter{begun: time.Now(), conns: make(map[*conn]
 func (m *meter) run(ctx context.Context) {
 	tick := time.NewTicker(bin)
 	defer tick.Stop()
+	looked := time.Since(m.begun)
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		n := int64(0)
@@ -50,7 +51,9 @@ func (m *meter) run(ctx context.Context) {
 			n += c.arrived()
 		}
 		m.mu.Unlock()
-		m.add(int(n))
+		now := time.Since(m.begun)
+		m.add(looked, now, n)
+		looked = now
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -58,14 +61,18 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-func (m *meter) add(n int) {
+// add counts bytes that came between two looks, evenly: on a machine that is busy a look may come late, and what it finds did not all come at its moment.
+func (m *meter) add(from, to time.Duration, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := int(time.Since(m.begun) / bin)
-	for len(m.bytes) <= i {
+	first, last := int(from/bin), int(to/bin)
+	for len(m.bytes) <= last {
 		m.bytes = append(m.bytes, 0)
 	}
-	m.bytes[i] += int64(n)
+	spans := int64(last - first + 1)
+	for i := range spans {
+		m.bytes[first+int(i)] += n*(i+1)/spans - n*i/spans
+	}
 }
 
 // windows looks at all spans of a second between two moments: the mean over the cap, the share above 1.02 of it, and the fullest.

@@ -39,6 +39,7 @@ func newMeter() *meter { return &meter{begun: time.Now(), conns: make(map[*conn]
 func (m *meter) run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	looked := time.Now()
 	for {
 		select {
 		case <-ticker.C:
@@ -52,18 +53,24 @@ func (m *meter) run(ctx context.Context) {
 		for _, c := range all {
 			n += c.arrived()
 		}
-		m.add(&m.down, n)
+		now := time.Now()
+		m.add(&m.down, looked, now, n)
+		looked = now
 	}
 }
 
-func (m *meter) add(to *[]int64, n int) {
+// add counts bytes that came between two moments, evenly: on a machine that is busy a look may come late, and what it finds did not all come at its moment.
+func (m *meter) add(to *[]int64, from, until time.Time, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := int(time.Since(m.begun) / tick)
-	for len(*to) <= i {
+	first, last := int(from.Sub(m.begun)/tick), int(until.Sub(m.begun)/tick)
+	for len(*to) <= last {
 		*to = append(*to, 0)
 	}
-	(*to)[i] += int64(n)
+	spans := last - first + 1
+	for i := range spans {
+		(*to)[first+i] += int64(n*(i+1)/spans - n*i/spans)
+	}
 }
 
 // between is what came down in a span.
@@ -177,7 +184,8 @@ func (c *conn) arrived() int {
 
 // Close ends the counting with what has arrived until then.
 func (c *conn) Close() error {
-	c.meter.add(&c.meter.down, c.arrived())
+	now := time.Now()
+	c.meter.add(&c.meter.down, now, now, c.arrived())
 	c.meter.mu.Lock()
 	delete(c.meter.conns, c)
 	c.meter.mu.Unlock()
@@ -186,7 +194,8 @@ func (c *conn) Close() error {
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.meter.add(&c.meter.up, n)
+	now := time.Now()
+	c.meter.add(&c.meter.up, now, now, n)
 	return n, err
 }
 
