@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,7 +51,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		rd = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+clientHost+path+"?"+query.Encode(), rd)
+	var began atomic.Bool // to answer
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { began.Store(true) }})
+	req, err := http.NewRequestWithContext(traced, method, "http://"+clientHost+path+"?"+query.Encode(), rd)
 	if err != nil {
 		return nil, fmt.Errorf("api request: %w", err)
 	}
@@ -58,7 +62,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, c.unreachable(err)
+		return nil, c.unreachable(err, began.Load())
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
@@ -71,15 +75,16 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return res, nil
 }
 
-// unreachable tells a peer that is not there from one that went away while it was asked.
-func (c *Client) unreachable(err error) error {
+// unreachable tells a peer that is not there from one that went away while it was asked, and from one whose answer makes no sense. That no byte came
+// says more than the error does: the transport has several, not all exported, for a connection that was closed.
+func (c *Client) unreachable(err error, began bool) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case ok && op.Op == "dial" && errors.Is(err, fs.ErrPermission):
 		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("the peer at %s belongs to another user: %v", c.addr, fs.ErrPermission)}
 	case ok && op.Op == "dial":
 		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or name its --data-dir)", c.addr)}
-	case ok, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
 	default:
 		return fmt.Errorf("api: %w", err)
