@@ -42,6 +42,13 @@ func (c *Conn) resize(rate int64) {
 	}
 }
 
+// Outgrown says that the kernel's buffer is still that of a wider cap, or of none. A buffer that is made smaller takes effect only once what was offered to the
+// sender has come, so a connection that is idle had better be replaced.
+func (c *Conn) Outgrown() bool {
+	rate, sized := c.line.Down.Rate(), c.sized.Load()
+	return rate > 0 && (sized == 0 || sized > rate)
+}
+
 // Held is how long calls of Read waited for their turn so far, all together.
 func (c *Conn) Held() time.Duration { return time.Duration(c.held.Load()) }
 

@@ -71,6 +71,12 @@ func (m *meter) held() time.Duration {
 	return 0
 }
 
+// outgrown says that the connection may bring more unasked than the line's cap allows by now.
+func (m *meter) outgrown() bool {
+	c, ok := m.Conn.(*bandwidth.Conn)
+	return ok && c.Outgrown()
+}
+
 // Progress is how far an exchange has come, for others to look at meanwhile.
 type Progress struct {
 	// Bytes came over the wire so far; with HTTP/2, bytes of the body.

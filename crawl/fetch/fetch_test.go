@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -155,6 +156,31 @@ func TestKeepAlive(t *testing.T) {
 	get(t, f, srv.URL+"/").Release()
 	if n := conns.Load(); n != 2 {
 		t.Errorf("%d connections after the server hung up, want 2", n)
+	}
+}
+
+// A connection made under a wider cap, or under none, would bring its kernel's buffer unasked: it is replaced. One made under a narrower cap is kept.
+func TestOutgrownConnection(t *testing.T) {
+	var conns atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	line := bandwidth.NewLine(0)
+	f := newFetcher(t, func(c *fetch.Config) { c.Line = line })
+	for i, step := range []struct {
+		rate  int64
+		conns int32
+	}{{0, 1}, {4 << 20, 2}, {4 << 20, 2}, {1 << 20, 3}, {2 << 20, 3}, {2 << 20, 3}, {0, 3}} {
+		line.SetRate(step.rate)
+		get(t, f, srv.URL+"/").Release()
+		if n := conns.Load(); n != step.conns {
+			t.Errorf("step %d, a cap of %d: %d connections so far, want %d", i, step.rate, n, step.conns)
+		}
 	}
 }
 

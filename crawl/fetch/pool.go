@@ -56,7 +56,13 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 		h.active++
 	}
 	c := p.pop(h)
+	var closing []*conn
+	for c != nil && c.meter.outgrown() {
+		closing = append(closing, c)
+		c = p.pop(h)
+	}
 	p.mu.Unlock()
+	closeAll(closing)
 	return c, nil
 }
 
