@@ -62,22 +62,25 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	c.resize(down.Rate())
 	p = p[:min(len(p), down.Piece())]
-	waited, err := readable(c.Conn)
+	there, ok, err := peek(c.Conn, p)
 	if err != nil {
 		return 0, err
 	}
-	if !waited { // this system cannot tell: take first, pay then
+	if !ok { // this system cannot tell: take first, pay then
 		n, err := c.Conn.Read(p)
 		if werr := c.wait(&c.read, down, n); werr != nil && err == nil {
 			down.Spent(c.class, n)
 		}
 		return n, err
 	}
-	if err := c.wait(&c.read, down, len(p)); err != nil {
+	if there == 0 { // the end, or an error, which costs nothing
+		return c.Conn.Read(p)
+	}
+	if err := c.wait(&c.read, down, there); err != nil {
 		return 0, err
 	}
-	n, err := c.Conn.Read(p)
-	down.Return(c.class, len(p)-n)
+	n, err := c.Conn.Read(p[:there])
+	down.Return(c.class, there-n)
 	return n, err
 }
 

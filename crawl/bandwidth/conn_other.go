@@ -4,5 +4,5 @@ package bandwidth
 
 import "net"
 
-// readable cannot tell on this system.
-func readable(net.Conn) (bool, error) { return false, nil }
+// peek cannot tell on this system.
+func peek(net.Conn, []byte) (n int, ok bool, err error) { return 0, false, nil }

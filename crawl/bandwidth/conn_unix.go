@@ -8,27 +8,28 @@ import (
 	"syscall"
 )
 
-// readable waits until a connection has something to read, an end or an error, without taking it; false if it cannot tell. A deadline ends the wait.
-func readable(c net.Conn) (bool, error) {
+// peek waits until a connection has something to read, an end or an error, and says how many of the bytes that p has room for are there, without taking
+// them; false if it cannot tell. A deadline ends the wait. What it leaves in p is of no meaning.
+func peek(c net.Conn, p []byte) (n int, ok bool, err error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
-		return false, nil
+		return 0, false, nil
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	var one [1]byte
 	err = raw.Read(func(fd uintptr) bool {
 		for {
-			_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
+			var err error
+			n, _, err = syscall.Recvfrom(int(fd), p, syscall.MSG_PEEK)
 			if errors.Is(err, syscall.EINTR) {
 				continue
 			}
 			return !errors.Is(err, syscall.EAGAIN)
 		}
 	})
-	return true, err
+	return max(n, 0), true, err
 }
 
 func setReadBuffer(fd uintptr, bytes int) error {
