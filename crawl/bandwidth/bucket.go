@@ -81,7 +81,7 @@ func (b *bucket) owe(now time.Time, n float64) {
 func (b *bucket) giveBack(now time.Time, n float64) {
 	b.refill(now)
 	b.tokens = min(b.tokens+n, b.holds())
-	b.note(-min(n, b.given[b.last%int64(len(b.given))])) // what was given out in an earlier bin stays counted: it leaves the window soon
+	b.note(-n) // it was given out a moment ago, maybe in an earlier bin: this one may be below zero
 }
 
 // until is how long it takes until n can be taken; a microsecond more than computed, so that rounding does not ask twice.

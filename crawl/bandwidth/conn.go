@@ -11,14 +11,17 @@ import (
 )
 
 // Conn is a connection whose bytes pass the limiters of a line: what is read those of what comes down, what is written those of what goes up. A read waits
-// until something is there, then for its turn, and then takes a piece; so an idle connection holds nothing that others could use, and what is not read stays
-// with the sender but for the kernel's buffer (see [Line.Control]). Deadlines bound the waiting for a turn as well.
+// until something is there, then for its turn, and then takes it; so an idle connection holds nothing that others could use, and what is not read stays
+// with the sender but for the kernel's buffer (see [Line.Control]). Of a connection to a site that buffer is accounted for: what it will take in of an answer is paid
+// for before the question goes out, a read pays for what comes in its place, and each look compares. Deadlines bound the waiting for a turn as well.
 type Conn struct {
 	net.Conn
 	line        *Line
 	class       Class
 	read, write deadline
 	held        atomic.Int64 // nanoseconds
+	due         atomic.Int64 // bytes that were paid for and not seen yet, of connections to sites
+	left        int          // bytes that were seen and not read
 	sized       atomic.Int64 // the cap that the kernel's buffer was last sized for, of connections to sites
 }
 
@@ -49,7 +52,7 @@ func (c *Conn) Outgrown() bool {
 	return rate > 0 && (sized == 0 || sized > rate)
 }
 
-// Held is how long calls of Read waited for their turn so far, all together.
+// Held is how long the connection waited for the turn of what comes down so far, all together.
 func (c *Conn) Held() time.Duration { return time.Duration(c.held.Load()) }
 
 // Read reads no more than a piece while there is a cap.
@@ -57,6 +60,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	down := c.line.Down
 	if down.Rate() == 0 || len(p) == 0 {
 		n, err := c.Conn.Read(p)
+		c.left = 0
 		down.Spent(c.class, n) // a cap may have come meanwhile
 		return n, err
 	}
@@ -76,16 +80,58 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if there == 0 { // the end, or an error, which costs nothing
 		return c.Conn.Read(p)
 	}
+	if c.class == Sites {
+		c.settle(there)
+	}
 	if err := c.wait(&c.read, down, there); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p[:there])
-	down.Return(c.class, there-n)
+	if c.class == Sites { // as many will come instead, if the answer goes on
+		c.due.Add(int64(there))
+		c.left -= n
+	} else {
+		down.Return(c.class, there-n)
+	}
 	return n, err
 }
 
+// expect pays for what the kernel will take in of an answer before any of it is looked at.
+func (c *Conn) expect() error {
+	rate := c.line.Down.Rate()
+	if rate == 0 || c.class != Sites {
+		return nil
+	}
+	n := buffer(rate)
+	if !c.due.CompareAndSwap(0, int64(n)) {
+		return nil
+	}
+	err := c.wait(&c.write, c.line.Down, n)
+	if err != nil {
+		c.due.Store(0)
+	}
+	return err
+}
+
+// settle compares what came since the last look with what was paid for.
+func (c *Conn) settle(there int) {
+	came := there - c.left
+	c.left = there
+	if more := came - int(c.due.Swap(0)); more > 0 {
+		c.line.Down.Spent(c.class, more)
+	} else {
+		c.line.Down.Return(c.class, -more)
+	}
+}
+
+// Rest says that nothing more will come until the next Write.
+func (c *Conn) Rest() { c.line.Down.Return(c.class, int(c.due.Swap(0))) }
+
 // Write writes a piece at a time while there is a cap.
 func (c *Conn) Write(p []byte) (n int, err error) {
+	if err := c.expect(); err != nil {
+		return 0, err
+	}
 	up := c.line.Up
 	for {
 		part := p[n:min(len(p), n+up.Piece())]
@@ -110,7 +156,7 @@ func (c *Conn) wait(d *deadline, l *Limiter, n int) error {
 	}
 	begun := time.Now()
 	err := l.Wait(d.context(), c.class, n)
-	if d == &c.read {
+	if l == c.line.Down {
 		c.held.Add(int64(time.Since(begun)))
 	}
 	if err != nil {
@@ -123,6 +169,7 @@ func (c *Conn) wait(d *deadline, l *Limiter, n int) error {
 func (c *Conn) Close() error {
 	c.read.set(time.Unix(1, 0))
 	c.write.set(time.Unix(1, 0))
+	c.Rest()
 	return c.Conn.Close()
 }
 

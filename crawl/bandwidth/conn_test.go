@@ -58,6 +58,7 @@ func TestConnWhole(t *testing.T) {
 			t.Errorf("cap %d: wrote %d: %v", rate, n, err)
 		}
 		wg.Wait()
+		c.Rest()
 		if down, up := line.Down.Used(Sites), line.Up.Used(Sites); down != int64(len(data)) || up != int64(len(data)) {
 			t.Errorf("cap %d: counted %d down, %d up, want %d", rate, down, up, len(data))
 		}

@@ -22,15 +22,18 @@ const (
 )
 
 const (
-	// Share of the cap is what is given out, on the average and in any window of a second: the rest is for what the kernel takes in of a connection before it
-	// is read, and for what happens between being told to read and having read.
+	// Share of the cap is what is given out, on the average, and windowShare in any window of a second: the rest is for what the kernel takes in of a connection
+	// unasked, and for what happens between being told to read and having read.
 	Share       = 0.97
-	windowShare = 0.985
+	windowShare = 0.98
 	// burst is what may be made up for when something came late, in seconds of the cap: a machine that is busy wakes up late, and what is not given out
-	// then would be lost.
-	burst = 0.25
+	// then would be lost. More than a few rounds would come in lumps, once a second.
+	burst = 0.05
+	// rest is the least time between two rounds of giving out: each wakes the processor up. A second is no multiple of it, or the round of a second ago would
+	// still be in the window.
+	rest = 18 * time.Millisecond
 	// pieceTime is how long a piece lasts; leastPiece and mostPiece bound it, in bytes: less costs a system call for next to nothing, more comes in lumps.
-	pieceTime  = 0.01
+	pieceTime  = 0.02
 	leastPiece = 64
 	mostPiece  = 16 << 10
 	// debtBound is how much debt is remembered, in seconds of the cap: a peer that falls silent for longer loses its leases and connections, which costs more
@@ -40,7 +43,7 @@ const (
 	MaxRate = 1 << 40
 )
 
-// Limiter holds a cap in one direction: of what was waited for, no window of one second, whatever its phase, has more than 0.985 of the cap (under 6.5 kB/s: and
+// Limiter holds a cap in one direction: of what was waited for, no window of one second, whatever its phase, has more than 0.98 of the cap (under 6.5 kB/s: and
 // 64 bytes), pieces asked for at a time being no larger than [Limiter.Piece]; who never lets it rest gets 0.97. It starts no goroutine. All methods may be
 // called by many goroutines at once.
 type Limiter struct {
@@ -244,6 +247,7 @@ func (l *Limiter) serve() {
 }
 
 func (l *Limiter) plan(d time.Duration) {
+	d = max(d, rest)
 	if l.timer != nil {
 		l.timer.Reset(d)
 		return

@@ -39,6 +39,10 @@ func (l *Line) Control(_, _ string, c syscall.RawConn) error {
 
 // shrink sizes the buffer of a connection for a cap. A system that does not let us is no reason not to connect: then more lies in its buffer.
 func shrink(c syscall.RawConn, rate int64) error {
-	bytes := min(max(int(float64(rate)*bufferShare), leastBuffer), mostBuffer)
-	return c.Control(func(fd uintptr) { _ = setReadBuffer(fd, bytes) })
+	return c.Control(func(fd uintptr) { _ = setReadBuffer(fd, buffer(rate)) })
+}
+
+// buffer is about how many bytes of a connection come before they are read.
+func buffer(rate int64) int {
+	return min(max(int(float64(rate)*bufferShare), leastBuffer), mostBuffer)
 }

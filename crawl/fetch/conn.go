@@ -71,6 +71,13 @@ func (m *meter) held() time.Duration {
 	return 0
 }
 
+// rest says that nothing is expected on the connection.
+func (m *meter) rest() {
+	if c, ok := m.Conn.(*bandwidth.Conn); ok {
+		c.Rest()
+	}
+}
+
 // outgrown says that the connection may bring more unasked than the line's cap allows by now.
 func (m *meter) outgrown() bool {
 	c, ok := m.Conn.(*bandwidth.Conn)

@@ -100,6 +100,9 @@ func (p *pool) pop(h *hostConns) *conn {
 
 // give ends a turn. The connection, if not nil, is kept for the next.
 func (p *pool) give(key string, c *conn) {
+	if c != nil {
+		c.meter.rest()
+	}
 	var closing []*conn
 	p.mu.Lock()
 	h := p.hosts[key]

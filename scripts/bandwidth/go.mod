@@ -1,3 +1,5 @@
 module github.com/apoidea/apoidea/scripts/bandwidth
 
-go 1.26
+go 1.26.0
+
+require golang.org/x/sys v0.47.0

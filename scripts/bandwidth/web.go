@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -188,15 +188,7 @@ type conn struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	meter   *meter
-	written atomic.Int64
 	counted int64 // by the meter
-}
-
-// Write counts what the kernel took.
-func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.TCPConn.Write(p)
-	c.written.Add(int64(n))
-	return n, err
 }
 
 // Close ends the counting.
@@ -207,16 +199,13 @@ func (c *conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// arrived is how many bytes were acknowledged since it was asked last: those written, but for those that the kernel still keeps.
+// arrived is how many bytes the peer's kernel has acknowledged since it was asked last.
 func (c *conn) arrived() int64 {
-	written := c.written.Load()
-	kept := int32(0)
-	if c.raw.Control(func(fd uintptr) {
-		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&kept)))
-	}) != nil {
+	var info *unix.TCPInfo
+	if err := c.raw.Control(func(fd uintptr) { info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); err != nil || info == nil {
 		return 0
 	}
-	n := max(written-int64(kept)-c.counted, 0)
+	n := int64(info.Bytes_acked) - c.counted //nolint:gosec // no connection here carries that much
 	c.counted += n
 	return n
 }

@@ -2,6 +2,9 @@ module github.com/apoidea/apoidea/scripts/volunteer
 
 go 1.26.0
 
-require github.com/apoidea/apoidea v0.0.0
+require (
+	github.com/apoidea/apoidea v0.0.0
+	golang.org/x/sys v0.47.0
+)
 
 replace github.com/apoidea/apoidea => ../..
