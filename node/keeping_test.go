@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -211,7 +212,10 @@ func (w *keepers) addHost(t *testing.T, host string, pages int) {
 
 func (w *keepers) addJob(t *testing.T) {
 	t.Helper()
-	spec := newSpec(t, nil, "http://a.example/")
+	spec := newSpec(t, func(m *crawlwire.JobSpec) { // IDs that are always the same: where they lie decides who is handed what
+		id := sha256.Sum256(fmt.Append(nil, "job ", len(w.put[storage.KeyspaceJobs])))
+		m.Id = id[:job.IDSize]
+	}, "http://a.example/")
 	key := ring.JobKey(spec.ID.String())
 	w.put[storage.KeyspaceJobs][custody.PosOf(key)] = true
 	if _, err := w.ownerOf(key).jobs.answer(t.Context(), "poster", &crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
