@@ -434,17 +434,35 @@ type noting struct {
 	prefix byte
 	head   []byte
 	ops    []replica.Op
+	room   []byte // for keys and values, which live as long as the batch
 }
 
-func (b *noting) key(key []byte) []byte {
-	return append(append(make([]byte, 0, 1+len(key)), b.prefix), key...)
+// notingRoom is how many bytes of keys and values are allocated at a time.
+const notingRoom = 4096
+
+// keep copies bytes.
+func (b *noting) keep(parts ...[]byte) []byte {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	if cap(b.room)-len(b.room) < size {
+		b.room = make([]byte, 0, max(notingRoom, size))
+	}
+	at := len(b.room)
+	for _, part := range parts {
+		b.room = append(b.room, part...)
+	}
+	return b.room[at:len(b.room):len(b.room)]
 }
+
+func (b *noting) key(key []byte) []byte { return b.keep([]byte{b.prefix}, key) }
 
 // Set implements job.Batch.
 func (b *noting) Set(key, value []byte) {
 	b.Batch.Set(key, value)
 	if bytes.HasPrefix(key, b.head) {
-		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(key), Value: bytes.Clone(value)})
+		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(key), Value: b.keep(value)})
 	}
 }
 

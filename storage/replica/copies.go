@@ -117,16 +117,20 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 		return nil
 	}
 	prefix := prefixOf(source)
-	under := func(key []byte) []byte { return append(prefix, key...) }
+	var room, end []byte
+	under := func(room *[]byte, key []byte) []byte { // keys are copied into the batch
+		*room = append(append((*room)[:0], prefix...), key...)
+		return *room
+	}
 	st.wait, err = c.store.Update(func(b Batch) {
 		for i := range ops {
 			switch op := &ops[i]; op.Kind {
 			case Set:
-				b.Set(under(op.Key), op.Value)
+				b.Set(under(&room, op.Key), op.Value)
 			case Delete:
-				b.Delete(under(op.Key))
+				b.Delete(under(&room, op.Key))
 			case DeleteRange:
-				b.DeleteRange(under(op.Key), under(op.Value))
+				b.DeleteRange(under(&room, op.Key), under(&end, op.Value))
 			}
 		}
 	})

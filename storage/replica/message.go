@@ -25,12 +25,13 @@ type message struct {
 	forget bool   // the copy is not needed any more
 	part   bool   // the entry goes on in the next message
 	ops    []Op
+	packed []byte // ops as they go over the wire, if that is known already
 	lo     []byte // where the first span begins
 	spans  []span
 }
 
 const (
-	formatVersion = 1
+	formatVersion = 2
 
 	flagForget  = 1
 	flagPart    = 2
@@ -38,12 +39,11 @@ const (
 	flagsEnd    = 8
 )
 
+// encode puts what is the follower's own in front, and behind it the changes, packed, which are the same for all of them.
 func (m *message) encode() []byte {
-	size := 32
-	for i := range m.ops {
-		size += m.ops[i].size()
+	if m.packed == nil {
+		m.packed = pack(m.ops)
 	}
-	e := make(enc, 0, size+len(m.spans)*64)
 	flags := byte(0)
 	if m.forget {
 		flags |= flagForget
@@ -54,15 +54,10 @@ func (m *message) encode() []byte {
 	if len(m.spans) > 0 {
 		flags |= flagCompare
 	}
-	e = append(e, flags)
+	e := make(enc, 0, 32+len(m.spans)*64+len(m.packed))
+	e = append(e, formatVersion, flags)
 	e.uint(m.stream)
 	e.uint(m.n)
-	e.uint(uint64(len(m.ops)))
-	var last []byte
-	for i := range m.ops {
-		e.op(&m.ops[i], last)
-		last = m.ops[i].Key
-	}
 	if len(m.spans) > 0 {
 		e.bytes(m.lo)
 		e.uint(uint64(len(m.spans)))
@@ -71,49 +66,71 @@ func (m *message) encode() []byte {
 			e = append(e, m.spans[i].sum[:]...)
 		}
 	}
-	out := make([]byte, 1+s2.MaxEncodedLen(len(e)))
-	out[0] = formatVersion
-	return out[:1+len(s2.Encode(out[1:], e))]
+	return append(e, m.packed...)
+}
+
+// pack encodes and compresses changes.
+func pack(ops []Op) []byte {
+	size := 16
+	for i := range ops {
+		size += ops[i].size()
+	}
+	e := make(enc, 0, size)
+	e.uint(uint64(len(ops)))
+	var last []byte
+	for i := range ops {
+		e.op(&ops[i], last)
+		last = ops[i].Key
+	}
+	return s2.Encode(nil, e)
 }
 
 // decodeMessage reads what a stranger sent: nothing is allocated beyond MaxMessage, and keys, counts and order are checked.
 func decodeMessage(raw []byte) (*message, error) {
-	d, err := unpack(raw)
-	if err != nil {
-		return nil, err
+	if len(raw) == 0 || raw[0] != formatVersion {
+		return nil, fmt.Errorf("%w: another version", errFormat)
 	}
+	d := &dec{b: raw[1:]}
 	m := new(message)
 	flags := d.byte()
 	m.forget, m.part = flags&flagForget != 0, flags&flagPart != 0
 	m.stream, m.n = d.uint(), d.uint()
-	var last []byte
-	for n := d.uint(); n > 0 && !d.bad; n-- {
-		op := d.op(last)
-		m.ops = append(m.ops, op)
-		last = op.Key
-	}
 	if flags&flagCompare != 0 {
 		d.spans(m)
 	}
-	if d.bad || len(d.b) > 0 || flags >= flagsEnd || m.n == 0 {
+	if d.bad || flags >= flagsEnd || m.n == 0 {
 		return nil, errFormat
 	}
-	return m, nil
+	var err error
+	m.ops, err = unpack(d.b)
+	return m, err
 }
 
-// unpack takes the version and the compression off.
-func unpack(raw []byte) (*dec, error) {
-	if len(raw) == 0 || raw[0] != formatVersion {
-		return nil, fmt.Errorf("%w: another version", errFormat)
-	}
-	if n, err := s2.DecodedLen(raw[1:]); err != nil || n > MaxMessage {
+// leastOp is about what a small change takes, in bytes: a count is believed as far as what came can hold so many.
+const leastOp = 32
+
+// unpack is the reverse of pack.
+func unpack(packed []byte) (ops []Op, err error) {
+	if n, err := s2.DecodedLen(packed); err != nil || n > MaxMessage {
 		return nil, fmt.Errorf("%w: a length of %d", errFormat, n)
 	}
-	plain, err := s2.Decode(nil, raw[1:])
+	plain, err := s2.Decode(nil, packed)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errFormat, err)
 	}
-	return &dec{b: plain}, nil
+	d := &dec{b: plain}
+	var last []byte
+	n := d.uint()
+	ops = make([]Op, 0, min(n, uint64(len(plain))/leastOp))
+	for ; n > 0 && !d.bad; n-- {
+		op := d.op(last)
+		ops = append(ops, op)
+		last = op.Key
+	}
+	if d.bad || len(d.b) > 0 {
+		return nil, errFormat
+	}
+	return ops, nil
 }
 
 // spans reads a comparison: bounds ascend, only the last span may be open.

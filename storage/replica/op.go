@@ -72,9 +72,13 @@ func (e *enc) op(op *Op, last []byte) {
 }
 
 type dec struct {
-	b   []byte
-	bad bool
+	b    []byte
+	bad  bool
+	room []byte // for keys, which are put together
 }
+
+// roomSize is how many bytes of keys are allocated at a time.
+const roomSize = 4096
 
 func (d *dec) fail() {
 	d.bad, d.b = true, nil
@@ -120,12 +124,17 @@ func (d *dec) key(last []byte) []byte {
 		return nil
 	}
 	tail := d.bytes(MaxKey)
-	key := make([]byte, 0, int(shared)+len(tail)) //nolint:gosec // bounded by MaxKey
-	key = append(append(key, last[:shared]...), tail...)
-	if len(key) == 0 || len(key) > MaxKey {
+	size := int(shared) + len(tail) //nolint:gosec // not above the last key
+	if size == 0 || size > MaxKey {
 		d.fail()
+		return nil
 	}
-	return key
+	if cap(d.room)-len(d.room) < size {
+		d.room = make([]byte, 0, roomSize)
+	}
+	at := len(d.room)
+	d.room = append(append(d.room, last[:shared]...), tail...)
+	return d.room[at : at+size : at+size]
 }
 
 func (d *dec) op(last []byte) (op Op) {

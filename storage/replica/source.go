@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -54,6 +56,14 @@ type Source struct {
 	logSize   int
 	seq       uint64 // of the last entry
 	followers []*follower
+	packed    packedEntries
+}
+
+// packedEntries are the entries that were packed last: followers that stand at the same place are sent the same.
+type packedEntries struct {
+	acked, seq uint64 // where the follower and the log stood
+	sending    uint64
+	bytes      []byte
 }
 
 type entry struct {
@@ -362,6 +372,10 @@ func (s *Source) records(f *follower) *message {
 
 // entries puts entries into a message, as many as fit, or a part of one that is too large.
 func (s *Source) entries(f *follower) *message {
+	if p := &s.packed; f.level && f.split == 0 && p.bytes != nil && p.acked == f.acked && p.seq == s.seq {
+		f.sending = p.sending
+		return s.message(f, &message{packed: p.bytes})
+	}
 	m := &message{}
 	f.sending = f.acked
 	size := 0
@@ -375,31 +389,47 @@ func (s *Source) entries(f *follower) *message {
 				break
 			}
 			s.part(f, &e, m)
-			break
+			return s.message(f, m)
 		}
 		size += e.size
 		m.ops = append(m.ops, f.concern(e.ops)...)
 		f.sending = e.seq
 	}
-	if !m.part {
-		m.ops = latest(m.ops)
+	m.ops = latest(m.ops)
+	m.packed = pack(m.ops)
+	if f.level {
+		s.packed = packedEntries{acked: f.acked, seq: s.seq, sending: f.sending, bytes: m.packed}
 	}
 	return s.message(f, m)
 }
 
-// latest leaves out what a later change of the same key makes void. Entries that share a message apply as one, and the records of a busy host are
-// written anew in each of them.
+// latest puts changes in the order of their keys, and leaves out what a later change of the same key makes void: entries that share a message apply as one, and the
+// records of a busy host are written anew in each of them. Neighbours share the beginnings of their keys, and find their places in a table of recent writes
+// next to each other. What lies before the removal of a range stays before it.
 func latest(ops []Op) []Op {
-	last := make(map[string]int, len(ops))
-	for i := range ops {
-		if ops[i].Kind != DeleteRange {
-			last[string(ops[i].Key)] = i
-		}
-	}
 	kept := make([]Op, 0, len(ops))
-	for i := range ops {
-		if ops[i].Kind == DeleteRange || last[string(ops[i].Key)] == i {
-			kept = append(kept, ops[i])
+	for {
+		n := slices.IndexFunc(ops, func(op Op) bool { return op.Kind == DeleteRange })
+		if n < 0 {
+			return appendOrdered(kept, ops)
+		}
+		kept = append(appendOrdered(kept, ops[:n]), ops[n])
+		ops = ops[n+1:]
+	}
+}
+
+// appendOrdered is latest for changes of single keys.
+func appendOrdered(kept, ops []Op) []Op {
+	order := make([]int32, len(ops))
+	for i := range order {
+		order[i] = int32(i) //nolint:gosec // as many as fit into a message
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(bytes.Compare(ops[a].Key, ops[b].Key), int(a-b))
+	})
+	for i, at := range order {
+		if i+1 == len(order) || !bytes.Equal(ops[at].Key, ops[order[i+1]].Key) {
+			kept = append(kept, ops[at])
 		}
 	}
 	return kept
