@@ -28,7 +28,7 @@ type Options struct {
 	// CacheBytes bounds the cache of blocks read from disk. Zero means 8 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be written out, and
-	// then writers wait too. Larger means fewer compactions. Zero means 4 MiB.
+	// then writers wait too. Larger means fewer compactions. Zero means 16 MiB.
 	MemTableBytes uint64
 	// MaxOpenFiles bounds open files. Zero means DefaultOpenFiles.
 	MaxOpenFiles int
@@ -49,7 +49,7 @@ func (o Options) withDefaults() Options {
 		o.CacheBytes = 8 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 4 << 20
+		o.MemTableBytes = 16 << 20
 	}
 	if o.MaxOpenFiles == 0 {
 		o.MaxOpenFiles = DefaultOpenFiles
