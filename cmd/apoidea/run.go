@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -13,6 +15,10 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
+
+// gcPercent is how much a peer's heap grows before it is collected, unless GOGC says otherwise. What lives in it is some ten megabytes, so collecting half as often as
+// Go would costs little memory, and less than a limit on memory lets it have.
+const gcPercent = 200
 
 type runOptions struct {
 	*globals
@@ -66,6 +72,9 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
 	cfg.OwnProcess = true
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	n, err := node.New(ctx, cfg, log)
 	if err != nil {
 		return err
