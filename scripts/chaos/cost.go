@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -11,8 +12,9 @@ import (
 // leastThroughput is what a ring with replication must reach of one without, by processor time a page.
 const leastThroughput = 0.85
 
-// costRounds is how often each is measured, in turns; the cheapest counts, since what else the machine does only adds.
-const costRounds = 2
+// costPairs is how often both are measured, one right after the other; the median of the pairs counts. How fast a machine is changes within a minute, by more than
+// what is looked for here.
+const costPairs = 7
 
 // upAlone makes the first ring without replication.
 func (t *trial) upAlone(ctx context.Context) error { return t.upWith(ctx, 1, 0) }
@@ -24,47 +26,65 @@ func (t *trial) upWith(ctx context.Context, replicas, round int) error {
 	return t.ring.up(ctx, t.sc.peers, append(t.peerArgs(), "--replicas", strconv.Itoa(replicas))...)
 }
 
-// compareCost crawls the web without replication and with it.
+// compareCost crawls the web without replication and with it, in turns. The first ring, without, is up.
 func (t *trial) compareCost(ctx context.Context) error {
-	alone, err := t.cost(ctx, t.finish)
-	if err != nil {
-		return err
-	}
-	best := map[int]cost{1: alone}
-	for round := range costRounds {
-		for _, replicas := range []int{3, 1} {
-			if replicas == 1 && round == costRounds-1 {
-				break // that was the first of all
+	var pairs []pair
+	for i := range costPairs {
+		var p pair
+		for _, side := range []struct {
+			replicas int
+			cost     *cost
+		}{{1, &p.alone}, {3, &p.three}} {
+			wait := t.finish
+			if i > 0 || side.replicas > 1 {
+				if err := t.again(ctx, side.replicas, i); err != nil {
+					return err
+				}
+				wait = func(ctx context.Context) error {
+					return apoidea(ctx, "", append([]string{"crawl", "--quiet", "--wait", "--data-dir", t.ring.peerDir(t.waiter)}, t.web.seeds...)...)
+				}
 			}
-			if err := t.ring.cluster(ctx, "down"); err != nil {
+			var err error
+			if *side.cost, err = t.cost(ctx, wait); err != nil {
 				return err
-			}
-			if err := t.web.reset(ctx); err != nil {
-				return err
-			}
-			if err := t.upWith(ctx, replicas, round+1); err != nil {
-				return err
-			}
-			c, err := t.cost(ctx, func(ctx context.Context) error {
-				return apoidea(ctx, "", append([]string{"crawl", "--quiet", "--wait", "--data-dir", t.ring.peerDir(t.waiter)}, t.web.seeds...)...)
-			})
-			if err != nil {
-				return err
-			}
-			if b, ok := best[replicas]; !ok || c.cpu < b.cpu {
-				best[replicas] = c
 			}
 		}
+		pairs = append(pairs, p)
 	}
-	t.judgeCost(best[1], best[3])
+	t.judgeCost(pairs)
 	return nil
 }
 
-func (t *trial) judgeCost(alone, three cost) {
+// again puts a new ring in the place of the last one, and has the web forget who was there.
+func (t *trial) again(ctx context.Context, replicas, round int) error {
+	if err := t.ring.cluster(ctx, "down"); err != nil {
+		return err
+	}
+	if err := t.web.reset(ctx); err != nil {
+		return err
+	}
+	return t.upWith(ctx, replicas, round+1)
+}
+
+// pair is what both took, one right after the other.
+type pair struct{ alone, three cost }
+
+func (t *trial) judgeCost(pairs []pair) {
 	pages := float64(len(t.web.truth.URLs))
-	ratio := alone.cpu.Seconds() / three.cpu.Seconds()
-	t.say("throughput by processor time %.2f of that with r = 1 (bound %.2f): %.0f and %.0f us a page, %.0f and %.0f pages/s",
-		ratio, leastThroughput, 1e6*three.cpu.Seconds()/pages, 1e6*alone.cpu.Seconds()/pages, pages/three.wall.Seconds(), pages/alone.wall.Seconds())
+	of := func(fn func(p pair) float64) (least, middle, most float64) {
+		var all []float64
+		for _, p := range pairs {
+			all = append(all, fn(p))
+		}
+		slices.Sort(all)
+		return all[0], all[len(all)/2], all[len(all)-1]
+	}
+	median := func(fn func(p pair) float64) float64 { _, m, _ := of(fn); return m }
+	least, ratio, most := of(func(p pair) float64 { return p.alone.cpu.Seconds() / p.three.cpu.Seconds() })
+	t.say("throughput by processor time %.2f of that with r = 1 (bound %.2f; %d pairs, %.2f to %.2f), by the clock %.2f: %.0f and %.0f us a page, %.0f and %.0f pages/s",
+		ratio, leastThroughput, len(pairs), least, most, median(func(p pair) float64 { return p.alone.wall.Seconds() / p.three.wall.Seconds() }),
+		median(func(p pair) float64 { return 1e6 * p.three.cpu.Seconds() / pages }), median(func(p pair) float64 { return 1e6 * p.alone.cpu.Seconds() / pages }),
+		median(func(p pair) float64 { return pages / p.three.wall.Seconds() }), median(func(p pair) float64 { return pages / p.alone.wall.Seconds() }))
 	if ratio < leastThroughput {
 		t.blame("throughput %.2f of that with r = 1", ratio)
 	}
