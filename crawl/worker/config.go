@@ -32,9 +32,9 @@ type Config struct {
 	// looks for one that fits.
 	Governor string
 	MaxDepth int
-	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their way, and outcomes that their owners have not
-	// acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes batches rather than
-	// breaks them. An acknowledgement that waits for replicas takes a few tenths of a second: a peer fetches no faster than this bound in that time.
+	// MaxInFlight bounds what a crash would have fetched again, for each owner spoken to, of up to eight: exchanges under way, pages on their way, and outcomes that
+	// their owners have not acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes
+	// batches rather than breaks them. An owner whose replicas have to answer takes a few tenths of a second, and one that is this peer itself a hundredth.
 	MaxInFlight int
 	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
 	Processors int
@@ -88,7 +88,7 @@ func (c *Config) fill() {
 	fill(&c.Fetchers, 16)
 	fill(&c.Governor, bandwidth.Ours)
 	fill(&c.MaxDepth, bandwidth.DefaultMaxDepth)
-	fill(&c.MaxInFlight, max(512, 2*c.Fetchers))
+	fill(&c.MaxInFlight, max(64, 2*c.Fetchers))
 	fill(&c.Processors, runtime.GOMAXPROCS(0))
 	fill(&c.MaxHosts, 1024)
 	fill(&c.Capacity, c.Fetchers*256)

@@ -104,12 +104,16 @@ func (w *Worker) inFlight() int {
 	return n
 }
 
-// mostInFlight is Config.MaxInFlight, or what more fetchers than those of the Config need. Under the mutex.
+// mostOwners is for how many owners there may be something in flight at a time, all told.
+const mostOwners = 8
+
+// mostInFlight is Config.MaxInFlight for each owner spoken to, or what more fetchers than those of the Config need. Under the mutex.
 func (w *Worker) mostInFlight() int {
+	most := w.cfg.MaxInFlight * min(max(len(w.sessions), 1), mostOwners)
 	if w.allowed <= w.cfg.Fetchers {
-		return w.cfg.MaxInFlight
+		return most
 	}
-	return max(w.cfg.MaxInFlight, 2*w.allowed)
+	return max(most, 2*w.allowed)
 }
 
 // hurry has what waits for company go on its way. Under the worker's mutex.

@@ -28,7 +28,7 @@ func (w *Worker) queue(r *report) {
 	switch {
 	case len(s.reports) >= w.cfg.ReportBatch:
 		s.kick(now)
-	case w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.cfg.MaxInFlight:
+	case w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.mostInFlight():
 		w.hurry(now) // nothing more will come before this is told
 	default:
 		s.kick(now.Add(w.cfg.ReportLinger))
