@@ -21,7 +21,7 @@ type Conn struct {
 	read, write deadline
 	held        atomic.Int64 // nanoseconds
 	due         atomic.Int64 // bytes that were paid for and not seen yet, of connections to sites
-	left        int          // bytes that were seen and not read
+	left        atomic.Int64 // bytes that were seen and not read
 	sized       atomic.Int64 // the cap that the kernel's buffer was last sized for, of connections to sites
 }
 
@@ -60,7 +60,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	down := c.line.Down
 	if down.Rate() == 0 || len(p) == 0 {
 		n, err := c.Conn.Read(p)
-		c.left = 0
+		c.left.Store(0)
 		down.Spent(c.class, n) // a cap may have come meanwhile
 		return n, err
 	}
@@ -89,7 +89,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p[:there])
 	if c.class == Sites { // as many will come instead, if the answer goes on
 		c.due.Add(int64(there))
-		c.left -= n
+		c.left.Add(int64(-n))
 	} else {
 		down.Return(c.class, there-n)
 	}
@@ -115,9 +115,8 @@ func (c *Conn) expect() error {
 
 // settle compares what came since the last look with what was paid for.
 func (c *Conn) settle(there int) {
-	came := there - c.left
-	c.left = there
-	if more := came - int(c.due.Swap(0)); more > 0 {
+	came := int64(there) - c.left.Swap(int64(there))
+	if more := int(came - c.due.Swap(0)); more > 0 {
 		c.line.Down.Spent(c.class, more)
 	} else {
 		c.line.Down.Return(c.class, -more)
