@@ -102,15 +102,15 @@ func (c *Conn) expect() error {
 	if rate == 0 || c.class != Sites {
 		return nil
 	}
-	n := buffer(rate)
-	if !c.due.CompareAndSwap(0, int64(n)) {
+	if c.due.Load() > 0 {
 		return nil
 	}
-	err := c.wait(&c.write, c.line.Down, n)
-	if err != nil {
-		c.due.Store(0)
+	n := buffer(rate)
+	if err := c.wait(&c.write, c.line.Down, n); err != nil {
+		return err
 	}
-	return err
+	c.due.Add(int64(n))
+	return nil
 }
 
 // settle compares what came since the last look with what was paid for.

@@ -65,6 +65,40 @@ func TestConnWhole(t *testing.T) {
 	}
 }
 
+// TestConnKernel: what the kernel takes in before it is read is paid for, by a question in advance, and when it came unasked as soon as it is seen; what was
+// paid for and did not come is given back.
+func TestConnKernel(t *testing.T) {
+	const rate, size = 1_000_000, 500
+	line := NewLine(rate)
+	c, far := pair(t, line)
+	used := func(what string, want int) {
+		t.Helper()
+		if n := line.Down.Used(Sites); n != int64(want) {
+			t.Errorf("%s: %d bytes used, want %d", what, n, want)
+		}
+	}
+	send := func() {
+		t.Helper()
+		if _, err := far.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	used("a question", buffer(rate))
+	send()
+	c.Rest()
+	used("its answer", size)
+	send()
+	used("what nobody asked for, and as much again that may come in its place", 3*size)
+	c.Rest()
+	used("nothing more came", 2*size)
+}
+
 // TestConnIdle: a connection with nothing to read takes nothing from others, and its end and its deadline are heard.
 func TestConnIdle(t *testing.T) {
 	line := NewLine(1000)
