@@ -35,6 +35,8 @@ type file struct {
 	FetchFrom netip.Addr `json:"fetch_from,omitzero"`
 	// LatencyPeers is how many rows of the matrix of emulated distances are peers'.
 	LatencyPeers int `json:"latency_peers,omitempty"`
+	// Joined are the peers that have served in the ring, and so remember others to come back by.
+	Joined []int `json:"joined,omitempty"`
 }
 
 // Cluster is one directory of peers.
@@ -104,9 +106,9 @@ func (c *Cluster) save() error {
 }
 
 // Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them serve in one closed ring; n of 0 is as many
-// as the directory knows, and no args are those of the last time. Peers with data start all at once and find each other by what they remember.
-// One that is new is given the address of a peer that serves, since it would found a ring of its own otherwise; where none has data, peer 1
-// founds the ring.
+// as the directory knows, and no args are those of the last time. Peers that were in the ring before start all at once and find each other by what they
+// remember. Another one is given the address of a peer that serves, since it would found a ring of its own otherwise; where there is none, peer 1 founds
+// the ring.
 func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(string)) error {
 	if n == 0 {
 		n = c.spec.Peers
@@ -133,13 +135,23 @@ func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(st
 			return err
 		}
 	}
-	return c.Settle(ctx, n+len(slices.DeleteFunc(c.Running(), func(i int) bool { return i <= n })), progress)
+	return c.complete(ctx, n+len(slices.DeleteFunc(c.Running(), func(i int) bool { return i <= n })), progress)
 }
 
-// byAge parts peers 1 to n into those that run or have data and those that are new.
+// complete is Settle for a ring that is to be found again.
+func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) error {
+	if err := c.Settle(ctx, n, progress); err != nil {
+		return err
+	}
+	return c.joined(c.Running()...)
+}
+
+// byAge parts peers 1 to n into those that run or were in the ring before and those that are new, or ended before they were in it.
 func (c *Cluster) byAge(n int) (known, fresh []int) {
 	for i := 1; i <= n; i++ {
-		if _, err := os.Stat(filepath.Join(c.PeerDir(i), "db")); err == nil || c.runs(i) {
+		_, err := os.Stat(filepath.Join(c.PeerDir(i), "db"))
+		joined := len(c.spec.Joined) == 0 || slices.Contains(c.spec.Joined, i) // of an older directory nothing is known
+		if err == nil && joined || c.runs(i) {
 			known = append(known, i)
 		} else {
 			fresh = append(fresh, i)
@@ -170,6 +182,9 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if err != nil {
 		return err
 	}
+	if err := c.joined(entry); err != nil {
+		return err
+	}
 	if len(s.Addrs) == 0 {
 		return fmt.Errorf("cluster: peer %d has no address for others to join by", entry)
 	}
@@ -187,6 +202,16 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 		fresh = fresh[n:]
 	}
 	return nil
+}
+
+// joined notes peers that are in the ring.
+func (c *Cluster) joined(peers ...int) error {
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.spec.Joined, peers))))
+	if len(all) == len(c.spec.Joined) {
+		return nil
+	}
+	c.spec.Joined = all
+	return c.save()
 }
 
 // Add starts k more peers like the others and returns their numbers when the ring has taken them in.
@@ -210,7 +235,7 @@ func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int,
 	if err := c.startFresh(ctx, added); err != nil {
 		return nil, err
 	}
-	return added, c.Settle(ctx, running+k, progress)
+	return added, c.complete(ctx, running+k, progress)
 }
 
 // Start starts peer i again with the data it has, and does not wait for it. One without data would found a ring of its own: see Add.

@@ -179,6 +179,23 @@ func TestNewPeersJoinTheRestarted(t *testing.T) {
 	checkRing(t, c, []int{1, 2, 3, 4})
 }
 
+// TestBrokenOffBefore: a peer that has data, and was in no ring but one of its own when it was killed, is taken in.
+func TestBrokenOffBefore(t *testing.T) {
+	c := open(t, t.TempDir())
+	must(t, c, c.Up(within(t), 1, peerArgs, nil))
+	c.spec.Peers = 2
+	must(t, c, c.save())
+	must(t, c, c.start(2, ""))
+	_, err := c.ready(within(t), 2)
+	must(t, c, err)
+	for i := range 2 {
+		must(t, c, c.Kill(within(t), i+1))
+	}
+	again := open(t, c.dir)
+	must(t, again, again.Up(within(t), 0, nil, nil))
+	checkRing(t, again, []int{1, 2})
+}
+
 func TestAllKilledAtOnce(t *testing.T) {
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 3, peerArgs, nil))
@@ -194,6 +211,18 @@ func TestAllKilledAtOnce(t *testing.T) {
 		must(t, c, c.Start(i))
 	}
 	checkRing(t, c, []int{1, 2, 3})
+}
+
+// TestEndedByAnother: a peer that another command has ended, which this one has yet to hear of, is no error.
+func TestEndedByAnother(t *testing.T) {
+	c := open(t, t.TempDir())
+	c.spec.Peers = 1
+	ch := &child{done: make(chan struct{})}
+	c.children[1] = ch
+	time.AfterFunc(50*time.Millisecond, func() { close(ch.done) })
+	if err := c.Down(within(t)); err != nil || len(c.Running()) > 0 {
+		t.Errorf("down: %v; %v run", err, c.Running())
+	}
 }
 
 func TestFetchFrom(t *testing.T) {

@@ -177,14 +177,26 @@ func (c *Cluster) Kill(ctx context.Context, i int) error {
 	if err := c.must(i); err != nil {
 		return err
 	}
-	p, err := os.FindProcess(c.pid(i))
+	if err := c.signal(i, (*os.Process).Kill); err != nil {
+		return err
+	}
+	return c.gone(ctx, i)
+}
+
+// signal tells the process of peer i something, if it has not ended. Without a process ID another command has ended it, and its end is yet to be heard of here.
+func (c *Cluster) signal(i int, send func(*os.Process) error) error {
+	pid := c.pid(i)
+	if pid == 0 {
+		return nil
+	}
+	p, err := os.FindProcess(pid)
 	if err == nil {
-		err = p.Kill()
+		err = send(p)
 	}
 	if err != nil && c.runs(i) {
 		return fmt.Errorf("cluster: peer %d: %w", i, err)
 	}
-	return c.gone(ctx, i)
+	return nil
 }
 
 // has refuses peers that the cluster does not have.
@@ -221,12 +233,8 @@ func (c *Cluster) gone(ctx context.Context, i int) error {
 }
 
 func (c *Cluster) stop(ctx context.Context, i int) error {
-	p, err := os.FindProcess(c.pid(i))
-	if err == nil {
-		err = terminate(p)
-	}
-	if err != nil && c.runs(i) {
-		return fmt.Errorf("cluster: peer %d: %w", i, err)
+	if err := c.signal(i, terminate); err != nil {
+		return err
 	}
 	if c.gone(ctx, i) == nil {
 		return nil
