@@ -115,25 +115,31 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 	return err
 }
 
-// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line now and then. It may be called from several goroutines.
+// lineShare is the part of the time so far that passes at least until the next line of progress.
+const lineShare = 20 // a twentieth
+
+// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line now and then, the more rarely the longer it takes. It may be
+// called from several goroutines.
 func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress), done func()) {
 	if quiet {
 		return func(experiment.Progress) {}, func() {}
 	}
 	terminal := isTerminal(w)
-	every := lineEvery
-	if terminal {
-		every = 200 * time.Millisecond
-	}
+	begin := time.Now()
 	var mu sync.Mutex // guards last
 	var last time.Time
 	show = func(p experiment.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(last) < every {
+		now := time.Now()
+		every := max(lineEvery, now.Sub(begin)/lineShare)
+		if terminal {
+			every = 200 * time.Millisecond
+		}
+		if now.Sub(last) < every {
 			return
 		}
-		last = time.Now()
+		last = now
 		text := fmt.Sprintf("%3.0f %%  %s", 100*p.Done, p.Text)
 		if terminal {
 			fmt.Fprint(w, "\r\x1b[K"+text)
