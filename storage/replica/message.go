@@ -31,7 +31,7 @@ type message struct {
 }
 
 const (
-	formatVersion = 2
+	formatVersion = 3
 
 	flagForget  = 1
 	flagPart    = 2
@@ -106,9 +106,6 @@ func decodeMessage(raw []byte) (*message, error) {
 	return m, err
 }
 
-// leastOp is about what a small change takes, in bytes: a count is believed as far as what came can hold so many.
-const leastOp = 32
-
 // unpack is the reverse of pack.
 func unpack(packed []byte) (ops []Op, err error) {
 	if n, err := s2.DecodedLen(packed); err != nil || n > MaxMessage {
@@ -121,7 +118,10 @@ func unpack(packed []byte) (ops []Op, err error) {
 	d := &dec{b: plain}
 	var last []byte
 	n := d.uint()
-	ops = make([]Op, 0, min(n, uint64(len(plain))/leastOp))
+	if n > MaxOps {
+		return nil, fmt.Errorf("%w: %d changes", errFormat, n)
+	}
+	ops = make([]Op, 0, min(n, uint64(len(plain))))
 	for ; n > 0 && !d.bad; n-- {
 		op := d.op(last)
 		ops = append(ops, op)

@@ -3,8 +3,6 @@ package replica
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"time"
 )
@@ -17,6 +15,8 @@ type Config struct {
 	Message int
 	// Span is the size in bytes of the ranges whose digests are compared. Smaller ones find differences more exactly.
 	Span int
+	// Reads bounds the records that one scan looks at, those included that are not to be copied, so that it leaves the disk to others now and then.
+	Reads int
 	// MaxLog bounds the entries in memory, in bytes. A follower that needs more is made level anew.
 	MaxLog int
 	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
@@ -31,6 +31,7 @@ type Config struct {
 func (c *Config) fill() {
 	fill(&c.Message, 1<<20)
 	fill(&c.Span, 32<<10)
+	fill(&c.Reads, 16<<10)
 	fill(&c.MaxLog, 64<<20)
 	fill(&c.SyncPause, 2*time.Millisecond)
 	fill(&c.Pace, 100*time.Millisecond)
@@ -96,12 +97,6 @@ type follower struct {
 	spans   []scanned // under comparison
 	again   time.Time
 	pace    time.Time // no message of entries before, unless it is full
-}
-
-// scanned is a span with its records.
-type scanned struct {
-	lo, hi []byte
-	ops    []Op
 }
 
 // NewSource returns a source without followers.
@@ -261,13 +256,6 @@ type Call struct {
 	Message []byte
 }
 
-// Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They go to Scanned.
-type Scan struct {
-	ID    uint64
-	Lo    []byte
-	Bytes int
-}
-
 // Next says what is to be done now, and when to ask again if nothing happens before (the zero time: never).
 func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Time) {
 	for _, f := range s.followers {
@@ -353,20 +341,6 @@ func (s *Source) allLevel() bool {
 func (s *Source) message(f *follower, m *message) *message {
 	f.n++
 	m.stream, m.n = f.stream, f.n
-	return m
-}
-
-// records takes what fits into one message off the rest. A span is whole at the follower or not replaced.
-func (s *Source) records(f *follower) *message {
-	size, n := 0, 0
-	for n < len(f.rest) && (n == 0 || size < s.cfg.Message) {
-		size += f.rest[n].size()
-		n++
-	}
-	m := &message{ops: f.rest[:n:n]}
-	f.rest = f.rest[n:]
-	m.part = len(f.rest) > 0 && f.rest[0].Kind != DeleteRange
-	f.sending = f.acked
 	return m
 }
 
@@ -463,75 +437,6 @@ func (f *follower) concern(ops []Op) []Op {
 	return out
 }
 
-// Records gathers what a Scan found.
-type Records struct {
-	scan  Scan
-	limit int // of a span
-	spans []scanned
-	size  int // of all
-	last  int // of the last span
-	end   bool
-}
-
-// Collect begins to gather the records of a scan.
-func (s *Source) Collect(scan Scan) *Records { return &Records{scan: scan, limit: s.cfg.Span} }
-
-// Add takes a record, which is copied, in the order of keys; false says that there is enough, and that this one was not taken.
-func (r *Records) Add(key, value []byte) bool {
-	if len(r.spans) == 0 {
-		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
-	} else if r.last >= r.limit {
-		bound := slices.Clone(key)
-		r.spans[len(r.spans)-1].hi = bound
-		if r.size >= r.scan.Bytes || len(r.spans) == MaxRanges {
-			return false
-		}
-		r.spans = append(r.spans, scanned{lo: bound})
-		r.last = 0
-	}
-	s := &r.spans[len(r.spans)-1]
-	op := Op{Kind: Set, Key: slices.Clone(key), Value: append([]byte{}, value...)}
-	s.ops = append(s.ops, op)
-	r.last += op.size()
-	r.size += op.size()
-	return true
-}
-
-// End says that there are no more records.
-func (r *Records) End() {
-	r.end = true
-	if len(r.spans) == 0 {
-		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
-	}
-}
-
-// Scanned brings the records of a Scan, made after Next had asked for it; err if it failed. The call is to be made if ok.
-func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bool) {
-	f := s.under(r.scan.ID)
-	if f == nil {
-		return Call{}, false
-	}
-	f.busy = 0
-	if err != nil || f.stream == 0 || !f.current {
-		s.broken(now, f)
-		return Call{}, false
-	}
-	m := &message{lo: r.scan.Lo}
-	for i := range r.spans {
-		sc := &r.spans[i]
-		m.spans = append(m.spans, span{hi: sc.hi, sum: sum(func(fn func(key, value []byte)) {
-			for k := range sc.ops {
-				fn(sc.ops[k].Key, sc.ops[k].Value)
-			}
-		})})
-	}
-	f.spans, f.atEnd, f.sending = r.spans, r.end, f.acked
-	s.calls++
-	f.busy = s.calls
-	f.message = s.message(f, m).encode()
-	return Call{f.busy, f.name, f.message}, true
-}
-
 // Result brings the answer to a call, or why there is none.
 func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	f := s.under(id)
@@ -568,60 +473,6 @@ func (s *Source) broken(now time.Time, f *follower) {
 	s.restart(f)
 	f.again = now.Add(s.cfg.Retry)
 	s.trim()
-}
-
-// compared goes on with range sync: what differs is sent next, and then the cursor moves on.
-func (s *Source) compared(now time.Time, f *follower, differ []int) {
-	if len(f.spans) > 0 {
-		for _, i := range differ {
-			sc := &f.spans[i]
-			f.rest = append(f.rest, Op{Kind: DeleteRange, Key: lower(sc.lo), Value: upper(sc.hi)})
-			f.rest = append(f.rest, sc.ops...)
-		}
-		f.ahead = f.spans[len(f.spans)-1].hi
-		f.spans = nil
-		f.again = now.Add(s.cfg.SyncPause)
-		if f.ahead == nil {
-			f.ahead = upper(nil)
-		}
-	}
-	if len(f.rest) == 0 && f.ahead != nil {
-		f.cursor, f.ahead = f.ahead, nil
-		if f.atEnd {
-			f.walked, f.reach = true, s.seq
-		}
-	}
-	// The ranges were read at different times. They are the state of one time once every entry from then is there.
-	f.level = f.walked && f.acked >= f.reach
-}
-
-// lower and upper put bounds in place of open ends: keys begin with the byte of a keyspace, which is a letter.
-func lower(lo []byte) []byte {
-	if len(lo) == 0 {
-		return []byte{0}
-	}
-	return lo
-}
-
-func upper(hi []byte) []byte {
-	if len(hi) == 0 {
-		return []byte{0xff}
-	}
-	return hi
-}
-
-// sum is the digest of records in order.
-func sum(each func(fn func(key, value []byte))) digest {
-	h := sha256.New()
-	var room [2 * binary.MaxVarintLen64]byte
-	each(func(key, value []byte) {
-		head := binary.AppendUvarint(room[:0], uint64(len(key)))
-		head = binary.AppendUvarint(head, uint64(len(value)))
-		h.Write(head)
-		h.Write(key)
-		h.Write(value)
-	})
-	return digest(h.Sum(nil))
 }
 
 // Followers counts the peers that keep copies, or are still to be told to forget theirs.
