@@ -486,15 +486,18 @@ func (k *keeping) handOver(ctx context.Context) error {
 	return k.ship.dismiss(ctx)
 }
 
-// headOf begins the keys of a keyspace before the position.
-func headOf(prefix byte) []byte {
+// replicatedOf returns a keyspace as replicas have it.
+func replicatedOf(prefix byte) replicatedSpace {
 	for _, space := range replicated {
 		if space.prefix == prefix {
-			return space.head
+			return space
 		}
 	}
-	return nil
+	return replicatedSpace{prefix: prefix}
 }
+
+// headOf begins the keys of a keyspace before the position.
+func headOf(prefix byte) []byte { return replicatedOf(prefix).head }
 
 // ranged reads the records of one space in the order of positions. Scan is of keys without the byte of the keyspace; head begins them.
 type ranged struct {

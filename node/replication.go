@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
@@ -41,6 +43,7 @@ type replication struct {
 	on      atomic.Bool  // there were followers
 	plain   atomic.Int64 // batches under way that are not noted, as there were none
 	leaving atomic.Bool  // nobody is to keep copies any more
+	look    atomic.Bool  // who follows may have changed
 
 	mu      sync.Mutex // guards what follows; never held over disk or network
 	source  *replica.Source
@@ -82,12 +85,10 @@ func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.C
 	}
 }
 
-// nudge has the followers looked at.
+// nudge has the followers looked at: who they are, and what they need.
 func (r *replication) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.look.Store(true)
+	poke(r.wake)
 }
 
 // run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
@@ -99,9 +100,12 @@ func (r *replication) run(ctx context.Context) error {
 	defer cancel()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	r.look.Store(true)
 	for {
-		if err := r.follow(ctx); err != nil {
-			return unlessCanceled(err)
+		if r.look.Swap(false) {
+			if err := r.follow(ctx); err != nil {
+				return unlessCanceled(err)
+			}
 		}
 		r.mu.Lock()
 		out, scans, again := r.source.Next(time.Now())
@@ -197,7 +201,7 @@ func (r *replication) call(ctx context.Context, call replica.Call) {
 	}
 	r.source.Result(time.Now(), call.ID, reply, err)
 	r.mu.Unlock()
-	r.nudge()
+	r.nudge() // one that is to forget its copy and does not answer may be dead
 }
 
 // scan reads records for range sync beside the owners.
@@ -219,16 +223,22 @@ func (r *replication) scan(ctx context.Context, scan replica.Scan) {
 	}
 }
 
-// replicated are the keyspaces that have replicas, in the order of their bytes, and what begins the keys of those records that move with the ring.
-var replicated = []struct {
+// replicatedSpace is a keyspace that has replicas.
+type replicatedSpace struct {
 	prefix byte
-	head   []byte
-}{
-	{storage.KeyspaceContent, nil},
-	{storage.KeyspaceDomains, nil},
-	{storage.KeyspaceHosts, []byte{'h'}},
-	{storage.KeyspaceJobs, nil},
-	{storage.KeyspaceSubnets, nil},
+	head   []byte // begins the keys of those records that move with the ring
+	// change and record say what replicas keep of a change and of a record, where that is not the same as here: see owner.Copied and owner.CopiedRecord.
+	change func(key, value []byte) (k, v []byte, ok bool)
+	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
+}
+
+// replicated are the keyspaces that have replicas, in the order of their bytes.
+var replicated = []replicatedSpace{
+	{prefix: storage.KeyspaceContent},
+	{prefix: storage.KeyspaceDomains},
+	{prefix: storage.KeyspaceHosts, head: []byte{'h'}, change: owner.Copied, record: owner.CopiedRecord},
+	{prefix: storage.KeyspaceJobs},
+	{prefix: storage.KeyspaceSubnets},
 }
 
 // records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.
@@ -240,17 +250,33 @@ func (r *replication) records(lo []byte, into *replica.Records) error {
 		} else if len(lo) > 0 && lo[0] == space.prefix && bytes.Compare(lo[1:], from) > 0 {
 			from = lo[1:]
 		}
-		full := false
-		err := r.store.Keyspace(space.prefix).Scan(from, storage.PrefixEnd(space.head), func(key, value []byte) bool {
-			full = !into.Add(append([]byte{space.prefix}, key...), value)
-			return !full
-		})
-		if err != nil || full {
+		if full, err := r.recordsOf(&space, from, into); err != nil || full {
 			return err
 		}
 	}
 	into.End()
 	return nil
+}
+
+// recordsOf hands the records of one keyspace to a scan until it is full.
+func (r *replication) recordsOf(space *replicatedSpace, from []byte, into *replica.Records) (full bool, err error) {
+	keyspace := r.store.Keyspace(space.prefix)
+	serr := keyspace.Scan(from, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+		ok := true
+		if space.record != nil {
+			value, ok, err = space.record(key, value, keyspace.Get)
+		}
+		if err != nil {
+			return false
+		}
+		if key = append([]byte{space.prefix}, key...); ok {
+			full = !into.Add(key, value)
+		} else {
+			full = !into.Skip(key)
+		}
+		return !full
+	})
+	return full, cmp.Or(serr, err)
 }
 
 // append notes a batch that was applied; the returned wait ends when it is on the disks of all level followers.
@@ -260,7 +286,7 @@ func (r *replication) append(ops []replica.Op) (wait func() error) {
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {
-		r.nudge()
+		poke(r.wake)
 	}
 	return func() error { return r.await(context.Background(), w) }
 }
@@ -293,7 +319,7 @@ func (r *replication) mark() waiter {
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {
-		r.nudge()
+		poke(r.wake)
 	}
 	return w
 }
@@ -383,9 +409,8 @@ func (r *replication) level() (level, all int) {
 // there is one goroutine that writes.
 type shipped[B any] struct {
 	*storage.Keyspace
-	prefix byte
-	// head begins the keys that have replicas; the others are this peer's own affair.
-	head []byte
+	replicatedSpace // of which the keys without the head are this peer's own affair
+
 	ship *replication
 	// write applies a batch to the keyspace.
 	write func(fn func(*storage.Batch) error) (wait func() error, err error)
@@ -394,7 +419,7 @@ type shipped[B any] struct {
 // shippedSpace returns a keyspace of this peer whose batches are synced and shipped.
 func shippedSpace[B any](n *Node, prefix byte) shipped[B] {
 	space := n.store.Keyspace(prefix)
-	return shipped[B]{space, prefix, headOf(prefix), n.ship, space.Update}
+	return shipped[B]{space, replicatedOf(prefix), n.ship, space.Update}
 }
 
 // Update implements owner.Store and its kin: wait returns when the batch is on the disks of this peer and of all level replicas.
@@ -410,7 +435,7 @@ func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
 		}
 		s.ship.plain.Add(-1)
 	}
-	note := noting{prefix: s.prefix, head: s.head}
+	note := noting{space: &s.replicatedSpace}
 	local, err := s.write(func(b *storage.Batch) error {
 		note.Batch = b
 		fn(any(&note).(B))
@@ -431,10 +456,9 @@ func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
 // noting is a batch that also notes its changes for the replicas.
 type noting struct {
 	*storage.Batch
-	prefix byte
-	head   []byte
-	ops    []replica.Op
-	room   []byte // for keys and values, which live as long as the batch
+	space *replicatedSpace
+	ops   []replica.Op
+	room  []byte // for keys and values, which live as long as the batch
 }
 
 // notingRoom is how many bytes of keys and values are allocated at a time.
@@ -456,31 +480,43 @@ func (b *noting) keep(parts ...[]byte) []byte {
 	return b.room[at:len(b.room):len(b.room)]
 }
 
-func (b *noting) key(key []byte) []byte { return b.keep([]byte{b.prefix}, key) }
+func (b *noting) key(key []byte) []byte { return b.keep([]byte{b.space.prefix}, key) }
+
+// copied says what replicas are to know of a change.
+func (b *noting) copied(key, value []byte) (k, v []byte, ok bool) {
+	switch {
+	case !bytes.HasPrefix(key, b.space.head):
+		return nil, nil, false
+	case b.space.change == nil:
+		return key, value, true
+	default:
+		return b.space.change(key, value)
+	}
+}
 
 // Set implements job.Batch.
 func (b *noting) Set(key, value []byte) {
 	b.Batch.Set(key, value)
-	if bytes.HasPrefix(key, b.head) {
-		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(key), Value: b.keep(value)})
+	if k, v, ok := b.copied(key, value); ok {
+		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(k), Value: b.keep(v)})
 	}
 }
 
 // Delete implements job.Batch.
 func (b *noting) Delete(key []byte) {
 	b.Batch.Delete(key)
-	if bytes.HasPrefix(key, b.head) {
-		b.ops = append(b.ops, replica.Op{Kind: replica.Delete, Key: b.key(key)})
+	if k, _, ok := b.copied(key, nil); ok {
+		b.ops = append(b.ops, replica.Op{Kind: replica.Delete, Key: b.key(k)})
 	}
 }
 
 // DeleteRange implements job.Batch. Ranges do not reach over what has replicas and what has not.
 func (b *noting) DeleteRange(lo, hi []byte) {
 	b.Batch.DeleteRange(lo, hi)
-	if bytes.HasPrefix(lo, b.head) {
-		end := append([]byte{b.prefix}, hi...)
+	if bytes.HasPrefix(lo, b.space.head) {
+		end := append([]byte{b.space.prefix}, hi...)
 		if hi == nil {
-			end = []byte{b.prefix + 1}
+			end = []byte{b.space.prefix + 1}
 		}
 		if key := b.key(lo); bytes.Compare(key, end) < 0 { // a follower refuses a range that is none
 			b.ops = append(b.ops, replica.Op{Kind: replica.DeleteRange, Key: key, Value: end})

@@ -284,13 +284,23 @@ func (p *copier) set(t *testing.T, prefix byte, key, value string) <-chan error 
 	return safe
 }
 
-// own are the records of a peer that have replicas.
+// own are the records of a peer that have replicas, as these are to have them.
 func (p *copier) own(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	for _, space := range replicated {
-		if err := p.store.Keyspace(space.prefix).Scan(space.head, storage.PrefixEnd(space.head), func(key, value []byte) bool {
-			all[string(space.prefix)+string(key)] = string(value)
+		keyspace := p.store.Keyspace(space.prefix)
+		if err := keyspace.Scan(space.head, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+			ok := true
+			if space.record != nil {
+				var err error
+				if value, ok, err = space.record(key, value, keyspace.Get); err != nil {
+					t.Error(err)
+				}
+			}
+			if ok {
+				all[string(space.prefix)+string(key)] = string(value)
+			}
 			return true
 		}); err != nil {
 			t.Fatal(err)

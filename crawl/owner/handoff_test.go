@@ -439,10 +439,10 @@ func TestImportOfALeaseThatIsOver(t *testing.T) {
 	a, _ := newArcScene(t, "self", true, nil)
 	a.post(0, pages(host, 20)...)
 	a.lease("w", host, 6)
-	copied := exported(t, a.peer)
+	had := copied(a.peer)
 	a.wait(8 * time.Second)
 	own := exported(t, a.peer)
-	for name, order := range map[string][][]owner.KV{"copy first": {copied, own}, "copy last": {own, copied}} {
+	for name, order := range map[string][][]owner.KV{"copy first": {had, own}, "copy last": {own, had}} {
 		b, _ := newArcScene(t, "next", true, nil)
 		b.now = a.now
 		for _, kvs := range order {
@@ -478,7 +478,7 @@ func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
 		s, _ := newArcScene(t, "origin of "+worker, true, nil)
 		s.post(0, pages(host, 20)...)
 		s.lease(worker, host, 4)
-		return exported(t, s.peer)
+		return copied(s.peer)
 	}
 	other, own := copyOf("w"), copyOf("next")
 	for _, tt := range []struct {

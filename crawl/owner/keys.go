@@ -16,15 +16,15 @@ import (
 //	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as met at depth, for other owners
 //	'h' POS 'p' JOB depth4 seq8     pending record that is ready
 //	'h' POS 'r' origin              robots state of one origin
-//	'h' POS 'u' JOB hash8           URL entry
+//	'h' POS 'u' JOB hash8           URL entry; in a copy also what waits, see copies.go
 //	'b' JOB                         what this peer drew of the job's budget
 //	'c' JOB                         counters of the job on this peer
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction)
 //
-// Everything under 'h' moves with the host and is what replicas keep: all of it is written by Store.Update, and a host that leaves by one DeleteRange. The
-// rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner.
+// Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is written by Store.Update, and a host that leaves by one DeleteRange.
+// The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner.
 const (
 	spaceHost   = 'h'
 	spaceBudget = 'b'

@@ -138,7 +138,15 @@ func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []by
 		at, ok = delayedPlace(tail)
 	}
 	p, err := decodePending(at, value)
-	if !ok || err != nil || link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
+	if !ok || err != nil {
+		return errFormat
+	}
+	return o.importWaiting(h, js, p)
+}
+
+// importWaiting merges a URL that waits.
+func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
+	if link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
 		return errFormat
 	}
 	hj := o.hostJob(h, js, true)
@@ -221,13 +229,19 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 	if err != nil || len(tail) != 8 {
 		return errFormat
 	}
-	if !in.done {
+	d := dec{b: tail}
+	hash := d.hash()
+	switch {
+	case in.done:
+	case in.waits == nil:
 		return nil // its pending record tells
+	case in.waits.hash != hash:
+		return errFormat
+	default:
+		return o.importWaiting(h, js, *in.waits)
 	}
 	f := &in.final
-	hash := link.Hash(js.id, f.URL)
-	d := dec{b: tail}
-	if hash != d.hash() || link.Host(f.URL) != h.rec.name {
+	if hash != link.Hash(js.id, f.URL) || link.Host(f.URL) != h.rec.name {
 		return errFormat
 	}
 	hj := o.hostJob(h, js, true)

@@ -128,26 +128,27 @@ func TestMergeOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newMergeWorld(t, seed)
 		owners := []*scene{w.owner("a", w.jobs), w.owner("b", w.jobs), w.owner("c", w.jobs)}
-		var copies [][]owner.KV
+		var copies, bare [][]owner.KV // each as its owner has it, and as a follower does
+		add := func(s *scene) { copies, bare = append(copies, exported(t, s.peer)), append(bare, copied(s.peer)) }
 		for range 120 {
 			s := owners[w.rng.IntN(len(owners))]
 			s.now = w.now
 			w.happens(s)
 			if w.rng.IntN(30) == 0 {
-				copies = append(copies, exported(t, s.peer)) // this one will be stale
+				add(s) // this one will be stale
 			}
 		}
 		for _, s := range owners {
 			s.now = w.now
 			s.do(nil)
-			copies = append(copies, exported(t, s.peer))
+			add(s)
 		}
 		var want map[string]string
 		for trial := range 6 {
 			order := slices.Concat(w.rng.Perm(len(copies)), w.rng.Perm(len(copies))[:w.rng.IntN(len(copies))])
 			var list [][]owner.KV
 			for _, i := range order {
-				list = append(list, copies[i])
+				list = append(list, [][][]owner.KV{copies, bare}[w.rng.IntN(2)][i])
 			}
 			jobs := maps.Clone(w.jobs)
 			if trial%2 == 1 {

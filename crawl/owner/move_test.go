@@ -24,6 +24,13 @@ func exported(t testing.TB, p *peer) (kvs []owner.KV) {
 	return kvs
 }
 
+// copied is what a follower has of all hosts.
+func copied(p *peer) (kvs []owner.KV) {
+	p.t.Helper()
+	p.copied(func(key, value []byte) { kvs = append(kvs, owner.KV{Key: key, Value: value}) })
+	return kvs
+}
+
 // books are what must be the same wherever records were merged: every URL with its state, depth and outcome.
 func books(t testing.TB, s *scene, urls []string) map[string]string {
 	t.Helper()
@@ -67,7 +74,7 @@ func TestImportIsUnion(t *testing.T) {
 			s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: link.Host(urls[0]), Want: 2}}})
 		}
 		before := books(t, a, urls)
-		fromA, fromB := exported(t, a.peer), exported(t, b.peer)
+		fromA, fromB := exported(t, a.peer), copied(b.peer)
 		for range 2 {
 			for _, m := range []struct {
 				to  *scene
@@ -138,7 +145,7 @@ func FuzzImport(f *testing.F) {
 	busy.Status = 503
 	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(g)[0], link.OutcomeOK, "http://b.example/"), busy)
 	s.do(func(o *owner.Owner) { o.Links(links(s.id, 0, granted(g)[0])) })
-	seeds := exported(f, s.peer)
+	seeds := append(exported(f, s.peer), copied(s.peer)...)
 	for _, kv := range seeds {
 		f.Add(kv.Key, kv.Value)
 	}

@@ -266,6 +266,12 @@ func decodePending(at place, b []byte) (pending, error) {
 // decodeValue is decodePending without what the key tells.
 func decodeValue(b []byte) (pending, error) {
 	d := newDec(b)
+	p := d.pending()
+	return p, d.end()
+}
+
+// pending reads what waits, but for what its key tells.
+func (d *dec) pending() pending {
 	p := pending{hash: d.hash()}
 	p.depth = d.u32()
 	p.hops, p.kind = uint8(d.uint(wire.MaxRedirects+1)), link.Kind(d.uint(uint64(link.KindRobots)))
@@ -273,14 +279,15 @@ func decodeValue(b []byte) (pending, error) {
 	promise := d.uint(promiseEnd - 1)
 	p.promised, p.foreign = promise != promiseNone, promise == promiseForeign
 	p.promisedBytes, p.url = d.uint(1<<62), d.str(link.MaxURL)
-	return p, d.end()
+	return p
 }
 
 // entry is the member of a URL set.
 type entry struct {
 	done  bool
-	at    place // of the pending record
-	final Final // once done
+	at    place    // of the pending record
+	waits *pending // that record, in a copy
+	final Final    // once done
 }
 
 // Final is how a URL ended.
@@ -340,6 +347,14 @@ func decodeEntry(b []byte) (entry, error) {
 	d := newDec(b)
 	if !d.bool() {
 		n := entry{at: place{depth: d.u32(), due: d.time(), seq: d.u64()}}
+		if len(d.b) > 0 {
+			p := d.pending()
+			if p.depth != n.at.depth {
+				d.fail()
+			}
+			p.place = n.at
+			n.waits = &p
+		}
 		return n, d.end()
 	}
 	f := Final{

@@ -166,7 +166,7 @@ func TestSeenBloom(t *testing.T) {
 	for _, bloom := range []bool{false, true} {
 		s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) { cfg.SeenBloom, cfg.MaxKnown = bloom, 2 })
 		seen := alwaysYes{}
-		o, err := owner.New(s.cfg, s.store, seen, s.jobs, s.ring, s.now)
+		o, err := owner.New(s.cfg, s.shipped(), seen, s.jobs, s.ring, s.now)
 		if err != nil {
 			t.Fatal(err)
 		}

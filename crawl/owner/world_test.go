@@ -1,6 +1,7 @@
 package owner_test
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -96,6 +97,7 @@ type peer struct {
 	ring  owner.Ring
 	jobs  jobTable
 	store *crawltest.Store
+	copy  *crawltest.Store // what a follower has
 	owner *owner.Owner
 	check bool
 }
@@ -109,11 +111,87 @@ func newPeer(t testing.TB, cfg owner.Config, ring owner.Ring, jobs jobTable, now
 func (p *peer) open(now time.Time) {
 	p.t.Helper()
 	seen := &filter{owner: &p.owner, sets: make(map[owner.SetID]map[uint64]bool)}
-	o, err := owner.New(p.cfg, p.store, seen, p.jobs, p.ring, now)
+	p.copy = crawltest.NewStore()
+	p.copy.Forgetful = true
+	p.copied(func(key, value []byte) {
+		p.copy.Update(func(b job.Batch) { b.Set(key, value) })
+	})
+	o, err := owner.New(p.cfg, p.shipped(), seen, p.jobs, p.ring, now)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.owner = o
+}
+
+// shipped is a store whose changes a follower hears of.
+type shipped struct {
+	*crawltest.Store
+	copy *crawltest.Store
+}
+
+func (p *peer) shipped() shipped { return shipped{p.store, p.copy} }
+
+// Update implements owner.Store.
+func (s shipped) Update(fn func(owner.Batch)) (wait func() error, err error) {
+	return s.Store.Update(func(b owner.Batch) {
+		s.copy.Update(func(copied owner.Batch) { fn(both{b, copied}) })
+	})
+}
+
+// both tells a follower what is written.
+type both struct{ own, copied owner.Batch }
+
+func (b both) Set(key, value []byte) {
+	b.own.Set(key, value)
+	if k, v, ok := owner.Copied(key, value); ok && key[0] == 'h' {
+		b.copied.Set(k, v)
+	}
+}
+
+func (b both) Delete(key []byte) {
+	b.own.Delete(key)
+	if k, _, ok := owner.Copied(key, nil); ok && key[0] == 'h' {
+		b.copied.Delete(k)
+	}
+}
+
+func (b both) DeleteRange(lo, hi []byte) {
+	b.own.DeleteRange(lo, hi)
+	if lo[0] == 'h' {
+		b.copied.DeleteRange(lo, hi)
+	}
+}
+
+// copied calls fn for what a follower is to have.
+func (p *peer) copied(fn func(key, value []byte)) {
+	p.t.Helper()
+	if err := p.store.Scan([]byte{'h'}, []byte{'h' + 1}, func(key, value []byte) bool {
+		v, ok, err := owner.CopiedRecord(key, value, p.store.Get)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if ok {
+			fn(key, v)
+		}
+		return true
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// checkCopy compares what the follower was told with what it is to have, and both have a record for each URL.
+func (p *peer) checkCopy() {
+	p.t.Helper()
+	n := 0
+	p.copied(func(key, value []byte) {
+		n++
+		if got, _, _ := p.copy.Get(key); !bytes.Equal(got, value) {
+			p.t.Fatalf("%s: a follower has %q under %q, which is %q", p.name, got, key, value)
+		}
+	})
+	if n != p.copy.Len() {
+		p.t.Fatalf("%s: a follower has %d records for %d", p.name, p.copy.Len(), n)
+	}
 }
 
 func (p *peer) crash(now time.Time, rng *rand.Rand) {
@@ -146,6 +224,7 @@ func (p *peer) stepNoWait(now time.Time, fn func(o *owner.Owner)) owner.Ready {
 		if err := p.owner.Check(); err != nil {
 			p.t.Fatal(err)
 		}
+		p.checkCopy()
 	}
 	return ready
 }

@@ -172,7 +172,7 @@ func (x *Links) GetKind() []byte {
 // LinksReply acknowledges a batch: all that is not listed is on disk at the owner.
 type LinksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Moved         []uint32               `protobuf:"varint,1,rep,packed,name=moved,proto3" json:"moved,omitempty"` // indexes that belong to another owner; the frame's hints say to whom
+	Moved         []uint32               `protobuf:"varint,1,rep,packed,name=moved,proto3" json:"moved,omitempty"` // indexes that belong to another owner, who is to be looked up
 	Busy          []uint32               `protobuf:"varint,2,rep,packed,name=busy,proto3" json:"busy,omitempty"`   // indexes refused for now: keep and send again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -795,7 +795,7 @@ type SessionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grants        []*Grant               `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
 	Revoked       []string               `protobuf:"bytes,2,rep,name=revoked,proto3" json:"revoked,omitempty"` // hosts the worker does not hold (any longer) from this owner: drop them, write no further request
-	Moved         []string               `protobuf:"bytes,3,rep,name=moved,proto3" json:"moved,omitempty"`     // hosts another peer owns; the frame's hints say who
+	Moved         []string               `protobuf:"bytes,3,rep,name=moved,proto3" json:"moved,omitempty"`     // hosts another peer owns, who is to be looked up
 	TtlMs         uint32                 `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
 	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"`                         // hosts whose outcomes could not be taken now (busy): keep and report again
 	NotRenewed    []string               `protobuf:"bytes,6,rep,name=not_renewed,json=notRenewed,proto3" json:"not_renewed,omitempty"` // hosts among those refused whose leases this answer does not renew: go on until the deadline that holds, ask again

@@ -84,24 +84,31 @@ type batch struct {
 // Set implements owner.Batch.
 func (b *batch) Set(key, value []byte) {
 	b.s.disk.set(b.s.key(key), string(value))
-	b.note(replica.Op{Kind: replica.Set, Key: []byte(b.s.key(key)), Value: append([]byte{}, value...)})
+	b.note(replica.Op{Kind: replica.Set, Key: key, Value: append([]byte{}, value...)})
 }
 
 // Delete implements owner.Batch.
 func (b *batch) Delete(key []byte) {
 	b.s.disk.deleteRange(b.s.key(key), b.s.key(key)+"\x00")
-	b.note(replica.Op{Kind: replica.Delete, Key: []byte(b.s.key(key))})
+	b.note(replica.Op{Kind: replica.Delete, Key: key})
 }
 
 // DeleteRange implements owner.Batch.
 func (b *batch) DeleteRange(lo, hi []byte) {
 	b.s.disk.deleteRange(b.s.key(lo), b.s.key(hi))
-	b.note(replica.Op{Kind: replica.DeleteRange, Key: []byte(b.s.key(lo)), Value: []byte(b.s.key(hi))})
+	b.note(replica.Op{Kind: replica.DeleteRange, Key: lo, Value: []byte(b.s.key(hi))})
 }
 
 // note keeps what replicas keep: the hosts' records.
 func (b *batch) note(op replica.Op) {
-	if b.s.ship != nil && op.Key[1] == 'h' {
+	if b.s.ship == nil || op.Key[0] != 'h' {
+		return
+	}
+	ok := true
+	if op.Kind != replica.DeleteRange {
+		op.Key, op.Value, ok = owner.Copied(op.Key, op.Value)
+	}
+	if op.Key = []byte(b.s.key(op.Key)); ok {
 		b.ops = append(b.ops, op)
 	}
 }

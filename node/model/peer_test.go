@@ -237,7 +237,15 @@ func (w *world) ship(p *pc) (more bool) {
 		records := x.source.Collect(scan)
 		full := false
 		p.disk.scan(max(string(scan.Lo), "hh"), "hi", func(key, value []byte) bool {
-			full = !records.Add(key, value)
+			value, ok, err := owner.CopiedRecord(key[1:], value, x.space.Get)
+			if err != nil {
+				panic(err)
+			}
+			if ok {
+				full = !records.Add(key, value)
+			} else {
+				full = !records.Skip(key)
+			}
 			return !full
 		})
 		if !full {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -105,7 +106,18 @@ func (s *shipping) scan(scan replica.Scan) {
 			lo = scan.Lo[1:]
 		}
 		_ = part.store.Scan(lo, upTo(part.space.head), func(key, value []byte) bool { // in memory: it does not fail
-			full = !records.Add(part.space.under(key), value)
+			ok := true
+			if part.space == hostSpace {
+				var err error
+				if value, ok, err = owner.CopiedRecord(key, value, part.store.Get); err != nil {
+					s.c.world.fail(err)
+				}
+			}
+			if key = part.space.under(key); ok {
+				full = !records.Add(key, value)
+			} else {
+				full = !records.Skip(key)
+			}
 			return !full
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/storage"
@@ -34,7 +35,7 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 // batch applies its changes as they come: a simulated process is not killed in the middle of one.
 type batch struct {
 	store *store
-	// note, when set, sees the changes that the replicas are to have as well: those of which the keys begin with the head of the space.
+	// note, when set, sees the changes that the replicas are to have as well, as owner.Copied says for hosts: those of which the keys begin with the head of the space.
 	note  func(op replica.Op)
 	space *space
 }
@@ -73,6 +74,12 @@ func (b batch) DeleteRange(lo, hi []byte) {
 func (b batch) ship(op replica.Op) {
 	if b.note == nil || !bytes.HasPrefix(op.Key, b.space.head) {
 		return
+	}
+	if op.Kind != replica.DeleteRange && b.space == hostSpace {
+		var ok bool
+		if op.Key, op.Value, ok = owner.Copied(op.Key, op.Value); !ok {
+			return
+		}
 	}
 	op.Key = b.space.under(op.Key)
 	if op.Kind == replica.DeleteRange {

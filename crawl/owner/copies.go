@@ -1,0 +1,80 @@
+package owner
+
+import (
+	"bytes"
+
+	"github.com/apoidea/apoidea/crawl/job"
+)
+
+// What other peers keep of these records. They have no use for the order in which URLs wait, so a copy has one record for each URL, under the key of its entry: the
+// outcome, or what waits for one. Here the latter takes two, of which the one that waits moves with each try. Import reads both forms.
+
+// Copied says what a change of a record is for its copies; a nil value deletes. False: they need not hear of it.
+func Copied(key, value []byte) (k, v []byte, ok bool) {
+	switch kind := kindOf(key); {
+	case kind == kindEntry:
+		return key, value, value == nil || isDone(value)
+	case kind != kindReady && kind != kindDelayed:
+		return key, value, true
+	case value == nil: // it lies elsewhere, or the URL has its outcome: that is told there
+		return nil, nil, false
+	default:
+		return copiedPending(key, value)
+	}
+}
+
+// CopiedRecord says what copies have under the key of a record; false: nothing, as of one that cannot be read. Get reads the records beside it. Should they be changing
+// meanwhile, then what is missed or old here comes with a later change.
+func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool, err error)) (v []byte, ok bool, err error) {
+	switch kindOf(key) {
+	case kindReady, kindDelayed:
+		return nil, false, nil
+	case kindEntry:
+		if isDone(value) {
+			return value, true, nil
+		}
+	default:
+		return value, true, nil
+	}
+	n, derr := decodeEntry(value)
+	if derr != nil {
+		return nil, false, nil
+	}
+	at := n.at.key(Pos(key[1:]), job.ID(key[1+posSize+1:]))
+	raw, ok, err := get(at)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	k, v, ok := copiedPending(at, raw)
+	return v, ok && bytes.Equal(k, key), nil
+}
+
+// kindOf returns the kind of a record of a host and job, by its key; 0 for others.
+func kindOf(key []byte) byte {
+	if len(key) < jobPrefixLen || key[0] != spaceHost {
+		return 0
+	}
+	return key[1+posSize]
+}
+
+// copiedPending puts what waits under the key of its entry.
+func copiedPending(key, value []byte) (k, v []byte, ok bool) {
+	d := newDec(value)
+	hash := d.hash()
+	at, valid := delayedPlace(key[jobPrefixLen:])
+	if kindOf(key) == kindReady {
+		at, valid = readyPlace(key[jobPrefixLen:])
+	}
+	depth := d.u32()
+	if d.bad || !valid {
+		return nil, nil, false
+	}
+	n := entry{at: place{depth: depth, due: at.due}} // where it stands among others is this owner's affair
+	return entryKey(Pos(key[1:]), job.ID(key[1+posSize+1:]), hash), append(n.encode(), value[1:]...), true
+}
+
+// isDone says whether an entry has its outcome.
+func isDone(value []byte) bool {
+	d := newDec(value)
+	return d.bool() && !d.bad
+}

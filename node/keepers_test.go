@@ -1,0 +1,329 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	crawlwire "github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
+type keeper struct {
+	*copier
+	keeping  *keeping
+	owners   *owners
+	jobs     *jobService
+	contents *contents
+	subnets  *subnetService
+	texts    *texts       // what it told of moves
+	settled  atomic.Int64 // how often an arc of it settled
+}
+
+// texts gathers lines.
+type texts struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *texts) tell(e control.RingEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, e.Text)
+}
+
+func (l *texts) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
+
+// keepers is a ring of them.
+type keepers struct {
+	net    *wires
+	circle *circle
+	spec   *job.Spec
+	peers  map[peer.ID]*keeper
+	// what was put into the ring: positions by kind
+	put map[byte]map[custody.Pos]bool
+}
+
+const keeperTTL = 8 * time.Second
+
+// newKeepers starts a ring; hosts, jobs and bodies are spread over it.
+func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
+	t.Helper()
+	w := &keepers{net: newWires(), circle: &circle{}, spec: newSpec(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
+	w.put = map[byte]map[custody.Pos]bool{}
+	for _, space := range replicated {
+		w.put[space.prefix] = make(map[custody.Pos]bool)
+	}
+	w.circle.set(ids...)
+	for _, id := range ids {
+		w.start(t, id)
+	}
+	w.rest()
+	for i := range each {
+		w.addHost(t, fmt.Sprintf("h%d.example", i), 3)
+		w.addJob(t)
+		w.addBody(t, i)
+		w.addSubnet(t, i)
+	}
+	return w
+}
+
+// start adds a peer, which is yet to be put into the circle.
+func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
+	t.Helper()
+	p := &keeper{copier: newCopier(t, w.net, w.circle, id), texts: new(texts)}
+	r := &router{ring: p.seat, net: line{w.net, id}}
+	node := &Node{store: p.store, ship: p.ship}
+	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
+	p.keeping.movement.tell = p.texts.tell
+	p.keeping.settled = func() { p.settled.Add(1) }
+	bodies := shippedSpace[dedup.Batch](node, storage.KeyspaceContent)
+	bodies.write = contentRecords{bodies.Keyspace}.write
+	var err error
+	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
+		t.Fatal(err)
+	}
+	if p.subnets, err = newSubnetService(shippedSpace[subnets.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+		t.Fatal(err)
+	}
+	serves := func(id job.ID) error {
+		if key := ring.JobKey(id.String()); !p.seat.Serves(key) {
+			return r.moved(key)
+		}
+		return nil
+	}
+	p.jobs = newJobService(p.space(storage.KeyspaceJobs), serves, nil, quietLog)
+	p.owners = &owners{
+		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
+		leasesEnd: func(peer.ID) time.Time { return time.Now() },
+	}
+	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
+	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
+	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.do)
+	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.do)
+	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.do)
+	p.keeping.came = p.owners.recordsCame
+	stopShip := p.stop
+	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.subnets.loop.run, p.runOwners, p.keeping.run)
+	p.stop = func() {
+		stopShip()
+		stopRest()
+		if err := o.Check(); err != nil {
+			t.Errorf("books of %s: %v", id, err)
+		}
+	}
+	p.serve(w.net)
+	w.peers[id] = p
+	return p
+}
+
+func (p *keeper) runOwners(ctx context.Context) error { return unlessStopping(p.owners.loop.run(ctx)) }
+
+func (p *keeper) serve(net *wires) {
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle, serviceSubnets: p.subnets.handle})
+}
+
+// set has the ring be another; nobody was told yet that looks at it by itself.
+func (w *keepers) set(ids ...peer.ID) {
+	w.circle.set(ids...)
+	w.poke()
+}
+
+func (w *keepers) poke() {
+	for _, p := range w.peers {
+		p.keeping.poke()
+		p.ship.nudge()
+	}
+}
+
+// rest lets the ring come to rest.
+func (w *keepers) rest() {
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+}
+
+func (w *keepers) stop() {
+	for _, p := range w.peers {
+		p.stop()
+	}
+}
+
+// kill ends a peer of which the others hear nothing more.
+func (w *keepers) kill(ids ...peer.ID) {
+	for _, id := range ids {
+		w.net.at(id, nil)
+		w.peers[id].stop()
+		delete(w.peers, id)
+	}
+}
+
+func (w *keepers) ownerOf(key ring.Key) *keeper {
+	for _, p := range w.peers {
+		if p.seat.Serves(key) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *keepers) addHost(t *testing.T, host string, pages int) {
+	t.Helper()
+	key := ring.HostKey(host)
+	w.put[storage.KeyspaceHosts][custody.PosOf(key)] = true
+	var links []outLink
+	for i := range pages {
+		links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/p%0600d", host, i)})
+	}
+	for batch := range slices.Chunk(links, maxBatch) {
+		reply, err := w.ownerOf(key).owners.links(t.Context(), batchOf(batch))
+		if err != nil || len(reply.GetBusy())+len(reply.GetMoved()) > 0 {
+			t.Fatalf("links: %v, %v", reply, err)
+		}
+	}
+}
+
+func (w *keepers) addJob(t *testing.T) {
+	t.Helper()
+	spec := newSpec(t, func(m *crawlwire.JobSpec) { // IDs that are always the same: where they lie decides who is handed what
+		id := sha256.Sum256(fmt.Append(nil, "job ", len(w.put[storage.KeyspaceJobs])))
+		m.Id = id[:job.IDSize]
+	}, "http://a.example/")
+	key := ring.JobKey(spec.ID.String())
+	w.put[storage.KeyspaceJobs][custody.PosOf(key)] = true
+	if _, err := w.ownerOf(key).jobs.answer(t.Context(), "poster", &crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *keepers) addBody(t *testing.T, i int) {
+	t.Helper()
+	digest := digestOf(i)
+	key := ring.ContentKey(digest[:])
+	w.put[storage.KeyspaceContent][custody.PosOf(key)] = true
+	body := confirmation{digest: digest, url: "http://a.example/", record: recordA, date: time.UnixMilli(1_700_000_000_000)}
+	if _, err := w.ownerOf(key).contents.apply(t.Context(), "finder", nil, []confirmation{body}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addSubnet delegates a subnet: a record, and indexes that others share.
+func (w *keepers) addSubnet(t *testing.T, i int) {
+	t.Helper()
+	addr := netip.AddrFrom4([4]byte{192, 0, byte(i), 0}) //nolint:gosec // few
+	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network{{Prefix: netip.MustParsePrefix("192.0.0.0/16"), Organisation: "org"}, {Prefix: netip.PrefixFrom(addr, 24), Organisation: "org"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := ipmicra.Machine{Tree: tree}
+	c, need := machine.Seed("w", addr.Next(), time.UnixMilli(1_700_000_000_000), ipmicra.NewMemory())
+	if len(need) > 0 {
+		t.Fatalf("needs %v", need)
+	}
+	for _, s := range c.Subnets {
+		w.putSubnet(t, s.Key(), ipmicra.Changes{Subnets: []*ipmicra.Subnet{s}})
+	}
+	for _, x := range c.Indexes {
+		w.putSubnet(t, x.Key, ipmicra.Changes{Indexes: []*ipmicra.Index{x}})
+	}
+}
+
+func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
+	t.Helper()
+	w.put[storage.KeyspaceSubnets][custody.PosOf(k.Ring())] = true
+	if err := w.ownerOf(k.Ring()).subnets.tell(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// positions are those of a peer's own records of a kind.
+func (p *keeper) positions(t *testing.T, prefix byte) (list []custody.Pos) {
+	t.Helper()
+	r := ranged{scan: p.store.Keyspace(prefix).Scan, head: headOf(prefix)}
+	for pos := (custody.Pos{}); ; pos = pos.Next() {
+		next, ok, err := r.Next(pos)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return list
+		}
+		list, pos = append(list, next), next
+	}
+}
+
+// urls counts what the owners of hosts have accepted, together.
+func (w *keepers) urls(t *testing.T) (n int64) {
+	t.Helper()
+	for _, p := range w.peers {
+		if err := p.owners.loop.look(t.Context(), func(o *owner.Owner) { n += o.Counts(w.spec.ID).Accepted }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// check says what is not where it should be: each record once, at the peer that serves it, and copied by its replicas.
+func (w *keepers) check(t *testing.T) {
+	t.Helper()
+	for _, space := range replicated {
+		found := make(map[custody.Pos]peer.ID)
+		for id, p := range w.peers {
+			for _, pos := range p.positions(t, space.prefix) {
+				if other, twice := found[pos]; twice || !p.watch.Serves(pos) {
+					t.Errorf("%c: position %x is at %s, and at %q", space.prefix, pos[:4], id, other)
+				}
+				found[pos] = id
+			}
+		}
+		if len(found) != len(w.put[space.prefix]) {
+			t.Errorf("%c: %d positions in the ring, want %d", space.prefix, len(found), len(w.put[space.prefix]))
+		}
+	}
+	for id, p := range w.peers {
+		own := p.own(t)
+		for _, follower := range p.watch.successors(2) {
+			if got := w.peers[follower].copyOf(t, id); !maps.Equal(got, own) {
+				t.Errorf("%s has %d records of %s, which has %d", follower, len(got), id, len(own))
+			}
+		}
+		if !p.keeping.quiet() {
+			t.Errorf("%s is not at rest", id)
+		}
+	}
+}
+
+// inKeepers runs a test with a ring in virtual time.
+func inKeepers(t *testing.T, each int, ids []peer.ID, test func(t *testing.T, w *keepers)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newKeepers(t, each, ids...)
+		w.rest()
+		test(t, w)
+		w.stop()
+	})
+}
