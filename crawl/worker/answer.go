@@ -59,6 +59,10 @@ func (w *Worker) answered(
 			h.turns = 0
 		}
 	}
+	if len(reply.GetMoved())+len(reply.GetRefused())+len(reply.GetRevoked()) > 0 {
+		w.log.Debug("owner sends hosts back", "moved", reply.GetMoved(), "refused", reply.GetRefused(), "revoked", reply.GetRevoked(),
+			"reports", len(t.reports))
+	}
 	w.acknowledge(s, t, reply)
 	for _, name := range reply.GetRevoked() {
 		if h := s.hosts[name]; h != nil && (slices.Contains(t.held, h) || slices.Contains(t.offered, h)) {

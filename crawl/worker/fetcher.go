@@ -104,12 +104,27 @@ func (w *Worker) inFlight() int {
 	return n
 }
 
-// mostOwners is for how many owners there may be something in flight at a time, all told.
-const mostOwners = 8
+const (
+	// ackUnit is how long an acknowledgement may take for Config.MaxInFlight to be enough: an owner that is this peer itself, and alone, takes a hundredth of a second.
+	ackUnit = 50 * time.Millisecond
+	// mostUnits bounds what one owner adds to what may be in flight, in terms of Config.MaxInFlight, and mostUnitsAll the sum.
+	mostUnits    = 4
+	mostUnitsAll = 16
+)
 
-// mostInFlight is Config.MaxInFlight for each owner spoken to, or what more fetchers than those of the Config need. Under the mutex.
+// units is what an owner adds to what may be in flight, in terms of Config.MaxInFlight: what comes in while an acknowledgement takes longer is in flight as well.
+func (s *session) units() float64 {
+	return min(max(float64(s.took)/float64(ackUnit), 1), mostUnits)
+}
+
+// mostInFlight bounds inFlight: Config.MaxInFlight for each owner spoken to, and more for one that takes long, as replicas and distances do; or what more fetchers
+// than those of the Config need. Under the mutex.
 func (w *Worker) mostInFlight() int {
-	most := w.cfg.MaxInFlight * min(max(len(w.sessions), 1), mostOwners)
+	units := 0.0
+	for _, s := range w.sessions {
+		units += s.units()
+	}
+	most := int(min(max(units, 1), mostUnitsAll) * float64(w.cfg.MaxInFlight))
 	if w.allowed <= w.cfg.Fetchers {
 		return most
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -441,6 +442,45 @@ func TestPoliteness(t *testing.T) {
 				}
 				if x.lapped != 0 || len(x.gaps) != 2 {
 					t.Errorf("%d overlaps, %d hosts", x.lapped, len(x.gaps))
+				}
+			})
+		})
+	}
+}
+
+// TestInFlight: what a crash would have fetched again is bounded, and the bound follows how long the owner takes to acknowledge.
+func TestInFlight(t *testing.T) {
+	const most = 8
+	for _, tt := range []struct {
+		pause time.Duration
+		least int // of the most that is seen in flight; the bound is above
+		bound int
+	}{
+		{0, 2, most},
+		{40 * time.Millisecond, most / 2, most},
+		{100 * time.Millisecond, most + 1, 2 * most},
+		{time.Second, 3 * most, 4 * most},
+	} {
+		t.Run(tt.pause.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var x *world
+				var seen atomic.Int64
+				inner := site(60)
+				var seeds []string
+				for i := range 12 {
+					seeds = append(seeds, fmt.Sprintf("http://h%d.example/", i))
+				}
+				x = newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					s := x.worker.Stats()
+					if n := int64(s.InFlight + s.Processing + s.Unreported); n > seen.Load() {
+						seen.Store(n)
+					}
+					inner(rw, r)
+				}, seeds, func(x *world) { x.cfg.MaxInFlight = most })
+				x.owner("h0.example").pause = tt.pause
+				x.crawl()
+				if n := int(seen.Load()); n < tt.least || n > tt.bound {
+					t.Errorf("%d in flight at most, want %d to %d", n, tt.least, tt.bound)
 				}
 			})
 		})

@@ -28,6 +28,7 @@ type session struct {
 	hold     time.Time // not before
 	wake     chan struct{}
 	failures int
+	took     time.Duration // to acknowledge, on an average of the last few
 }
 
 // report is an outcome on its way to its owner.
@@ -139,6 +140,7 @@ func (w *Worker) exchange(ctx context.Context, s *session) {
 	call, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
 	sent := w.clock.Now()
 	reply, err := w.deps.Owners.Session(call, s.owner, t.m)
+	took := w.clock.Now() - sent
 	cancel()
 	if err == nil {
 		err = reply.Validate()
@@ -151,7 +153,18 @@ func (w *Worker) exchange(ctx context.Context, s *session) {
 	routes := w.routes(reply.GetMoved())
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(t.reports) > 0 {
+		s.timed(min(took, w.cfg.CallTimeout)) // the clock counts suspend
+	}
 	w.answered(s, t, reply, sent, refs, routes)
+}
+
+// timed notes how long an acknowledgement took.
+func (s *session) timed(took time.Duration) {
+	if s.took == 0 {
+		s.took = took
+	}
+	s.took += (took - s.took) / 8
 }
 
 // turn is one message with what it speaks of.
