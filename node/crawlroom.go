@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"path/filepath"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
 )
@@ -97,7 +95,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 		PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
 	}, worker.Deps{
-		Owners: sessions{n}, Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
+		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
 		Log: n.log, Estimates: estimates, OptOuts: n.optOuts, Permits: n.permits,
 	})
 	if err != nil {
@@ -172,41 +170,6 @@ func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 	default:
 		return nil, refuse("unknown request %q", raw[0])
 	}
-}
-
-// sessions lets the worker speak to owners; this peer's own takes the same path without the network.
-type sessions struct{ n *Node }
-
-var _ worker.Owners = sessions{}
-
-// Session implements worker.Owners.
-func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
-	to := peer.ID(owner)
-	if to == s.n.room.net.Self() {
-		return s.n.owners.session(ctx, to, m)
-	}
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagSession}, m)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.n.room.net.Call(ctx, to, serviceOwner, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.SessionReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, fmt.Errorf("session reply: %w", err)
-	}
-	return reply, reply.Validate()
-}
-
-// OwnerOf implements worker.Owners.
-func (s sessions) OwnerOf(host string) string {
-	p, ok := s.n.room.dht.Guess(ring.HostKey(host))
-	if !ok {
-		return ""
-	}
-	return string(p.ID)
 }
 
 // bodies lets the worker ask the owners of bodies.

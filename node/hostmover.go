@@ -80,6 +80,8 @@ func (m hostMover) Import(p custody.Push) (later bool, err error) {
 		if err := o.Adopt(note); err != nil {
 			return false, refuse("%v", err)
 		}
+		_, goes := o.Lease(owner.Pos(n.Pos))
+		m.owners.log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
 	}
 	return false, nil // the loop waits
 }

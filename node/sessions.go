@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// sessions lets the worker speak to owners; this peer's own takes the same path without the network.
+type sessions struct {
+	self   peer.ID
+	local  func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	router *router
+}
+
+var _ worker.Owners = sessions{}
+
+func newSessions(n *Node) sessions {
+	return sessions{
+		self: n.room.net.Self(), router: n.router,
+		local: func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+			return n.owners.session(ctx, from, m)
+		},
+	}
+}
+
+// Session implements worker.Owners. Before it returns, whoever owns hosts that have moved, or whose owner is gone, was looked up, so that OwnerOf tells.
+func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
+	to := peer.ID(owner)
+	reply, err := s.say(ctx, to, m)
+	switch {
+	case err == nil:
+		s.seek(ctx, to, reply.GetMoved())
+	case errors.Is(err, p2p.ErrUnreachable):
+		var hosts []string
+		for _, held := range m.GetHeld() {
+			hosts = append(hosts, held.GetHost())
+		}
+		for _, work := range m.GetHosts() {
+			hosts = append(hosts, work.GetHost())
+		}
+		s.seek(ctx, to, hosts)
+	}
+	return reply, err
+}
+
+func (s sessions) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	if to == s.self {
+		return s.local(ctx, to, m)
+	}
+	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagSession}, m)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.router.send(ctx, to, serviceOwner, raw)
+	if err != nil {
+		return nil, err
+	}
+	reply := new(wire.SessionReply)
+	if err := proto.Unmarshal(answer, reply); err != nil {
+		return nil, fmt.Errorf("session reply: %w", err)
+	}
+	return reply, reply.Validate()
+}
+
+// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is. A lookup tells of a whole arc: of hosts beside each other the
+// first is enough.
+func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
+	for _, host := range hosts {
+		key := ring.HostKey(host)
+		if p, ok := s.router.ring.Guess(key); ok && p.ID != not {
+			continue
+		}
+		if _, err := s.router.owner(ctx, key, true); err != nil {
+			return // it is asked again with the next message
+		}
+	}
+}
+
+// OwnerOf implements worker.Owners.
+func (s sessions) OwnerOf(host string) string {
+	p, ok := s.router.ring.Guess(ring.HostKey(host))
+	if !ok {
+		return ""
+	}
+	return string(p.ID)
+}
