@@ -12,9 +12,9 @@ import (
 // leastThroughput is what a ring with replication must reach of one without, by processor time a page.
 const leastThroughput = 0.85
 
-// costPairs is how often both are measured, one right after the other; the median of the pairs counts. How fast a machine is changes within a minute, by more than
-// what is looked for here.
-const costPairs = 7
+// costPairs is how often both are measured, one right after the other, each first in every second pair; the median of the pairs counts. How fast a machine is changes
+// within a minute, by more than what is looked for here.
+const costPairs = 11
 
 // upAlone makes the first ring without replication.
 func (t *trial) upAlone(ctx context.Context) error { return t.upWith(ctx, 1, 0) }
@@ -31,12 +31,16 @@ func (t *trial) compareCost(ctx context.Context) error {
 	var pairs []pair
 	for i := range costPairs {
 		var p pair
-		for _, side := range []struct {
+		sides := []struct {
 			replicas int
 			cost     *cost
-		}{{1, &p.alone}, {3, &p.three}} {
+		}{{1, &p.alone}, {3, &p.three}}
+		if i%2 == 1 {
+			slices.Reverse(sides)
+		}
+		for n, side := range sides {
 			wait := t.finish
-			if i > 0 || side.replicas > 1 {
+			if i > 0 || n > 0 {
 				if err := t.again(ctx, side.replicas, i); err != nil {
 					return err
 				}

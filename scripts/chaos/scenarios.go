@@ -87,7 +87,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "replication-cost", words: "processor time a page with replication, compared with r = 1",
-		peers: 8, seeds: 1, size: shape{48, 1000, 0}, lasts: 8 * time.Minute, up: (*trial).upAlone, fault: (*trial).compareCost,
+		peers: 8, seeds: 1, size: shape{48, 1000, 0}, lasts: 15 * time.Minute, up: (*trial).upAlone, fault: (*trial).compareCost,
 	},
 }
 
