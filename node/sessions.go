@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
@@ -71,13 +72,25 @@ func (s sessions) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.S
 	return reply, reply.Validate()
 }
 
+// maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases that it renews wait for them.
+const (
+	maxSeeks = 16
+	seekTime = time.Second
+)
+
 // seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is. A lookup tells of a whole arc: of hosts beside each other the
 // first is enough.
 func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
+	ctx, cancel := context.WithTimeout(ctx, seekTime)
+	defer cancel()
+	seeks := 0
 	for _, host := range hosts {
 		key := ring.HostKey(host)
 		if p, ok := s.router.ring.Guess(key); ok && p.ID != not {
 			continue
+		}
+		if seeks++; seeks > maxSeeks {
+			return
 		}
 		if _, err := s.router.owner(ctx, key, true); err != nil {
 			return // it is asked again with the next message

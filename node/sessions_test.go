@@ -2,12 +2,17 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor, or of one that joined beside it, in no other way.
@@ -50,6 +55,60 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 			if got := s.OwnerOf(host); got != string(row.want) || view.lookups != row.lookups {
 				t.Errorf("the owner is %q after %d lookups, want %q after %d", got, view.lookups, row.want, row.lookups)
 			}
+		})
+	}
+}
+
+// lazyRing takes its time for each lookup, and never learns.
+type lazyRing struct {
+	*fakeRing
+	takes time.Duration
+}
+
+func (r lazyRing) Lookup(ctx context.Context, _ ring.Key) (dht.Lookup, error) {
+	r.set(func() { r.lookups++ })
+	if err := sleep(ctx, r.takes); err != nil {
+		return dht.Lookup{}, err
+	}
+	return dht.Lookup{Owner: dht.Peer{ID: r.believed(ring.Key{})}}, nil
+}
+
+// TestSessionSeeksWithinBounds: an answer that names many hosts, or a ring that does not answer, holds up what the worker says next for a bounded time.
+func TestSessionSeeksWithinBounds(t *testing.T) {
+	ids := newPeers(t, 2)
+	self, old := ids[0], ids[1]
+	moved := &wire.SessionReply{}
+	for i := range 100 {
+		moved.Moved = append(moved.Moved, fmt.Sprintf("h%d.example", i))
+	}
+	raw, err := proto.Marshal(moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name    string
+		takes   time.Duration
+		lookups int
+		want    time.Duration
+	}{
+		{"many hosts", time.Millisecond, maxSeeks, maxSeeks * time.Millisecond},
+		{"lookups that do not end", time.Hour, 1, seekTime},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				view := lazyRing{&fakeRing{self: self, believed: ownedBy(old), real: ownedBy(old)}, row.takes}
+				net := newFakeNet()
+				net.at(old, answers(string(raw), nil))
+				s := sessions{self: self, router: &router{ring: view, net: net}}
+				begun := time.Now()
+				reply, err := s.Session(t.Context(), string(old), &wire.Session{})
+				if err != nil || len(reply.GetMoved()) != len(moved.GetMoved()) {
+					t.Errorf("answer %v, %v", reply, err)
+				}
+				if took := time.Since(begun); took != row.want || view.lookups != row.lookups {
+					t.Errorf("%d lookups in %s, want %d in %s", view.lookups, took, row.lookups, row.want)
+				}
+			})
 		})
 	}
 }
