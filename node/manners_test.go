@@ -255,15 +255,15 @@ func TestOptOutLists(t *testing.T) {
 	if k := len(s.requests("")) + len(s.requests("/robots.txt")); k != n {
 		t.Errorf("%d requests to an address that has opted out", k-n)
 	}
+	if err := p.stop(); err != nil { // it looks at the file itself
+		t.Fatal(err)
+	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	p.optOuts.look()
 	if !p.optOuts.Refused(netip.MustParseAddr("127.0.0.1")) {
 		t.Error("a file that is gone took the last list with it")
-	}
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
 	}
 	mu.Lock()
 	status = http.StatusInternalServerError
