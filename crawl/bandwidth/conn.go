@@ -11,9 +11,9 @@ import (
 )
 
 // Conn is a connection whose bytes pass the limiters of a line: what is read those of what comes down, what is written those of what goes up. A read waits
-// until something is there, then for its turn, and then takes it; so an idle connection holds nothing that others could use, and what is not read stays
-// with the sender but for the kernel's buffer (see [Line.Control]). Of a connection to a site that buffer is accounted for: what it will take in of an answer is paid
-// for before the question goes out, a read pays for what comes in its place, and each look compares. Deadlines bound the waiting for a turn as well.
+// until something is there, then for its turn, and then takes it; so an idle connection holds nothing that others could use, and what is not read stays with
+// the sender but for the kernel's buffer (see [Line.Control]). Of a connection to a site that buffer is accounted for: what it will take in of an answer is
+// paid for before the question goes out, a read pays for what comes in its place, and each look compares. Deadlines bound the waiting for a turn as well.
 type Conn struct {
 	net.Conn
 	line        *Line

@@ -20,8 +20,8 @@ type Config struct {
 	// Politeness towards hosts and addresses.
 	Politeness frontier.Config
 
-	// PermitLimit is how many requests in a chunk of PermitChunk (zero: permit.Chunk, a minute) all workers together may make to an address (or an IPv6 /64), for which Deps.Permits is asked.
-	// Zero: there is no such limit.
+	// PermitLimit is how many requests in a chunk of PermitChunk (zero: permit.Chunk, a minute) all workers together may make to an address (or an IPv6 /64),
+	// for which Deps.Permits is asked. Zero: there is no such limit.
 	PermitLimit int
 	PermitChunk time.Duration
 
@@ -32,10 +32,10 @@ type Config struct {
 	// looks for one that fits.
 	Governor string
 	MaxDepth int
-	// MaxInFlight bounds what a crash would have fetched again, times the number of owners spoken to: exchanges under way, pages on their way, and outcomes that their owners have
-	// not acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes batches rather than
-	// breaks them. It is meant for an owner that acknowledges within ackUnit; one that takes longer, as replicas and distances do, counts for as many more, up
-	// to mostUnits, and all owners together for mostUnitsAll.
+	// MaxInFlight bounds what a crash would have fetched again, times the number of owners spoken to: exchanges under way, pages on their way, and outcomes
+	// that their owners have not acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes
+	// batches rather than breaks them. It is meant for an owner that acknowledges within ackUnit; one that takes longer, as replicas and distances do, counts
+	// for as many more, up to mostUnits, and all owners together for mostUnitsAll.
 	MaxInFlight int
 	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
 	Processors int
