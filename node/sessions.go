@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -20,13 +21,14 @@ type sessions struct {
 	self   peer.ID
 	local  func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error)
 	router *router
+	log    *slog.Logger
 }
 
 var _ worker.Owners = sessions{}
 
 func newSessions(n *Node) sessions {
 	return sessions{
-		self: n.room.net.Self(), router: n.router,
+		self: n.room.net.Self(), router: n.router, log: n.log,
 		local: func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
 			return n.owners.session(ctx, from, m)
 		},
@@ -37,6 +39,11 @@ func newSessions(n *Node) sessions {
 func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
 	to := peer.ID(owner)
 	reply, err := s.say(ctx, to, m)
+	if err != nil {
+		s.log.Debug("owner did not answer", "peer", to, "err", err)
+	} else if len(reply.GetMoved())+len(reply.GetRefused())+len(reply.GetRevoked()) > 0 {
+		s.log.Debug("owner sends hosts back", "peer", to, "moved", reply.GetMoved(), "refused", reply.GetRefused(), "revoked", reply.GetRevoked())
+	}
 	switch {
 	case err == nil:
 		s.seek(ctx, to, reply.GetMoved())

@@ -44,7 +44,7 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 				}
 				net.at(old, answers(string(raw), nil))
 			}
-			s := sessions{self: self, router: &router{ring: view, net: net}, local: func(context.Context, peer.ID, *wire.Session) (*wire.SessionReply, error) {
+			s := sessions{self: self, log: quietLog, router: &router{ring: view, net: net}, local: func(context.Context, peer.ID, *wire.Session) (*wire.SessionReply, error) {
 				t.Error("this peer was asked")
 				return nil, nil
 			}}
@@ -99,7 +99,7 @@ func TestSessionSeeksWithinBounds(t *testing.T) {
 				view := lazyRing{&fakeRing{self: self, believed: ownedBy(old), real: ownedBy(old)}, row.takes}
 				net := newFakeNet()
 				net.at(old, answers(string(raw), nil))
-				s := sessions{self: self, router: &router{ring: view, net: net}}
+				s := sessions{self: self, log: quietLog, router: &router{ring: view, net: net}}
 				begun := time.Now()
 				reply, err := s.Session(t.Context(), string(old), &wire.Session{})
 				if err != nil || len(reply.GetMoved()) != len(moved.GetMoved()) {

@@ -59,10 +59,6 @@ func (w *Worker) answered(
 			h.turns = 0
 		}
 	}
-	if len(reply.GetMoved())+len(reply.GetRefused())+len(reply.GetRevoked()) > 0 {
-		w.log.Debug("owner sends hosts back", "moved", reply.GetMoved(), "refused", reply.GetRefused(), "revoked", reply.GetRevoked(),
-			"reports", len(t.reports))
-	}
 	w.acknowledge(s, t, reply)
 	for _, name := range reply.GetRevoked() {
 		if h := s.hosts[name]; h != nil && (slices.Contains(t.held, h) || slices.Contains(t.offered, h)) {
@@ -147,8 +143,7 @@ func pause(failures int) time.Duration {
 }
 
 // unanswered keeps what a message told for the next one.
-func (w *Worker) unanswered(ctx context.Context, s *session, t *turn, err error) {
-	w.log.Debug("owner did not answer", "peer", s.owner, "err", err)
+func (w *Worker) unanswered(ctx context.Context, s *session, t *turn) {
 	w.mu.Lock()
 	s.failures++
 	s.reports, s.sending = append(t.reports, s.reports...), nil

@@ -146,7 +146,7 @@ func (w *Worker) exchange(ctx context.Context, s *session) {
 		err = reply.Validate()
 	}
 	if err != nil {
-		w.unanswered(ctx, s, t, err)
+		w.unanswered(ctx, s, t)
 		return
 	}
 	refs := w.jobsOf(ctx, reply.GetGrants())
