@@ -8,6 +8,7 @@ import (
 // grantAll serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
 func (o *Owner) grantAll() {
 	for _, w := range o.wants {
+		w.lease.want = 0
 		switch {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)

@@ -25,6 +25,7 @@ type lease struct {
 	// bounded: only so many URLs may still be granted before the host is placed anew.
 	bounded bool
 	left    int
+	want    int     // number of the wish of this step in Owner.wants, from 1 on; 0: none
 	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
 }
 

@@ -179,6 +179,35 @@ func TestOwnList(t *testing.T) {
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOK: 11, link.OutcomeOptedOut: 12})
 }
 
+// TestAskedTwice: a message that asks for URLs of a host more than once is served once, so what came onto the list meanwhile counts once.
+func TestAskedTwice(t *testing.T) {
+	const host, out, in = "a.example", 700, 20 // more than one step concludes
+	list := &wishes{}
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.OptOuts = list })
+	s.post(0, "http://a.example/first")
+	var urls []string
+	for i := range out {
+		urls = append(urls, fmt.Sprintf("http://a.example/out/%d", i))
+	}
+	for part := range slices.Chunk(urls, 100) {
+		s.post(1, part...)
+	}
+	s.post(2, pages(host, in)...)
+	g := s.lease("w", host, 1)
+	list.of = append(list.of, "http://a.example/out/")
+	work := &wire.HostWork{Host: host, Epoch: g.GetEpoch(), Want: 2}
+	for got := 0; got == 0; {
+		reply, _ := s.say("w", &wire.Session{Held: []*wire.HostLease{{Host: host, Epoch: g.GetEpoch()}}, Hosts: []*wire.HostWork{work, work, work}})
+		if len(reply.GetGrants()) != 1 {
+			t.Fatalf("%d grants", len(reply.GetGrants()))
+		}
+		got = len(granted(reply.GetGrants()[0]))
+	}
+	if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeOptedOut] != out || c.Pending != in-2 {
+		t.Errorf("%d opted out, %d pending; want %d and %d", c.Outcomes[link.OutcomeOptedOut], c.Pending, out, in-2)
+	}
+}
+
 // TestAdmission: a host waits until its domain's owner has spoken, which is asked once, and again if there is no answer; the answer holds over a restart. Hosts
 // that no trap is made of wait for nobody.
 func TestAdmission(t *testing.T) {

@@ -50,6 +50,18 @@ type want struct {
 	reply *answer
 }
 
+// want notes a wish, one for each lease in a step: what a grant finds in the store is that from before it. Of two the later one counts, since a worker that
+// asks again may have given up on the first answer.
+func (o *Owner) want(h *host, n int, reply *answer) {
+	w := want{h, h.lease, n, reply}
+	if at := h.lease.want; at > 0 {
+		o.wants[at-1] = w
+		return
+	}
+	o.wants = append(o.wants, w)
+	h.lease.want = len(o.wants)
+}
+
 // Session takes what a worker says, which must have been validated: outcomes first, then what it gives back, and in Commit what it asks for.
 // The reply is complete after Commit and may leave after the step's Wait; then all outcomes in hosts that it neither refuses nor
 // moves are on disk. Outcomes are taken whoever reports them, also when the lease is over. Part of a step.
@@ -126,7 +138,7 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 	case held:
 		o.returned(h, w.GetReturned())
 		if w.GetWant() > 0 {
-			o.wants = append(o.wants, want{h, h.lease, int(w.GetWant()), reply})
+			o.want(h, int(w.GetWant()), reply)
 		}
 		o.schedule(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
@@ -209,5 +221,5 @@ func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
 		return
 	}
 	o.newLease(h, s)
-	o.wants = append(o.wants, want{h, h.lease, n, reply})
+	o.want(h, n, reply)
 }
