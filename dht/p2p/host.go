@@ -333,7 +333,7 @@ func (n *Net) connect(ctx context.Context, to peer.ID) error {
 	if s, ok := n.host.Network().(*swarm.Swarm); ok {
 		s.Backoff().Clear(to)
 	}
-	err := n.host.Connect(ctx, target)
+	err := n.dialOrMeet(ctx, target)
 	switch {
 	case err == nil:
 		return nil
@@ -346,6 +346,28 @@ func (n *Net) connect(ctx context.Context, to peer.ID) error {
 		}
 	}
 	return &unreachable{to, err}
+}
+
+// dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came back at another port would otherwise be out of
+// reach for as long as the dial of its old one takes, which over UDP nobody refuses.
+func (n *Net) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	met := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+		if c.RemotePeer() == to.ID && c.Stat().Direction == network.DirInbound && !c.Stat().Limited {
+			cancel()
+		}
+	}}
+	n.host.Network().Notify(met)
+	defer n.host.Network().StopNotify(met)
+	if n.Connected(to.ID) {
+		return nil
+	}
+	err := n.host.Connect(ctx, to)
+	if n.Connected(to.ID) {
+		return nil
+	}
+	return err
 }
 
 // RoundTrip is the smoothed time of libp2p exchanges with a peer, 0 if unknown.

@@ -1,8 +1,10 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -222,4 +224,73 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			t.Errorf("a goroutine in %s is left:\n%s", own, stacks)
 		}
 	}
+}
+
+// TestPeerThatDialsIsNotDialled: who waits for the dial of a peer's old address, which nobody refuses, is served by the connection that the peer makes.
+func TestPeerThatDialsIsNotDialled(t *testing.T) {
+	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	caller := newNet(t, "test", "", nil)
+	back := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
+	old, err := quicAddr(silent.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller.Met(back.Self(), [][]byte{old.Bytes()})
+	// Somebody who is not met begins the same dial before, and has it fail in its time.
+	other := newNet(t, "test", "", nil)
+	other.Met(back.Self(), [][]byte{old.Bytes()})
+	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { failed <- other.Connect(ctx, back.Self()) }()
+	var from net.Addr = &net.UDPAddr{}
+	heard := func() { // a dial begins
+		t.Helper()
+		if err := silent.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		seen := from
+		for seen.String() == from.String() {
+			var err error
+			if _, seen, err = silent.ReadFrom(make([]byte, 2048)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from = seen
+	}
+	heard()
+	type answer struct {
+		text []byte
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		text, err := caller.Call(t.Context(), back.Self(), "echo", []byte("there?"))
+		answers <- answer{text, err}
+	}()
+	heard()
+	introduce(back, caller)
+	if err := back.Connect(t.Context(), caller.Self()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case a := <-answers:
+		if a.err != nil || string(a.text) != "there?" {
+			t.Errorf("%q, %v", a.text, a.err)
+		}
+	case err := <-failed:
+		t.Errorf("no answer before a dial ends: %v", err)
+	}
+}
+
+func quicAddr(a net.Addr) (ma.Multiaddr, error) {
+	_, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return nil, err
+	}
+	return ma.NewMultiaddr("/ip4/127.0.0.1/udp/" + port + "/quic-v1")
 }
