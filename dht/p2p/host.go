@@ -351,7 +351,7 @@ func (n *Net) connect(ctx context.Context, to peer.ID) error {
 // dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came back at another port would otherwise be out of
 // reach for as long as the dial of its old one takes, which over UDP nobody refuses.
 func (n *Net) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
-	ctx, cancel := context.WithCancel(ctx)
+	dial, cancel := context.WithCancel(ctx)
 	defer cancel()
 	met := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
 		if c.RemotePeer() == to.ID && c.Stat().Direction == network.DirInbound && !c.Stat().Limited {
@@ -363,12 +363,19 @@ func (n *Net) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
 	if n.Connected(to.ID) {
 		return nil
 	}
-	err := n.host.Connect(ctx, to)
-	if n.Connected(to.ID) {
+	err := n.host.Connect(dial, to)
+	switch {
+	case err == nil || n.Connected(to.ID):
 		return nil
+	case dial.Err() != nil && ctx.Err() == nil:
+		return errHungUp // no end of the caller's context, which its error must not look like
+	default:
+		return err
 	}
-	return err
 }
+
+// errHungUp ends a dial of a peer that dialled meanwhile and closed the connection at once.
+var errHungUp = errors.New("it dialled, and hung up")
 
 // RoundTrip is the smoothed time of libp2p exchanges with a peer, 0 if unknown.
 func (n *Net) RoundTrip(p peer.ID) time.Duration { return n.host.Peerstore().LatencyEWMA(p) }
