@@ -56,7 +56,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 func (o *Owner) introduce(h *host, g *wire.Grant) {
 	until := o.politeAt(h)
 	if h.rec.backoffUntil > until {
-		until, g.BackoffReason = h.rec.backoffUntil, h.rec.backoffReason
+		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
 	}
 	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
 	if l := h.lease; l.pace > 1 {

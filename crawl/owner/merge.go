@@ -113,10 +113,13 @@ func decodeRobots(value []byte) (state robots.State, ok bool) {
 	return state, state.UnmarshalBinary(value[1:]) == nil
 }
 
+// maxRefetched bounds how often URLs of one host are said to have been fetched again: no sum of hosts that can be sent runs over.
+const maxRefetched = 1 << 32
+
 // importCounters takes what is not counted anew from the URLs.
 func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeCounters(value)
-	if err != nil || len(tail) > 0 {
+	if err != nil || len(tail) > 0 || in.refetched > maxRefetched {
 		return errFormat
 	}
 	hj := o.hostJob(h, js, true)

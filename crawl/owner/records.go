@@ -360,7 +360,7 @@ func decodeEntry(b []byte) (entry, error) {
 	f := Final{
 		Outcome: link.Outcome(d.uint(uint64(link.Outcomes - 1))), Status: d.size(1 << 20), Depth: d.u32(),
 		Hops: uint8(d.uint(wire.MaxRedirects + 1)), Kind: link.Kind(d.uint(uint64(link.KindRobots))), Tries: d.byte(),
-		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.u64(), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
+		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.uint(wire.MaxSize), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
 	}
 	return entry{done: true, final: f}, d.end()

@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"strings"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -184,8 +186,8 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 	}
 }
 
-// clip keeps a reason within its bound.
-func clip(s string) string { return s[:min(len(s), maxReason)] }
+// clip keeps a reason within its bound, and whole runes of it: a message with half a one is not sent.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
 
 // owe notes the politeness that whoever comes next owes to the host.
 func (o *Owner) owe(h *host, w *wire.HostWork) {

@@ -42,6 +42,8 @@ const (
 	MaxRobotsState = 530 << 10
 	// MaxAddrs of one host.
 	MaxAddrs = 64
+	// MaxSize of a body in bytes, as an outcome tells it: so small that no sum of them that can be sent runs over.
+	MaxSize = 1 << 32
 	// MaxText of an error, a header's value, a reason.
 	MaxText = 1024
 	// MaxRedirects is the number of redirects followed in a row (design, section 4); one more is what its refusal is noted at.
@@ -104,6 +106,11 @@ func table(ids, urls [][]byte, jobs []uint32, hops, kinds []byte) error {
 	}
 	if len(hops) != 0 && len(hops) != len(urls) {
 		return fmt.Errorf("hops: %w", errColumn)
+	}
+	for _, n := range hops {
+		if n > MaxRedirects+1 {
+			return fmt.Errorf("%d hops, at most %d", n, MaxRedirects+1)
+		}
 	}
 	return kindColumn(kinds, len(urls))
 }

@@ -60,6 +60,8 @@ func (m *Fetched) Validate() error {
 		return fmt.Errorf("fetched: kind %d is unknown", m.GetKind())
 	case m.GetHops() > MaxRedirects+1:
 		return fmt.Errorf("fetched: %d hops", m.GetHops())
+	case m.GetSize() > MaxSize:
+		return fmt.Errorf("fetched: %d bytes, at most %d", m.GetSize(), MaxSize)
 	case len(m.GetDigest()) != 0 && len(m.GetDigest()) != 32:
 		return fmt.Errorf("fetched: digest of %d bytes", len(m.GetDigest()))
 	case len(m.GetRecordId()) != 0 && len(m.GetRecordId()) != 16:

@@ -102,7 +102,7 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	for i := range m.ops {
 		st.size += m.ops[i].size()
 	}
-	if st.size > MaxMessage && len(st.parts) > 0 {
+	if st.size > MaxMessage {
 		return fmt.Errorf("%w: an entry of more than %d bytes", errFormat, MaxMessage)
 	}
 	st.parts = append(st.parts, m.ops...)

@@ -122,8 +122,12 @@ func unpack(packed []byte) (ops []Op, err error) {
 		return nil, fmt.Errorf("%w: %d changes", errFormat, n)
 	}
 	ops = make([]Op, 0, min(n, uint64(len(plain))))
+	size := 0
 	for ; n > 0 && !d.bad; n-- {
 		op := d.op(last)
+		if size += op.size(); size > MaxMessage { // keys grow by what they share
+			return nil, fmt.Errorf("%w: changes of more than %d bytes", errFormat, MaxMessage)
+		}
 		ops = append(ops, op)
 		last = op.Key
 	}
