@@ -214,7 +214,7 @@ func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 	var reply *wire.SessionReply
 	if err := w.loop.do(ctx, func(o *owner.Owner) {
 		reply = o.Session(string(from), m)
-		w.taken.reports(m)
+		w.taken.reports(m, reply)
 		w.heard(string(from), m.GetBacklog(), m.GetCapacity())
 	}); err != nil {
 		return nil, err

@@ -220,7 +220,7 @@ func (r *Registry) SetState(nowMs int64, id ID, state State) (rec *wire.Job, wai
 		case StateCanceled:
 			return ErrFinal
 		default:
-			rec.State, rec.Version = uint32(state), rec.GetVersion()+1
+			rec.State, rec.Version = uint32(state), min(rec.GetVersion()+1, maxVersion) // at the last one a job can still be paused and canceled: Standing.Merge
 			return nil
 		}
 	})

@@ -2,7 +2,7 @@ package job
 
 import "fmt"
 
-// maxVersion bounds the version of a state that is taken from another peer, so that there is always a higher one.
+// maxVersion bounds the version of a state, of which other peers take no higher one.
 const maxVersion = 1 << 48
 
 // Standing is the state of a job with its version, which grows with each change: all that peers which work for a job need to hear again

@@ -1,7 +1,11 @@
 package owner
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -151,5 +155,42 @@ func TestDepths(t *testing.T) {
 		if len(d.young)+len(d.old) > 9 {
 			t.Fatalf("%d are remembered", len(d.young)+len(d.old))
 		}
+	}
+}
+
+// TestBoundedLinks: what is written of links decodes, and fits into a message, however many they are.
+func TestBoundedLinks(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, row := range []struct {
+		name string
+		n    int
+		url  func(i int) string
+		all  bool
+	}{
+		{"a large sitemap", 50_000, func(i int) string { return fmt.Sprintf("http://a.example/%s/%d", strings.Repeat("a-long-path/", 5), i) }, true},
+		{"too many", maxList + 1, func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }, false},
+		{"what does not shrink", 20_000, func(int) string {
+			b := make([]byte, 200)
+			for i := range b {
+				b[i] = byte('!' + random.IntN(90))
+			}
+			return string(b)
+		}, false},
+		{"what shrinks to nothing", 30_000, func(i int) string { return strings.Repeat("x", link.MaxURL-10) + strconv.Itoa(i) }, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var list linkList
+			for i := range row.n {
+				list.links = append(list.links, outlink{url: row.url(i)})
+			}
+			raw := list.encode()
+			back, err := decodeLinks(raw)
+			if err != nil || len(raw) > maxValue || len(back.links) != len(list.links) || len(back.links) < 1000 {
+				t.Errorf("%d of %d links in %d bytes, %d decoded, %v", len(list.links), row.n, len(raw), len(back.links), err)
+			}
+			if all := len(back.links) == row.n; all != row.all {
+				t.Errorf("all of them %v, want %v", all, row.all)
+			}
+		})
 	}
 }

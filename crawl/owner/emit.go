@@ -12,11 +12,23 @@ func (o *Owner) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fe
 	if len(links) == 0 {
 		return
 	}
-	if js.spec.HasMaxDepth && page.Depth > 0 && page.Outcome != link.OutcomeNone {
-		list := linkList{links: links}
-		o.buf.set(outlinksKey(h.pos, js.id, hash), list.encode())
-	}
+	o.keepLinks(h, js, hash, page, links)
 	o.forward(h, js, hash, page.Depth, links)
+}
+
+// keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
+func (o *Owner) keepLinks(h *host, js *jobState, hash uint64, page *Final, links []outlink) {
+	if !js.spec.HasMaxDepth || page.Depth == 0 {
+		return
+	}
+	key := outlinksKey(h.pos, js.id, hash)
+	if raw, ok := o.buf.get(key); ok {
+		if had, err := decodeLinks(raw); err == nil {
+			links = merge(had.links, links)
+		}
+	}
+	list := linkList{links: links}
+	o.buf.set(key, list.encode())
 }
 
 // children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
@@ -37,7 +49,7 @@ func children(page *Final, f *wire.Fetched) []outlink {
 		}
 		if redirect {
 			k.depth, k.hops = 0, page.Hops+1
-		} else if k.kind == link.KindRequisite || page.Outcome == link.OutcomeNone && k.kind == link.KindSitemap {
+		} else if k.kind == link.KindRequisite || page.Kind == link.KindRobots && k.kind == link.KindSitemap {
 			k.depth = 0
 		}
 		links = append(links, k)

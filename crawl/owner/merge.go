@@ -359,12 +359,6 @@ func (o *Owner) importOutbox(h *host, js *jobState, tail, value []byte) error {
 	hash := d.hash()
 	depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
 	in.links = sorted(in.links)
-	if raw, ok := o.buf.get(outboxKey(h.pos, js.id, hash, depth)); ok {
-		had, err := decodeLinks(raw)
-		if err == nil && (had.again || !in.again) && len(merge(had.links, in.links)) == len(had.links) {
-			return nil // nothing new, and what is under way stays so
-		}
-	}
 	o.putOutbox(h, js, hash, depth, in)
 	return nil
 }

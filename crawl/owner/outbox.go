@@ -65,9 +65,11 @@ func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list
 	key := outboxKey(h.pos, js.id, hash, depth)
 	if raw, ok := o.buf.get(key); ok {
 		if had, err := decodeLinks(raw); err == nil {
-			list.again = list.again || had.again
-			list.links = merge(had.links, list.links)
-			list.links = list.links[:min(len(list.links), maxList)]
+			links := merge(had.links, list.links)
+			if len(links) == len(had.links) && (had.again || !list.again) {
+				return // nothing new, and what is under way stays so
+			}
+			list.again, list.links = list.again || had.again, links
 		}
 		o.dropEntry(h, js, key, raw)
 	}
@@ -130,7 +132,7 @@ func (b *outbox) drop(id uint64) {
 func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
 	b := &o.outbox
 	n := max(len(list.links), 1)
-	if b.links > 0 && b.links+n > o.cfg.MaxOutbox {
+	if b.links > 0 && b.links+n > o.cfg.MaxOutbox || b.queued()+n > 2*o.cfg.MaxOutbox+maxList { // what was dropped lies in the queue until it is skipped
 		b.spilled, b.missed = true, true
 		return false
 	}

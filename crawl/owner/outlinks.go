@@ -29,11 +29,30 @@ type linkList struct {
 	links []outlink
 }
 
+// encode writes the list, and cuts it to what one value may hold.
 func (l *linkList) encode() []byte {
+	l.links = l.links[:min(len(l.links), maxList)]
 	size := 0
 	for i := range l.links {
-		size += len(l.links[i].url) + 10
+		more := len(l.links[i].url) + perLink
+		if size+more > maxPayload {
+			l.links = l.links[:i]
+			break
+		}
+		size += more
 	}
+	value := l.write(size)
+	for ; len(value) > maxValue; value = l.write(size) {
+		l.links = l.links[:len(l.links)*3/4]
+	}
+	return value
+}
+
+// perLink bounds what a link takes beside its URL.
+const perLink = 10
+
+// write encodes all of the list, of about that size unpacked.
+func (l *linkList) write(size int) []byte {
 	body := make(enc, 0, size)
 	for i := range l.links {
 		k := &l.links[i]

@@ -49,6 +49,8 @@ type Measurement struct {
 const (
 	maxMeasurements = 64
 	maxReason       = 256
+	// maxValue of a value as it is kept: a message of 4 MiB takes it to a replica, or to the next owner.
+	maxValue = 3 << 20
 	// maxPayload of a value in bytes, packed or not: a page's links at worst.
 	maxPayload = 32 << 20
 )

@@ -25,7 +25,7 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 	}
 	if got.Outcome == link.OutcomeNone {
 		if js.state != job.StateCanceled {
-			o.emit(h, js, hash, &got, f)
+			o.piece(h, js, hash, &got, f)
 		}
 		return
 	}
@@ -61,6 +61,46 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 		o.addSeen(h, js, hash)
 	}
 	o.conclusion(h, hj, &p, &got, f)
+}
+
+// piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that has more than one outcome may hold. The page's depth is that
+// of its record, and what is kept of its links for a smaller one grows by these.
+func (o *Owner) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched) {
+	if page.Kind != link.KindRobots {
+		if !wholePiece(f) {
+			return // nobody of ours tells so few: it would cost more than it brings
+		}
+		if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
+			n, err := decodeEntry(raw)
+			switch {
+			case err != nil:
+				o.buf.fail(err)
+				return
+			case n.done:
+				page.Depth, page.Hops = n.final.Depth, n.final.Hops
+			default:
+				page.Depth = n.at.depth
+			}
+		}
+	}
+	links := children(page, f)
+	if len(links) == 0 {
+		return
+	}
+	if page.Kind != link.KindRobots {
+		o.keepLinks(h, js, hash, page, links)
+	}
+	// Each piece has an entry of its own in the outbox.
+	o.forward(h, js, link.Hash(js.id, page.URL+" "+links[0].url), page.Depth, links)
+}
+
+// wholePiece says whether links without an outcome are as many as a worker puts into a piece.
+func wholePiece(f *wire.Fetched) bool {
+	size := 0
+	for _, url := range f.GetLinks() {
+		size += len(url) + wire.LinkBytes
+	}
+	return len(f.GetLinks()) == wire.MaxPageLinks || size > wire.PieceBytes-link.MaxURL-wire.LinkBytes
 }
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -114,6 +115,7 @@ func TestKindsOfLinks(t *testing.T) {
 	page := s.got("http://a.example/", link.OutcomeOK, "http://a.example/x.png", "http://a.example/next")
 	page.LinkKind = []byte{byte(link.KindRequisite), byte(link.KindPage)}
 	robots := s.got("http://a.example/robots.txt", link.OutcomeNone, "http://a.example/sitemap.xml", "http://a.example/page")
+	robots.Kind = uint32(link.KindRobots)
 	robots.LinkKind = []byte{byte(link.KindSitemap), byte(link.KindPage)}
 	s.tell("w", "a.example", g.GetEpoch(), page, robots)
 	for url, want := range map[string]string{
@@ -184,3 +186,27 @@ type alwaysYes struct{}
 func (alwaysYes) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.Yes, nil }
 func (alwaysYes) Add(owner.SetID, uint64) error                   { return nil }
 func (alwaysYes) Drop(owner.SetID)                                {}
+
+// TestPieces: of a page whose links come in pieces, all are followed, and all again when it is met at a smaller depth.
+func TestPieces(t *testing.T) {
+	const far, near = "http://a.example/far", "http://a.example/"
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 2 })
+	s.post(2, far)
+	g := s.lease("w", "a.example", 4)
+	ahead := s.got(far, link.OutcomeNone, pages("b.example", wire.MaxPageLinks)...)
+	ahead.Depth, ahead.FetchedMs, ahead.Size = 7, 0, 0 // what it says of its depth counts for nothing
+	few := s.got(far, link.OutcomeNone, pages("d.example", 3)...)
+	s.tell("w", "a.example", g.GetEpoch(), ahead, few, s.got(far, link.OutcomeOK, pages("c.example", 5)...))
+	want := func(pending int64) {
+		t.Helper()
+		for range 10 {
+			s.wait(time.Minute)
+		}
+		if c := s.owner.Counts(s.id); c.Pending != pending {
+			t.Errorf("%d pending, want %d", c.Pending, pending)
+		}
+	}
+	want(0)
+	s.post(1, far)
+	want(wire.MaxPageLinks + 5)
+}

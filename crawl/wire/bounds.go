@@ -27,6 +27,9 @@ const (
 	MaxFetched = 1024
 	// MaxPageLinks of one page; a page with more has its first ones reported.
 	MaxPageLinks = 20_000
+	// PieceBytes of links in one outcome, LinkBytes counted for each beside its URL; a page with more has the first ones told ahead, in outcomes without one.
+	PieceBytes = 1 << 20
+	LinkBytes  = 8
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096

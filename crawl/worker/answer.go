@@ -142,15 +142,23 @@ func pause(failures int) time.Duration {
 	return min(retryFirst<<min(failures-1, 8), retryMost)
 }
 
+// dropReport forgets the oldest outcome, with the pieces of it that are still here: the page is fetched again.
+func (w *Worker) dropReport(s *session) {
+	for more := true; more; {
+		r := s.reports[0]
+		r.host.untold--
+		s.reports, more = s.reports[1:], r.piece
+	}
+	w.stats.dropped.Add(1)
+}
+
 // unanswered keeps what a message told for the next one.
 func (w *Worker) unanswered(ctx context.Context, s *session, t *turn) {
 	w.mu.Lock()
 	s.failures++
 	s.reports, s.sending = append(t.reports, s.reports...), nil
 	for len(s.reports) > w.cfg.MaxReports {
-		s.reports[0].host.untold--
-		s.reports = s.reports[1:]
-		w.stats.dropped.Add(1)
+		w.dropReport(s)
 	}
 	for _, h := range s.hosts {
 		h.asked = false

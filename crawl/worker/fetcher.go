@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -250,7 +251,7 @@ func (v *visitor) origin(h *host, name string) *origin {
 func (v *visitor) refused(h *host, it item, outcome link.Outcome, detail string, with []*report) {
 	w := v.w
 	r := newReport(h, &it, outcome)
-	r.fetched[0].Detail = detail
+	r.fetched.Detail = clip(detail)
 	w.mu.Lock()
 	w.frontier.Free(h.name)
 	v.left(h)
@@ -428,9 +429,9 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 		return
 	}
 	r := newReport(h, &it, fe.Outcome)
-	r.fetched[0].Detail = clip(fe.Error())
-	r.fetched[0].FetchedMs = begun.UnixMilli()
-	r.fetched[0].DurationMs = milliseconds(now.Sub(begun))
+	r.fetched.Detail = clip(fe.Error())
+	r.fetched.FetchedMs = begun.UnixMilli()
+	r.fetched.DurationMs = milliseconds(now.Sub(begun))
 	w.queue(r)
 	if fe.HostWide() {
 		var pause time.Duration
@@ -474,5 +475,5 @@ func (v *visitor) untried(h *host, it item, err error, took time.Duration, now t
 	w.settle(h)
 }
 
-// clip cuts what is told for people to what a message may hold.
-func clip(s string) string { return s[:min(len(s), wire.MaxText)] }
+// clip cuts what is told for people to what a message may hold, which is text: one with other bytes in it cannot be sent.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), wire.MaxText)], "") }

@@ -102,7 +102,7 @@ func (p *page) strip() {
 	r := p.resp
 	small := &fetch.Response{
 		URL: r.URL, Status: r.Status, Proto: r.Proto, Header: r.Header, Truncated: r.Truncated, ContentEncoding: r.ContentEncoding,
-		WireBytes: r.WireBytes, Addr: r.Addr, Start: r.Start, TTFB: r.TTFB, Duration: r.Duration,
+		WireBytes: r.WireBytes, Addr: r.Addr, Start: r.Start, TTFB: r.TTFB, Duration: r.Duration, Held: r.Held,
 	}
 	r.Release()
 	p.resp = small

@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -69,11 +74,13 @@ func TestAttachSplits(t *testing.T) {
 		links.kinds[i] = byte(i % 2)
 	}
 	attach(r, links)
-	if len(r.fetched) != 3 {
-		t.Fatalf("%d parts", len(r.fetched))
+	parts := append(slices.Clone(r.ahead), r)
+	if len(parts) != 3 {
+		t.Fatalf("%d parts", len(parts))
 	}
 	seen := make(map[string]byte)
-	for i, f := range r.fetched {
+	for i, part := range parts {
+		f := part.fetched
 		want := link.OutcomeNone
 		if i == 2 {
 			want = link.OutcomeOK
@@ -152,5 +159,96 @@ func BenchmarkPage(b *testing.B) {
 	for b.Loop() {
 		one()
 		w.sessions["owner"].reports = w.sessions["owner"].reports[:0]
+	}
+}
+
+// TestPiecesFit: the links of a page are cut into pieces that a message holds, and messages into such as a frame holds.
+func TestPiecesFit(t *testing.T) {
+	x := newWorld(t, site(1), []string{"http://a.example/"})
+	h := newHost("owner", "a.example")
+	it := item{job: &jobRef{}, url: "http://a.example/map.xml", kind: link.KindSitemap}
+	r := newReport(h, &it, link.OutcomeOK)
+	r.fetched.Etag, r.fetched.Detail = strings.Repeat("e", wire.MaxText), strings.Repeat("d", wire.MaxText)
+	links := told{}
+	for i := range 60_000 {
+		links.urls = append(links.urls, fmt.Appendf(nil, "http://a.example/%s/%d", strings.Repeat("p", 100), i))
+	}
+	attach(r, links)
+	x.worker.mu.Lock()
+	defer x.worker.mu.Unlock()
+	x.worker.queue(r)
+	s := x.worker.session("owner")
+	total, messages := 0, 0
+	for len(s.reports) > 0 {
+		m := x.worker.build(s, len(s.reports), time.Now()).m
+		if err := m.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(m); size > 3<<20 {
+			t.Errorf("a message of %d bytes", size)
+		}
+		for _, f := range m.GetHosts()[0].GetFetched() {
+			total += len(f.GetLinks())
+		}
+		messages++
+	}
+	if total != len(links.urls) || messages < 3 {
+		t.Errorf("%d links of %d in %d messages", total, len(links.urls), messages)
+	}
+	for range 3 {
+		x.worker.queue(&report{host: h, piece: true, fetched: &wire.Fetched{}})
+	}
+	x.worker.queue(newReport(h, &it, link.OutcomeOK))
+	x.worker.queue(newReport(h, &it, link.OutcomeOK))
+	if x.worker.dropReport(s); len(s.reports) != 1 {
+		t.Errorf("%d reports after the oldest was dropped with its pieces", len(s.reports))
+	}
+}
+
+// TestOnlyText: what a message cannot hold of a site's answer is left out, and does not keep the rest from being sent.
+func TestOnlyText(t *testing.T) {
+	if got := short("\xe4"); got != "" {
+		t.Errorf("a tag that is no text: %q", got)
+	}
+	if got := short("ä"); got != "ä" {
+		t.Errorf("a tag: %q", got)
+	}
+	if got := clip("bad \xff\xfe" + strings.Repeat("ä", wire.MaxText)); !utf8.ValidString(got) || len(got) > wire.MaxText || !strings.HasPrefix(got, "bad ä") {
+		t.Errorf("a reason: %q", got)
+	}
+	if got := mime("text/\xe4; charset=x"); !utf8.ValidString(got) {
+		t.Errorf("a type: %q", got)
+	}
+}
+
+// keptSpill keeps what is pushed, or refuses it.
+type keptSpill struct {
+	err  error
+	push func()
+}
+
+func (s *keptSpill) Push([]byte) error { s.push(); return s.err }
+
+func (s *keptSpill) Pop(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
+
+// TestSpillFreesMemory: a page on disk is not in memory as well, one that found no room there is whole.
+func TestSpillFreesMemory(t *testing.T) {
+	for _, refused := range []error{nil, errors.New("full")} {
+		x := newWorld(t, site(1), []string{"http://a.example/"})
+		p := newPage(newHost("owner", "a.example"), item{}, &fetch.Response{RequestHead: []byte("GET"), Body: []byte("body")})
+		x.worker.deps.Spill = &keptSpill{err: refused, push: func() {
+			if p.resp.Body != nil {
+				t.Error("the body is still in memory")
+			}
+		}}
+		l := newPipeline(x.worker)
+		l.mu.Lock()
+		if taken := l.spill(p); taken != (refused == nil) {
+			t.Errorf("taken %v, refused %v", taken, refused)
+		}
+		l.mu.Unlock()
+		if refused != nil && (string(p.resp.Body) != "body" || string(p.resp.RequestHead) != "GET") {
+			t.Errorf("came back as %+v", p.resp)
+		}
 	}
 }

@@ -112,11 +112,15 @@ func (l *pipeline) spill(p *page) bool {
 	raw := p.encode(number)
 	l.mu.Lock()
 	l.spilled[number] = p
+	p.strip() // before it can come back
 	l.mu.Unlock()
 	err := l.w.deps.Spill.Push(raw)
 	l.mu.Lock()
 	if err != nil {
 		delete(l.spilled, number)
+		if _, parts, err := decodeSpilled(raw); err == nil {
+			p.restore(parts)
+		}
 		return false
 	}
 	l.w.stats.spilled.Add(1)

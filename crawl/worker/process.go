@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -113,7 +114,7 @@ func (p *page) exchange(revisit *Original) *Exchange {
 // pageReport makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
 func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []link.Link, recordID string) *report {
 	r := newReport(p.host, &p.item, outcome)
-	m := r.fetched[0]
+	m := r.fetched
 	m.Status = uint32(p.resp.Status) //nolint:gosec // three digits
 	m.FetchedMs = p.resp.Start.UnixMilli()
 	m.DurationMs = milliseconds(p.took)
@@ -147,7 +148,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 // redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It is told each time: a link known already does not say that
 // one may get there.
 func redirectTarget(r *report, p *page) {
-	m := r.fetched[0]
+	m := r.fetched
 	base, err := link.NewBase(p.item.url)
 	if err != nil {
 		return
@@ -158,29 +159,42 @@ func redirectTarget(r *report, p *page) {
 		return
 	}
 	m.Links = [][]byte{target}
-	r.size += len(target)
 }
 
-// attach adds the links of a page to its report. Where they are more than one outcome may hold, the others go ahead of it as links without an
-// outcome, in the same message.
+// attach adds the links of a page to its report. Where they are more than one outcome may hold, the first go ahead of it in pieces, as links without an
+// outcome.
 func attach(r *report, t told) {
-	m := r.fetched[0]
-	r.size += t.size
+	m := r.fetched
 	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
-	for len(t.urls) > wire.MaxPageLinks {
-		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind()}
-		more.Links, t.urls = t.urls[:wire.MaxPageLinks], t.urls[wire.MaxPageLinks:]
-		if t.kinds != nil {
-			more.LinkKind, t.kinds = t.kinds[:wire.MaxPageLinks], t.kinds[wire.MaxPageLinks:]
+	for {
+		n := piece(t.urls)
+		if n == len(t.urls) {
+			m.Links, m.LinkKind = t.urls, t.kinds
+			return
 		}
-		r.fetched = append([]*wire.Fetched{more}, r.fetched...)
+		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind()}
+		more.Links, t.urls = t.urls[:n], t.urls[n:]
+		if t.kinds != nil {
+			more.LinkKind, t.kinds = t.kinds[:n], t.kinds[n:]
+		}
+		r.ahead = append(r.ahead, &report{host: r.host, piece: true, fetched: more})
 	}
-	m.Links, m.LinkKind = t.urls, t.kinds
 }
 
-// short is a header's value if it is short enough to be told; a cut one would be another.
+// piece is how many links one outcome holds.
+func piece(urls [][]byte) int {
+	size := 0
+	for i, url := range urls {
+		if size += len(url) + wire.LinkBytes; i == wire.MaxPageLinks || size > wire.PieceBytes {
+			return i
+		}
+	}
+	return len(urls)
+}
+
+// short is a header's value if it can be told, being short enough and text; a cut one, or one with other bytes, would be another.
 func short(value string) string {
-	if len(value) > wire.MaxText {
+	if len(value) > wire.MaxText || !utf8.ValidString(value) {
 		return ""
 	}
 	return value

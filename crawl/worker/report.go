@@ -4,26 +4,32 @@ import (
 	"hash/maphash"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// reportSize is about what an outcome without links takes in a message.
-const reportSize = 320
-
 // newReport makes the report of an outcome.
 func newReport(h *host, it *item, outcome link.Outcome) *report {
-	return &report{host: h, size: reportSize, fetched: []*wire.Fetched{{
+	return &report{host: h, fetched: &wire.Fetched{
 		Job: it.job.id[:], Url: []byte(it.url), Depth: it.depth, Hops: uint32(it.hops), Kind: uint32(it.kind), Outcome: uint32(outcome),
-	}}}
+	}}
 }
+
+// perReport is what a message takes for a report beside what it says.
+const perReport = 8
 
 // queue puts a report on its way. Under the worker's mutex.
 func (w *Worker) queue(r *report) {
 	s := w.session(r.host.owner)
-	r.host.untold++
-	s.reports = append(s.reports, r)
+	for _, one := range append(r.ahead, r) {
+		one.size = proto.Size(one.fetched) + perReport
+		r.host.untold++
+		s.reports = append(s.reports, one)
+	}
+	r.ahead = nil
 	now := time.Now()
 	switch {
 	case len(s.reports) >= w.cfg.ReportBatch:
@@ -37,7 +43,7 @@ func (w *Worker) queue(r *report) {
 
 // event counts an outcome and tells who wants to know.
 func (w *Worker) event(r *report, links int) {
-	f := r.fetched[len(r.fetched)-1]
+	f := r.fetched
 	outcome := link.Outcome(f.GetOutcome()) //nolint:gosec // one of link's
 	w.stats.count(outcome, int64(f.GetSize()))
 	if w.deps.Events != nil {
@@ -61,7 +67,6 @@ type told struct {
 	urls   [][]byte
 	kinds  []byte
 	hashes []uint64 // to be known once acknowledged; lent until the next page
-	size   int
 }
 
 // kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is still to be read.
@@ -107,7 +112,6 @@ func (f *follower) follow(ref *jobRef, links []link.Link) (t told) {
 	if learns {
 		t.hashes = f.hashes[:len(f.keep)]
 	}
-	t.size = kept + 3*len(f.keep)
 	return t
 }
 

@@ -166,10 +166,10 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 		outcome = link.OutcomeRobotsUnreachable
 	}
 	r := newReport(h, &it, outcome)
-	r.fetched[0].Detail = detail
+	r.fetched.Detail = clip(detail)
 	now := time.Now()
 	pause := max(o.state.Expires.Sub(now), 0)
-	r.fetched[0].RetryAfterMs = milliseconds(pause)
+	r.fetched.RetryAfterMs = milliseconds(pause)
 	w.mu.Lock()
 	if took > 0 {
 		w.frontier.Done(now, h.name, took)
@@ -204,10 +204,7 @@ func (w *Worker) sitemapsOf(h *host, o *origin, ref *jobRef) []*report {
 	if len(links.urls) == 0 {
 		return nil
 	}
-	return []*report{{
-		host: h, hashes: slices.Clone(links.hashes), size: links.size,
-		fetched: []*wire.Fetched{{
-			Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots), Links: links.urls, LinkKind: links.kinds,
-		}},
-	}}
+	r := &report{host: h, fetched: &wire.Fetched{Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)}}
+	attach(r, links)
+	return []*report{r}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxMessage bounds links and robots states of one Session; what is beyond it waits for the next one. A frame holds twice as much.
+	// maxMessage bounds outcomes and robots states of one Session; what is beyond it waits for the next one. A frame holds twice as much, and no outcome
+	// takes more than wire.PieceBytes and a little.
 	maxMessage = 2 << 20
 	// retryFirst and retryMost bound the wait before an owner that did not answer, or was busy, is spoken to again; it doubles in between.
 	retryFirst = 50 * time.Millisecond
@@ -34,9 +35,11 @@ type session struct {
 // report is an outcome on its way to its owner.
 type report struct {
 	host    *host
-	fetched []*wire.Fetched // one, but for pages with very many links
-	hashes  []uint64        // of links to be known once it is acknowledged
-	size    int
+	fetched *wire.Fetched
+	ahead   []*report // with the first links of a page that has very many, queued before it
+	piece   bool      // it is one of those: links without an outcome
+	hashes  []uint64  // of links to be known once it is acknowledged
+	size    int       // in a message, once queued
 	confirm *Confirmation
 }
 
@@ -248,12 +251,12 @@ func (w *Worker) buildReports(s *session, t *turn, n int) {
 		if h := s.hosts[name]; h != nil {
 			epoch = h.epoch
 		}
-		if t.full() || len(t.works[name].GetFetched())+len(r.fetched) > wire.MaxFetched {
+		if t.full() || t.bytes > 0 && t.bytes+r.size > maxMessage || len(t.works[name].GetFetched()) == wire.MaxFetched {
 			s.kick(time.Now())
 			break
 		}
 		work := t.work(name, epoch)
-		work.Fetched = append(work.Fetched, r.fetched...)
+		work.Fetched = append(work.Fetched, r.fetched)
 		t.told[name]++
 		t.bytes += r.size
 		t.reports = append(t.reports, r)
