@@ -128,7 +128,7 @@ type Net struct {
 	wg   sync.WaitGroup // every goroutine of this package
 
 	services sync.Map // name -> *service
-	large    atomic.Int64
+	large    largeBytes
 	dials    backoffs
 	kad      atomic.Pointer[Kad]
 	// dialBacks is nil unless Reachability is ReachAuto.

@@ -309,19 +309,32 @@ func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
 	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
 	client := newNet(t, "test", "", nil)
 	introduce(client, server)
-	server.large.Store(maxLargeBytes)
-	if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
-		t.Errorf("got %v, want busy", err)
-	}
-	if _, err := client.Call(t.Context(), server.Self(), "echo", []byte("small")); err != nil {
-		t.Errorf("a small one after it: %v", err)
-	}
-	server.large.Store(0)
-	if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); err != nil {
-		t.Errorf("with room again: %v", err)
-	}
-	if left := server.large.Load(); left != 0 {
-		t.Errorf("%d bytes still counted", left)
+	for _, row := range []struct {
+		name string
+		by   peer.ID
+		size int
+	}{
+		{"all", "others", maxLargeBytes},
+		{"this peer", client.Self(), maxLargeOfPeer},
+	} {
+		server.large.mu.Lock()
+		server.large.all, server.large.of = row.size, map[peer.ID]int{row.by: row.size}
+		server.large.mu.Unlock()
+		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
+			t.Errorf("%s: got %v, want busy", row.name, err)
+		}
+		if _, err := client.Call(t.Context(), server.Self(), "echo", []byte("small")); err != nil {
+			t.Errorf("%s: a small one after it: %v", row.name, err)
+		}
+		server.large.release(row.by, row.size)
+		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); err != nil {
+			t.Errorf("%s: with room again: %v", row.name, err)
+		}
+		server.large.mu.Lock()
+		if server.large.all != 0 || len(server.large.of) != 0 {
+			t.Errorf("%s: %d bytes still counted, %v", row.name, server.large.all, server.large.of)
+		}
+		server.large.mu.Unlock()
 	}
 }
 

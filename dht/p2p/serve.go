@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // Bounds of what one peer can make another do.
@@ -28,6 +29,10 @@ const (
 	// maxLargeBytes of large requests of all peers together are held in memory;
 	// beyond it a large request is answered busy unread.
 	maxLargeBytes = 64 << 20
+	// maxLargeOfPeer of them are one peer's, and payloadTime is how long the rest of one may take to come: who announces and sends nothing does not
+	// keep the others out.
+	maxLargeOfPeer = 16 << 20
+	payloadTime    = 5 * time.Minute
 )
 
 // request waits for a handler, or runs in one.
@@ -99,22 +104,37 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		if !st.net.reserve(h.size) {
+		if !st.net.large.reserve(st.key.peer, h.size) {
 			if err := frames.skip(h); err != nil {
 				return err
 			}
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
 			continue
 		}
-		payload, err := frames.payload(h)
+		payload, err := st.payload(frames, h)
 		if err == nil {
 			err = st.enqueue(ctx, request{h, payload}, workers)
 		}
 		if err != nil {
-			st.net.release(h.size)
+			st.net.large.release(st.key.peer, h.size)
 			return err
 		}
 	}
+}
+
+// payload reads what a request brings, within payloadTime if it is large.
+func (st *inStream) payload(frames frameReader, h header) ([]byte, error) {
+	if h.size < largeRequest {
+		return frames.payload(h)
+	}
+	if err := st.s.SetReadDeadline(time.Now().Add(payloadTime)); err != nil {
+		return nil, err
+	}
+	payload, err := frames.payload(h)
+	if err != nil {
+		return nil, err
+	}
+	return payload, st.s.SetReadDeadline(time.Time{})
 }
 
 // enqueue hands a request to a new worker, or to the queue when enough run,
@@ -149,7 +169,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 func (st *inStream) work(ctx context.Context, r request) {
 	for {
 		st.handle(ctx, r)
-		st.net.release(r.size)
+		st.net.large.release(st.key.peer, r.size)
 		st.mu.Lock()
 		if len(st.queue) == 0 {
 			st.running--
@@ -257,22 +277,40 @@ func (n *Net) forgetIn(st *inStream) {
 	n.in[st.key] = streams
 }
 
-// reserve counts a large request against what all may hold; false if that is
-// exhausted. Small ones are bounded by their streams' queues.
-func (n *Net) reserve(size int) bool {
+// largeBytes counts what large requests take that are held, or announced. Safe for concurrent use.
+type largeBytes struct {
+	mu  sync.Mutex // guards the rest
+	all int
+	of  map[peer.ID]int
+}
+
+// reserve counts a large request against what all may hold, and its peer; false
+// if that is exhausted. Small ones are bounded by their streams' queues.
+func (l *largeBytes) reserve(from peer.ID, size int) bool {
 	if size < largeRequest {
 		return true
 	}
-	if n.large.Add(int64(size)) > maxLargeBytes {
-		n.large.Add(-int64(size))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all+size > maxLargeBytes || l.of[from]+size > maxLargeOfPeer {
 		return false
 	}
+	if l.of == nil {
+		l.of = make(map[peer.ID]int)
+	}
+	l.all, l.of[from] = l.all+size, l.of[from]+size
 	return true
 }
 
-func (n *Net) release(size int) {
-	if size >= largeRequest {
-		n.large.Add(-int64(size))
+func (l *largeBytes) release(from peer.ID, size int) {
+	if size < largeRequest {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all -= size
+	if l.of[from] -= size; l.of[from] == 0 {
+		delete(l.of, from)
 	}
 }
 
