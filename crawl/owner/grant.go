@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -12,7 +14,10 @@ func (o *Owner) grantAll() {
 		switch {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
-		case w.h.frozen == 0: // else it asks again, here or where the host went
+		case w.reply.bytes > mostAnswer && w.lease.fresh: // the worker does not know the lease yet
+			o.endLease(w.h, released, 0)
+			w.reply.revoke(w.h.rec.name)
+		case w.h.frozen == 0 && w.reply.bytes <= mostAnswer: // else it asks again, here or where the host went
 			o.grant(w.h, w.n, w.reply)
 		}
 	}
@@ -43,17 +48,18 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	}
 	if l.fresh {
 		l.fresh = false
-		o.introduce(h, g)
+		o.introduce(h, g, reply.bytes < mostRobots)
 	}
 	if len(g.GetUrl()) > 0 {
 		l.last = l.session.seq
 	}
 	reply.m.Grants = append(reply.m.Grants, g)
+	reply.bytes += proto.Size(g)
 	o.schedule(h)
 }
 
-// introduce tells a new worker what it has to know of a host.
-func (o *Owner) introduce(h *host, g *wire.Grant) {
+// introduce tells a new worker what it has to know of a host, and if that has room what its robots.txt say, which it asks for itself otherwise.
+func (o *Owner) introduce(h *host, g *wire.Grant, withRobots bool) {
 	until := o.politeAt(h)
 	if h.rec.backoffUntil > until {
 		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
@@ -63,6 +69,9 @@ func (o *Owner) introduce(h *host, g *wire.Grant) {
 		g.PacePct = uint32(min(l.pace*100, wire.MaxPacePct))
 	}
 	g.Addrs = h.rec.addrs
+	if !withRobots {
+		return
+	}
 	prefix := hostPrefix(h.pos, kindRobots)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if len(value) > 0 && value[0] == format {
@@ -101,13 +110,14 @@ type filler struct {
 	h      *host
 	g      *wire.Grant
 	room   int
+	bytes  int                 // of the URLs
 	alone  bool                // nothing may be granted beside what is out
 	gone   map[uint64]struct{} // URLs that got their outcome here and may still be in the store
 	column int                 // index of the current job in the grant's table
 }
 
 func (f *filler) full() bool {
-	return f.room <= 0 || f.alone || f.column < 0 && len(f.g.GetJobIds()) == wire.MaxJobs
+	return f.room <= 0 || f.alone || f.bytes > mostURLs || f.column < 0 && len(f.g.GetJobIds()) == wire.MaxJobs
 }
 
 // job grants up to limit URLs of one job.
@@ -237,6 +247,7 @@ func (f *filler) add(hj *hostJob, p *pending) {
 		g.JobIds = append(g.JobIds, hj.state.id[:])
 	}
 	g.Url = append(g.Url, []byte(p.url))
+	f.bytes += len(p.url)
 	g.Job = append(g.Job, uint32(f.column)) //nolint:gosec // a handful
 	g.Depth = append(g.Depth, p.depth)
 	g.Hops = append(g.Hops, p.hops)

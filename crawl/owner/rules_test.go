@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -209,4 +211,45 @@ func TestPieces(t *testing.T) {
 	want(0)
 	s.post(1, far)
 	want(wire.MaxPageLinks + 5)
+}
+
+// TestAnswersFit: an answer fits into a frame whatever was asked for, and what it has no room for comes later.
+func TestAnswersFit(t *testing.T) {
+	const hosts, each = 16, 40
+	s := newScene(t, nil)
+	m := &wire.Session{}
+	for i := range hosts {
+		host := fmt.Sprintf("h%d.example", i)
+		var urls []string
+		for k := range each {
+			urls = append(urls, fmt.Sprintf("http://%s/%d/%s", host, k, strings.Repeat("x", 7000)))
+		}
+		s.post(0, urls...)
+		m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: each})
+	}
+	s.placed(s.do(nil), "w")
+	reply, _ := s.say("w", m)
+	if size := proto.Size(reply); size > 4<<20 || len(reply.GetGrants()) == 0 || len(reply.GetRevoked()) == 0 {
+		t.Errorf("an answer of %d bytes, %d grants, %d revoked", size, len(reply.GetGrants()), len(reply.GetRevoked()))
+	}
+	got := make(map[string]int)
+	for range 100 {
+		again := &wire.Session{}
+		for _, g := range reply.GetGrants() {
+			got[g.GetHost()] += len(g.GetUrl())
+			again.Held = append(again.Held, &wire.HostLease{Host: g.GetHost(), Epoch: g.GetEpoch()})
+			again.Hosts = append(again.Hosts, &wire.HostWork{Host: g.GetHost(), Epoch: g.GetEpoch(), Release: true})
+		}
+		s.placed(s.wait(time.Minute), "w")
+		for i := range hosts {
+			if host := fmt.Sprintf("h%d.example", i); got[host] == 0 {
+				again.Hosts = append(again.Hosts, &wire.HostWork{Host: host, Want: each})
+			}
+		}
+		if len(got) == hosts {
+			return
+		}
+		reply, _ = s.say("w", again)
+	}
+	t.Errorf("%d of %d hosts were granted", len(got), hosts)
 }

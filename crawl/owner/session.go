@@ -13,7 +13,16 @@ type answer struct {
 	revoked map[string]struct{}
 	moved   map[string]struct{}
 	refused map[string]struct{}
+	bytes   int // of its grants
 }
+
+// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant with more than mostURLs of URLs no further URL, and the
+// robots.txt of a host go with it as long as there is less than mostRobots.
+const (
+	mostAnswer = 3 << 19
+	mostURLs   = 1 << 20
+	mostRobots = 1 << 20
+)
 
 func (a *answer) revoke(host string) {
 	if _, again := a.revoked[host]; !again {
