@@ -82,16 +82,21 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if h.lease != nil || epoch == h.over {
 		return nil
 	}
-	s := o.adopter(string(m.GetWorker()), m.GetIncarnation())
+	s, later := o.adopter(string(m.GetWorker()), m.GetIncarnation())
 	if h.barBy == epoch {
 		h.bar, h.barBy = 0, Epoch{}
+	}
+	if later {
+		h.bar, h.barBy = max(h.bar, o.now+int64(m.GetRemainingMs())), epoch
 	}
 	if epoch.After(h.rec.epoch) {
 		h.rec.epoch = epoch
 	}
 	o.touched(h)
 	if s == nil {
-		h.over = epoch
+		if !later {
+			h.over = epoch
+		}
 		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
 		o.schedule(h)
 		return nil
@@ -108,21 +113,26 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	return nil
 }
 
-// adopter returns the session of the process that holds a lease, nil if a later one was heard of.
-func (o *Owner) adopter(worker string, incarnation uint64) *session {
-	s := o.sessions[worker]
+// adopter returns the session of the process that holds a lease. It is nil if a later one was heard of; and if this one is later than one that has leases here
+// by its own word: who sent the note need not tell the truth, and the worker will say so itself.
+func (o *Owner) adopter(worker string, incarnation uint64) (s *session, later bool) {
+	s = o.sessions[worker]
 	if s == nil {
-		s = &session{peer: worker, leases: make(map[*host]struct{})}
+		s = &session{peer: worker, incarnation: incarnation, told: true, leases: make(map[*host]struct{})}
 		o.sessions[worker] = s
 	}
-	if s.incarnation > incarnation {
-		return nil
+	switch {
+	case s.incarnation > incarnation:
+		return nil, false
+	case s.incarnation == incarnation:
+		return s, false
+	case !s.told && len(s.leases) > 0:
+		return nil, true
+	case s.told:
+		o.disown(s)
 	}
-	if s.incarnation < incarnation {
-		o.void(s)
-		s.incarnation, s.seq, s.ack = incarnation, 0, 0
-	}
-	return s
+	s.incarnation, s.told, s.seq, s.ack = incarnation, true, 0, 0
+	return s, false
 }
 
 // adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.

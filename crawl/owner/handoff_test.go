@@ -394,6 +394,47 @@ func TestAdoptKnowsAnEarlierEnd(t *testing.T) {
 	}
 }
 
+// TestNotesOfStrangers: what a note says of a worker's process is believed until the worker speaks itself, and no lease that it has here by its own word ends
+// of one. Nobody else gets the host of the note before that lease is over.
+func TestNotesOfStrangers(t *testing.T) {
+	const other = "b.example"
+	note := func(t *testing.T) ([]owner.KV, *wire.LeaseNote) {
+		t.Helper()
+		a, _ := newArcScene(t, "elsewhere", true, nil)
+		a.post(0, pages(other, 5)...)
+		a.lease("w", other, 3)
+		var m *wire.LeaseNote
+		a.do(func(o *owner.Owner) { m, _ = o.Lease(posOf(other)) })
+		m.Incarnation = 1 << 60
+		return exported(t, a.peer), m
+	}
+	t.Run("the worker has a lease here", func(t *testing.T) {
+		s, _ := newArcScene(t, "self", true, nil)
+		s.post(0, pages(host, 5)...)
+		g := s.lease("w", host, 2)
+		kvs, m := note(t)
+		s.adopt(kvs, m)
+		if reply, _ := s.say("w", heartbeat(g.GetEpoch())); len(reply.GetRevoked()) > 0 {
+			t.Errorf("its lease here ended: %v", reply)
+		}
+		if n := s.places(time.Duration(m.GetRemainingMs())*time.Millisecond - time.Second); n > 0 {
+			t.Errorf("%d workers looked for while the other lease may be alive", n)
+		}
+		if s.places(5*time.Second) == 0 {
+			t.Error("the host waits for ever")
+		}
+	})
+	t.Run("nobody has heard of the worker", func(t *testing.T) {
+		s, _ := newArcScene(t, "self", true, nil)
+		s.adopt(note(t))
+		s.say("w", &wire.Session{})
+		s.post(0, pages(host, 5)...)
+		if g := s.lease("w", host, 2); len(g.GetUrl()) != 2 {
+			t.Errorf("granted %v", g)
+		}
+	})
+}
+
 // TestImportUntil: a record that names a worker keeps the host from others as long as its lease may be alive, and no longer.
 func TestImportUntil(t *testing.T) {
 	for _, tt := range []struct {

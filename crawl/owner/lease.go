@@ -52,6 +52,7 @@ func (h *host) leasedTo(s *session, epoch *wire.Epoch) bool {
 type session struct {
 	peer        string
 	incarnation uint64
+	told        bool // of which an earlier owner spoke, and not yet the worker itself
 	seq, ack    uint64
 	capacity    uint32
 	backlog     uint32
@@ -163,16 +164,26 @@ func (o *Owner) sessionOf(from string, m *wire.Session) *session {
 		s = &session{peer: from, incarnation: m.GetIncarnation(), leases: make(map[*host]struct{})}
 		o.sessions[from] = s
 	}
-	if m.GetIncarnation() < s.incarnation {
+	switch {
+	case m.GetIncarnation() > s.incarnation:
+		o.void(s)
+	case m.GetIncarnation() < s.incarnation && s.told:
+		o.disown(s)
+	case m.GetIncarnation() < s.incarnation:
 		return nil
 	}
-	if m.GetIncarnation() > s.incarnation {
-		o.void(s)
-		s.incarnation, s.seq, s.ack = m.GetIncarnation(), 0, 0
-	}
+	s.incarnation, s.told = m.GetIncarnation(), false
 	s.seq, s.ack = m.GetSeq(), m.GetAck()
 	s.capacity, s.backlog, s.heard = m.GetCapacity(), m.GetBacklog(), o.now
 	return s
+}
+
+// disown ends the leases of a process of which the worker knows nothing. What was said of it may be true all the same, and this message a late one: its leases
+// are waited out.
+func (o *Owner) disown(s *session) {
+	for h := range s.leases {
+		o.endLease(h, released, h.lease.expires)
+	}
 }
 
 // void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
