@@ -170,6 +170,28 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
+// TestLastVersion: a job whose version a stranger has set as high as it goes can still be paused and canceled, and what it says is taken by others.
+func TestLastVersion(t *testing.T) {
+	r, s := posted(t, crawltest.NewStore(), func(*wire.JobSpec) {})
+	last := job.Standing{State: job.StateRunning, Version: 1 << 48}
+	if _, _, err := r.Restore(2, s, last); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Restore(2, s, job.Standing{State: job.StateRunning, Version: 1<<48 + 1}); err == nil {
+		t.Error("a version beyond the last is taken")
+	}
+	for _, state := range []job.State{job.StatePaused, job.StateCanceled} {
+		if _, _, err := r.SetState(3, s.ID, state); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Standing(s.ID)
+		if err != nil || got.Validate() != nil || last.Merge(got).State != state {
+			t.Errorf("%v: %+v, %v", state, got, err)
+		}
+		last = got
+	}
+}
+
 // TestDrawIsRepeatable loses, repeats and reorders draws and crashes the registry, and never hands out more than there is; in the end every
 // part of the budget that nobody lost is used.
 func TestDrawIsRepeatable(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -190,6 +191,40 @@ func TestBoundedLinks(t *testing.T) {
 			}
 			if all := len(back.links) == row.n; all != row.all {
 				t.Errorf("all of them %v, want %v", all, row.all)
+			}
+		})
+	}
+}
+
+// TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and says nothing that could never be outdone.
+func TestAdmitRecord(t *testing.T) {
+	o := &Owner{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}
+	far := o.now + time.Hour.Milliseconds()
+	for _, row := range []struct {
+		name string
+		r    hostRecord
+		ok   bool
+	}{
+		{"a name", hostRecord{name: "a.example"}, true},
+		{"with a port", hostRecord{name: "a.example:8080", addrs: [][]byte{make([]byte, 4), make([]byte, 16)}}, true},
+		{"with the port of the other scheme", hostRecord{name: "a.example:443"}, true},
+		{"with that too", hostRecord{name: "a.example:80"}, true},
+		{"an address", hostRecord{name: "[2001:db8::1]:8080"}, true},
+		{"not canonical", hostRecord{name: "A.example"}, false},
+		{"no name", hostRecord{}, false},
+		{"no text", hostRecord{name: "a\xff.example"}, false},
+		{"a path", hostRecord{name: "a.example/x"}, false},
+		{"half an address", hostRecord{name: "a.example", addrs: [][]byte{make([]byte, 3)}}, false},
+		{"the last epoch", hostRecord{name: "a.example", epoch: Epoch{1<<64 - 1, "p"}}, false},
+		{"the year 5138", hostRecord{name: "a.example", notBefore: maxTime, backoffUntil: maxTime, placedAt: maxTime, optOut: optOut{version: 1, at: maxTime}}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := row.r
+			if err := o.admitRecord(&r); (err == nil) != row.ok {
+				t.Errorf("%v, want ok %v", err, row.ok)
+			}
+			if row.ok && max(r.notBefore, r.backoffUntil, r.placedAt, r.optOut.at) > far {
+				t.Errorf("times %d %d %d %d, after %d", r.notBefore, r.backoffUntil, r.placedAt, r.optOut.at, far)
 			}
 		})
 	}

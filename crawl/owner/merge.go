@@ -3,6 +3,8 @@ package owner
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -14,6 +16,41 @@ import (
 // Merging is union (design, section 4, invariant 4): for each part of a record there is an order, and the greater of two wins, so that copies may be merged
 // any number of times and in any order. What an owner learned and a stale copy must not bring back is left out: that a host is down, and what is
 // promised of a budget to a URL that is here already.
+
+// admitRecord refuses a host's record that none of our owners writes, since what goes into grants of it would be refused by every worker, and moves what would
+// come later than anything that we write: of two values the greater wins, so nothing would ever come after it.
+func (o *Owner) admitRecord(r *hostRecord) error {
+	if !isHost("http://", r.name) && !isHost("https://", r.name) {
+		return errors.New("not the name of a host")
+	}
+	for _, addr := range r.addrs {
+		if len(addr) != 4 && len(addr) != 16 {
+			return fmt.Errorf("address of %d bytes", len(addr))
+		}
+	}
+	if r.epoch.Counter > wire.MaxEpoch {
+		return fmt.Errorf("epoch %d", r.epoch.Counter)
+	}
+	latest := o.latest()
+	r.notBefore, r.backoffUntil = min(r.notBefore, latest), min(r.backoffUntil, latest)
+	r.placedAt, r.optOut.at = min(r.placedAt, latest), min(r.optOut.at, latest)
+	return nil
+}
+
+// isHost says whether a name is that of a host whose URLs begin so.
+func isHost(scheme, name string) bool {
+	canonical, err := link.Canonical(scheme + name + "/")
+	return err == nil && link.Host(canonical) == name
+}
+
+// latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of it.
+func (o *Owner) latest() int64 {
+	longest := o.cfg.MaxRetryAfter
+	for _, wait := range o.cfg.Backoff {
+		longest = max(longest, wait)
+	}
+	return o.now + longest.Milliseconds()
+}
 
 // importHost merges the record of the host itself. Its worker may still hold a lease, until then.
 func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
@@ -152,6 +189,7 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 	if link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
 		return errFormat
 	}
+	p.due = min(p.due, o.latest())
 	hj := o.hostJob(h, js, true)
 	raw, ok := o.buf.get(entryKey(h.pos, js.id, p.hash))
 	if !ok {

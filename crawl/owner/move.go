@@ -66,6 +66,9 @@ func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
 			if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
 				return fmt.Errorf("import: host %q lies elsewhere", rec.name)
 			}
+			if err := o.admitRecord(&rec); err != nil {
+				return fmt.Errorf("import: host %q: %w", rec.name, err)
+			}
 			h = o.open(rec.name)
 			o.importHost(h, &rec, bar)
 			continue

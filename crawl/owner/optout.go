@@ -30,6 +30,9 @@ type optOut struct {
 	why     string
 }
 
+// maxVersion bounds the number of wishes.
+const maxVersion = 1 << 48
+
 func (r *optOut) encode(e *enc) {
 	if r.version == 0 { // what earlier versions wrote ends here
 		return
@@ -44,7 +47,7 @@ func (r *optOut) decode(d *dec) {
 	if len(d.b) == 0 {
 		return
 	}
-	r.version, r.on, r.at, r.why = d.u64(), d.bool(), d.time(), d.str(maxReason)
+	r.version, r.on, r.at, r.why = d.uint(maxVersion), d.bool(), d.time(), d.str(maxReason)
 	if r.version == 0 {
 		d.fail()
 	}
@@ -71,7 +74,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	if h == nil || h.rec.optOut.on == on {
 		return false
 	}
-	h.rec.optOut = optOut{version: h.rec.optOut.version + 1, on: on, at: min(o.now, maxTime), why: clip(why)}
+	h.rec.optOut = optOut{version: min(h.rec.optOut.version+1, maxVersion), on: on, at: min(o.now, maxTime), why: clip(why)}
 	o.optOutChanged(h)
 	return true
 }

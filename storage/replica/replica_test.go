@@ -429,6 +429,24 @@ func TestLostCallBreaksNoStream(t *testing.T) {
 	}
 }
 
+// TestKeysCountWhole: a message whose keys share nearly all with each other is refused when they are too much together.
+func TestKeysCountWhole(t *testing.T) {
+	ops := []Op{{Delete, make([]byte, MaxKey), nil}}
+	for range MaxMessage / MaxKey {
+		ops = append(ops, ops[0])
+	}
+	raw := (&message{stream: 3, n: 1, ops: ops}).encode()
+	if len(raw) > 1<<20 {
+		t.Fatalf("%d bytes", len(raw))
+	}
+	if _, err := decodeMessage(raw); err == nil {
+		t.Error("it is taken")
+	}
+	if _, err := decodeMessage((&message{stream: 3, n: 1, ops: ops[:100]}).encode()); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	f.Add((&message{stream: 3, n: 1, ops: []Op{{Set, []byte("ha"), []byte("1")}, {Delete, []byte("hab"), nil}, {DeleteRange, []byte("h"), []byte("i")}}}).encode())
 	f.Add((&message{stream: 3, n: 2, spans: []span{{hi: []byte("hb")}, {}}}).encode())
