@@ -52,6 +52,7 @@ func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
 	if !until.IsZero() {
 		bar = min(bar, until.UnixMilli())
 	}
+	defer o.importInto(nil)
 	var h *host
 	for _, kv := range kvs {
 		if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
@@ -70,6 +71,7 @@ func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
 				return fmt.Errorf("import: host %q: %w", rec.name, err)
 			}
 			h = o.open(rec.name)
+			o.importInto(h)
 			o.importHost(h, &rec, bar)
 			continue
 		}
@@ -77,12 +79,21 @@ func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
 			if h = o.at(pos); h == nil {
 				return fmt.Errorf("import: record of an unknown host at %x", pos)
 			}
+			o.importInto(h)
 		}
 		if err := o.importRecord(h, kv); err != nil {
 			return fmt.Errorf("import: %s: %w", h.rec.name, err)
 		}
 	}
 	return o.buf.err
+}
+
+// importInto says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.
+func (o *Owner) importInto(h *host) {
+	before := o.importing
+	if o.importing = h; before != nil && before != h {
+		o.schedule(before)
+	}
 }
 
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.

@@ -32,6 +32,7 @@ type Owner struct {
 	totalsMod  bool
 	outbox     outbox
 	wants      []want
+	importing  *host // whose records come at present
 	purges     []*host
 	crowded    map[crowd]struct{} // domains that have as many hosts in a job as they may
 	placing    int

@@ -49,6 +49,9 @@ func (o *Owner) evaluate(h *host) {
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
+	if h == o.importing {
+		return
+	}
 	purge := min(o.checkPurge(h), o.askAdmission(h))
 	var at int64
 	switch {
