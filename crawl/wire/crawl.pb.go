@@ -609,7 +609,7 @@ type Fetched struct {
 	Depth         uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
 	Hops          uint32                 `protobuf:"varint,4,opt,name=hops,proto3" json:"hops,omitempty"`
 	Kind          uint32                 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	Outcome       uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"` // link.Outcome; none: the URL is no work of the owner's (a robots.txt), and only the links count, sitemaps at depth itself
+	Outcome       uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"` // link.Outcome; none: only the links count, of a robots.txt (its sitemaps at depth itself), or the first ones of a page that has too many for one outcome
 	Status        uint32                 `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
 	Digest        []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                     // SHA-256 of the decoded body
 	RecordId      []byte                 `protobuf:"bytes,9,opt,name=record_id,json=recordId,proto3" json:"record_id,omitempty"` // UUID of the WARC record
