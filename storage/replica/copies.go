@@ -100,7 +100,7 @@ func (c *Copies) open(source string, number uint64) (*stream, error) {
 // apply writes the changes of a message as one batch, or keeps them until the rest of the entry has come.
 func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	for i := range m.ops {
-		st.size += m.ops[i].size()
+		st.size += m.ops[i].size() + opBytes
 	}
 	if st.size > MaxMessage {
 		return fmt.Errorf("%w: an entry of more than %d bytes", errFormat, MaxMessage)

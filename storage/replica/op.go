@@ -29,6 +29,9 @@ type Op struct {
 // size is about what an op takes on the wire and in memory.
 func (op *Op) size() int { return len(op.Key) + len(op.Value) + 8 }
 
+// opBytes is what an op takes in memory beside its key and value.
+const opBytes = 56
+
 // before cuts an op down to what concerns the keys before end; false if that is nothing.
 func (op Op) before(end []byte) (Op, bool) {
 	if string(op.Key) >= string(end) {
