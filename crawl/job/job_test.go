@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -96,6 +97,11 @@ func TestSpec(t *testing.T) {
 		"bad scope": func(m *wire.JobSpec) { m.Scope = []string{"a b"} },
 		"retries":   func(m *wire.JobSpec) { m.Retries = job.MaxRetries + 1 },
 		"short ID":  func(m *wire.JobSpec) { m.Id = []byte{1} },
+		"too much": func(m *wire.JobSpec) {
+			for i := range 400 {
+				m.Seeds = append(m.Seeds, fmt.Appendf(nil, "http://a.example/%d/%s", i, strings.Repeat("x", 6000)))
+			}
+		},
 	} {
 		if _, err := job.FromWire(spec(change)); err == nil {
 			t.Errorf("%s: taken", name)

@@ -74,12 +74,16 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 
 func (s *Spec) canonicalSeeds(raw [][]byte) error {
 	known := make(map[string]struct{}, len(raw))
+	size := 0
 	for _, seed := range raw {
 		url, err := link.Canonical(string(seed))
 		if err != nil {
 			return fmt.Errorf("job spec: seed %.200q: %w", seed, err)
 		}
 		if _, again := known[url]; !again {
+			if size += len(url); size > wire.MaxSeedBytes {
+				return fmt.Errorf("job spec: seeds of more than %d MiB together, post them as several jobs", wire.MaxSeedBytes>>20)
+			}
 			known[url] = struct{}{}
 			s.Seeds = append(s.Seeds, url)
 		}

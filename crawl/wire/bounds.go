@@ -53,6 +53,8 @@ const (
 	MaxText = 1024
 	// MaxRedirects is the number of redirects followed in a row (design, section 4); one more is what its refusal is noted at.
 	MaxRedirects = 5
+	// MaxSeedBytes of the seeds of a job together: its record goes to replicas as one.
+	MaxSeedBytes = 2 << 20
 	// MaxSeeds and MaxScope of a job, MaxPattern of one of its host globs.
 	MaxSeeds   = 10_000
 	MaxScope   = 1_000
