@@ -93,6 +93,20 @@ func (s *jobService) wake() {
 	}
 }
 
+// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more.
+const mostListed = 3 << 20
+
+// fitting are the first jobs, as many as fit into an answer. Those who work for the others know them as well.
+func fitting(jobs []*wire.Job) []*wire.Job {
+	size := 0
+	for i, rec := range jobs {
+		if size += proto.Size(rec); size > mostListed {
+			return jobs[:i]
+		}
+	}
+	return jobs
+}
+
 // apply runs on the loop.
 func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
 	now := time.Now().UnixMilli()
@@ -100,7 +114,7 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 	switch {
 	case req.GetList():
 		jobs, err := s.registry.List()
-		return &wire.JobReply{Jobs: jobs}, nil, err
+		return &wire.JobReply{Jobs: fitting(jobs)}, nil, err
 	case req.GetPost() != nil:
 		spec, serr := job.FromWire(req.GetPost())
 		if serr != nil {
