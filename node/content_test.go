@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -116,7 +116,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				net := newFakeNet()
 				net.at("bad", func(ctx context.Context, _ string, _ []byte) ([]byte, error) { return row.serve(ctx) })
 				net.at("good", func(_ context.Context, _ string, raw []byte) ([]byte, error) {

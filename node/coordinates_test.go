@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
@@ -98,7 +99,7 @@ func newGossips(t *testing.T, at plane) *gossips {
 
 // TestGossip: peers that ask each other find how far they are, the new ones sooner, and the backlog of each shows as its queue.
 func TestGossip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		at := plane{{0, 0}, {80, 0}, {0, 60}, {70, 90}, {-40, 30}}
 		all := newGossips(t, at)
 		if ms, _ := all.list[0].distance(all.list[1].self); ms != nil {
@@ -153,7 +154,7 @@ func TestGossipPace(t *testing.T) {
 		{"it tells what is no number", func(g *gossips) { g.reply = liar }, false, 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				all := newGossips(t, plane{{0, 0}, {30, 0}})
 				tt.setup(all)
 				young := 0
@@ -182,7 +183,7 @@ func TestGossipPace(t *testing.T) {
 
 // TestGossipEnds: it runs until it is told to end.
 func TestGossipEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all := newGossips(t, plane{{0, 0}, {30, 0}})
 		ended := make(chan error, 1)

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
 )
 
 // TestSlowWatcher: who watches too slowly is told how many events are left out, and holds up neither the ring nor another watcher.
 func TestSlowWatcher(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWatchers()
 		ctx, cancel := context.WithCancel(t.Context())
 		gate := make(chan struct{})
@@ -73,7 +74,7 @@ func TestSlowWatcher(t *testing.T) {
 
 // TestWatcherGone: a watcher that fails ends, and nothing is kept for it.
 func TestWatcherGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWatchers()
 		gone := errors.New("gone")
 		ended := make(chan error, 1)

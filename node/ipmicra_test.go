@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
@@ -229,7 +230,7 @@ func TestDelegationsAreShared(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				w := newPlacing(t, all...)
 				if row.before != nil {
 					row.before(w)
@@ -247,7 +248,7 @@ func TestDelegationsAreShared(t *testing.T) {
 }
 
 // TestDelegationsCalibrate (papers, 2.4): a subnet whose downloads become slow is delegated anew, and then by fresh probes.
-func TestDelegationsCalibrate(t *testing.T) { synctest.Test(t, testDelegationsCalibrate) }
+func TestDelegationsCalibrate(t *testing.T) { crawltest.Bubble(t, testDelegationsCalibrate) }
 
 func testDelegationsCalibrate(t *testing.T) {
 	w := newPlacing(t, "a", "b", "c")
@@ -301,7 +302,7 @@ func TestOwnSubnet(t *testing.T) {
 
 // TestOwnSubnetIsTold: a peer says where it is until the ring has heard it, and again when it is elsewhere.
 func TestOwnSubnetIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newPlacing(t, "a")
 		w.deaf = true
 		var mu sync.Mutex
@@ -339,7 +340,7 @@ func TestOwnSubnetIsTold(t *testing.T) {
 func TestSearchesTakeTurns(t *testing.T) {
 	for name, ends := range map[string]bool{"the first ends": true, "the first hangs": false} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				w := newPlacing(t, "a")
 				view := func() *placement.View {
 					return &placement.View{
@@ -377,7 +378,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 
 // TestRecordsAreAskedOnce: what was asked a moment ago is not asked again, and later only whether it has changed.
 func TestRecordsAreAskedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newPlacing(t, "a", "b", "c")
 		asked := func(site string) int {
 			before := w.asked

@@ -15,6 +15,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
@@ -320,7 +321,7 @@ func (w *keepers) check(t *testing.T) {
 // inKeepers runs a test with a ring in virtual time.
 func inKeepers(t *testing.T, each int, ids []peer.ID, test func(t *testing.T, w *keepers)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newKeepers(t, each, ids...)
 		w.rest()
 		test(t, w)

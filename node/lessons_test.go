@@ -10,12 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -86,7 +86,7 @@ func (s *school) place(id peer.ID, from, n int) (probes int) {
 
 // TestLessons: what one owner had measured its neighbours need not measure again; nothing is told twice, but to one that has forgotten or is new.
 func TestLessons(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSchool(t, "a", "b", "c")
 		a, b := s.rooms["a"], s.rooms["b"]
 		s.fail["c"] = errors.New("gone")
@@ -129,7 +129,7 @@ func TestLessons(t *testing.T) {
 
 // TestLessonsAreRefused: by peers that place otherwise, who are left alone then, of strangers, of nonsense, and too many.
 func TestLessonsAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSchool(t, "a", "b")
 		s.rooms["b"] = nil
 		s.place("a", 0, 3)

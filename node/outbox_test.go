@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -163,7 +164,7 @@ func TestOutboxBatches(t *testing.T) {
 		{"ten batches", 10 * maxBatch, slices.Repeat([]int{maxBatch}, 10), 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				w, l := newOutboxWorld(t, ownedBy("a")), newLinkTaker()
 				w.net.at("a", l.serve)
 				begin := time.Now()
@@ -251,7 +252,7 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				w, a, b := newOutboxWorld(t, ownedBy("a")), newLinkTaker(), newLinkTaker()
 				w.net.at("a", a.serve)
 				w.net.at("b", b.serve)
@@ -273,7 +274,7 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 // TestOutboxIsBounded: however much waits and however slow the others are, only so much is taken out and so many batches are under way; a peer
 // that never answers holds up nobody else for long.
 func TestOutboxIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w, l := newOutboxWorld(t, ownedBy("a")), newLinkTaker()
 		l.slow = time.Second
 		w.net.at("a", l.serve)
@@ -299,7 +300,7 @@ func TestOutboxIsBounded(t *testing.T) {
 
 // TestOutboxStops: when the mailbox ends while a batch is under way, only what was acknowledged is noted, and nothing is left running.
 func TestOutboxStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newOutboxWorld(t, ownedBy("a"))
 		w.net.at("a", func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 			<-ctx.Done()
@@ -316,7 +317,7 @@ func TestOutboxStops(t *testing.T) {
 
 // TestDeliverBoundsTheSearch: a batch whose owners nobody finds does not search for each of them in turn.
 func TestDeliverBoundsTheSearch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		view := &fakeRing{self: "me", believed: ownedBy(""), real: ownedBy("")}
 		c := &courier{router: &router{ring: slowRing{view}, net: newFakeNet()}, self: "me", log: quietLog}
 		links := make([]outLink, maxBatch)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -40,7 +41,7 @@ func oneLink(spec *job.Spec, host string) func(*owner.Owner) {
 
 // TestReleaseInOrder: answers and effects leave in the order of their steps, and none before its step is on disk.
 func TestReleaseInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var placed []string
 		l, spec, _ := startLoop(t, func() error { <-gate; return nil }, func(r owner.Ready) {
@@ -87,7 +88,7 @@ func TestFailedDisk(t *testing.T) {
 		good int // waits that succeed
 	}{{"at once", 0}, {"at the third step", 2}} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				waits, effects := 0, 0
 				l, spec, ran := startLoop(t, func() error {
 					if waits++; waits > row.good {
@@ -119,7 +120,7 @@ func TestFailedDisk(t *testing.T) {
 
 // TestEffectsPostBack: effects that answer the owner while its queue is full and the disk slow come through.
 func TestEffectsPostBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := &owners{log: quietLog}
 		w.life, w.end = context.WithCancel(context.Background())
 		answers := 0

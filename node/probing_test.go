@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -58,7 +58,7 @@ func (s *fakeSites) ProbeHead(ctx context.Context, _, _ string) (*fetch.Head, er
 
 // TestProberSharesWhatItMeasures: a site sees one probe in half a minute, however many ask and whether they ask together or one after another.
 func TestProberSharesWhatItMeasures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		s := &fakeSites{took: 20 * time.Millisecond}
 		p := newProber(s)
 		var group errgroup.Group
@@ -86,7 +86,7 @@ func TestProberSharesWhatItMeasures(t *testing.T) {
 
 // TestHeadWaitsForTheAddress: a request that measures takes its turn at the address, as the worker's requests do; a connect, which carries none, does not.
 func TestHeadWaitsForTheAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		const turn = 300 * time.Millisecond
 		s := &fakeSites{took: 20 * time.Millisecond}
 		p := newProber(s)
@@ -158,7 +158,7 @@ func TestProbesOnABusyMachine(t *testing.T) {
 		"refused later":               {[]int{30}, 30, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				s := new(noisy)
 				for _, ms := range tt.ms {
 					s.rtts = append(s.rtts, time.Duration(ms)*time.Millisecond)
@@ -175,7 +175,7 @@ func TestProbesOnABusyMachine(t *testing.T) {
 // TestProberBounds: no more probes at once, and a minute, than said; a failure is an answer as any other, what was broken off is none.
 func TestProberBounds(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{took: time.Second}
 			p := newProber(s)
 			var group errgroup.Group
@@ -191,7 +191,7 @@ func TestProberBounds(t *testing.T) {
 		})
 	})
 	t.Run("a minute", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{}
 			p := newProber(s)
 			p.minute = time.Now()
@@ -224,7 +224,7 @@ func TestProberBounds(t *testing.T) {
 		}
 	})
 	t.Run("failures and broken-off probes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{took: time.Second, fail: errors.New("refused")}
 			p := newProber(s)
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -344,7 +345,7 @@ func (p *copier) level(t *testing.T, want int) {
 // inBubble runs a test with peers a, b and c of one ring in virtual time.
 func inBubble(t *testing.T, test func(t *testing.T, net *wires, c *circle, peers []*copier)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		net, c := newWires(), &circle{}
 		c.set("a", "b", "c")
 		var peers []*copier
@@ -496,7 +497,7 @@ func TestShippedDisk(t *testing.T) {
 
 // TestShippedSwitch: a batch that began when nobody followed is in the records that the first replica is made level with.
 func TestShippedSwitch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		net, c := newWires(), &circle{}
 		c.set("a")
 		a, b := newCopier(t, net, c, "a"), newCopier(t, net, c, "b")
@@ -710,7 +711,7 @@ func (r *replication) told() int {
 
 // TestForgottenDead: a former replica that dies before it was told to forget is not called for ever, and does not keep a leaving peer.
 func TestForgottenDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		net, c := newWires(), &circle{}
 		c.set("a", "b", "c", "d")
 		a := newCopier(t, net, c, "a")

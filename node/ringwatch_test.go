@@ -3,11 +3,11 @@ package node
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
@@ -23,7 +23,7 @@ func newWatch() (*ringWatch, *seat, *circle) {
 
 // TestRingWatchVersion: the version changes with each change of what custody asks the ring, and else never.
 func TestRingWatchVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w, s, c := newWatch()
 		for _, row := range []struct {
 			name   string
@@ -61,7 +61,7 @@ func TestRingWatchVersion(t *testing.T) {
 
 // TestRingWatchDeparts: a goodbye counts until its time is over or its peer cannot be reached.
 func TestRingWatchDeparts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w, _, c := newWatch()
 		if _, left := w.leftAgo("b"); left || w.Departs("b") {
 			t.Error("departs without a goodbye")

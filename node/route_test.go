@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -72,7 +72,7 @@ func TestRoute(t *testing.T) {
 		{name: "no owner at all", lookups: maxHops, pauses: maxHops, fails: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				view := &fakeRing{self: ids[2], believed: ownedBy(row.believed), real: ownedBy(row.real)}
 				net := newFakeNet()
 				r := &router{ring: view, net: net}
@@ -104,7 +104,7 @@ func TestRoute(t *testing.T) {
 
 // TestRouteEndsWithItsContext: a peer that hangs holds a request no longer than its context lasts.
 func TestRouteEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		net := newFakeNet()
 		net.at("a", func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 			<-ctx.Done()

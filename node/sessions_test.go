@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -95,7 +95,7 @@ func TestSessionSeeksWithinBounds(t *testing.T) {
 		{"lookups that do not end", time.Hour, 1, seekTime},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				view := lazyRing{&fakeRing{self: self, believed: ownedBy(old), real: ownedBy(old)}, row.takes}
 				net := newFakeNet()
 				net.at(old, answers(string(raw), nil))

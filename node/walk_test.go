@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -212,7 +212,7 @@ func TestIdleNeverEarly(t *testing.T) {
 	} {
 		for _, of := range []string{"", this} {
 			t.Run(row.name+", job "+of, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				crawltest.Bubble(t, func(t *testing.T) {
 					w := newWalkWorld(t, 3)
 					if row.setup != nil {
 						row.setup(w)
@@ -243,7 +243,7 @@ func TestIdleNeverEarly(t *testing.T) {
 
 // TestIdleOfOneJob: another job's work does not hold up the wait for this one, nor do the links of that job.
 func TestIdleOfOneJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWalkWorld(t, 2)
 		other := job.NewID().String()
 		m := w.members[w.ids[1]]
@@ -263,7 +263,7 @@ func TestIdleOfOneJob(t *testing.T) {
 
 // TestWaitEnds: a wait ends with its context, and when nobody listens any more.
 func TestWaitEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWalkWorld(t, 2)
 		delete(w.members, w.ids[1])
 		if err := w.walker().waitIdle(t.Context(), "", func(control.Progress) error { return errGone }); !errors.Is(err, errGone) {

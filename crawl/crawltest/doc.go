@@ -1,2 +1,2 @@
-// Package crawltest holds what the tests of the crawl's packages share: a store in memory that can crash.
+// Package crawltest holds what tests of several packages share: a store in memory that can crash, and virtual time.
 package crawltest

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
@@ -34,7 +34,7 @@ func site(n int) http.HandlerFunc {
 
 // TestThousandPages crawls a site of a thousand pages: every page once, archived once, nothing left.
 func TestThousandPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1000), []string{"http://a.example/"})
 		x.crawl()
 		if got := x.outcomes(); got[link.OutcomeOK] != 1000 || len(got) != 1 {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -75,7 +76,7 @@ func TestOutcomes(t *testing.T) {
 		{"name does not resolve", nil, "http://nowhere.example/", link.OutcomeConnect, 0, nil, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, fixed(tt.bodies), []string{tt.url})
 				x.crawl()
 				f := x.done(tt.url)
@@ -116,7 +117,7 @@ func TestCutBody(t *testing.T) {
 		{"over the budget of the job", 1 << 20, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				body := "<a href=/x>" + strings.Repeat("a", testMaxBody)
 				urls := []string{"http://a.example/", "http://b.example/"}
 				x := newWorld(t, fixed(map[string]string{"/": body}), urls, func(x *world) { x.maxBytes = tt.budget })
@@ -152,7 +153,7 @@ func TestDuplicateBecomesRevisit(t *testing.T) {
 		{"links are dropped", true, 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, fixed(map[string]string{
 					"a.example/": "<a href=/same>", "b.example/": "<p><a href=http://a.example/>", "/same": "the same <a href=next>", "/next": "Content-Type: text/plain|end",
 					"b.example/next": "Content-Type: text/plain|the other end",
@@ -209,7 +210,7 @@ func TestSameBodyAtOnce(t *testing.T) {
 		{"too much parked: archived again", func(x *world) { x.cfg.MaxParked = 10; x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, fixed(map[string]string{"/": "<a href=/1><a href=/2>", "/1": "same", "/2": "same"}),
 					[]string{"http://a.example/"}, tt.change)
 				x.crawl()
@@ -223,7 +224,7 @@ func TestSameBodyAtOnce(t *testing.T) {
 
 // TestEmptyBodiesAreNoDuplicates: two empty pages have nothing in common.
 func TestEmptyBodiesAreNoDuplicates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, fixed(map[string]string{"/": "<a href=/1><a href=/2>", "/1": "", "/2": ""}), []string{"http://a.example/"})
 		x.crawl()
 		if got := x.outcomes(); got[link.OutcomeOK] != 3 {
@@ -234,7 +235,7 @@ func TestEmptyBodiesAreNoDuplicates(t *testing.T) {
 
 // TestReportedIsSynced: no message tells of a page that the last Sync does not cover.
 func TestReportedIsSynced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(200), []string{"http://a.example/"})
 		x.deps.Owners = watchful{x, func(m *wire.Session) {
 			x.archive.mu.Lock()
@@ -281,7 +282,7 @@ func TestSpill(t *testing.T) {
 		{"no disk: fetchers wait", 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				big := strings.Repeat("x", 20<<10)
 				inner := site(300)
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -365,7 +366,7 @@ func TestSitemaps(t *testing.T) {
 		{"beyond the depth", func(m *wire.JobSpec) { m.HasMaxDepth = true }, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, fixed(map[string]string{
 					"/": "home", "/robots.txt": "Sitemap: http://a.example/map.xml\nSitemap: http://b.example/map.xml", "/1": "one", "/2": "two",
 					"/map.xml": "Content-Type: application/xml|<urlset><url><loc>http://a.example/1</loc></url><url><loc>http://a.example/2</loc></url></urlset>",
@@ -381,7 +382,7 @@ func TestSitemaps(t *testing.T) {
 
 // TestMaxDepthTellsEveryLink: the owner of a job with a depth keeps all links, so none is held back.
 func TestMaxDepthTellsEveryLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100), []string{"http://a.example/"}, withSpec(func(m *wire.JobSpec) { m.HasMaxDepth, m.MaxDepth = true, 50 }))
 		x.crawl()
 		if got := x.outcomes(); got[link.OutcomeOK] != 100 {
@@ -397,7 +398,7 @@ func TestMaxDepthTellsEveryLink(t *testing.T) {
 
 // TestKnownLinksAreNotToldAgain: without a depth, a link that was acknowledged is not told again.
 func TestKnownLinksAreNotToldAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(500), []string{"http://a.example/"})
 		x.crawl()
 		told := 0
@@ -423,7 +424,7 @@ func TestPoliteness(t *testing.T) {
 		{"Crawl-delay below the floor", 2 * time.Second, "User-agent: *\nCrawl-delay: 1", 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				inner := site(15)
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 					if r.URL.Path == "/robots.txt" && tt.robots != "" {
@@ -462,7 +463,7 @@ func TestInFlight(t *testing.T) {
 		{time.Second, 3 * most, 4 * most},
 	} {
 		t.Run(tt.pause.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				var x *world
 				var seen atomic.Int64
 				inner := site(60)

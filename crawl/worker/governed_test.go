@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -19,7 +19,7 @@ import (
 func TestGoverned(t *testing.T) {
 	for _, name := range bandwidth.Names() {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				const hosts, pages = 6, 40
 				var seeds []string
 				for i := range hosts {
@@ -82,7 +82,7 @@ func lined(t *testing.T, x *world, line *bandwidth.Line) *fetch.Fetcher {
 
 // TestGovernedOrder: under a cap that lets one fetch run at a time, the smaller depth goes first, whatever came first.
 func TestGovernedOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds, order []string
 		for i := range 5 {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.example/", i))

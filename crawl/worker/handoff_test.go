@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -55,7 +55,7 @@ func TestHandoff(t *testing.T) {
 		{name: "the new owner does not answer for too long", for_: 15 * time.Second, silent: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, site(300), []string{"http://a.example/"}, func(x *world) {
 					x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
 					x.cfg.Horizon = 10 * time.Second // the window outlasts the lease
@@ -125,7 +125,7 @@ func TestRevokedInMidExchange(t *testing.T) {
 		{"it would last longer", 10 * time.Second, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				var broken, sped atomic.Bool
 				var begun, ended time.Time
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func (o *bouncing) OwnerOf(string) string {
 
 // TestSentBackAndForth: owners that send a worker to each other are asked with growing pauses.
 func TestSentBackAndForth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		both := &bouncing{}
 		x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) {
 			both.world, x.deps.Owners = x, both

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -25,7 +25,7 @@ func slow(d time.Duration, next http.HandlerFunc) http.HandlerFunc {
 // TestLapseStopsRequests: an owner that answers no more renews nothing, so at three quarters of the TTL from the last message sent the worker
 // writes its last request (design, section 4).
 func TestLapseStopsRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100_000), []string{"http://a.example/"}, func(x *world) {
 			x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
 			x.cfg.Horizon = 30 * time.Second // the lease is to end before the window does
@@ -79,7 +79,7 @@ func TestPausedProcessWritesNothing(t *testing.T) {
 		{"longer than the TTL", time.Hour, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, site(1000), []string{"http://a.example/"}, func(x *world) {
 					x.cfg.Politeness = frontier.Config{Delay: 500 * time.Millisecond, Factor: -1}
 				})
@@ -142,7 +142,7 @@ func TestLapseCancelsRunningRequest(t *testing.T) {
 		{"not renewed: broken off", true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				var broken atomic.Bool
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 					if r.URL.Path != "/" {
@@ -183,7 +183,7 @@ func TestLapseCancelsRunningRequest(t *testing.T) {
 // TestRevoked: a host that the owner does not know as leased any more is dropped at once; what was fetched is reported all the same, and nothing is
 // fetched twice that was.
 func TestRevoked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(300), []string{"http://a.example/"})
 		revoked := false
 		if err := x.run(func() bool {
@@ -208,7 +208,7 @@ func TestRevoked(t *testing.T) {
 
 // TestOfferAheadOfRevocation: an offer that overtakes the answer which takes the host away is not lost.
 func TestOfferAheadOfRevocation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})
 		w := x.worker
 		w.Offer("owner", []string{"a.example"})

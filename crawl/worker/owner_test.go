@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -28,7 +28,7 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 		{"requests under way are broken off", time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				inner := site(300)
 				var hang atomic.Bool
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 
 // TestLostAnswers: an answer that does not arrive costs nothing: what it granted is taken back by the owner, what was told is told again.
 func TestLostAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(200), []string{"http://a.example/"})
 		n := 0
 		x.deps.Owners = lossy{x, func() bool { n++; return n%3 == 0 }}
@@ -130,7 +130,7 @@ func (o lossy) Session(ctx context.Context, owner string, m *wire.Session) (*wir
 
 // TestNumbersOfMessages: seq grows with each message, ack names the last whose answer came.
 func TestNumbersOfMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100), []string{"http://a.example/"})
 		var seq, answered uint64
 		n := 0
@@ -152,7 +152,7 @@ func TestNumbersOfMessages(t *testing.T) {
 
 // TestMoved: the owner has changed; outcomes go to the new one, and the lease along with them.
 func TestMoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(300), []string{"http://a.example/"})
 		moved := false
 		if err := x.run(func() bool {
@@ -182,7 +182,7 @@ func TestMoved(t *testing.T) {
 
 // TestReportToWhoServesNow: the owner is gone for good; what was fetched reaches its successor.
 func TestReportToWhoServesNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})
 		x.handler = slow(time.Second, site(1))
 		start := time.Now()
@@ -205,7 +205,7 @@ func TestReportToWhoServesNow(t *testing.T) {
 
 // TestBusyOwner: refused outcomes are kept and told again.
 func TestBusyOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(50), []string{"http://a.example/"})
 		start := time.Now()
 		x.owner("a.example").busy = true
@@ -236,7 +236,7 @@ func TestBusyOwner(t *testing.T) {
 
 // TestHostFailureReturnsTheWindow: a host that cannot be reached costs one URL's try; the others go back untouched, with a back-off.
 func TestHostFailureReturnsTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds []string
 		for i := range 40 {
 			seeds = append(seeds, fmt.Sprintf("http://nowhere.example/%d", i))
@@ -272,7 +272,7 @@ func TestRetryAfter(t *testing.T) {
 		{"429 without a pause", 429, "", 0, 5 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				inner := site(5)
 				struck := false
 				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -323,7 +323,7 @@ func TestRetryAfter(t *testing.T) {
 // TestRobotsUnreachable: without robots.txt nothing is fetched, the rest of the window goes back, and the state that travels with the host says when
 // to ask again.
 func TestRobotsUnreachable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		inner := site(3)
@@ -361,7 +361,7 @@ func TestRobotsUnreachable(t *testing.T) {
 
 // TestRobotsTravelWithTheLease: the next worker does not ask again.
 func TestRobotsTravelWithTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, fixed(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /no", "/": "x", "/no": "y", "/yes": "z"}), []string{"http://a.example/"})
 		x.crawl()
 		x.owner("a.example").add("http://a.example/no", 0, 0, link.KindPage)
@@ -378,7 +378,7 @@ func TestRobotsTravelWithTheLease(t *testing.T) {
 
 // TestPause gives everything back and declines offers; Resume takes them again.
 func TestPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(300), []string{"http://a.example/"}, func(x *world) {
 			x.cfg.Politeness = frontier.Config{Delay: 50 * time.Millisecond, Factor: -1}
 		})
@@ -418,7 +418,7 @@ func TestPause(t *testing.T) {
 
 // TestGiveBack: an owner that wants a host back gets it when the window is done.
 func TestGiveBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(300), []string{"http://a.example/"}, func(x *world) {
 			x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
 		})
@@ -467,7 +467,7 @@ func TestArchiveFails(t *testing.T) {
 		{"one exchange only", fmt.Errorf("odd: %w", ErrUnarchivable), nil, 20, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, site(20), []string{"http://a.example/"})
 				x.archive.saveErr, x.archive.syncErr = tt.save, tt.sync
 				err := x.run(x.idle)
@@ -484,7 +484,7 @@ func TestArchiveFails(t *testing.T) {
 
 // TestArchiveFailsWhileMemoryIsFull: fetchers that wait for room do not keep a broken worker from ending.
 func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		inner := site(200)
 		big := strings.Repeat("x", 20<<10)
 		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -510,7 +510,7 @@ func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
 
 // TestSilentOwnerHoldsUpNobody: outcomes that one owner does not take are not in the way of another's hosts.
 func TestSilentOwnerHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100), []string{"http://a.example/", "http://b.example/"}, func(x *world) {
 			x.routes["b.example"] = "another"
 			x.cfg.MaxInFlight = 6

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
 )
 
 // TestVisit: requests beside those of the hosts keep the bounds of an address, among themselves and with those of the worker, and waiting for a turn ends with the asker.
 func TestVisit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, http.NotFound, []string{"http://a.example/"}, func(x *world) {
 			x.cfg.Politeness.Delay, x.cfg.Politeness.PerIP = 4*time.Second, 1
 		})
