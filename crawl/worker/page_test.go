@@ -184,7 +184,7 @@ func TestPiecesFit(t *testing.T) {
 		if err := m.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if size := proto.Size(m); size > 3<<20 {
+		if size := proto.Size(m); size > maxMessage+1<<10 {
 			t.Errorf("a message of %d bytes", size)
 		}
 		for _, f := range m.GetHosts()[0].GetFetched() {
