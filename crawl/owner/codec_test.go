@@ -215,6 +215,7 @@ func TestAdmitRecord(t *testing.T) {
 		{"no text", hostRecord{name: "a\xff.example"}, false},
 		{"a path", hostRecord{name: "a.example/x"}, false},
 		{"half an address", hostRecord{name: "a.example", addrs: [][]byte{make([]byte, 3)}}, false},
+		{"an epoch as late as others take", hostRecord{name: "a.example", epoch: Epoch{1e12 + 1<<40, "p"}}, true},
 		{"the last epoch", hostRecord{name: "a.example", epoch: Epoch{1<<64 - 1, "p"}}, false},
 		{"the year 5138", hostRecord{name: "a.example", notBefore: maxTime, backoffUntil: maxTime, placedAt: maxTime, optOut: optOut{version: 1, at: maxTime}}, true},
 	} {

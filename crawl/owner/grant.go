@@ -14,11 +14,12 @@ func (o *Owner) grantAll() {
 		switch {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
-		case w.reply.bytes > mostAnswer && w.lease.fresh: // the worker does not know the lease yet
+		case w.h.frozen > 0: // it asks again, here or where the host went
+		case w.reply.bytes <= mostAnswer:
+			o.grant(w.h, w.n, w.reply)
+		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
 			o.endLease(w.h, released, 0)
 			w.reply.revoke(w.h.rec.name)
-		case w.h.frozen == 0 && w.reply.bytes <= mostAnswer: // else it asks again, here or where the host went
-			o.grant(w.h, w.n, w.reply)
 		}
 	}
 	clear(o.wants)

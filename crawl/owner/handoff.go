@@ -79,6 +79,9 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
 	}
 	epoch := Epoch{m.GetEpoch().GetCounter(), string(m.GetEpoch().GetPeer())}
+	if o.ahead(epoch) {
+		return fmt.Errorf("lease note: epoch %d is ahead of its time", epoch.Counter)
+	}
 	if h.lease != nil || epoch == h.over {
 		return nil
 	}

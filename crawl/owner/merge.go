@@ -28,13 +28,19 @@ func (o *Owner) admitRecord(r *hostRecord) error {
 			return fmt.Errorf("address of %d bytes", len(addr))
 		}
 	}
-	if r.epoch.Counter > wire.MaxEpoch {
-		return fmt.Errorf("epoch %d", r.epoch.Counter)
+	if o.ahead(r.epoch) {
+		return fmt.Errorf("epoch %d is ahead of its time", r.epoch.Counter)
 	}
 	latest := o.latest()
 	r.notBefore, r.backoffUntil = min(r.notBefore, latest), min(r.backoffUntil, latest)
 	r.placedAt, r.optOut.at = min(r.placedAt, latest), min(r.optOut.at, latest)
 	return nil
+}
+
+// ahead says whether an epoch is one that no host has come to: a lease takes more than a millisecond. So there is always a later one that others take as well.
+func (o *Owner) ahead(e Epoch) bool {
+	const room = 1 << 40 // for clocks that differ
+	return e.Counter > uint64(max(o.now, 0))+room
 }
 
 // isHost says whether a name is that of a host whose URLs begin so.

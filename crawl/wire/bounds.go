@@ -15,8 +15,6 @@ const (
 	MaxHost = 260
 	// MaxPeer is the length of a peer's ID in bytes; those in use have under 50.
 	MaxPeer = 64
-	// MaxEpoch of a lease that others tell of: there is always a later one.
-	MaxEpoch = 1 << 62
 	// MaxLinks of one Links message.
 	MaxLinks = 4096
 	// MaxJobs in the table of jobs of one message.
@@ -171,9 +169,6 @@ func text(name, value string) error {
 func epoch(e *Epoch) error {
 	if len(e.GetPeer()) > MaxPeer {
 		return fmt.Errorf("epoch: peer of %d bytes", len(e.GetPeer()))
-	}
-	if e.GetCounter() > MaxEpoch {
-		return fmt.Errorf("epoch: %d", e.GetCounter())
 	}
 	return nil
 }
