@@ -64,7 +64,7 @@ func (m hostMover) Import(p custody.Push) (later bool, err error) {
 	}
 	var until time.Time
 	if p.From != "" {
-		until = m.owners.leasesEnd(p.From)
+		until = m.owners.leasesEnd(p.From, p.Gone)
 	}
 	if err := o.ImportUntil(kvs, until); err != nil {
 		return false, refuse("%v", err)

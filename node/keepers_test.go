@@ -120,7 +120,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.jobs = newJobService(p.space(storage.KeyspaceJobs), serves, nil, quietLog)
 	p.owners = &owners{
 		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
-		leasesEnd: func(peer.ID) time.Time { return time.Now() },
+		leasesEnd: leasesEnd(p.watch, keeperTTL, time.Now),
 	}
 	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)

@@ -262,6 +262,9 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 		return k.take(ctx, r, call.Push)
 	}
 	m := &wire.Records{Space: uint32(r.prefix), From: []byte(call.Push.From)}
+	if ago, seen := k.ring.leftAgo(call.Push.From); seen {
+		m.GoneMs = uint32(ago.Milliseconds()) // under departTime
+	}
 	for _, rec := range call.Push.Records {
 		m.Key, m.Value = append(m.Key, rec.Key), append(m.Value, rec.Value)
 	}
@@ -350,7 +353,7 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 
 // pushOf reads what a stranger sent.
 func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
-	p.From = peer.ID(m.GetFrom())
+	p.From, p.Gone = peer.ID(m.GetFrom()), time.Duration(m.GetGoneMs())*time.Millisecond
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
 		if len(key) < len(head)+custody.PosSize || string(key[:len(head)]) != string(head) {

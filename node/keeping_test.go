@@ -390,6 +390,49 @@ func TestLeaseMoves(t *testing.T) {
 	})
 }
 
+// TestLeasesOfADeathNotSeen: records of a copy wait until the leases of its peer are over, which a newcomer knows from those that saw that peer die.
+func TestLeasesOfADeathNotSeen(t *testing.T) {
+	const since = 3 * time.Second
+	for _, row := range []struct {
+		name string
+		by   []peer.ID // who saw it
+		left time.Duration
+	}{
+		{"it saw it itself", []peer.ID{"d"}, keeperTTL - since},
+		{"the others saw it", []peer.ID{"a", "b"}, keeperTTL - since},
+		{"nobody saw it", nil, -1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inKeepers(t, 20, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+				d := w.start(t, "d")
+				kept := 0
+				ends := d.owners.leasesEnd
+				d.owners.leasesEnd = func(id peer.ID, told time.Duration) time.Time {
+					end := ends(id, told)
+					if id != "c" {
+						return end // of one whose arc became smaller
+					}
+					kept++
+					if left := time.Until(end); end.IsZero() != (row.left < 0) || row.left > 0 && (left > row.left || left < row.left-time.Second) {
+						t.Errorf("%v after it was given up, its leases end in %v (unknown: %t), want %v", since, left, end.IsZero(), row.left)
+					}
+					return end
+				}
+				w.kill("c") // d lies in its arc
+				for _, id := range row.by {
+					w.peers[id].watch.died("c")
+				}
+				time.Sleep(since)
+				w.set("a", "b", "d")
+				w.rest()
+				if kept == 0 {
+					t.Fatal("nothing of who died came to the newcomer")
+				}
+			})
+		})
+	}
+}
+
 // plant puts a host of one peer among the records of another, which has not walked over them since the ring changed.
 func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	host := w.hostOf(of)

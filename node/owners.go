@@ -70,8 +70,9 @@ type owners struct {
 	domains  *domains
 	// prove checks that a site asks for something itself.
 	prove func(ctx context.Context, s optout.Subject, a optout.Action) error
-	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more.
-	leasesEnd func(id peer.ID) time.Time
+	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more; told is how long ago that was as another peer
+	// saw it, 0 if nobody did. The zero time: it may have given one a moment ago.
+	leasesEnd func(id peer.ID, told time.Duration) time.Time
 }
 
 // mine answers the owner's question which hosts are this peer's.
@@ -97,14 +98,7 @@ func newOwners(n *Node) (*owners, error) {
 	cfg.Admission, cfg.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
-	w.leasesEnd = func(id peer.ID) time.Time {
-		ago, seen := n.room.watch.leftAgo(id)
-		if !seen {
-			return time.Time{} // it may have given one a moment ago
-		}
-		// What its workers fetched under its leases they are about to report here, and it is not to be fetched again.
-		return n.crawl.clock.Now().Add(max(n.cfg.LeaseTTL-ago, reportGrace))
-	}
+	w.leasesEnd = leasesEnd(n.room.watch, n.cfg.LeaseTTL, n.crawl.clock.Now)
 	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, w.sets, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
@@ -120,6 +114,23 @@ func newOwners(n *Node) (*owners, error) {
 	}
 	w.taken = make(taken)
 	return w, nil
+}
+
+// leasesEnd goes by what this peer itself saw of the ring. A newcomer, which came when the others had given a peer up, goes by what it is told: else every
+// arc that a push reaches through it would stand still for another TTL.
+func leasesEnd(watch *ringWatch, ttl time.Duration, now func() time.Time) func(id peer.ID, told time.Duration) time.Time {
+	return func(id peer.ID, told time.Duration) time.Time {
+		ago, seen := watch.leftAgo(id)
+		switch {
+		case seen:
+		case told > 0:
+			ago = told
+		default:
+			return time.Time{}
+		}
+		// What its workers fetched under its leases they are about to report here, and it is not to be fetched again.
+		return now().Add(max(ttl-ago, reportGrace))
+	}
 }
 
 func (w *owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error) {

@@ -81,6 +81,8 @@ type Push struct {
 	Notes []Note
 	// From is the peer of whose copy the records are, empty if they are the sender's own.
 	From peer.ID
+	// Gone is how long ago From left or died, as who brings the push saw it; 0 if it did not. Whoever carries the push sets it.
+	Gone time.Duration
 }
 
 // Note is what goes along with the records of a position; see Space.

@@ -280,6 +280,11 @@ func (w *world) walk(p *pc) (more bool) {
 	x.keep = ready.Next
 	for _, c := range ready.Calls {
 		if c.To != places[p.i].id {
+			if c.Push.From != "" {
+				if left, seen := p.seat.Left(c.Push.From); seen {
+					c.Push.Gone = w.now.Sub(left)
+				}
+			}
 			w.send(&msg{kind: push, from: p.i, to: number(c.To), id: c.ID, push: &c.Push, boot: p.boot})
 			continue
 		}
@@ -294,7 +299,7 @@ func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
 	for i, r := range p.Records {
 		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
 	}
-	err := o.ImportUntil(kvs, w.leasesEnd(at, p.From))
+	err := o.ImportUntil(kvs, w.leasesEnd(at, p))
 	for _, n := range p.Notes {
 		note := new(wire.LeaseNote)
 		if uerr := proto.Unmarshal(n.Note, note); uerr != nil {
@@ -305,20 +310,24 @@ func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
 	return err
 }
 
-// leasesEnd is when the last lease is over that the peer may have given of whose copy records are: a TTL after this peer saw it die or leave. The zero time
-// means that one may have been renewed a moment ago, as far as this peer knows: a newcomer may inherit the arc of a peer that died just before it came.
-func (w *world) leasesEnd(at *pc, from peer.ID) time.Time {
+// leasesEnd is when the last lease is over that the peer may have given of whose copy records are: a TTL after this peer saw it die or leave, or after the
+// one did that brings them: a newcomer may inherit the arc of a peer that died just before it came. The zero time means that a lease may have been renewed a
+// moment ago, as far as both know.
+func (w *world) leasesEnd(at *pc, p *custody.Push) time.Time {
 	switch {
 	case w.rules.hasty:
 		return w.now
-	case from == "":
+	case p.From == "":
 		return time.Time{}
 	}
-	i := number(from)
+	i := number(p.From)
 	if left := at.seat.goodbyes[i]; at.seat.view[i] == leaving || w.now.Sub(left) < ttl {
 		return left.Add(ttl)
 	}
-	return at.seat.fences[i]
+	if until := at.seat.fences[i]; !until.IsZero() || p.Gone == 0 {
+		return until
+	}
+	return w.now.Add(ttl - p.Gone)
 }
 
 // pushed ends a push.

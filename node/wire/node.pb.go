@@ -202,7 +202,8 @@ type Records struct {
 	Value         [][]byte               `protobuf:"bytes,4,rep,name=value,proto3" json:"value,omitempty"`
 	NotePos       [][]byte               `protobuf:"bytes,5,rep,name=note_pos,json=notePos,proto3" json:"note_pos,omitempty"` // positions of which the last record is here, with what goes along
 	Note          [][]byte               `protobuf:"bytes,6,rep,name=note,proto3" json:"note,omitempty"`
-	Ask           []byte                 `protobuf:"bytes,7,opt,name=ask,proto3" json:"ask,omitempty"` // no records: does the receiver hold anything of the sender's arc, which begins behind this key?
+	Ask           []byte                 `protobuf:"bytes,7,opt,name=ask,proto3" json:"ask,omitempty"`                      // no records: does the receiver hold anything of the sender's arc, which begins behind this key?
+	GoneMs        uint32                 `protobuf:"varint,8,opt,name=gone_ms,json=goneMs,proto3" json:"gone_ms,omitempty"` // how long ago from left or died, as the sender saw it; 0: it did not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +285,13 @@ func (x *Records) GetAsk() []byte {
 		return x.Ask
 	}
 	return nil
+}
+
+func (x *Records) GetGoneMs() uint32 {
+	if x != nil {
+		return x.GoneMs
+	}
+	return 0
 }
 
 // Coordinate is asked of a neighbour, with the asker's own, and answered with the neighbour's: gossip of network coordinates.
@@ -954,7 +962,7 @@ const file_node_proto_rawDesc = "" +
 	"\x06record\x18\x03 \x03(\fR\x06record\x12\x12\n" +
 	"\x04peer\x18\x04 \x03(\fR\x04peer\x12\x1b\n" +
 	"\adate_ms\x18\x05 \x03(\x03B\x02\x10\x01R\x06dateMs\x12\x18\n" +
-	"\x05moved\x18\x06 \x03(\rB\x02\x10\x01R\x05moved\"\x9c\x01\n" +
+	"\x05moved\x18\x06 \x03(\rB\x02\x10\x01R\x05moved\"\xb5\x01\n" +
 	"\aRecords\x12\x14\n" +
 	"\x05space\x18\x01 \x01(\rR\x05space\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\fR\x04from\x12\x10\n" +
@@ -962,7 +970,8 @@ const file_node_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x03(\fR\x05value\x12\x19\n" +
 	"\bnote_pos\x18\x05 \x03(\fR\anotePos\x12\x12\n" +
 	"\x04note\x18\x06 \x03(\fR\x04note\x12\x10\n" +
-	"\x03ask\x18\a \x01(\fR\x03ask\"\x1c\n" +
+	"\x03ask\x18\a \x01(\fR\x03ask\x12\x17\n" +
+	"\agone_ms\x18\b \x01(\rR\x06goneMs\"\x1c\n" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\fR\x02at\"\xf2\x01\n" +
