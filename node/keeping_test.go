@@ -620,14 +620,18 @@ func TestMovesTold(t *testing.T) {
 		w.set("a", "b")
 		w.rest()
 		jobs := len(b.positions(t, storage.KeyspaceJobs))
-		out, in := fmt.Sprintf("handed %d jobs (%d records) to peer 2h", jobs, 2*jobs), fmt.Sprintf("received %d jobs (%d records) from peer 2g", jobs, 2*jobs)
+		line := moved{how: handedTo, prefix: storage.KeyspaceJobs, peer: "b", places: jobs, records: 2 * jobs}
+		out := line.text()
+		line.how, line.peer = cameFrom, "a"
+		in := line.text()
 		if !slices.Contains(fromA.all(), out) || !slices.Contains(fromB.all(), in) || jobs == 0 {
 			t.Errorf("a told %q, b told %q", fromA.all(), fromB.all())
 		}
 		w.kill("a")
 		w.set("b")
 		w.rest()
-		if over := fmt.Sprintf("took over %d jobs (%d records) that peer 2g kept", 10-jobs, 2*(10-jobs)); !slices.Contains(fromB.all(), over) {
+		line = moved{how: takenOver, prefix: storage.KeyspaceJobs, peer: "a", of: "a", places: 10 - jobs, records: 2 * (10 - jobs)}
+		if over := line.text(); !slices.Contains(fromB.all(), over) {
 			t.Errorf("b told %q, want %q", fromB.all(), over)
 		}
 	})

@@ -91,8 +91,11 @@ func (m *movement) flush(now time.Time) time.Duration {
 }
 
 func (l *moved) text() string {
-	what := map[byte]string{storage.KeyspaceDomains: "domains", storage.KeyspaceHosts: "hosts", storage.KeyspaceJobs: "jobs", storage.KeyspaceContent: "bodies", storage.KeyspaceSubnets: "subnets"}[l.prefix]
-	count := fmt.Sprintf("%d %s (%d records)", l.places, what, l.records)
+	what := map[byte][2]string{
+		storage.KeyspaceDomains: {"domain", "domains"}, storage.KeyspaceHosts: {"host", "hosts"}, storage.KeyspaceJobs: {"job", "jobs"},
+		storage.KeyspaceContent: {"body", "bodies"}, storage.KeyspaceSubnets: {"subnet", "subnets"},
+	}[l.prefix]
+	count := fmt.Sprintf("%s (%s)", counted(l.places, what), counted(l.records, [2]string{"record", "records"}))
 	switch l.how {
 	case handedTo:
 		return fmt.Sprintf("handed %s to peer %s", count, shortPeer(l.peer))
@@ -106,4 +109,12 @@ func (l *moved) text() string {
 		}
 		return fmt.Sprintf("received %s from peer %s", count, shortPeer(l.peer))
 	}
+}
+
+// counted says how many there are of something, which is named for one and for several.
+func counted(n int, of [2]string) string {
+	if n == 1 {
+		return "1 " + of[0]
+	}
+	return fmt.Sprintf("%d %s", n, of[1])
 }

@@ -26,7 +26,8 @@ func TestMovementText(t *testing.T) {
 		want string
 	}{
 		{moved{how: handedTo, prefix: storage.KeyspaceHosts, peer: a, places: 2, records: 7}, a, "handed 2 hosts (7 records) to peer 2g"},
-		{moved{how: handedTo, prefix: storage.KeyspaceHosts, peer: a, places: 1, records: 7}, a, "handed 1 hosts (7 records) to peer 2g"},
+		{moved{how: handedTo, prefix: storage.KeyspaceHosts, peer: a, places: 1, records: 7}, a, "handed 1 host (7 records) to peer 2g"},
+		{moved{how: handedTo, prefix: storage.KeyspaceContent, peer: a, places: 1, records: 1}, a, "handed 1 body (1 record) to peer 2g"},
 		{moved{how: passedTo, prefix: storage.KeyspaceJobs, peer: a, of: b, places: 3, records: 9}, a, "passed 3 jobs (9 records) that peer 2h kept on to peer 2g"},
 		{moved{how: takenOver, prefix: storage.KeyspaceContent, peer: b, of: b, places: 4, records: 4}, b, "took over 4 bodies (4 records) that peer 2h kept"},
 		{moved{how: cameFrom, prefix: storage.KeyspaceContent, peer: a, places: 4, records: 4}, a, "received 4 bodies (4 records) from peer 2g"},
@@ -70,7 +71,7 @@ func TestMovementGathers(t *testing.T) {
 	for _, l := range *lines {
 		texts = append(texts, l.Text)
 	}
-	if want := []string{"handed 3 hosts (30 records) to peer 2g", "handed 1 hosts (10 records) to peer 2h"}; !slices.Equal(texts, want) {
+	if want := []string{"handed 3 hosts (30 records) to peer 2g", "handed 1 host (10 records) to peer 2h"}; !slices.Equal(texts, want) {
 		t.Errorf("told %q", texts)
 	}
 }
