@@ -380,7 +380,9 @@ func (v *visitor) reached(h *host, addr netip.Addr) {
 	}
 	h.addrs, h.fresh = []netip.Addr{addr}, true
 	h.lentUntil = time.Time{}
-	v.w.frontier.SetAddr(h.name, addr)
+	if v.w.has(h.name) {
+		v.w.frontier.SetAddr(h.name, addr)
+	}
 }
 
 // pauseAfter is how long the site asks to be left alone.
@@ -405,7 +407,9 @@ func (v *visitor) pauseAfter(h *host, resp *fetch.Response, now time.Time) time.
 // rest leaves a host alone for a while: kept if the while is short, given back with the reason if not.
 func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) {
 	if pause <= heldPause {
-		v.w.frontier.NotBefore(h.name, now.Add(pause))
+		if v.w.has(h.name) {
+			v.w.frontier.NotBefore(h.name, now.Add(pause))
+		}
 		return
 	}
 	v.w.close(h, pause, http.StatusText(status))

@@ -178,6 +178,48 @@ func TestRevokedInMidExchange(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptOfARevokedHost: an exchange that ends after its lease leaves nothing behind, whatever was learnt in it.
+func TestNothingIsKeptOfARevokedHost(t *testing.T) {
+	for _, path := range []string{"/busy", "/robots.txt"} {
+		t.Run(path, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				var begun, ended atomic.Bool
+				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == path {
+						begun.Store(true)
+						time.Sleep(3 * time.Second)
+						defer ended.Store(true)
+					}
+					switch r.URL.Path {
+					case "/busy":
+						rw.Header().Set("Retry-After", "5")
+						rw.WriteHeader(http.StatusServiceUnavailable)
+					case "/robots.txt":
+						_, _ = rw.Write([]byte("User-agent: *\nCrawl-delay: 2\n"))
+					default:
+						_, _ = rw.Write([]byte("x"))
+					}
+				}, []string{"http://a.example/", "http://a.example/busy"})
+				revoked := false
+				if err := x.run(func() bool {
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					if begun.Load() && !revoked {
+						revoked = true
+						x.hand("a.example", "successor") // which has no lease of it and offers none
+						to := x.owners["successor"]
+						to.end(to.hosts["a.example"])
+						to.hosts["a.example"].notBefore = time.Now().Add(time.Hour)
+					}
+					return ended.Load()
+				}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // bouncing are two owners that send a worker to each other: one is gone, the other does not serve yet.
 type bouncing struct {
 	*world

@@ -140,6 +140,9 @@ func (w *Worker) forget(h *host) {
 	}
 }
 
+// has says whether a host is held or offered, under the lease that a visit began with or a later one: else the frontier has forgotten it for good.
+func (w *Worker) has(name string) bool { return w.hosts[name] != nil }
+
 // close begins to give a host back: its URLs are not tried; it is released once its pages are reported.
 func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 	if backoff > h.backoff {

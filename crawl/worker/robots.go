@@ -82,7 +82,9 @@ func (v *visitor) parse(h *host, o *origin) {
 	o.rules, o.parsed = o.state.Rules(v.w.cfg.Agent), true
 	if d, ok := o.rules.CrawlDelay(); ok {
 		v.w.mu.Lock()
-		v.w.frontier.CrawlDelay(h.name, d)
+		if v.w.has(h.name) {
+			v.w.frontier.CrawlDelay(h.name, d)
+		}
 		v.w.mu.Unlock()
 	}
 }

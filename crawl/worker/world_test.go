@@ -167,7 +167,11 @@ func (x *world) run(done func() bool) error {
 		}
 	}
 	cancel()
-	return <-ended
+	err := <-ended
+	if x.worker.frontier.Hosts() > len(x.worker.hosts) {
+		x.t.Errorf("%d hosts have a queue and %d a lease", x.worker.frontier.Hosts(), len(x.worker.hosts))
+	}
+	return err
 }
 
 // crawl runs until no owner has anything outstanding.
