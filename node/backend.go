@@ -41,12 +41,22 @@ func (n *Node) Wait(ctx context.Context, id string, fn func(control.Progress) er
 	return n.walker.waitIdle(ctx, id, fn)
 }
 
-// Leave implements control.Backend.
-func (n *Node) Leave(context.Context) error {
+// Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.
+func (n *Node) Leave(ctx context.Context) error {
+	n.BeginLeave()
+	select {
+	case <-n.left:
+		return n.leftErr
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// BeginLeave has Run stop the work, hand over what this peer keeps, and return.
+func (n *Node) BeginLeave() {
 	if n.leaving.CompareAndSwap(false, true) {
 		close(n.stop)
 	}
-	return nil
 }
 
 // Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only one, or not yet part of a ring.

@@ -65,6 +65,20 @@ func (w *watchers) watch(ctx context.Context, fn func(control.RingEvent) error) 
 				}
 			}
 		case <-ctx.Done():
+			return s.rest(fn)
+		}
+	}
+}
+
+// rest passes on what was told before the end.
+func (s *watcher) rest(fn func(control.RingEvent) error) error {
+	for {
+		select {
+		case e := <-s.events:
+			if err := fn(e); err != nil {
+				return err
+			}
+		default:
 			return nil
 		}
 	}

@@ -480,6 +480,7 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 
 // handOver waits until everything that this peer keeps is elsewhere: it has left the ring.
 func (k *keeping) handOver(ctx context.Context) error {
+	defer k.movement.end() // those who watch hear it while they are still answered
 	for !k.clean() {
 		k.poke()
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {

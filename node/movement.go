@@ -74,6 +74,14 @@ func (m *movement) line(l *moved) int {
 	})
 }
 
+// end tells what was gathered, however short a time ago.
+func (m *movement) end() {
+	m.mu.Lock()
+	m.since = time.Time{}
+	m.mu.Unlock()
+	m.flush(time.Now())
+}
+
 // flush tells what was gathered for long enough, and how long it is until the rest is due; zero if there is none.
 func (m *movement) flush(now time.Time) time.Duration {
 	m.mu.Lock()

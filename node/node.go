@@ -91,8 +91,10 @@ type Node struct {
 	ready chan struct{} // closed when the peer serves
 	// furnished is closed when all rooms above are there.
 	furnished chan struct{}
-	stop      chan struct{} // closed by Leave
+	stop      chan struct{} // closed by BeginLeave
 	leaving   atomic.Bool
+	left      chan struct{} // closed when the peer has left the ring, or ends without having done so
+	leftErr   error         // what left says; to be read after it
 }
 
 var _ control.Backend = (*Node)(nil)
@@ -104,7 +106,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: newUplink(),
-		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}),
+		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
 	}
 	if cfg.Metrics != "" {
 		n.cfg.registerer = n.metrics.Registerer()
@@ -293,7 +295,8 @@ func (n *Node) sendSeeds(ctx context.Context, spec *job.Spec, from int) (sent in
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) { n.owners.jobChanged(spec.ID) }
 
-// Run is the peer's life: it joins the ring, works until ctx ends, Leave is called or a part fails, and returns when nothing of it runs.
+// Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when nothing of it runs. Whoever asks is
+// answered until everything is handed over.
 func (n *Node) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -313,15 +316,15 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return n.keeping.run(bctx) })
 	base.Go(func() error { return n.keepMemory(bctx) })
 	base.Go(func() error { return n.crawl.keepServers(bctx) })
+	base.Go(func() error {
+		api := control.NewServer(n, n.log)
+		api.Handle("GET /metrics", n.metrics.Handler(n.log))
+		return api.Serve(bctx, n.api)
+	})
 
 	top, tctx := errgroup.WithContext(ctx)
 	top.Go(func() error { return n.room.join(tctx) })
 	top.Go(func() error { return n.becomeReady(tctx) })
-	top.Go(func() error {
-		api := control.NewServer(n, n.log)
-		api.Handle("GET /metrics", n.metrics.Handler(n.log))
-		return api.Serve(tctx, n.api)
-	})
 	for _, d := range n.debug {
 		top.Go(func() error { return control.ServeLoopback(tctx, d.name, d.listener, d.handler, n.log) })
 	}
@@ -365,18 +368,24 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
+	n.leftErr = errStays
 	if bctx.Err() == nil {
 		err = errors.Join(err, n.room.remember())
 		if errors.Is(err, ErrStopped) {
-			err = errors.Join(err, n.goodbye(below))
+			n.leftErr = n.goodbye(below)
+			err = errors.Join(err, n.leftErr)
 		}
 	}
+	close(n.left)
 	stopBelow()
 	if berr := unlessCanceled(base.Wait()); berr != nil {
 		err = errors.Join(berr, err)
 	}
 	return errors.Join(err, n.close())
 }
+
+// errStays answers who asks a peer to leave that ends for another reason.
+var errStays = errors.New("the peer stops without leaving, and keeps its records for its next start")
 
 // leaveTime is what a peer that leaves for good may take to hand its hosts over.
 const leaveTime = time.Minute

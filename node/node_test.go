@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -406,21 +407,69 @@ func eachRecord(path string, fn func(*warc.Record)) error {
 	}
 }
 
-// TestLeave: a peer that leaves hands its hosts over: the others know all it knew.
+// TestLeave: a peer that leaves hands its hosts over: the others know all it knew. It answers until then: whoever asked it to leave hears when that is done,
+// and whoever watches it what went where.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)
 	ring := startRing(t, 3)
 	crawlAll(t, ring[0], control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}})
 	before := fetchedURLs(t, ring[0])
-	if err := ring[2].Leave(t.Context()); err != nil {
+	members, err := ring[0].Ring(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ring[2].stop(); err != nil {
+	most := slices.MaxFunc(members.Members, func(a, b control.Member) int { return cmp.Compare(a.HostsOwned, b.HostsOwned) }).Peer
+	i := slices.IndexFunc(ring, func(p *testPeer) bool { return p.room.net.Self().String() == most })
+	leaver, rest := ring[i], slices.Delete(slices.Clone(ring), i, i+1)
+	cl := control.NewClient(leaver.cfg.APIAddr())
+	defer cl.Close()
+	said := listen(t, cl, leaver)
+	if err := cl.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !leaver.keeping.clean() {
+		t.Error("it says that it has left, and something of it is still to be handed over")
+	}
+	if lines := said(); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(s, "handed ") && strings.Contains(s, " host") }) {
+		t.Errorf("who watches hears %q and nothing of hosts handed over", lines)
+	}
+	if err := leaver.stop(); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
-	settle(t, ring[:2])
-	diff(t, fetchedURLs(t, ring[0]), before)
+	settle(t, rest)
+	diff(t, fetchedURLs(t, rest[0]), before)
+}
+
+// listen watches a peer from outside. What it returns waits for the end of that, and says what was heard.
+func listen(t *testing.T, cl *control.Client, p *testPeer) (said func() []string) {
+	t.Helper()
+	var lines []string
+	ended, begun := make(chan error, 1), make(chan struct{})
+	go func() {
+		first := sync.OnceFunc(func() { close(begun) })
+		ended <- cl.Watch(t.Context(), func(e control.RingEvent) error {
+			first()
+			lines = append(lines, e.Text)
+			return nil
+		})
+	}()
+	until(t, "somebody listens", func(context.Context) bool {
+		p.watchers.tell(control.RingEvent{Text: "heard"})
+		select {
+		case <-begun:
+			return true
+		default:
+			return false
+		}
+	})
+	return func() []string {
+		t.Helper()
+		if err := <-ended; err != nil {
+			t.Errorf("watch: %v", err)
+		}
+		return lines
+	}
 }
 
 // TestSeenBloom: the paper's filter alone crawls this small web whole, and says what share it is expected to lose of a larger one.

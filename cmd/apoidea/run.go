@@ -135,9 +135,7 @@ func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Wr
 	if !o.quiet {
 		fmt.Fprintln(errOut, "leaving the ring: what this peer keeps is handed over (a second interrupt stops at once; nothing is lost either way)")
 	}
-	if err := n.Leave(ctx); err != nil {
-		stop()
-	}
+	n.BeginLeave()
 	return true
 }
 

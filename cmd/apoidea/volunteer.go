@@ -53,13 +53,18 @@ func newResume(g *globals) *cobra.Command {
 func newLeave(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "leave", Short: "Leave the ring in good order and end the peer", Example: "  apoidea leave", Args: noArgs,
+		Long: `Leave the ring in good order and end the peer: it stops fetching, reports, hands over what it keeps, and ends. The command returns when
+all is handed over; an interrupt ends only the wait.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
+			if !g.quiet {
+				fmt.Fprintln(cmd.ErrOrStderr(), "leaving the ring: what this peer keeps is handed over")
+			}
 			if err := c.Leave(cmd.Context()); err != nil {
 				return err
 			}
-			return g.say(cmd.OutOrStdout(), map[string]string{"state": "leaving"}, "leaving")
+			return g.say(cmd.OutOrStdout(), map[string]string{"state": "left"}, "left; what the peer fetched stays in its data directory")
 		},
 	}
 }

@@ -95,7 +95,7 @@ type Backend interface {
 	SetLimits(ctx context.Context, values map[string]string) (*Limits, error)
 	// Dashboard says where the web page is and makes a link that logs a browser in.
 	Dashboard(ctx context.Context) (*Dashboard, error)
-	// Leave ends the peer in good order; it returns when the peer is about to exit.
+	// Leave ends the peer in good order; it returns when everything is handed over and the peer is about to exit. The end of ctx ends the wait alone.
 	Leave(ctx context.Context) error
 	Results
 }
