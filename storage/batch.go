@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,21 +13,29 @@ import (
 // be reused at once. The batch of Store.Update takes whole keys, which begin with the prefix of their keyspace; In gives
 // a view of it that adds the prefix.
 type Batch struct {
-	batch    *pebble.Batch
+	*collected
 	prefixed bool
 	prefix   byte
-	err      *error // the first error, shared by all views
+}
+
+// collected is what all views of a batch share.
+type collected struct {
+	store *Store
+	batch *pebble.Batch
+	sets  bool  // it gives keys values
+	err   error // the first
 }
 
 // In returns a view of the same batch whose keys are those of the keyspace of prefix. It is called on the batch that
 // Store.Update hands out, not on a view.
 func (b *Batch) In(prefix byte) *Batch {
-	return &Batch{batch: b.batch, prefixed: true, prefix: prefix, err: b.err}
+	return &Batch{collected: b.collected, prefixed: true, prefix: prefix}
 }
 
 // Set gives key a value.
 func (b *Batch) Set(key, value []byte) {
 	var room [keyRoom]byte
+	b.sets = true
 	b.note(b.batch.Set(b.full(room[:0], key), value, nil))
 }
 
@@ -36,12 +45,44 @@ func (b *Batch) Delete(key []byte) {
 	b.note(b.batch.Delete(b.full(room[:0], key), nil))
 }
 
-// DeleteRange removes all keys in [lo, hi). In a view a nil hi is the keyspace's end.
+// DeleteRange removes all keys in [lo, hi). In a view a nil hi is the keyspace's end. What others write there while the batch is collected may stay.
 func (b *Batch) DeleteRange(lo, hi []byte) {
 	if b.prefixed {
 		lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
 	}
+	if !b.sets { // else keys of the batch itself may lie in the range
+		keys, few, err := b.store.few(lo, hi)
+		if b.note(err); few {
+			for _, key := range keys {
+				b.note(b.batch.Delete(key, nil))
+			}
+			return
+		}
+	}
 	b.note(b.batch.DeleteRange(lo, hi, nil))
+}
+
+// fewKeys is up to how many keys of a range are deleted one by one. Each range deleted makes all later reads of the memory table dearer: the first
+// after it sorts all of them, so that thousands of small ones, one after another, take minutes.
+const fewKeys = 32
+
+// few lists the keys in [lo, hi) if they are at most fewKeys.
+func (s *Store) few(lo, hi []byte) (keys [][]byte, few bool, err error) {
+	if err := s.enter(); err != nil {
+		return nil, false, err
+	}
+	defer s.running.Done()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return nil, false, fmt.Errorf("scan storage: %w", err)
+	}
+	for ok := it.First(); ok && len(keys) <= fewKeys; ok = it.Next() {
+		keys = append(keys, bytes.Clone(it.Key()))
+	}
+	if err := it.Close(); err != nil {
+		return nil, false, fmt.Errorf("scan storage: %w", err)
+	}
+	return keys, len(keys) <= fewKeys, nil
 }
 
 func (b *Batch) full(room, key []byte) []byte {
@@ -52,8 +93,8 @@ func (b *Batch) full(room, key []byte) []byte {
 }
 
 func (b *Batch) note(err error) {
-	if err != nil && *b.err == nil {
-		*b.err = err
+	if err != nil && b.err == nil {
+		b.err = err
 	}
 }
 
@@ -101,12 +142,11 @@ func (s *Store) collect(fn func(*Batch) error) (*pebble.Batch, error) {
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	batch := s.db.NewBatch() // plain memory until it is applied: it needs no open database
-	var first error
-	if err := errors.Join(fn(&Batch{batch: batch, err: &first}), first); err != nil {
-		return nil, errors.Join(err, batch.Close())
+	c := &collected{store: s, batch: s.db.NewBatch()} // plain memory until it is applied: it needs no open database
+	if err := errors.Join(fn(&Batch{collected: c}), c.err); err != nil {
+		return nil, errors.Join(err, c.batch.Close())
 	}
-	return batch, nil
+	return c.batch, nil
 }
 
 // apply runs the commit in a goroutine of its own: it can be held up for ever by a disk that failed, and the caller

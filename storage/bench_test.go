@@ -104,3 +104,26 @@ func BenchmarkGet(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDeleteSmallRanges removes ranges of one key, one after another, and reads behind each, as custody does with records that another peer has
+// taken.
+func BenchmarkDeleteSmallRanges(b *testing.B) {
+	k := openDisk(b).Keyspace(storage.KeyspaceContent)
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	value := make([]byte, 100)
+	update := func(fn func(batch *storage.Batch)) {
+		if err := k.UpdateNoSync(func(batch *storage.Batch) error {
+			fn(batch)
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := 0; b.Loop(); i++ {
+		update(func(batch *storage.Batch) { batch.Set(key(i), value) })
+		update(func(batch *storage.Batch) { batch.DeleteRange(key(i), key(i+1)) })
+		if err := k.Scan(key(i), key(i+2), func(_, _ []byte) bool { return true }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

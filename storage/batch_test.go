@@ -1,0 +1,83 @@
+package storage
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TestSmallRanges: a range of few keys is deleted key by key, and what a batch itself has put into a range goes with it.
+func TestSmallRanges(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	k := s.Keyspace('x')
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	put := func(batch *Batch, from, to int) {
+		for i := from; i < to; i++ {
+			batch.Set(key(i), []byte("v"))
+		}
+	}
+	const keys = 3 * fewKeys
+	wait, err := k.Update(func(batch *Batch) error {
+		put(batch, 0, keys)
+		return nil
+	})
+	if err != nil || wait() != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name            string
+		first, lo, hi   int // the batch sets the keys from first to lo
+		deletes, ranges int
+	}{
+		{"none", 0, keys, keys + 9, 0, 0},
+		{"one", 0, 5, 6, 1, 0},
+		{"few", 0, 0, fewKeys, fewKeys, 0},
+		{"many", 0, 0, fewKeys + 1, 0, 1},
+		{"some of its own", keys, keys, keys + 1, 0, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			batch, err := s.collect(func(all *Batch) error {
+				b := all.In('x')
+				if row.first > 0 {
+					put(b, row.first, row.hi)
+				}
+				b.DeleteRange(key(row.lo), key(row.hi))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			deletes, ranges := 0, 0
+			for r := batch.Reader(); ; {
+				kind, _, _, ok, err := r.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				switch kind {
+				case pebble.InternalKeyKindDelete:
+					deletes++
+				case pebble.InternalKeyKindRangeDelete:
+					ranges++
+				}
+			}
+			if deletes != row.deletes || ranges != row.ranges {
+				t.Errorf("%d keys and %d ranges deleted, want %d and %d", deletes, ranges, row.deletes, row.ranges)
+			}
+			if err := batch.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
