@@ -116,8 +116,8 @@ func newOwners(n *Node) (*owners, error) {
 	return w, nil
 }
 
-// leasesEnd goes by what this peer itself saw of the ring. A newcomer, which came when the others had given a peer up, goes by what it is told: else every
-// arc that a push reaches through it would stand still for another TTL.
+// leasesEnd goes by what this peer itself saw of the ring. A newcomer, which came when the others had given a peer up, goes by what it is told: else the
+// hosts that a push brings it would stand still for another TTL.
 func leasesEnd(watch *ringWatch, ttl time.Duration, now func() time.Time) func(id peer.ID, told time.Duration) time.Time {
 	return func(id peer.ID, told time.Duration) time.Time {
 		ago, seen := watch.leftAgo(id)

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestSmallRanges: a range of few keys is deleted key by key, and what a batch itself has put into a range goes with it.
+// TestSmallRanges: a range of few keys is deleted key by key, one into which the batch itself has put keys as a range.
 func TestSmallRanges(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
@@ -35,7 +35,7 @@ func TestSmallRanges(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name            string
-		first, lo, hi   int // the batch sets the keys from first to lo
+		first, lo, hi   int // the batch deletes from lo to hi; before, unless first is 0, it sets the keys from there to hi
 		deletes, ranges int
 	}{
 		{"none", 0, keys, keys + 9, 0, 0},
