@@ -499,7 +499,7 @@ func TestCopiesOfURLsThatMove(t *testing.T) {
 		writer.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				var links []outLink
-				for i := range 5 {
+				for i := range 10 {
 					page := n*31 + i*7
 					links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/q%d", host, page%300), depth: uint32(300 - page%290)})
 				}

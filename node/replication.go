@@ -311,11 +311,12 @@ func (r *replication) await(ctx context.Context, w waiter) error {
 	}
 }
 
-// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its word also when there is nothing new to be written: it may
-// have dropped its copy since it last gave it, as it believed that this peer was dead.
+// mark notes an empty batch, which is acknowledged like any other, but soon: moving records means one such wait after another. So a replica is asked for its
+// word also when there is nothing new to be written: it may have dropped its copy since it last gave it, as it believed that this peer was dead.
 func (r *replication) mark() waiter {
 	r.mu.Lock()
 	r.source.Append(nil)
+	r.source.Hurry()
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {

@@ -429,6 +429,46 @@ func TestLostCallBreaksNoStream(t *testing.T) {
 	}
 }
 
+// TestEntriesShareAMessage: what is written soon after a message waits for the pace and goes as one, unless it is in a hurry.
+func TestEntriesShareAMessage(t *testing.T) {
+	x := newNet(t, 1, 0)
+	x.source.cfg.Message = 1 << 20
+	x.source.Follow([]string{"a"}, never)
+	x.settle()
+	x.now = x.now.Add(time.Hour)
+	next := func(want int) {
+		t.Helper()
+		calls, _, again := x.source.Next(x.now)
+		for _, call := range calls {
+			x.deliver(call)
+		}
+		if len(calls) != want {
+			t.Fatalf("%d messages, want %d", len(calls), want)
+		}
+		if left := x.source.Seq() - x.source.Durable(); left > 0 && !again.After(x.now) {
+			t.Fatalf("%d entries wait, and Next is to be asked again at %v, now is %v", left, again, x.now)
+		}
+	}
+	x.write()
+	next(1)
+	for range 3 {
+		x.write()
+		next(0)
+	}
+	x.now = x.now.Add(x.source.cfg.Pace)
+	next(1)
+	next(0)
+	x.write()
+	x.source.Hurry()
+	x.write()
+	next(1)
+	if x.copyOf("a") != x.state(x.records) {
+		t.Error("the copy is another")
+	}
+	x.write()
+	next(0)
+}
+
 // TestKeysCountWhole: a message whose keys share nearly all with each other is refused when they are too much together.
 func TestKeysCountWhole(t *testing.T) {
 	ops := []Op{{Delete, make([]byte, MaxKey), nil}}

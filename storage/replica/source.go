@@ -21,8 +21,8 @@ type Config struct {
 	MaxLog int
 	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
 	SyncPause time.Duration
-	// Pace is the least time from one message of entries to the next to the same follower, unless one is full: each costs the follower a sync of its
-	// disk, and what waits meanwhile shares it.
+	// Pace is the least time from one message of entries to the next to the same follower, unless one is full or holds what Hurry was said of: each
+	// costs the follower a sync of its disk and both ends some wake-ups, and what waits meanwhile shares them.
 	Pace time.Duration
 	// Retry is the wait after a call that failed.
 	Retry time.Duration
@@ -34,7 +34,7 @@ func (c *Config) fill() {
 	fill(&c.Reads, 16<<10)
 	fill(&c.MaxLog, 64<<20)
 	fill(&c.SyncPause, 2*time.Millisecond)
-	fill(&c.Pace, 100*time.Millisecond)
+	fill(&c.Pace, 200*time.Millisecond)
 	fill(&c.Retry, 200*time.Millisecond)
 }
 
@@ -56,6 +56,7 @@ type Source struct {
 	log       []entry // consecutive, the oldest first
 	logSize   int
 	seq       uint64 // of the last entry
+	hurry     uint64 // entries up to it do not wait for others
 	followers []*follower
 	packed    packedEntries
 }
@@ -143,6 +144,9 @@ func (s *Source) Append(ops []Op) uint64 {
 	s.trim()
 	return s.seq
 }
+
+// Hurry has the entries so far go out at once, without waiting for others to share a message with: one after another waits for their end.
+func (s *Source) Hurry() { s.hurry = s.seq }
 
 // Seq is the number of the last entry.
 func (s *Source) Seq() uint64 { return s.seq }
@@ -293,7 +297,7 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 
 // paced says whether entries wait for others.
 func (s *Source) paced(now time.Time, f *follower) bool {
-	if !f.current || len(f.rest) > 0 || f.acked == s.seq || !now.Before(f.pace) {
+	if !f.current || len(f.rest) > 0 || f.acked == s.seq || f.acked < s.hurry || !now.Before(f.pace) {
 		return false
 	}
 	size := 0
