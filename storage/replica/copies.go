@@ -31,10 +31,17 @@ func prefixOf(source string) []byte {
 	return h[:prefixSize:prefixSize]
 }
 
+// maxParts bounds what is held of entries of which not all has come, of all sources together, in bytes. Beyond it the one of which nothing has come for longest
+// is given up: its source, if there still is one, makes the copy level anew.
+const maxParts = 2 * MaxMessage
+
 // Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for concurrent use, but for Sources and Scan.
 type Copies struct {
-	store   Store
-	streams map[string]*stream
+	store    Store
+	streams  map[string]*stream
+	maxParts int
+	parts    int    // held, in bytes
+	messages uint64 // that brought parts
 }
 
 // stream is where the messages of a source stand. It ends with the process: the source then begins another one.
@@ -43,11 +50,14 @@ type stream struct {
 	n      uint64
 	parts  []Op // of an entry of which not all has come
 	size   int
+	last   uint64       // of Copies.messages that brought some
 	wait   func() error // of the last message
 }
 
 // NewCopies returns the copies that lie in a store.
-func NewCopies(store Store) *Copies { return &Copies{store: store, streams: make(map[string]*stream)} }
+func NewCopies(store Store) *Copies {
+	return &Copies{store: store, streams: make(map[string]*stream), maxParts: maxParts}
+}
 
 // Handle takes a message of a source. The reply may leave when wait has returned nil. An error refuses a message that makes no sense.
 func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() error, err error) {
@@ -70,7 +80,7 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 	if m.n == st.n+1 { // else it came before, and the answer went lost
 		st.n = m.n
 		if err := c.apply(source, st, m); err != nil {
-			delete(c.streams, source)
+			c.end(source)
 			return nil, nil, err
 		}
 	}
@@ -92,15 +102,46 @@ func (c *Copies) open(source string, number uint64) (*stream, error) {
 			return nil, fmt.Errorf("copy of %x: %w", source, err)
 		}
 	}
+	c.end(source)
 	st := &stream{number: number, wait: done}
 	c.streams[source] = st
 	return st, nil
 }
 
+// end forgets where a source's stream stands, with what has come of an entry.
+func (c *Copies) end(source string) {
+	if st := c.streams[source]; st != nil {
+		c.hold(st, -st.size)
+		delete(c.streams, source)
+	}
+}
+
+func (c *Copies) hold(st *stream, more int) {
+	st.size += more
+	c.parts += more
+}
+
+// relieve gives up entries of which not all has come until they are within bounds again.
+func (c *Copies) relieve() {
+	for c.parts > c.maxParts {
+		var idle string
+		least := c.messages // of the stream that was just written to
+		for source, st := range c.streams {
+			if st.size > 0 && st.last < least {
+				idle, least = source, st.last
+			}
+		}
+		if idle == "" {
+			return // what is held is of the last one, and bounded by itself
+		}
+		c.end(idle)
+	}
+}
+
 // apply writes the changes of a message as one batch, or keeps them until the rest of the entry has come.
 func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	for i := range m.ops {
-		st.size += m.ops[i].size() + opBytes
+		c.hold(st, m.ops[i].size()+opBytes)
 	}
 	if st.size > MaxMessage {
 		return fmt.Errorf("%w: an entry of more than %d bytes", errFormat, MaxMessage)
@@ -108,10 +149,14 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	st.parts = append(st.parts, m.ops...)
 	if m.part {
 		st.wait = done
+		c.messages++
+		st.last = c.messages
+		c.relieve()
 		return nil
 	}
 	ops := st.parts
-	st.parts, st.size = nil, 0
+	st.parts = nil
+	c.hold(st, -st.size)
 	if len(ops) == 0 {
 		st.wait = done
 		return nil
@@ -164,7 +209,7 @@ func (c *Copies) compare(source string, m *message) (differ []int, err error) {
 }
 
 func (c *Copies) forget(source string) (wait func() error, err error) {
-	delete(c.streams, source)
+	c.end(source)
 	prefix := prefixOf(source)
 	return c.store.Update(func(b Batch) { b.DeleteRange(prefix, append(prefix, 0xff)) })
 }

@@ -469,6 +469,59 @@ func TestEntriesShareAMessage(t *testing.T) {
 	next(0)
 }
 
+// TestPartsAreBounded: what sources that never end their entries leave behind is bounded for all of them together, those that went silent first give way, and
+// whoever still is at work loses nothing.
+func TestPartsAreBounded(t *testing.T) {
+	c := NewCopies(newMemory())
+	c.maxParts = 4000
+	n := make(map[string]uint64)
+	send := func(source string, part bool) (lost bool) {
+		t.Helper()
+		n[source]++
+		op := Op{Kind: Set, Key: fmt.Appendf(nil, "h%d", n[source]), Value: make([]byte, 300)}
+		reply, _, err := c.Handle(source, (&message{stream: 1, n: n[source], part: part, ops: []Op{op}}).encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := decodeAnswer(reply, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		for _, st := range c.streams {
+			held += st.size
+		}
+		if held != c.parts || held > c.maxParts {
+			t.Fatalf("%d bytes held, counted as %d, bound %d", held, c.parts, c.maxParts)
+		}
+		return a.lost
+	}
+	for i := range 20 {
+		send(fmt.Sprint("silent ", i), true)
+		if i%4 == 0 && send("at work", true) {
+			t.Fatalf("the one at work was given up after %d silent ones", i)
+		}
+	}
+	if send("at work", false) {
+		t.Error("the last part was not taken")
+	}
+	records := 0
+	if err := c.Scan("at work", nil, nil, func(_, _ []byte) bool { records++; return true }); err != nil || records != 6 {
+		t.Errorf("%d of 6 records are there, %v", records, err)
+	}
+	if !send("silent 0", false) {
+		t.Error("the rest of an entry was taken whose beginning was given up")
+	}
+	for source := range n {
+		if _, _, err := c.Handle(source, (&message{stream: 2, n: 1, forget: true}).encode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.parts != 0 {
+		t.Errorf("%d bytes held of nobody", c.parts)
+	}
+}
+
 // TestKeysCountWhole: a message whose keys share nearly all with each other is refused when they are too much together.
 func TestKeysCountWhole(t *testing.T) {
 	ops := []Op{{Delete, make([]byte, MaxKey), nil}}
