@@ -300,13 +300,14 @@ func (s *Source) paced(now time.Time, f *follower) bool {
 	if !f.current || len(f.rest) > 0 || f.acked == s.seq || f.acked < s.hurry || !now.Before(f.pace) {
 		return false
 	}
-	size := 0
-	for i := len(s.log) - 1; i >= 0 && s.log[i].seq > f.acked; i-- {
-		if size += s.log[i].size; size >= s.cfg.Message {
-			return false
-		}
+	if s.logSize < s.cfg.Message {
+		return true // as nearly always, and this is asked at each entry
 	}
-	return true
+	size := 0
+	for i := len(s.log) - 1; i >= 0 && s.log[i].seq > f.acked && size < s.cfg.Message; i-- {
+		size += s.log[i].size
+	}
+	return size < s.cfg.Message
 }
 
 func earlier(a, b time.Time) time.Time {
