@@ -257,7 +257,7 @@ func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) b
 // Drop removes the records in [lo, hi) from a source's copy, because another peer has them in its own by now. Should the source still be at work,
 // its stream breaks, and it makes the copy whole again.
 func (c *Copies) Drop(source string, lo, hi []byte) (wait func() error, err error) {
-	delete(c.streams, source)
+	c.end(source)
 	prefix := prefixOf(source)
 	wait, err = c.store.Update(func(b Batch) { b.DeleteRange(append(prefix, lower(lo)...), append(prefix, upper(hi)...)) })
 	if err != nil {
