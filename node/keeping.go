@@ -181,7 +181,7 @@ func (k *keeping) runRoom(ctx context.Context, r *room) error {
 func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 	var ready custody.Ready
 	var err error
-	if lerr := r.run(ctx, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil {
+	if lerr := k.soon(ctx, r, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil {
 		return next, lerr // and err may still be written
 	}
 	if err != nil {
@@ -199,6 +199,12 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 	return ready.Next, nil
 }
 
+// soon has fn run in a room, and what it writes go to the replicas without waiting for company.
+func (k *keeping) soon(ctx context.Context, r *room, fn func()) error {
+	defer k.ship.hurried()()
+	return r.run(ctx, fn)
+}
+
 // make makes a push, and drops or removes here what is there by then.
 func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
 	failed := k.push(ctx, r, call)
@@ -212,7 +218,7 @@ func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
 	}
 	var drops []custody.Drop
 	var err error
-	if lerr := r.run(ctx, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil {
+	if lerr := k.soon(ctx, r, func() { drops, err = r.keeper.Result(call.ID, failed) }); lerr != nil {
 		return lerr
 	}
 	if err != nil {
@@ -282,6 +288,7 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 // take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked between two steps of
 // the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
 func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
+	defer k.ship.hurried()()
 	var later bool
 	var mark waiter
 	var err error

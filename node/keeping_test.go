@@ -453,6 +453,26 @@ func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	p.watch.left("c")
 }
 
+// TestMovesWaitForNoCompany: who is not of the ring any more is rid of its hosts before the time has passed for which entries wait for others.
+func TestMovesWaitForNoCompany(t *testing.T) {
+	inKeepers(t, 0, []peer.ID{"a", "b", "c", "d"}, func(t *testing.T, w *keepers) {
+		for id, p := range w.peers { // so that followers have just been sent something; and less than fills a message
+			link := outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/", w.hostOf(id))}
+			if _, err := p.owners.links(t.Context(), batchOf([]outLink{link})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		w.set("a", "b", "c")
+		for len(w.peers["d"].positions(t, storage.KeyspaceHosts)) > 0 && time.Since(begin) < time.Minute {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(begin); took >= 100*time.Millisecond {
+			t.Errorf("a host took %v", took)
+		}
+	})
+}
+
 // TestAsked: the answer to a neighbour whether anything of its arc is here.
 func TestAsked(t *testing.T) {
 	alone := ring.PeerKey([]byte("b")) // the asker's own position: the whole circle

@@ -50,6 +50,7 @@ type replication struct {
 	waiters []waiter // by entry, ascending
 	deposed map[peer.ID]bool
 	names   []peer.ID // the present followers
+	moves   int       // under way
 
 	wake   chan struct{}
 	ended  chan struct{}
@@ -311,18 +312,31 @@ func (r *replication) await(ctx context.Context, w waiter) error {
 	}
 }
 
-// mark notes an empty batch, which is acknowledged like any other, but soon: moving records means one such wait after another. So a replica is asked for its
-// word also when there is nothing new to be written: it may have dropped its copy since it last gave it, as it believed that this peer was dead.
+// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its word also when there is nothing new to be written: it may
+// have dropped its copy since it last gave it, as it believed that this peer was dead.
 func (r *replication) mark() waiter {
 	r.mu.Lock()
 	r.source.Append(nil)
-	r.source.Hurry()
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {
 		poke(r.wake)
 	}
 	return w
+}
+
+// hurried has entries go out at once until done is called: whoever moves records waits for one acknowledgement after another.
+func (r *replication) hurried() (done func()) {
+	r.hurry(1)
+	poke(r.wake)
+	return func() { r.hurry(-1) }
+}
+
+func (r *replication) hurry(more int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.moves += more
+	r.source.Hurry(r.moves > 0)
 }
 
 // sync returns when all that was written before is on this peer's disk: it is when a deletion of nothing is.

@@ -296,6 +296,59 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForgetAfterACall: who is no follower any more while a message to it is under way is told to forget all the same.
+func TestForgetAfterACall(t *testing.T) {
+	x := newNet(t, 1, 0)
+	x.source.Follow([]string{"a", "b"}, never)
+	x.settle()
+	x.now = x.now.Add(time.Hour)
+	x.write()
+	calls, _, _ := x.source.Next(x.now)
+	x.source.Follow([]string{"b"}, never)
+	for _, call := range calls {
+		x.deliver(call)
+	}
+	if len(calls) != 2 || x.source.Followers() != 2 {
+		t.Fatalf("%d messages under way, %d followers, of which one is to forget", len(calls), x.source.Followers())
+	}
+	x.settle()
+	if got := x.copyOf("a"); got != "" {
+		t.Errorf("it keeps %s", got)
+	}
+}
+
+// TestSyncWhileWriting: a follower is made level though something is written during each message.
+func TestSyncWhileWriting(t *testing.T) {
+	x := newNet(t, 1, 0)
+	x.source.cfg.MaxLog = 1 << 20
+	for range 100 {
+		x.write()
+	}
+	x.source.Follow([]string{"a"}, never)
+	for range 200 {
+		calls, scans, _ := x.source.Next(x.now)
+		for _, scan := range scans {
+			r := x.source.Collect(scan)
+			if all := true; x.records.Scan(scan.Lo, nil, func(k, v []byte) bool { all = r.Add(k, v); return all }) == nil && all {
+				r.End()
+			}
+			if call, ok := x.source.Scanned(x.now, r, nil); ok {
+				calls = append(calls, call)
+			}
+		}
+		x.write()
+		x.now = x.now.Add(80 * time.Millisecond)
+		for _, call := range calls {
+			x.deliver(call)
+		}
+		x.check()
+		if level, _ := x.source.Level(); level == 1 {
+			return
+		}
+	}
+	t.Errorf("not level after %v", x.now.Sub(time.Unix(1e9, 0)))
+}
+
 // TestSyncSendsTheDifference: a copy that is nearly the same is made level with little more than digests.
 func TestSyncSendsTheDifference(t *testing.T) {
 	x := newNet(t, 1, 0)
@@ -459,9 +512,11 @@ func TestEntriesShareAMessage(t *testing.T) {
 	next(1)
 	next(0)
 	x.write()
-	x.source.Hurry()
+	x.source.Hurry(true)
+	next(1)
 	x.write()
 	next(1)
+	x.source.Hurry(false)
 	if x.copyOf("a") != x.state(x.records) {
 		t.Error("the copy is another")
 	}
@@ -512,6 +567,10 @@ func TestPartsAreBounded(t *testing.T) {
 	if !send("silent 0", false) {
 		t.Error("the rest of an entry was taken whose beginning was given up")
 	}
+	if _, err := c.Drop("silent 19", nil, nil); err != nil { // its records are somebody's own by now
+		t.Fatal(err)
+	}
+	delete(n, "silent 19")
 	for source := range n {
 		if _, _, err := c.Handle(source, (&message{stream: 2, n: 1, forget: true}).encode()); err != nil {
 			t.Fatal(err)

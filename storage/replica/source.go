@@ -21,7 +21,7 @@ type Config struct {
 	MaxLog int
 	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
 	SyncPause time.Duration
-	// Pace is the least time from one message of entries to the next to the same follower, unless one is full or holds what Hurry was said of: each
+	// Pace is the least time from one message of entries to the next to the same follower, unless one is full or Hurry says otherwise: each
 	// costs the follower a sync of its disk and both ends some wake-ups, and what waits meanwhile shares them.
 	Pace time.Duration
 	// Retry is the wait after a call that failed.
@@ -33,7 +33,7 @@ func (c *Config) fill() {
 	fill(&c.Span, 32<<10)
 	fill(&c.Reads, 16<<10)
 	fill(&c.MaxLog, 64<<20)
-	fill(&c.SyncPause, 2*time.Millisecond)
+	fill(&c.SyncPause, 10*time.Millisecond)
 	fill(&c.Pace, 200*time.Millisecond)
 	fill(&c.Retry, 200*time.Millisecond)
 }
@@ -56,7 +56,7 @@ type Source struct {
 	log       []entry // consecutive, the oldest first
 	logSize   int
 	seq       uint64 // of the last entry
-	hurry     uint64 // entries up to it do not wait for others
+	hurry     bool   // entries do not wait for others
 	followers []*follower
 	packed    packedEntries
 }
@@ -79,6 +79,7 @@ type follower struct {
 	name    string
 	current bool // of the present set; else it is told to forget
 	stream  uint64
+	forgets bool   // the message under way tells it to forget
 	n       uint64 // messages sent on the stream
 	acked   uint64 // entries up to it are on its disk, as far as their keys lie before the cursor
 	level   bool
@@ -145,8 +146,8 @@ func (s *Source) Append(ops []Op) uint64 {
 	return s.seq
 }
 
-// Hurry has the entries so far go out at once, without waiting for others to share a message with: one after another waits for their end.
-func (s *Source) Hurry() { s.hurry = s.seq }
+// Hurry says whether entries go out at once, without waiting for others to share a message with: while somebody waits for one after another.
+func (s *Source) Hurry(on bool) { s.hurry = on }
 
 // Seq is the number of the last entry.
 func (s *Source) Seq() uint64 { return s.seq }
@@ -274,12 +275,12 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 			f.busy, f.resend = s.calls, false
 			calls = append(calls, Call{f.busy, f.name, f.message})
 			continue
-		case s.paced(now, f):
-			again = earlier(again, f.pace)
-			continue
 		}
 		m, scan, ok := s.next(now, f)
 		if !ok {
+			if s.paced(now, f) {
+				again = earlier(again, f.pace)
+			}
 			continue
 		}
 		s.calls++
@@ -297,7 +298,7 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 
 // paced says whether entries wait for others.
 func (s *Source) paced(now time.Time, f *follower) bool {
-	if !f.current || len(f.rest) > 0 || f.acked == s.seq || f.acked < s.hurry || !now.Before(f.pace) {
+	if !f.current || f.acked == s.seq || s.hurry || !now.Before(f.pace) {
 		return false
 	}
 	if s.logSize < s.cfg.Message {
@@ -323,12 +324,13 @@ func (s *Source) next(now time.Time, f *follower) (*message, *Scan, bool) {
 			return nil, nil, false
 		}
 		s.restart(f)
+		f.forgets = true
 		return s.message(f, &message{forget: true}), nil, true
 	}
 	switch {
 	case len(f.rest) > 0:
 		return s.message(f, s.records(f)), nil, true
-	case f.acked < s.seq:
+	case f.acked < s.seq && !s.paced(now, f):
 		f.pace = now.Add(s.cfg.Pace)
 		return s.entries(f), nil, true
 	case !f.walked:
@@ -461,8 +463,10 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	switch {
 	case f.stream == 0 || err != nil:
 		s.broken(now, f)
-	case !f.current:
-		s.remove(f) // it has forgotten
+	case f.forgets:
+		s.remove(f)
+	case !f.current: // it was still one when the message left
+		s.trim()
 	case a.lost:
 		s.broken(now, f)
 		f.again = now
