@@ -121,16 +121,17 @@ func (w *Worker) revoke(h *host) {
 		w.leaving[h] = struct{}{}
 	}
 	h.ended.Store(true)
-	w.frontier.Remove(h.name)
 	w.forget(h)
 	if h.again {
 		w.take(h.owner, h.name)
 	}
 }
 
+// forget ends what is known of a host that is neither held nor offered any more, its queue with it.
 func (w *Worker) forget(h *host) {
 	if w.hosts[h.name] == h {
 		delete(w.hosts, h.name)
+		w.frontier.Remove(h.name)
 	}
 	if s := w.sessions[h.owner]; s != nil && s.hosts[h.name] == h {
 		delete(s.hosts, h.name)

@@ -338,7 +338,6 @@ func (w *Worker) release(s *session, h *host, now time.Time) {
 	}
 	s.releases = append(s.releases, &release{host: h, work: work})
 	h.ended.Store(true)
-	w.frontier.Remove(h.name)
 	w.forget(h)
 }
 
