@@ -23,6 +23,7 @@ type collected struct {
 	store *Store
 	batch *pebble.Batch
 	sets  bool  // it gives keys values
+	few   int   // ranges that were looked at
 	err   error // the first
 }
 
@@ -50,7 +51,8 @@ func (b *Batch) DeleteRange(lo, hi []byte) {
 	if b.prefixed {
 		lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
 	}
-	if !b.sets { // else keys of the batch itself may lie in the range
+	if !b.sets && b.few < fewRanges { // else keys of the batch itself may lie in the range
+		b.few++
 		keys, few, err := b.store.few(lo, hi)
 		if b.note(err); few {
 			for _, key := range keys {
@@ -65,6 +67,9 @@ func (b *Batch) DeleteRange(lo, hi []byte) {
 // fewKeys is up to how many keys of a range are deleted one by one. Each range deleted makes all later reads of the memory table dearer: the first
 // after it sorts all of them, so that thousands of small ones, one after another, take minutes.
 const fewKeys = 32
+
+// fewRanges bounds how many ranges of one batch are looked at for that: a peer may send a million.
+const fewRanges = 4096
 
 // few lists the keys in [lo, hi) if they are at most fewKeys.
 func (s *Store) few(lo, hi []byte) (keys [][]byte, few bool, err error) {

@@ -7,6 +7,43 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// TestManyRanges: one batch looks at so many ranges and no more; what lies in the others is gone all the same.
+func TestManyRanges(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	k := s.Keyspace('x')
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	const ranges = fewRanges + 100
+	update := func(fn func(b *Batch, i int)) (b *Batch) {
+		t.Helper()
+		if _, err := k.Update(func(batch *Batch) error {
+			b = batch
+			for i := range ranges {
+				fn(batch, i)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	update(func(b *Batch, i int) { b.Set(key(2*i), []byte("v")) })
+	b := update(func(b *Batch, i int) { b.DeleteRange(key(2*i), key(2*i+1)) })
+	if b.few != fewRanges {
+		t.Errorf("%d ranges were looked at, want %d", b.few, fewRanges)
+	}
+	if err := k.Scan(nil, nil, func(key, _ []byte) bool { t.Errorf("%x is still there", key); return false }); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSmallRanges: a range of few keys is deleted key by key, one into which the batch itself has put keys as a range.
 func TestSmallRanges(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
