@@ -39,6 +39,8 @@ type replication struct {
 	dead func(id peer.ID) bool
 	// deposes says whether this peer serves the arc of another: then that one's records are not taken.
 	deposes func(source peer.ID) bool
+	// suspect has the ring ask a peer that did not answer.
+	suspect func(id peer.ID)
 
 	on      atomic.Bool  // there were followers
 	plain   atomic.Int64 // batches under way that are not noted, as there were none
@@ -67,6 +69,7 @@ type waiter struct {
 func newReplication(n *Node) *replication {
 	r := replicationOf(n.room.net.Self(), n.room.net, n.store, replica.Config{Incarnation: n.incarnation}, n.log)
 	r.watch(n.room.watch, n.cfg.Replicas)
+	r.suspect = n.room.dht.Unreachable
 	return r
 }
 
@@ -82,7 +85,7 @@ func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.C
 	return &replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
 		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: newSerial(),
-		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
 	}
 }
 
@@ -192,6 +195,9 @@ func (r *replication) call(ctx context.Context, call replica.Call) {
 	reply, err := r.net.Call(ctx, to, serviceReplica, call.Message)
 	if err != nil {
 		r.log.Debug("replica did not take a message", "peer", to, "err", err)
+		if p2p.CodeOf(err) == 0 {
+			r.suspect(to)
+		}
 	}
 	r.mu.Lock()
 	switch {

@@ -617,6 +617,40 @@ func TestDeposed(t *testing.T) {
 	}
 }
 
+// TestSilentReplica: the ring hears of a replica that does not answer in time, and not of one that refuses.
+func TestSilentReplica(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
+		a := peers[0]
+		var mu sync.Mutex
+		suspects := make(map[peer.ID]int)
+		a.ship.suspect = func(id peer.ID) {
+			mu.Lock()
+			defer mu.Unlock()
+			suspects[id]++
+		}
+		net.set(func() {
+			net.going = func(ctx context.Context, m crossing) error {
+				switch m.to {
+				case "b":
+					return hold(ctx, m)
+				case "c":
+					return errDeposed
+				}
+				return nil
+			}
+		})
+		a.set(t, storage.KeyspaceJobs, "k", "v")
+		time.Sleep(replicaTimeout + time.Second)
+		c.set("a") // so that the test can end
+		a.ship.nudge()
+		mu.Lock()
+		defer mu.Unlock()
+		if suspects["b"] != 1 || suspects["c"] != 0 {
+			t.Errorf("told of %v", suspects)
+		}
+	})
+}
+
 // TestDeposedByNobody: a replica that deposes and is replaced holds nothing up, not even when its last word comes late.
 func TestDeposedByNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
