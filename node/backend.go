@@ -59,5 +59,8 @@ func (n *Node) BeginLeave() {
 	}
 }
 
+// Leaving says whether the peer ends, or was asked to.
+func (n *Node) Leaving() bool { return n.leaving.Load() }
+
 // Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only one, or not yet part of a ring.
 func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }

@@ -371,8 +371,12 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	n.leftErr = errStays
 	if bctx.Err() == nil {
 		err = errors.Join(err, n.room.remember())
-		if errors.Is(err, ErrStopped) {
-			n.leftErr = n.goodbye(below)
+		switch {
+		case !errors.Is(err, ErrStopped):
+		case n.room.dht.Size() <= 1:
+			n.leftErr = errNobody
+		default:
+			n.leftErr = n.goodbye(bctx)
 			err = errors.Join(err, n.leftErr)
 		}
 	}
@@ -387,15 +391,15 @@ func (n *Node) Run(ctx context.Context) (err error) {
 // errStays answers who asks a peer to leave that ends for another reason.
 var errStays = errors.New("the peer stops without leaving, and keeps its records for its next start")
 
+// errNobody answers who asks a peer to leave that is alone. It ends all the same.
+var errNobody = errors.New("nobody else is in the ring to take what this peer keeps: it stays in its data directory")
+
 // leaveTime is what a peer that leaves for good may take to hand its hosts over.
 const leaveTime = time.Minute
 
 // goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does neither: it keeps its records and goes on with
 // them at its next start.
 func (n *Node) goodbye(ctx context.Context) error {
-	if n.room.dht.Size() <= 1 {
-		return nil // nobody is left to take anything
-	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := n.room.dht.Leave(ctx); err != nil {

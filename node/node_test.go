@@ -407,6 +407,18 @@ func eachRecord(path string, fn func(*warc.Record)) error {
 	}
 }
 
+// TestLeaveAlone: who asks the only peer to leave hears that nobody took anything; it ends in good order.
+func TestLeaveAlone(t *testing.T) {
+	t.Parallel()
+	p := startRing(t, 1)[0]
+	if err := p.Leave(t.Context()); !errors.Is(err, errNobody) {
+		t.Errorf("leave says %v", err)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLeave: a peer that leaves hands its hosts over: the others know all it knew. It answers until then: whoever asked it to leave hears when that is done,
 // and whoever watches it what went where.
 func TestLeave(t *testing.T) {

@@ -128,7 +128,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 // leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as others would miss it; any other stops and keeps
 // them for its next start.
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
-	if !errors.Is(context.Cause(ctx), errInterrupted) || n.Alone() {
+	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
 		stop()
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
@@ -64,8 +65,28 @@ all is handed over; an interrupt ends only the wait.`,
 			if err := c.Leave(cmd.Context()); err != nil {
 				return err
 			}
+			if err := g.awaitEnd(cmd.Context()); err != nil {
+				return err
+			}
 			return g.say(cmd.OutOrStdout(), map[string]string{"state": "left"}, "left; what the peer fetched stays in its data directory")
 		},
+	}
+}
+
+// awaitEnd returns when no process has the data directory any more, of which a peer that has left writes the last. Of a peer elsewhere it knows nothing.
+func (g *globals) awaitEnd(ctx context.Context) error {
+	if g.api != "" {
+		return nil
+	}
+	for {
+		if _, err := node.ReadKept(g.dataDir); !node.InUse(err) {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
