@@ -222,15 +222,25 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// notReused makes a new file where an old one would be written to again: those do not pass by errorfs.
+type notReused struct{ vfs.FS }
+
+func (fs notReused) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := fs.Remove(oldname); err != nil {
+		return nil, err
+	}
+	return fs.Create(newname, category)
+}
+
 func testFullDisk(t *testing.T, match func(errorfs.Op) bool, after int) {
 	mem := vfs.NewCrashableMem()
 	var full atomic.Bool
-	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	fs := notReused{errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if full.Load() && match(op) {
 			return syscall.ENOSPC
 		}
 		return nil
-	}))
+	}))}
 	// A tiny memory table brings about every kind of write soon.
 	s, err := storage.Open("store", storage.Options{FS: fs, MemTableBytes: 64 << 10})
 	if err != nil {
