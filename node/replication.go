@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -195,7 +196,7 @@ func (r *replication) call(ctx context.Context, call replica.Call) {
 	reply, err := r.net.Call(ctx, to, serviceReplica, call.Message)
 	if err != nil {
 		r.log.Debug("replica did not take a message", "peer", to, "err", err)
-		if p2p.CodeOf(err) == 0 {
+		if errors.Is(err, context.DeadlineExceeded) { // of one that cannot be reached the ring hears by itself
 			r.suspect(to)
 		}
 	}

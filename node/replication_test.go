@@ -617,7 +617,7 @@ func TestDeposed(t *testing.T) {
 	}
 }
 
-// TestSilentReplica: the ring hears of a replica that does not answer in time, and not of one that refuses.
+// TestSilentReplica: the ring hears of a replica that does not answer in time, and not of each try at one that cannot be reached.
 func TestSilentReplica(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
 		a := peers[0]
@@ -634,7 +634,7 @@ func TestSilentReplica(t *testing.T) {
 				case "b":
 					return hold(ctx, m)
 				case "c":
-					return errDeposed
+					return p2p.ErrUnreachable
 				}
 				return nil
 			}
