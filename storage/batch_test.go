@@ -7,19 +7,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestManyRanges: one batch looks at so many ranges and no more; what lies in the others is gone all the same.
-func TestManyRanges(t *testing.T) {
+func openDir(t *testing.T) *Store {
+	t.Helper()
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return s
+}
+
+func key(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+
+// TestManyRanges: one batch looks at so many ranges and no more; what lies in the others is gone all the same.
+func TestManyRanges(t *testing.T) {
+	s := openDir(t)
 	k := s.Keyspace('x')
-	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	const ranges = fewRanges + 100
 	update := func(fn func(b *Batch, i int)) (b *Batch) {
 		t.Helper()
@@ -46,17 +53,8 @@ func TestManyRanges(t *testing.T) {
 
 // TestSmallRanges: a range of few keys is deleted key by key, one into which the batch itself has put keys as a range.
 func TestSmallRanges(t *testing.T) {
-	s, err := Open(t.TempDir(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := openDir(t)
 	k := s.Keyspace('x')
-	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	put := func(batch *Batch, from, to int) {
 		for i := from; i < to; i++ {
 			batch.Set(key(i), []byte("v"))
