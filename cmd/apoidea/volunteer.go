@@ -73,11 +73,16 @@ all is handed over; an interrupt ends only the wait.`,
 	}
 }
 
-// awaitEnd returns when no process has the data directory any more, of which a peer that has left writes the last. Of a peer elsewhere it knows nothing.
+// endTime is what the process of a peer that has left may take to end. One that was started again by then keeps the directory.
+const endTime = 30 * time.Second
+
+// awaitEnd returns when no process has the data directory any more, in which a peer that has left writes last. Of a peer elsewhere it knows nothing.
 func (g *globals) awaitEnd(ctx context.Context) error {
 	if g.api != "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fmt.Errorf("the peer has left, and a process still has %s: it has not ended, or was started again", g.dataDir))
+	defer cancel()
 	for {
 		if _, err := node.ReadKept(g.dataDir); !node.InUse(err) {
 			return nil
@@ -85,7 +90,7 @@ func (g *globals) awaitEnd(ctx context.Context) error {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
