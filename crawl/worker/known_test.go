@@ -26,6 +26,10 @@ func TestKnownForgetsTheOldest(t *testing.T) {
 func TestKnownHolds(t *testing.T) {
 	const n = 1 << 14
 	k := newKnown(n)
+	if keep := k.filter([]uint64{1, 2}, nil); len(keep) != 2 || k.sets != nil {
+		t.Errorf("before anything was added %d of 2 are strangers, and there is room for %d", len(keep), len(k.sets)*ways)
+	}
+	k.add([]uint64{1})
 	if got := len(k.sets) * ways; got != n {
 		t.Errorf("room for %d, want %d", got, n)
 	}
