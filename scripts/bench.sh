@@ -102,12 +102,12 @@ memory() {
   [ $quick = 1 ] && pages=10000
   apoidea web serve --listen 127.0.0.1:$port --hosts $((pages / 500)) --pages 5000 --error-share 0 --json >"$work/web.json" 2>"$work/web.err" &
   pid=$!
-  at_end "kill $pid"
+  at_end "kill $pid 2>/dev/null"
   for _ in $(seq 100); do [ -s "$work/web.json" ] && break; sleep 0.1; done
   mapfile -t seeds < <(jq -r '.seeds[]' "$work/web.json")
   apoidea run "${seeds[@]}" --max-pages $pages --until-idle --data-dir "$work/large" "${peer[@]}" >"$work/large.out" 2>&1 &
   local crawl=$!
-  at_end "kill $crawl"
+  at_end "kill $crawl 2>/dev/null"
   most=0
   while kill -0 $crawl 2>/dev/null; do
     line=$(apoidea status --json --data-dir "$work/large" 2>/dev/null | jq -r '"\(.rss_bytes / 1048576 | floor) \(.pages + .duplicates) \(.urls_seen)"') || line=
