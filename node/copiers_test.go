@@ -330,6 +330,7 @@ func ended(safe <-chan error) (err error, still bool) { //nolint:revive // the e
 	}
 }
 
+// level fails the test unless so many replicas are there, and level, once there was time for it: in virtual time, as all these tests are.
 func (p *copier) level(t *testing.T, want int) {
 	t.Helper()
 	time.Sleep(5 * time.Second)

@@ -55,7 +55,7 @@ func newLeave(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "leave", Short: "Leave the ring in good order and end the peer", Example: "  apoidea leave", Args: noArgs,
 		Long: `Leave the ring in good order and end the peer: it stops fetching, reports, hands over what it keeps, and ends. The command returns when
-all is handed over; an interrupt ends only the wait.`,
+all is handed over and the process has ended; an interrupt ends only the wait.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
