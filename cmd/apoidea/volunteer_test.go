@@ -3,19 +3,24 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/apoidea/apoidea/storage"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestAwaitEnd: leave waits for the process that has the data directory, for its end or an interrupt, but not for ever: then it names the directory.
 func TestAwaitEnd(t *testing.T) {
 	g := &globals{dataDir: t.TempDir()}
-	s, err := storage.Open(filepath.Join(g.dataDir, "db"), storage.Options{})
+	db := filepath.Join(g.dataDir, "db")
+	if err := os.Mkdir(db, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(db, "LOCK")) // as a process that runs has it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +38,7 @@ func TestAwaitEnd(t *testing.T) {
 			t.Errorf("of a wait that is broken off: %v, after %s", err, time.Since(start))
 		}
 	})
-	if err := s.Close(); err != nil {
+	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.awaitEnd(t.Context()); err != nil {
