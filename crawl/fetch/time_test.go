@@ -205,7 +205,8 @@ func TestRetryAfter(t *testing.T) {
 		"120":                            2 * time.Minute,
 		" 7 ":                            7 * time.Second,
 		"-5":                             0,
-		"1.5":                            0,
+		"1.5":                            2 * time.Second, // no form of the standard, and yet a wish
+		"2.000":                          2 * time.Second,
 		"soon":                           0,
 		"99999999999":                    fetch.MaxRetryAfter,
 		"99999999999999999999999999":     fetch.MaxRetryAfter, // RFC 9110, 10.2.3: any number of digits

@@ -25,7 +25,7 @@ type Config struct {
 	Delay time.Duration
 	// Backoff are the waits before the second, third and later tries of a URL, or of a host that fails as a whole; the last one repeats.
 	Backoff []time.Duration
-	// MaxRetryAfter bounds what a site may ask us to wait.
+	// MaxRetryAfter bounds what a site may ask us to wait: as long as a worker believes it, or a site would be asked earlier than it said.
 	MaxRetryAfter time.Duration
 	// DownFor is how long pending URLs of a host that failed as a whole too often share its outcome, before it is tried again.
 	DownFor time.Duration
@@ -86,7 +86,7 @@ func (c *Config) fill() {
 	if c.Backoff == nil {
 		c.Backoff = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}
 	}
-	fill(&c.MaxRetryAfter, time.Hour)
+	fill(&c.MaxRetryAfter, 24*time.Hour)
 	fill(&c.DownFor, time.Hour)
 	fill(&c.OfferTimeout, 2*time.Second)
 	fill(&c.PlaceTimeout, 15*time.Second)

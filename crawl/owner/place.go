@@ -174,7 +174,7 @@ func (o *Owner) unreserve(h *host, owed time.Time) {
 		h.rec.notBefore = h.unreserved
 	}
 	if !owed.IsZero() {
-		h.rec.notBefore = max(h.rec.notBefore, min(owed.UnixMilli(), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
+		h.rec.notBefore = max(h.rec.notBefore, min(owed.Add(time.Millisecond-1).UnixMilli(), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
 	}
 	h.unreserved = 0
 	o.touched(h)

@@ -18,14 +18,14 @@ const MaxEncoded = MaxBody + MaxBody/32 + 256
 // errState is the reason that an encoded State is refused for.
 var errState = errors.New("robots state: malformed")
 
-// MarshalBinary encodes the State: version, verdict, whether there is a body, the four times as seconds since 1970 (0: not set), the number of
+// MarshalBinary encodes the State: version, verdict, whether there is a body, the four times as seconds since 1970 (0: not set; those waited for are rounded up), the number of
 // failures, and the body compressed with S2.
 func (s *State) MarshalBinary() ([]byte, error) {
 	if len(s.Body) > MaxBody {
 		return nil, fmt.Errorf("robots state: body of %d bytes, at most %d", len(s.Body), MaxBody)
 	}
 	out := []byte{stateVersion, byte(s.Verdict), 0}
-	for _, t := range []time.Time{s.Fetched, s.Expires, s.NotBefore, s.UnreachableSince} {
+	for _, t := range []time.Time{s.Fetched, wholeSecond(s.Expires), wholeSecond(s.NotBefore), s.UnreachableSince} {
 		out = binary.AppendUvarint(out, toSeconds(t))
 	}
 	out = binary.AppendUvarint(out, uint64(min(max(s.Failures, 0), maxFailures)))

@@ -3,6 +3,8 @@ package robots
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,12 +180,12 @@ func (p *parser) crawlDelay(value string) {
 	}
 	p.pastDelay = true
 	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(seconds >= 0) {
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !(seconds >= 0) {
 		return
 	}
 	s := p.scope(p.delayOurs)
 	s.hasDelay = true
-	s.delay = max(s.delay, time.Duration(min(seconds, MaxCrawlDelay.Seconds())*float64(time.Second)))
+	s.delay = max(s.delay, time.Duration(math.Ceil(min(seconds, MaxCrawlDelay.Seconds())*float64(time.Second))))
 }
 
 func (p *parser) finish() *Rules {

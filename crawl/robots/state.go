@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -51,7 +52,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict(%d)", uint8(v))
 }
 
-// State is what the last fetches of one origin's robots.txt came to. It is plain data: times are kept to the second.
+// State is what the last fetches of one origin's robots.txt came to. It is plain data: times are kept to the second, those in the past cut to it and those that are
+// waited for rounded up, so that nobody is asked earlier than they wish.
 type State struct {
 	Verdict Verdict
 	// Body is the file last had, at most MaxBody bytes and cut at a whole line; it stays while the site is unreachable.
@@ -87,7 +89,7 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 	if previous != nil {
 		before = *previous
 	}
-	now = now.Truncate(time.Second)
+	at := now.Truncate(time.Second)
 	switch {
 	case a.Err != nil:
 		return unreachable(before, now, 0)
@@ -95,13 +97,13 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 		// RFC 9309 would have 429 among the 4xx that allow everything; that is not what a site means that asks for less.
 		return unreachable(before, now, pause(a.Header, now))
 	case a.Status == http.StatusNotModified && (before.Verdict == Obey || before.Verdict == DisallowAll) && before.Body != nil:
-		return State{Verdict: Obey, Body: before.Body, Fetched: now, Expires: now.Add(age(a.Header))}
+		return State{Verdict: Obey, Body: before.Body, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	case a.Status == http.StatusNotModified, a.Status < 200, a.Status >= 500:
 		return unreachable(before, now, 0)
 	case a.Status < 300:
-		return State{Verdict: Obey, Body: keepBody(a), Fetched: now, Expires: now.Add(age(a.Header))}
+		return State{Verdict: Obey, Body: keepBody(a), Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	default: // 3xx without end and 4xx: unavailable (sections 2.3.1.2 and 2.3.1.3)
-		return State{Verdict: AllowAll, Fetched: now, Expires: now.Add(age(a.Header))}
+		return State{Verdict: AllowAll, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	}
 }
 
@@ -121,15 +123,15 @@ func keepBody(a Answer) []byte {
 // known. A body must not be deposed by an outage of a minute, nor a site be closed for ever by one that never ends.
 func unreachable(s State, now time.Time, silence time.Duration) State {
 	if s.UnreachableSince.IsZero() {
-		s.UnreachableSince = now
+		s.UnreachableSince = now.Truncate(time.Second)
 		s.Failures = 0
 	}
 	wait := max(retryAfter[min(s.Failures, len(retryAfter)-1)], silence)
 	s.Failures++
-	s.Expires = now.Add(wait)
+	s.Expires = wholeSecond(now.Add(wait))
 	s.NotBefore = time.Time{}
 	if silence > 0 {
-		s.NotBefore = now.Add(silence)
+		s.NotBefore = wholeSecond(now.Add(silence))
 	}
 	switch known := s.Body != nil; {
 	case now.Sub(s.UnreachableSince) >= GiveUp && known:
@@ -145,6 +147,14 @@ func unreachable(s State, now time.Time, silence time.Duration) State {
 		s.Verdict = DisallowAll
 	}
 	return s
+}
+
+// wholeSecond is the first whole second that is not before t.
+func wholeSecond(t time.Time) time.Time {
+	if cut := t.Truncate(time.Second); cut.Before(t) {
+		return cut.Add(time.Second)
+	}
+	return t
 }
 
 // Due reports whether robots.txt is to be asked for before another URL is. A site that asked for silence is not asked before NotBefore.
@@ -191,10 +201,14 @@ func age(h http.Header) time.Duration {
 	return min(max(left, MinAge), MaxAge)
 }
 
-// pause returns how long the answer's Retry-After asks to be left alone: a number of seconds or a date.
+// pause returns how long the answer's Retry-After asks to be left alone: a number of seconds, of which some give a fraction, or a date.
 func pause(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
-	wait := seconds(value, DefaultPause)
+	whole, fraction, _ := strings.Cut(value, ".")
+	wait := seconds(whole, DefaultPause)
+	if strings.Trim(fraction, "0") != "" {
+		wait += time.Second
+	}
 	if at, err := http.ParseTime(value); err == nil {
 		wait = at.Sub(now)
 	}
@@ -204,7 +218,7 @@ func pause(h http.Header, now time.Time) time.Duration {
 // seconds reads a whole number of seconds; what is none is otherwise, what is huge is MaxPause or more but no overflow.
 func seconds(s string, otherwise time.Duration) time.Duration {
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // any number of digits is a number (RFC 9110, 10.2.3), and n the largest there is
 		return otherwise
 	}
 	return time.Duration(min(n, 1<<31)) * time.Second

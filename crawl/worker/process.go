@@ -119,7 +119,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 	m.FetchedMs = p.resp.Start.UnixMilli()
 	m.DurationMs = milliseconds(p.took)
 	m.Size = uint64(len(p.resp.Body))
-	m.RetryAfterMs = milliseconds(p.pause)
+	m.RetryAfterMs = wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(p.resp.Header.Get("Content-Type"))
 	if outcome.Fetched() {

@@ -171,7 +171,7 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 	r.fetched.Detail = clip(detail)
 	now := time.Now()
 	pause := max(o.state.Expires.Sub(now), 0)
-	r.fetched.RetryAfterMs = milliseconds(pause)
+	r.fetched.RetryAfterMs = wish(pause)
 	w.mu.Lock()
 	if took > 0 {
 		w.frontier.Done(now, h.name, took)

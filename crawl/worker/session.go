@@ -327,8 +327,8 @@ func (w *Worker) done(h *host, told int, now time.Time) bool {
 func (w *Worker) release(s *session, h *host, now time.Time) {
 	work := &wire.HostWork{
 		Host: h.name, Epoch: h.epoch, Release: true,
-		OwedMs:    milliseconds(w.frontier.Owed(now, h.name)),
-		BackoffMs: milliseconds(h.backoff), BackoffReason: h.reason,
+		OwedMs:    wish(w.frontier.Owed(now, h.name)),
+		BackoffMs: wish(h.backoff), BackoffReason: h.reason,
 	}
 	for _, it := range h.returned {
 		if len(work.GetReturned()) == wire.MaxFetched {
@@ -343,4 +343,13 @@ func (w *Worker) release(s *session, h *host, now time.Time) {
 
 func milliseconds(d time.Duration) uint32 {
 	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) //nolint:gosec // bounded
+}
+
+// wish is a time for which a site is to be left alone, as an owner counts it: in whole milliseconds, from one that may have begun when it was told. So that nobody comes
+// earlier than was asked, it has one more.
+func wish(d time.Duration) uint32 {
+	if d <= 0 {
+		return 0
+	}
+	return milliseconds(d + time.Millisecond)
 }
