@@ -20,6 +20,8 @@ type Store struct {
 	Forgetful bool
 	// Fail, if set, is asked before every update and its error returned.
 	Fail func() error
+	// Gets and Scans count what was read.
+	Gets, Scans int
 }
 
 var _ job.Store = (*Store)(nil)
@@ -34,6 +36,7 @@ func NewStore() *Store { return &Store{base: make(map[string][]byte)} }
 
 // Get returns a copy of a value.
 func (s *Store) Get(key []byte) (value []byte, ok bool, err error) {
+	s.Gets++
 	n := s.list.seek(key)
 	if n == nil || !bytes.Equal(n.key, key) {
 		return nil, false, nil
@@ -43,6 +46,7 @@ func (s *Store) Get(key []byte) (value []byte, ok bool, err error) {
 
 // Scan calls fn for the keys in [lo, hi).
 func (s *Store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
+	s.Scans++
 	for n := s.list.seek(lo); n != nil && (hi == nil || bytes.Compare(n.key, hi) < 0); n = n.next[0] {
 		if !fn(bytes.Clone(n.key), bytes.Clone(n.value)) {
 			return nil

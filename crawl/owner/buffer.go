@@ -2,7 +2,8 @@ package owner
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
 )
 
 // buffer gathers the writes of a step, and answers reads from them.
@@ -12,12 +13,37 @@ type buffer struct {
 	ranges [][2][]byte       // deleted before all writes
 	waits  []func() error
 	err    error // the first of the store; nothing is done after it
+
+	// entries are the URL entries among the writes, sets their hashes by URL set, as far as sorted: most steps ask for no set.
+	entries []written
+	sorted  int
+	sets    map[SetID][]uint64
 }
 
-func newBuffer(store Store) *buffer { return &buffer{store: store, writes: make(map[string][]byte)} }
+// written is an entry among the writes.
+type written struct {
+	set  SetID
+	hash uint64
+}
 
-func (b *buffer) set(key, value []byte) { b.writes[string(key)] = value }
-func (b *buffer) delete(key []byte)     { b.writes[string(key)] = nil }
+// keepWrites is the number of writes up to which a map is used again for the next batch: one that was larger takes long to clear, with every batch.
+const keepWrites = 1 << 13
+
+func newBuffer(store Store) *buffer {
+	return &buffer{store: store, writes: make(map[string][]byte), sets: make(map[SetID][]uint64)}
+}
+
+func (b *buffer) set(key, value []byte) {
+	if kindOf(key) == kindEntry && len(key) == jobPrefixLen+8 {
+		if _, again := b.writes[string(key)]; !again {
+			d := dec{b: key[jobPrefixLen:]}
+			b.entries = append(b.entries, written{SetID{Pos(key[1:]), job.ID(key[1+posSize+1:])}, d.hash()})
+		}
+	}
+	b.writes[string(key)] = value
+}
+
+func (b *buffer) delete(key []byte) { b.writes[string(key)] = nil }
 
 func (b *buffer) get(key []byte) (value []byte, ok bool) {
 	if value, ok = b.writes[string(key)]; ok {
@@ -60,8 +86,7 @@ func (b *buffer) flush() {
 		b.fail(fmt.Errorf("owner: write: %w", err))
 		return
 	}
-	clear(b.writes)
-	b.ranges = nil
+	b.empty()
 	b.waits = append(b.waits, wait)
 }
 
@@ -75,20 +100,44 @@ func (b *buffer) scan(lo, hi []byte, fn func(key, value []byte) bool) {
 	}
 }
 
-// keys calls fn for the keys with a prefix that store and buffer hold together, in no order.
-func (b *buffer) keys(prefix []byte, fn func(key []byte) bool) {
-	more := true
-	b.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
-		if _, changed := b.writes[string(key)]; !changed {
-			more = fn(key)
-		}
-		return more
-	})
-	for key, value := range b.writes {
-		if more && value != nil && strings.HasPrefix(key, string(prefix)) {
-			more = fn([]byte(key))
+// empty forgets what was gathered, which is in the store now.
+func (b *buffer) empty() {
+	if len(b.writes) > keepWrites {
+		b.writes = make(map[string][]byte)
+		b.entries = nil
+		b.sets = make(map[SetID][]uint64)
+	}
+	clear(b.writes)
+	clear(b.sets)
+	b.entries, b.sorted, b.ranges = b.entries[:0], 0, nil
+}
+
+// hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of size many is read no further: of one that is new in this
+// step the store is not asked.
+func (b *buffer) hashes(set SetID, size int64, fn func(hash uint64) bool) {
+	for _, w := range b.entries[b.sorted:] {
+		b.sets[w.set] = append(b.sets[w.set], w.hash)
+	}
+	b.sorted = len(b.entries)
+	n, more := int64(0), true
+	for _, hash := range b.sets[set] {
+		if more && b.writes[string(entryKey(set.Pos, set.Job, hash))] != nil {
+			n++
+			more = fn(hash)
 		}
 	}
+	if !more || n >= size {
+		return
+	}
+	prefix := jobPrefix(set.Pos, kindEntry, set.Job)
+	b.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+		if _, changed := b.writes[string(key)]; changed || len(key) != jobPrefixLen+8 {
+			return true
+		}
+		d := dec{b: key[jobPrefixLen:]}
+		n++
+		return fn(d.hash()) && n < size
+	})
 }
 
 // take returns a wait for everything flushed since the last call. The store keeps the order, so the last one stands for all before it.

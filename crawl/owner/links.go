@@ -2,6 +2,7 @@ package owner
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 
@@ -327,9 +328,18 @@ func (o *Owner) putPending(h *host, js *jobState, p *pending) {
 
 // Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
 func (o *Owner) Hashes(set SetID, fn func(hash uint64) bool) error {
-	o.buf.keys(jobPrefix(set.Pos, kindEntry, set.Job), func(key []byte) bool {
-		d := dec{b: key[jobPrefixLen:]}
-		return fn(d.hash())
-	})
+	o.buf.hashes(set, o.sizeOf(set), fn)
 	return o.buf.err
+}
+
+// sizeOf is how many URLs a set has at most: as many as are counted of its host in memory.
+func (o *Owner) sizeOf(set SetID) int64 {
+	h, js := o.byPos[set.Pos], o.jobs[set.Job]
+	if h == nil || js == nil {
+		return math.MaxInt64
+	}
+	if hj := o.hostJob(h, js, false); hj != nil {
+		return hj.c.accepted
+	}
+	return math.MaxInt64
 }
