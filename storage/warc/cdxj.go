@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"container/heap"
 	"encoding/hex"
 	"encoding/json"
@@ -247,4 +248,64 @@ func (s *indexSource) next() (bool, error) {
 		return false, fmt.Errorf("%s: %w", s.file.Name(), err)
 	}
 	return false, s.file.Close()
+}
+
+// IndexLine is a line of an index, as it was written.
+type IndexLine struct {
+	URL, Digest    string
+	Date           time.Time // to the second
+	MIME, Status   string
+	Offset, Length int64
+	File           string
+}
+
+// ParseIndex reads an index. It returns the lines that can be read, and an error if there are others.
+func ParseIndex(r io.Reader) (lines []IndexLine, err error) {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, maxIndexLine)
+	bad := 0
+	for scanner.Scan() {
+		if l, ok := parseLine(scanner.Bytes()); ok {
+			lines = append(lines, l)
+		} else {
+			bad++
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return lines, fmt.Errorf("index: %w", err)
+	}
+	if bad > 0 {
+		return lines, fmt.Errorf("index: %w: %d lines", ErrFormat, bad)
+	}
+	return lines, nil
+}
+
+func parseLine(raw []byte) (IndexLine, bool) {
+	surt, rest, _ := bytes.Cut(raw, []byte(" "))
+	at, object, _ := bytes.Cut(rest, []byte(" "))
+	var l struct{ URL, MIME, Status, Digest, Length, Offset, Filename string }
+	if json.Unmarshal(object, &l) != nil || SURT(l.URL) != string(surt) {
+		return IndexLine{}, false
+	}
+	date, err1 := time.Parse("20060102150405", string(at))
+	offset, err2 := strconv.ParseInt(l.Offset, 10, 64)
+	length, err3 := strconv.ParseInt(l.Length, 10, 64)
+	if errors.Join(err1, err2, err3) != nil || offset < 0 || length <= 0 {
+		return IndexLine{}, false
+	}
+	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
+}
+
+// Starts are the offsets of an index in their order; nil if its lines cannot all be true, as records would overlap.
+func Starts(lines []IndexLine) []int64 {
+	sorted := slices.Clone(lines)
+	slices.SortFunc(sorted, func(a, b IndexLine) int { return cmp.Compare(a.Offset, b.Offset) })
+	starts := make([]int64, 0, len(lines))
+	for i := range sorted {
+		if i > 0 && sorted[i-1].Offset+sorted[i-1].Length > sorted[i].Offset {
+			return nil
+		}
+		starts = append(starts, sorted[i].Offset)
+	}
+	return starts
 }

@@ -73,12 +73,16 @@ type Reader struct {
 	zipped  bool
 	verify  bool
 	lines   *bufio.Reader // over the current member, or over the whole plain file
+	begun   bool
 	current *Record
 }
 
 // NewReader reads from r. With verify it recomputes the digests of every block that is read to its end.
-func NewReader(r io.Reader, verify bool) *Reader {
-	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10)}, verify: verify}
+func NewReader(r io.Reader, verify bool) *Reader { return NewReaderAt(r, verify, 0) }
+
+// NewReaderAt is NewReader for what lies behind an offset of a file, at which a record begins: offsets are those of the file.
+func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
+	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10), n: offset}, verify: verify}
 }
 
 // Tee has every byte of the file that is read from here on written to w as well, and none that was only read ahead: what w got between two calls of
@@ -121,7 +125,8 @@ func (r *Reader) open() error {
 	if len(start) == 0 {
 		return err
 	}
-	if r.in.n == 0 {
+	if !r.begun {
+		r.begun = true
 		r.zipped = len(start) == 2 && start[0] == 0x1f && start[1] == 0x8b
 	}
 	if !r.zipped {

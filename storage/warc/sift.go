@@ -1,0 +1,220 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// Loss is a stretch of a file in which no record can be read.
+type Loss struct {
+	Offset, Length int64 // Length is 0 if the file ends there
+	Err            error
+}
+
+func (l Loss) String() string {
+	if l.Length == 0 {
+		return fmt.Sprintf("from byte %d to the end: %v", l.Offset, l.Err)
+	}
+	return fmt.Sprintf("%d bytes at %d: %v", l.Length, l.Offset, l.Err)
+}
+
+// Source opens a file to be read from an offset on.
+type Source func(offset int64) (io.ReadCloser, error)
+
+// IsDamage says whether an error of reading is one of the bytes, and not of whoever gives them.
+func IsDamage(err error) bool {
+	return errors.Is(err, ErrFormat) || errors.Is(err, ErrTruncated) || errors.Is(err, ErrDigest)
+}
+
+// IsZipped says whether a file of that name holds gzip members.
+func IsZipped(name string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffixGzip)
+}
+
+// Sift calls each for every record of a file that can be read, those behind damage too, and lost for each stretch between them that cannot. Each reads
+// the record to its end, by Skip if need be, and keeps what it took only then: an error that is damage makes the record a loss. Starts are where the file's
+// index says that records begin, in order; nil if that is not known.
+func Sift(open Source, name string, starts []int64, each func(*Record, *Reader) error, lost func(Loss) error) error {
+	for at := int64(0); ; {
+		bad, err := siftFrom(open, at, each, lost)
+		if err == nil || !IsDamage(err) {
+			return err
+		}
+		next, rerr := Resume(open, name, bad+1, starts)
+		if rerr != nil && !errors.Is(rerr, io.EOF) {
+			return rerr
+		}
+		l := Loss{Offset: bad, Err: err}
+		if rerr == nil {
+			l.Length = next - bad
+		}
+		if err := lost(l); err != nil || rerr != nil {
+			return err
+		}
+		at = next
+	}
+}
+
+// siftFrom reads records up to the first that cannot be passed, and says where that one begins. A record that is whole and not what its digests say is
+// lost alone.
+func siftFrom(open Source, at int64, each func(*Record, *Reader) error, lost func(Loss) error) (bad int64, err error) {
+	in, err := open(at)
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	r := NewReaderAt(in, true, at)
+	for {
+		begin := r.in.n
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return begin, nil
+		}
+		if err == nil {
+			err = rec.checkable()
+		}
+		if err == nil {
+			err = each(rec, r)
+		}
+		switch {
+		case err == nil:
+		case rec != nil && rec.Length > 0 && errors.Is(err, ErrDigest):
+			r.current = nil
+			if err := lost(Loss{Offset: rec.Offset, Length: rec.Length, Err: err}); err != nil {
+				return begin, err
+			}
+		default:
+			return begin, err
+		}
+	}
+}
+
+// checkable refuses a record that says nothing of its block by which it could be checked, as every one of ours does, and a head that damage has made of
+// parts of two.
+func (r *Record) checkable() error {
+	once := 0
+	for _, f := range r.Header {
+		if strings.ContainsFunc(f.Name, func(c rune) bool { return c <= ' ' || c > '~' }) || hasControl(f.Value) {
+			return fmt.Errorf("record at %d: %w: field %.40q", r.Offset, ErrFormat, f.Name)
+		}
+		if strings.EqualFold(f.Name, "WARC-Record-ID") || strings.EqualFold(f.Name, "WARC-Block-Digest") || strings.EqualFold(f.Name, "Content-Length") {
+			once++
+		}
+	}
+	if once != 3 || !isSHA256(r.Get("WARC-Block-Digest")) {
+		return fmt.Errorf("record at %d: %w: WARC-Record-ID, WARC-Block-Digest and Content-Length are not there once each", r.Offset, ErrFormat)
+	}
+	return nil
+}
+
+// Resume returns where the next record behind damage begins, at an offset or behind it: the first place that looks like the beginning of one. Where
+// starts are known, what looks like a record has to be one of them or to lead to the next, so that an archive inside of a damaged record is not taken for one
+// of this file. It returns io.EOF where there is none.
+func Resume(open Source, name string, from int64, starts []int64) (int64, error) {
+	for {
+		at, err := nextHead(open, name, from)
+		if err != nil {
+			return 0, err
+		}
+		i, known := slices.BinarySearch(starts, at)
+		next := int64(0)
+		if i < len(starts) {
+			next = starts[i]
+		}
+		if known || len(starts) == 0 || leadsTo(open, at, next) {
+			return at, nil
+		}
+		from = at + 1
+	}
+}
+
+// leadsTo says whether the records from an offset on are the rest of an exchange: a request and metadata, and then the next exchange, at next, or the
+// file's end if there is none (0).
+func leadsTo(open Source, at, next int64) bool {
+	in, err := open(at)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = in.Close() }()
+	r := NewReaderAt(in, false, at)
+	for range 2 {
+		rec, err := r.Next()
+		switch {
+		case err != nil:
+			return next == 0 && errors.Is(err, io.EOF)
+		case rec.Type != TypeRequest && rec.Type != TypeMetadata:
+			return false
+		}
+		if err := rec.Skip(); err != nil || r.in.n == next {
+			return err == nil
+		}
+	}
+	_, err = r.Next()
+	return next == 0 && errors.Is(err, io.EOF)
+}
+
+const (
+	gzipMagic  = "\x1f\x8b\x08"
+	plainMagic = "WARC/1."
+	// headWindow is how much of a member is looked at to see whether it begins a record.
+	headWindow = 32 << 10
+)
+
+// nextHead returns the first offset, from one on, at which a record's head begins.
+func nextHead(open Source, name string, from int64) (int64, error) {
+	in, err := open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = in.Close() }()
+	magic, begins := []byte(plainMagic), beginsPlain
+	if IsZipped(name) {
+		magic, begins = []byte(gzipMagic), beginsZipped
+	}
+	r := bufio.NewReaderSize(in, 4*headWindow)
+	for {
+		window, err := r.Peek(2 * headWindow)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		skip := max(len(window)-len(magic)+1, 0)
+		if i := bytes.Index(window, magic); i >= 0 {
+			if i > headWindow && err == nil {
+				skip = i // looked at again with all that follows
+			} else if begins(window[i:]) {
+				return from + int64(i), nil
+			} else {
+				skip = i + 1
+			}
+		} else if err != nil {
+			return 0, io.EOF
+		}
+		n, err := r.Discard(skip)
+		if from += int64(n); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func beginsPlain(p []byte) bool {
+	line, rest, ok := bytes.Cut(p, []byte("\r\n"))
+	return ok && (string(line) == version || string(line) == "WARC/1.0") && bytes.HasPrefix(rest, []byte("WARC-"))
+}
+
+func beginsZipped(p []byte) bool {
+	zip, err := gzip.NewReader(bytes.NewReader(p))
+	if err != nil {
+		return false
+	}
+	zip.Multistream(false)
+	var head [len(version) + 2 + len("WARC-")]byte
+	_, err = io.ReadFull(zip, head[:])
+	return err == nil && beginsPlain(head[:])
+}
