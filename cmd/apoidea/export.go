@@ -21,7 +21,7 @@ import (
 type exportOptions struct {
 	*globals
 	ring, count, force bool
-	output             string
+	output, of         string
 }
 
 // errIncomplete says that an export was made and lacks something.
@@ -35,8 +35,11 @@ func newExport(g *globals) *cobra.Command {
 		Long: `Write what was crawled: warc (the records of the archive in one file), cdxj (their sorted index), wacz (both, with a list of pages, in one file
 for replay tools), links (CSV of page and outlink; --count gives each pair once and how often it was met) or urls (one JSON document a URL).
 
---ring takes in the other members of the ring and their workers. Records whose digests are not right are left out. What is missing is said on
-standard error and the exit code is 1: peers that do not answer, records on peers that are gone.
+--ring takes in the other members of the ring and their workers. What is missing is said on standard error and the exit code is 1: peers that do not
+answer, records on peers that are gone or that no archive holds any more, damaged bytes. Reading goes on behind damage, and the URLs that lie in it are named.
+
+cdxj is the index of what export warc writes of the same records: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. With --of FILE
+it is made from a file that was exported before.
 
 With -o the export may be interrupted: what is gathered lies in FILE.part, and the same command goes on with it. FILE appears when it is whole; one
 that is there is left alone without --force. A wacz takes its size in free space twice while it is made.
@@ -44,6 +47,7 @@ that is there is left alone without --force. A wacz takes its size in free space
 Without a running peer the data directory is read as it lies.`,
 		Example: `  apoidea export urls --ring > urls.ndjson
   apoidea export warc -o crawl.warc.gz
+  apoidea export cdxj --of crawl.warc.gz -o crawl.cdxj
   apoidea export wacz --ring -o crawl.wacz
   apoidea export links --count -o links.csv`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
@@ -55,12 +59,19 @@ Without a running peer the data directory is read as it lies.`,
 			if o.count && args[0] != export.Links {
 				return wrongUsage(cmd, "--count is for export links")
 			}
+			if o.of != "" && (args[0] != export.CDXJ || o.ring) {
+				return wrongUsage(cmd, "--of is for export cdxj of one file, without --ring")
+			}
+			if o.of != "" {
+				return o.indexFile(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&o.ring, "ring", false, "of all members of the ring that answer, and their workers")
 	cmd.Flags().BoolVar(&o.count, "count", false, "of links: each pair once, with how often it was met")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace FILE, and begin anew where an export was interrupted")
+	cmd.Flags().StringVar(&o.of, "of", "", "of cdxj: the WARC `FILE` that was exported, which is read instead of a peer's archive")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "FILE to write to; - is standard output, where an export cannot be resumed")
 	return cmd
 }
@@ -77,7 +88,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	defer func() { err = errors.Join(err, done()) }()
 	opt := export.Options{What: what, Ring: o.ring, Count: o.count, Force: o.force, Stream: out, Software: "apoidea/" + versionString()}
 	if toFile {
-		opt.Output = o.output
+		opt.Output, opt.Of = o.output, export.OfOutput(o.output)
 	}
 	opt.Progress, done = o.progress(errOut, toFile, done)
 	report, err := export.Run(ctx, results, opt)
@@ -87,6 +98,44 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 		}
 		return err
 	}
+	return o.tell(report, toFile, out, errOut)
+}
+
+// lostShown is how many lost records are named to people.
+const lostShown = 20
+
+// repairHint names what mends an archive of this machine.
+func repairHint(r *export.Report) string {
+	if len(r.Damaged) == 0 && r.LostTotal == 0 {
+		return ""
+	}
+	return "; on the peer that holds them, apoidea check says more and apoidea repair has them crawled again"
+}
+
+// indexFile makes the index of a file that was exported.
+func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (err error) {
+	toFile := o.output != "" && o.output != "-"
+	w := out
+	if toFile {
+		mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+		if o.force {
+			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+		}
+		f, oerr := os.OpenFile(o.output, mode, 0o644) //nolint:gosec // a result is for others too
+		if errors.Is(oerr, os.ErrExist) {
+			return fmt.Errorf("%w: %s is there already; name another file, or --force replaces it", errUsage, o.output)
+		}
+		if oerr != nil {
+			return oerr
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		w = f
+	}
+	report, err := export.IndexFile(ctx, o.of, w)
+	if err != nil {
+		return err
+	}
+	report.Output = o.output
 	return o.tell(report, toFile, out, errOut)
 }
 
@@ -152,6 +201,13 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 	for _, d := range r.Damaged {
 		fmt.Fprintln(errOut, "apoidea: damaged:", d)
 	}
+	for i, l := range r.Lost {
+		if i == lostShown {
+			fmt.Fprintf(errOut, "apoidea: lost: and %d more (--json names them)\n", r.LostTotal-lostShown)
+			break
+		}
+		fmt.Fprintf(errOut, "apoidea: lost: %s: no archive file of peer %s holds its record %s\n", l.URL, l.Peer, l.Record)
+	}
 	if toFile || o.json {
 		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, bytesText(r.Bytes), counted(int64(r.Peers), "peer"))
 		if err := o.say(out, r, text); err != nil {
@@ -159,7 +215,8 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 	}
 	if !r.Complete {
-		return fmt.Errorf("%w: %s missing, %s left out", errIncomplete, counted(int64(len(r.Missing)), "source"), counted(int64(len(r.Damaged)), "damaged record"))
+		return fmt.Errorf("%w: %s missing, %s left out, %s lost%s", errIncomplete, counted(int64(len(r.Missing)), "source"),
+			counted(int64(len(r.Damaged)), "damaged place"), counted(r.LostTotal, "record"), repairHint(r))
 	}
 	return nil
 }

@@ -5,8 +5,9 @@
 //
 //   - goes on where it was interrupted: what was gathered lies in OUTPUT.part with a journal of how far each source was read. The journal is written
 //     after the disk has what it speaks of, and what came later is cut off, so nothing is there twice;
-//   - is checked: records whose digests are not right are left out and told of;
-//   - says what is missing: peers that did not answer, or broke off, and holders of records that are no longer in the ring;
+//   - is checked: records whose digests are not right are left out, reading goes on behind bytes that cannot be read, and the URLs that lie there are named;
+//   - says what is missing: peers that did not answer, or broke off, holders of records that are no longer in the ring, and records that the outcomes of
+//     URLs speak of and that no archive holds;
 //   - takes bounded memory: what must be sorted is sorted in runs on disk.
 //
 // OUTPUT appears under its name when it is whole, and replaces nothing unless that was asked for. Without OUTPUT the export goes to a stream, and

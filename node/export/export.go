@@ -8,9 +8,11 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // The kinds of export.
@@ -37,6 +39,8 @@ type Options struct {
 	Stream io.Writer
 	// Force replaces an Output that is there, and begins anew instead of going on with an interrupted export.
 	Force bool
+	// Of is, for cdxj, the name of the file that export warc makes of the same records: what lines call it.
+	Of string
 	// Software is what made the export, for WACZ.
 	Software string
 	// Now is the clock; nil means time.Now.
@@ -69,19 +73,65 @@ type Report struct {
 	Complete bool              `json:"complete"`
 	Missing  []control.Missing `json:"missing"`
 	Damaged  []Damage          `json:"damaged"`
-	ElapsedS float64           `json:"elapsed_s"`
+	// Lost are records that the records of URLs speak of and that no archive file holds: the first of LostTotal, those that Damaged names left out.
+	Lost      []Lost  `json:"lost,omitempty"`
+	LostTotal int64   `json:"lost_total,omitempty"`
+	ElapsedS  float64 `json:"elapsed_s"`
 }
 
-// Damage is a record that was left out, as it is not what its digests say.
+// Damage is a stretch of an archive file that was left out: a record that is not what its digests say, or bytes in which no record can be read.
 type Damage struct {
 	Peer   string `json:"peer"`
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
-	Error  string `json:"error"`
+	// Bytes that were left out; 0 if it is all that follows.
+	Bytes int64  `json:"bytes,omitempty"`
+	Error string `json:"error"`
+	// URLs whose records lie there, the first of them, and Lost how many there are.
+	URLs []string `json:"urls,omitempty"`
+	Lost int      `json:"lost,omitempty"`
+}
+
+// namedAtOnce bounds the URLs that one damage names.
+const namedAtOnce = 1000
+
+// name says which URLs a stretch holds.
+func (d *Damage) name(lines []warc.IndexLine) {
+	for i := range lines {
+		l := &lines[i]
+		if l.Offset+l.Length <= d.Offset || d.Bytes > 0 && l.Offset >= d.Offset+d.Bytes {
+			continue
+		}
+		if d.Lost++; len(d.URLs) < namedAtOnce {
+			d.URLs = append(d.URLs, l.URL)
+		}
+	}
 }
 
 func (d Damage) String() string {
-	return fmt.Sprintf("peer %s, %s, record at %d left out: %s", d.Peer, d.File, d.Offset, d.Error)
+	stretch := fmt.Sprintf("%d bytes at %d", d.Bytes, d.Offset)
+	if d.Bytes == 0 {
+		stretch = fmt.Sprintf("all from byte %d on", d.Offset)
+	}
+	text := fmt.Sprintf("%s, %s left out: %s", d.File, stretch, d.Error)
+	if d.Peer != "" {
+		text = "peer " + d.Peer + ", " + text
+	}
+	return text + urlsText(d.URLs, d.Lost)
+}
+
+// urlsShown bounds the URLs in a line for people.
+const urlsShown = 10
+
+func urlsText(urls []string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	text := "; lost: " + strings.Join(urls[:min(len(urls), urlsShown)], " ")
+	if n > urlsShown {
+		text += fmt.Sprintf(" and %d more", n-urlsShown)
+	}
+	return text
 }
 
 // Run makes an export. An error leaves what was gathered for the next Run with the same options; what could not be had, though the export was made, is
@@ -95,6 +145,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Of == "" {
+		o.Of = DefaultOf
 	}
 	w, err := openWork(&o)
 	if err != nil {
@@ -124,6 +177,9 @@ func (e *exporter) run(ctx context.Context) error {
 	}
 	e.report.Peers = len(found.Peers)
 	e.report.Missing = append([]control.Missing{}, found.Missing...)
+	if err := e.expect(ctx, found); err != nil {
+		return errors.Join(err, e.work.checkpoint())
+	}
 	if err := e.gather(ctx, found); err != nil {
 		return errors.Join(err, e.work.checkpoint())
 	}
@@ -139,12 +195,15 @@ func (e *exporter) run(ctx context.Context) error {
 	if err := e.assemble(ctx); err != nil {
 		return err
 	}
+	if err := e.lost(ctx); err != nil {
+		return err
+	}
 	if err := e.work.publish(); err != nil {
 		return err
 	}
 	r := e.report
 	r.Bytes, r.Records, r.Damaged = e.work.written, e.work.journal.Records, append([]Damage{}, e.work.journal.Damaged...)
-	r.Complete = len(r.Missing)+len(r.Damaged) == 0
+	r.Complete = len(r.Missing)+len(r.Damaged) == 0 && r.LostTotal == 0
 	r.ElapsedS = e.Now().Sub(e.began).Seconds()
 	return nil
 }
@@ -201,7 +260,7 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 		}
 		return errors.Join(e.records(ctx, s, k), k.close())
 	default:
-		return e.index(ctx, s)
+		return e.records(ctx, s, &keepIndex{e: e, s: s})
 	}
 }
 

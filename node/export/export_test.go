@@ -392,7 +392,7 @@ func TestWhatIsMissing(t *testing.T) {
 	if err != nil || r.Complete {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	want := []control.Missing{{Peer: "p4", Records: 18}, {Peer: "p2", File: "2.warc.gz"}, {Peer: "p5", Records: 4}} // asked of two peers
+	want := []control.Missing{{Peer: "p4", Records: 18}, {Peer: "p5", Records: 4}} // asked of two peers
 	for i, m := range r.Missing {
 		m.Error = ""
 		if i >= len(want) || m != want[i] {
@@ -403,8 +403,11 @@ func TestWhatIsMissing(t *testing.T) {
 	if len(r.Missing) != len(want) {
 		t.Errorf("missing %v", r.Missing)
 	}
-	if len(r.Damaged) != 1 || r.Damaged[0].Peer != "p1" || r.Damaged[0].Offset != first {
+	if len(r.Damaged) != 2 || r.Damaged[0].Peer != "p1" || r.Damaged[0].Offset != first {
 		t.Errorf("damaged %v", r.Damaged)
+	}
+	if cut := r.Damaged[1]; cut.File != "2.warc.gz" || cut.Bytes != 0 || cut.Lost != 3 || cut.URLs[0] != "http://b.example/1" {
+		t.Errorf("cut %v", cut)
 	}
 	records(t, b.Bytes()) // whatever came is whole
 }
@@ -440,8 +443,8 @@ func TestOldWork(t *testing.T) {
 	}
 	src := world(t)
 	for name, journal := range map[string]string{
-		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":1,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":1,"out":-1}`,
-		"other kind": `{"format":1,"what":"links"}`,
+		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":2,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":2,"out":-1}`,
+		"other kind": `{"format":2,"what":"links"}`,
 	} {
 		path := filepath.Join(part, journalName)
 		os.Remove(path)
@@ -461,8 +464,8 @@ func TestOldWork(t *testing.T) {
 
 // FuzzJournal: a journal that is taken names no place outside of its directory.
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte(`{"format":1,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
-	f.Add([]byte(`{"format":1,"runs":["../x"]}`))
+	f.Add([]byte(`{"format":2,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
+	f.Add([]byte(`{"format":2,"runs":["../x"]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		j, err := parseJournal(raw)
 		if err != nil {
@@ -484,7 +487,7 @@ func FuzzJournal(f *testing.F) {
 // TestSorter: lines come sorted, whatever the number of runs and of merges.
 func TestSorter(t *testing.T) {
 	for _, n := range []int{0, 1, 500, 20_000} {
-		s := newSorter(t.TempDir(), nil)
+		s := newSorter(t.TempDir(), "run", nil)
 		s.bound = 2000 // 20,000 lines make more than fanIn runs
 		var want []string
 		for i := range n {

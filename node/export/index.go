@@ -5,32 +5,25 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// index gathers the index lines of a file: from the index that lies beside a finished one, else from its records.
-func (e *exporter) index(ctx context.Context, s *source) error {
-	p := e.work.journal.place(s)
-	if !s.file.Open && (p.Offset == 0 || p.Index) {
-		err := e.indexFile(ctx, s)
-		if err == nil {
-			return nil
-		}
-		if own, ok := errors.AsType[*ownError](err); ok {
-			return own.err
-		}
-		if err := fatal(ctx, err); err != nil {
-			return err
-		}
-		if p = e.work.journal.place(s); p.Offset > 0 { // lines of it were taken already: its records would give them again
-			e.missing(s.peer, s.file.Name, err)
-			return nil
-		}
+// DefaultOf is what the lines of an index call the file that export warc makes, unless another name is given.
+const DefaultOf = "crawl.warc.gz"
+
+// OfOutput is the name of the file that an index of that name belongs to: beside it, with the suffix of an archive.
+func OfOutput(output string) string {
+	base, ok := strings.CutSuffix(filepath.Base(output), ".cdxj")
+	if !ok || base == "" {
+		return DefaultOf
 	}
-	return e.records(ctx, s, &keepIndex{e: e, s: s})
+	return base + ".warc.gz"
 }
 
 // indexOf is the name of the index beside a file.
@@ -38,43 +31,7 @@ func indexOf(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".warc") + ".cdxj"
 }
 
-// indexFile takes the lines of the index beside a file.
-func (e *exporter) indexFile(ctx context.Context, s *source) error {
-	begin := e.work.journal.place(s).Offset
-	stream := open(ctx, e.src, s.peer, indexOf(s.file.Name), begin)
-	defer func() { _ = stream.Close() }()
-	r := bufio.NewReaderSize(stream, 64<<10)
-	var line []byte
-	for {
-		var err error
-		line, err = readLine(r, line[:0])
-		p := e.work.journal.place(s)
-		if errors.Is(err, io.EOF) {
-			if p.Offset == 0 {
-				return io.ErrUnexpectedEOF // an index has lines: this one is not there
-			}
-			p.End = true
-			e.work.journal.setPlace(s, p)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := e.work.sorted.add(line); err != nil {
-			return own(err)
-		}
-		p.Offset, p.Index = p.Offset+int64(len(line)), true
-		e.work.journal.setPlace(s, p)
-		e.work.journal.Records++
-		e.done.BytesRead += int64(len(line))
-		if err := e.work.due(int64(len(line))); err != nil {
-			return own(err)
-		}
-		e.tell("reading")
-	}
-}
-
-// keepIndex makes index lines of records.
+// keepIndex makes index lines of records, at the places that they have in what export warc writes.
 type keepIndex struct {
 	e     *exporter
 	s     *source
@@ -90,16 +47,71 @@ func (k *keepIndex) read(rec *warc.Record) (err error) {
 	return err
 }
 
-func (k *keepIndex) keep(rec *warc.Record, _ *spool) error {
+func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
+	offset := k.e.work.journal.Indexed
+	k.e.work.journal.Indexed += raw.len()
 	if !k.is {
 		return nil
 	}
-	// The place of the last record is where this one begins.
-	offset := k.e.work.journal.place(k.s).Offset
-	k.line = k.entry.AppendLine(k.line[:0], k.s.file.Name, offset, rec.Length)
+	k.line = k.entry.AppendLine(k.line[:0], k.e.Of, offset, raw.len())
 	if bytes.Count(k.line, []byte{'\n'}) != 1 {
 		return nil // a URL with a line's end in it has no place in an index
 	}
 	k.e.work.journal.Records++
 	return k.e.work.sorted.add(k.line)
+}
+
+// ofFile makes the index of a file on this machine, such as export warc wrote.
+type ofFile struct {
+	path   string
+	file   *os.File
+	sorted *sorter
+	report *Report
+}
+
+// IndexFile writes the index of a WARC file on this machine; the lines name it as it is called. What of the file cannot be read is in the report.
+func IndexFile(ctx context.Context, path string, out io.Writer) (report *Report, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("export cdxj: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "apoidea-export-*")
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.RemoveAll(dir)) }()
+	o := ofFile{path: path, file: f, sorted: newSorter(dir, "run", nil), report: &Report{What: CDXJ, Files: 1, Damaged: []Damage{}}}
+	if err := warc.Sift(o.from, filepath.Base(path), nil, o.each, o.lost); err != nil {
+		return nil, fmt.Errorf("export cdxj: %s: %w", path, err)
+	}
+	w := bufio.NewWriterSize(out, bufferSize)
+	err = o.sorted.merge(ctx, func(line []byte) error {
+		o.report.Bytes += int64(len(line))
+		_, err := w.Write(line)
+		return err
+	})
+	o.report.Complete = len(o.report.Damaged) == 0
+	return o.report, errors.Join(err, w.Flush())
+}
+
+func (o *ofFile) from(offset int64) (io.ReadCloser, error) {
+	_, err := o.file.Seek(offset, io.SeekStart)
+	return io.NopCloser(o.file), err
+}
+
+func (o *ofFile) each(rec *warc.Record, _ *warc.Reader) error {
+	if rec.Type != warc.TypeResponse && rec.Type != warc.TypeRevisit {
+		return rec.Skip()
+	}
+	entry, err := rec.Entry()
+	if err != nil {
+		return err
+	}
+	o.report.Records++
+	return o.sorted.add(entry.AppendLine(nil, filepath.Base(o.path), rec.Offset, rec.Length))
+}
+
+func (o *ofFile) lost(l warc.Loss) error {
+	o.report.Damaged = append(o.report.Damaged, Damage{File: o.path, Offset: l.Offset, Bytes: l.Length, Error: l.Err.Error()})
+	return nil
 }

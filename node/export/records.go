@@ -28,7 +28,17 @@ const (
 // records reads a file from where it was left to its end, or as far as it is to be had.
 func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 	for try := 1; ; try++ {
-		err := e.pass(ctx, s, k)
+		bad, err := e.pass(ctx, s, k)
+		if warc.IsDamage(err) {
+			if more, perr := e.passDamage(ctx, s, bad, err); perr != nil {
+				err = perr
+			} else if !more {
+				return nil
+			} else {
+				try = 0
+				continue
+			}
+		}
 		if err == nil {
 			return nil
 		}
@@ -38,7 +48,7 @@ func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 		if err := fatal(ctx, err); err != nil {
 			return err
 		}
-		if try == tries || errors.Is(err, warc.ErrFormat) || errors.Is(err, warc.ErrTruncated) {
+		if try == tries {
 			e.missing(s.peer, s.file.Name, err)
 			return nil
 		}
@@ -46,6 +56,48 @@ func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 			return err
 		}
 	}
+}
+
+// from is a file as it is to be had from an offset on.
+func (e *exporter) from(ctx context.Context, s *source) warc.Source {
+	return func(offset int64) (io.ReadCloser, error) { return open(ctx, e.src, s.peer, s.file.Name, offset), nil }
+}
+
+// passDamage goes on behind the record at an offset, which cannot be read, and tells what is lost; more is false at the end of the file.
+func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause error) (more bool, err error) {
+	lines, starts := e.indexLines(ctx, s)
+	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, starts)
+	more = err == nil
+	switch {
+	case more:
+	case !errors.Is(err, io.EOF):
+		return false, err
+	case s.file.Open && errors.Is(cause, warc.ErrTruncated):
+		return false, nil // what is being written
+	}
+	d := Damage{Peer: s.peer, File: s.file.Name, Offset: bad, Error: cause.Error()}
+	if more {
+		d.Bytes = next - bad
+	}
+	d.name(lines)
+	e.work.journal.Damaged = append(e.work.journal.Damaged, d)
+	p := e.work.journal.place(s)
+	if p.Offset = next; !more {
+		p.Offset, p.End = bad, !s.file.Open
+	}
+	e.work.journal.setPlace(s, p)
+	return more, own(e.work.due(0))
+}
+
+// indexLines are those of the index beside a file, as far as it is there, and where it says that records begin if it is sound.
+func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, starts []int64) {
+	in := open(ctx, e.src, s.peer, indexOf(s.file.Name), 0)
+	defer func() { _ = in.Close() }()
+	lines, err := warc.ParseIndex(in)
+	if err != nil {
+		return lines, nil
+	}
+	return lines, warc.Starts(lines)
 }
 
 // ownError is an error of our own disk, not of the source.
@@ -72,18 +124,18 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pass reads once through what is left of a file.
-func (e *exporter) pass(ctx context.Context, s *source, k keeper) error {
+// pass reads what is left of a file up to its end, or up to a record that cannot be passed, of which it says where it begins.
+func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, err error) {
 	begin := e.work.journal.place(s).Offset
 	stream := open(ctx, e.src, s.peer, s.file.Name, begin)
 	defer func() { _ = stream.Close() }()
 	raw := &spool{dir: e.work.dir}
 	defer raw.close()
-	records := warc.NewReader(stream, true)
+	records := warc.NewReaderAt(stream, true, begin)
 	records.Tee(raw)
 	for {
 		if err := raw.reset(); err != nil {
-			return own(err)
+			return 0, own(err)
 		}
 		rec, err := records.Next()
 		if err == nil {
@@ -91,34 +143,43 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) error {
 				err = rec.Skip()
 			}
 		}
+		p := e.work.journal.place(s)
 		switch {
 		case errors.Is(err, io.EOF):
-			p := e.work.journal.place(s)
 			p.End = !s.file.Open
 			e.work.journal.setPlace(s, p)
-			return nil
-		case errors.Is(err, warc.ErrTruncated) && s.file.Open:
-			return nil // what is being written
-		case errors.Is(err, warc.ErrDigest) && rec != nil:
-			d := Damage{Peer: s.peer, File: s.file.Name, Offset: begin + rec.Offset, Error: err.Error()}
-			e.work.journal.Damaged = append(e.work.journal.Damaged, d)
+			return 0, nil
+		case errors.Is(err, warc.ErrDigest) && rec != nil && rec.Length > 0:
+			e.damaged(s, rec, err)
 			_, _ = records.Next() // says the same again, once
 		case err != nil:
-			return err
+			return p.Offset, err
 		default:
 			if err := k.keep(rec, raw); err != nil {
-				return own(fmt.Errorf("export: %w", err))
+				return 0, own(fmt.Errorf("export: %w", err))
+			}
+			if err := e.work.held.has(rec.ID); err != nil {
+				return 0, own(err)
 			}
 		}
-		p := e.work.journal.place(s)
-		p.Offset = begin + rec.Offset + rec.Length
+		p = e.work.journal.place(s)
+		p.Offset = rec.Offset + rec.Length
 		e.work.journal.setPlace(s, p)
 		e.done.BytesRead += rec.Length
 		if err := e.work.due(rec.Length); err != nil {
-			return own(err)
+			return 0, own(err)
 		}
 		e.tell("reading")
 	}
+}
+
+// damaged notes a record that is whole and not what its digests say.
+func (e *exporter) damaged(s *source, rec *warc.Record, err error) {
+	d := Damage{Peer: s.peer, File: s.file.Name, Offset: rec.Offset, Bytes: rec.Length, Error: err.Error()}
+	if rec.TargetURI != "" {
+		d.URLs, d.Lost = []string{rec.TargetURI}, 1
+	}
+	e.work.journal.Damaged = append(e.work.journal.Damaged, d)
 }
 
 // stream is a file that comes from a peer.

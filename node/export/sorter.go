@@ -29,6 +29,7 @@ var errLongLine = fmt.Errorf("line of more than %d bytes", maxLine)
 // sorter sorts lines on disk, in bounded memory: runs that are sorted in memory, merged at the end. Lines end in a newline and are compared as bytes.
 type sorter struct {
 	dir   string
+	kind  string   // how names of runs begin
 	runs  []string // names, in dir
 	lines [][]byte
 	size  int
@@ -37,8 +38,8 @@ type sorter struct {
 }
 
 // newSorter goes on with the runs that are there.
-func newSorter(dir string, runs []string) *sorter {
-	return &sorter{dir: dir, runs: slices.Clone(runs), bound: runBytes, made: len(runs)}
+func newSorter(dir, kind string, runs []string) *sorter {
+	return &sorter{dir: dir, kind: kind, runs: slices.Clone(runs), bound: runBytes, made: len(runs)}
 }
 
 // add takes a line; it is copied.
@@ -78,7 +79,7 @@ func (s *sorter) flush() error {
 
 // write makes a run of lines, which next gives until io.EOF.
 func (s *sorter) write(next func() ([]byte, error)) (name string, err error) {
-	name = fmt.Sprintf("run-%06d", s.made)
+	name = fmt.Sprintf("%s-%06d", s.kind, s.made)
 	s.made++
 	f, err := os.Create(filepath.Join(s.dir, name))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -20,7 +21,7 @@ const (
 	// maxJournal bounds a journal that is read, in bytes: some hundred for each archive file.
 	maxJournal = 512 << 20
 	// journalFormat is the version of the journal.
-	journalFormat = 1
+	journalFormat = 2
 	// checkpointEvery and checkpointBytes say how much of an export a crash may cost.
 	checkpointEvery = 5 * time.Second
 	checkpointBytes = 256 << 20
@@ -40,14 +41,17 @@ type journal struct {
 	Files   map[string]place  `json:"files"`   // by peer and name
 	Listed  map[string]listed `json:"listed"`  // by peer
 	Runs    []string          `json:"runs"`
-	Damaged []Damage          `json:"damaged"`
+	// Held are the runs of the inventory, Expected how far each peer's URLs were read for it, Indexed the bytes of the file that a CDXJ is of.
+	Held     []string          `json:"held,omitempty"`
+	Expected map[string]listed `json:"expected,omitempty"`
+	Indexed  int64             `json:"indexed,omitempty"`
+	Damaged  []Damage          `json:"damaged"`
 }
 
 // place is how far an archive file was read.
 type place struct {
-	// Offset is behind the last record that was taken, or the last line of the index if Index is set.
+	// Offset is behind the last record that was taken.
 	Offset int64 `json:"offset"`
-	Index  bool  `json:"index,omitempty"`
 	// Copy and Size are the copy of it in a WACZ.
 	Copy string `json:"copy,omitempty"`
 	Size int64  `json:"size,omitempty"`
@@ -84,6 +88,7 @@ type work struct {
 	count   *counted
 	pages   *os.File
 	sorted  *sorter
+	held    inventory
 	copying *keepCopy // of a WACZ, at present
 	last    time.Time
 	since   int64 // bytes since the last checkpoint
@@ -104,7 +109,7 @@ func (c *counted) Write(p []byte) (int, error) {
 
 func openWork(o *Options) (w *work, err error) {
 	w = &work{o: o, last: o.Now(), kept: o.Output != ""}
-	w.journal = journal{Format: journalFormat, What: o.What, Ring: o.Ring, Count: o.Count, Files: map[string]place{}, Listed: map[string]listed{}}
+	w.journal = journal{Format: journalFormat, What: o.What, Ring: o.Ring, Count: o.Count, Files: map[string]place{}, Listed: map[string]listed{}, Expected: map[string]listed{}}
 	if o.Output == "" {
 		if w.dir, err = os.MkdirTemp("", "apoidea-export-*"); err != nil {
 			return nil, fmt.Errorf("export: %w", err)
@@ -173,10 +178,10 @@ func parseJournal(raw []byte) (*journal, error) {
 	if j.Format != journalFormat {
 		return nil, fmt.Errorf("journal: format %d, want %d", j.Format, journalFormat)
 	}
-	if j.Out < 0 || j.Pages < 0 {
-		return nil, fmt.Errorf("journal: sizes %d and %d", j.Out, j.Pages)
+	if j.Out < 0 || j.Pages < 0 || j.Indexed < 0 {
+		return nil, fmt.Errorf("journal: sizes %d, %d and %d", j.Out, j.Pages, j.Indexed)
 	}
-	for _, name := range j.Runs {
+	for _, name := range slices.Concat(j.Runs, j.Held) {
 		if name != filepath.Base(name) {
 			return nil, fmt.Errorf("journal: runs: %q is no file name", name)
 		}
@@ -191,6 +196,9 @@ func parseJournal(raw []byte) (*journal, error) {
 	}
 	if j.Listed == nil {
 		j.Listed = map[string]listed{}
+	}
+	if j.Expected == nil {
+		j.Expected = map[string]listed{}
 	}
 	return j, nil
 }
@@ -211,7 +219,8 @@ func (w *work) open() (err error) {
 			return err
 		}
 	}
-	w.sorted = newSorter(w.dir, w.journal.Runs)
+	w.sorted = newSorter(w.dir, "run", w.journal.Runs)
+	w.held = inventory{newSorter(w.dir, "held", w.journal.Held)}
 	return nil
 }
 
@@ -272,8 +281,8 @@ func (w *work) checkpoint() error {
 	if w.copying != nil {
 		err = errors.Join(err, w.copying.sync())
 	}
-	err = errors.Join(err, w.sorted.flush())
-	w.journal.Runs = w.sorted.runs
+	err = errors.Join(err, w.sorted.flush(), w.held.flush())
+	w.journal.Runs, w.journal.Held = w.sorted.runs, w.held.runs
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
