@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -190,10 +191,11 @@ func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c.Metrics = r.cfg.registerer
 	c.Listen = r.cfg.Listen
 	if len(c.Listen) == 0 {
-		if err := r.meta.getJSON(metaListen, &c.Listen); err != nil {
+		before, err := r.meta.listened()
+		if err != nil {
 			return err
 		}
-		c.Listen = r.cfg.standing(c.Listen)
+		c.Listen = r.cfg.standing(before)
 	}
 	err := r.open(c, register)
 	if err != nil && len(r.cfg.Listen) == 0 && len(c.Listen) > 0 {
@@ -230,7 +232,12 @@ func (r *ringRoom) listenAddrs() []string {
 	for _, a := range r.net.Host().Network().ListenAddresses() {
 		out = append(out, a.String())
 	}
-	return out
+	return bound(out)
+}
+
+// bound leaves out what is no port of this machine: a peer that relays may reach says that it listens on /p2p-circuit too.
+func bound(addrs []string) []string {
+	return slices.DeleteFunc(addrs, func(a string) bool { return strings.Contains(a, "/p2p-circuit") })
 }
 
 // maxRetry is the longest wait between two tries of a restarted peer to find the others.

@@ -114,6 +114,12 @@ func (m meta) nextIncarnation() (uint64, error) {
 	return n, m.putJSON(metaIncarnation, n)
 }
 
+// listened is where the last run listened; earlier versions also kept what was no port.
+func (m meta) listened() (addrs []string, err error) {
+	err = m.getJSON(metaListen, &addrs)
+	return bound(addrs), err
+}
+
 // memory returns what the last run kept of the ring, nil at a first start.
 func (m meta) memory() (*dht.Memory, error) {
 	raw, ok, err := m.space.Get([]byte(metaMemory))

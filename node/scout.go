@@ -39,7 +39,8 @@ func ReadKept(dir string) (k Kept, err error) {
 	}
 	m := meta{store.Keyspace(storage.KeyspaceMeta)}
 	var stored storedLimits
-	err = errors.Join(m.getJSON(metaListen, &k.Listen), m.getJSON(metaRemembered, &k.Remembered), m.getJSON(metaLimits, &stored), store.Close())
+	k.Listen, err = m.listened()
+	err = errors.Join(err, m.getJSON(metaRemembered, &k.Remembered), m.getJSON(metaLimits, &stored), store.Close())
 	if value, ok := stored.Changed[volunteer.KeyDiskReserve]; ok {
 		k.DiskReserve = uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)) //nolint:gosec // not negative
 	}
