@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -53,8 +52,11 @@ type Config struct {
 	Network string
 	Profile Profile
 
-	// Listen are the multiaddrs to listen on; empty takes the profile's (public: all interfaces, lab: loopback, ports chosen by the system).
+	// Listen are the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's (public: all interfaces, lab: loopback, ports chosen by the
+	// system).
 	Listen []string
+	// MDNS finds peers of the same network on the local one by multicast DNS, and has them find this one.
+	MDNS bool
 	// Bootstrap are multiaddrs of entry peers, with /p2p/ part.
 	Bootstrap []string
 	// DNSSeed names domains whose _dnsaddr TXT records list entry peers.
@@ -278,16 +280,6 @@ func mailOf(contact string) string {
 		return ""
 	}
 	return a.Address
-}
-
-// listens names the first that is no multiaddr.
-func listens(addrs []string) error {
-	for _, a := range addrs {
-		if _, err := ma.NewMultiaddr(a); err != nil {
-			return control.Usage(fmt.Sprintf("listen %q: must be a multiaddr such as /ip4/0.0.0.0/tcp/4001: %v", a, err))
-		}
-	}
-	return nil
 }
 
 // entries names the first multiaddr that cannot be an entry peer's.

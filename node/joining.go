@@ -35,6 +35,7 @@ type ringRoom struct {
 	dht     *dht.DHT
 	watch   *ringWatch
 	sources p2p.Sources
+	nearby  *nearby
 	// restarted says that the data directory knows of an earlier run, which kept memory of the ring.
 	restarted bool
 	memory    *dht.Memory
@@ -87,6 +88,8 @@ func newRingRoom(
 	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
 	}
+	r.nearby = newNearby(cfg.MDNS)
+	r.nearby.look(ctx, r)
 	key, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func newRingRoom(
 	config.TakeOver = cfg.LeaseTTL
 	config.Now = now
 	config.Memory = memory
-	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0
+	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
 	config.Role = r.net.Role(memory, config.Found)
 	self := r.net.Peer(r.net.Self())
 	self.Incarnation = incarnation
@@ -189,22 +192,25 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c := r.netConfig(key)
 	c.Metrics = r.cfg.registerer
-	c.Listen = r.cfg.Listen
-	if len(c.Listen) == 0 {
-		before, err := r.meta.listened()
-		if err != nil {
-			return err
-		}
-		c.Listen = r.cfg.standing(before)
+	before, err := r.meta.listened()
+	if err != nil {
+		return err
 	}
-	err := r.open(c, register)
-	if err != nil && len(r.cfg.Listen) == 0 && len(c.Listen) > 0 {
+	own := false
+	c.Listen, own = r.cfg.ListenOn(before)
+	err = r.open(c, register)
+	if err != nil && own && len(before) > 0 {
 		r.log.Info("addresses of the last run are taken, listening elsewhere", "err", err)
-		c.Listen = r.cfg.standing(nil)
+		c.Listen, _ = r.cfg.ListenOn(nil)
 		err = r.open(c, register)
 	}
 	if err != nil {
 		return err
+	}
+	if r.cfg.Profile == ProfileLab && r.cfg.Reachability != "private" {
+		if err := cannotBeDialled(r.net.Addrs(), r.cfg.Bootstrap); err != nil {
+			return errors.Join(err, r.net.Close())
+		}
 	}
 	return r.meta.putJSON(metaListen, r.listenAddrs())
 }
@@ -251,7 +257,9 @@ func (r *ringRoom) join(ctx context.Context) error {
 		if r.sources.Empty() {
 			return nil // founder, or alone before
 		}
-		report := r.net.Bootstrap(ctx, r.sources)
+		sources := r.sources
+		sources.Nearby = r.nearby.addrs()
+		report := r.net.Bootstrap(ctx, sources)
 		if len(report.Entries) > 0 {
 			entries := make([]dht.Peer, len(report.Entries))
 			for i, id := range report.Entries {

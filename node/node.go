@@ -324,6 +324,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 
 	top, tctx := errgroup.WithContext(ctx)
 	top.Go(func() error { return n.room.join(tctx) })
+	if n.room.nearby != nil {
+		top.Go(func() error { return n.room.nearby.run(tctx, n.room) })
+	}
 	top.Go(func() error { return n.becomeReady(tctx) })
 	for _, d := range n.debug {
 		top.Go(func() error { return control.ServeLoopback(tctx, d.name, d.listener, d.handler, n.log) })
@@ -531,9 +534,12 @@ func (n *Node) close() error {
 
 // Banner is what a person wants to know of a peer that just started.
 func (n *Node) Banner() string {
-	addr := ""
-	if addrs := n.room.net.Addrs(); len(addrs) > 0 {
+	addr := "no address yet"
+	if addrs, elsewhere := DialAddrs(n.room.net.Addrs()); len(addrs) > 0 {
 		addr = addrs[0]
+		if !elsewhere && n.cfg.Profile == ProfileLab {
+			addr += " (by this machine only; --listen all for others)"
+		}
 	}
 	page := ""
 	if url := n.dashboardURL(); url != "" {

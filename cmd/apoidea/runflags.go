@@ -18,6 +18,7 @@ import (
 // runFlags are the flags of a peer, shared by run and (passed through) by cluster up.
 type runFlags struct {
 	listen       []string
+	mdns         bool
 	bootstrap    []string
 	dnsSeed      []string
 	dnsServer    string
@@ -68,8 +69,9 @@ type runFlags struct {
 
 func (r *runFlags) add(f *pflag.FlagSet) {
 	d := node.DefaultConfig("", node.ProfileLab)
-	f.StringArrayVar(&r.listen, "listen", nil, "multiaddr to listen on, repeatable (default: ports chosen once and kept)")
-	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, repeatable")
+	f.StringArrayVar(&r.listen, "listen", nil, "all (every interface, TCP and QUIC), all:PORT, or a multiaddr such as /ip4/192.0.2.7/tcp/4001, repeatable (default: loopback, with --profile public or --mdns all; ports are chosen once and kept)")
+	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, as peers --addrs prints them there; repeatable, or several parted by spaces")
+	f.BoolVar(&r.mdns, "mdns", false, "find peers of the same --network on the local network by multicast DNS, and be found (with --profile public: peers at public addresses only)")
 	f.StringArrayVar(&r.dnsSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
 	f.StringVar(&r.dnsServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
 	f.StringVar(&r.dashboard, "dashboard", d.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
@@ -134,7 +136,11 @@ func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c := node.DefaultConfig(g.dataDir, node.Profile(r.profile))
 	c.API, c.Version = g.api, versionString()
-	c.Listen, c.Bootstrap, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.bootstrap, r.dnsSeed, r.dnsServer, r.network, r.dashboard
+	c.MDNS = r.mdns
+	for _, list := range r.bootstrap {
+		c.Bootstrap = append(c.Bootstrap, strings.Fields(list)...)
+	}
+	c.Listen, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.dnsSeed, r.dnsServer, r.network, r.dashboard
 	c.AllowPrivate, c.Found, c.ForgetLimits, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.forgetLimits, r.placement, r.fetchers
 	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -69,7 +70,11 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	return printPeers(out, s.Peers)
+	if err := printPeers(out, s.Peers); err != nil || ring {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "-: not known here; status --ring asks every member")
+	return err
 }
 
 // reachedText says in words how others reach the peer.
@@ -90,16 +95,22 @@ func reachedText(reached string) string {
 
 func keyText(hex string) string { return hex[:min(8, len(hex))] }
 
+// printPeers lists peers; of what nobody was asked for there is a dash.
 func printPeers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
-		state := p.State
+		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
+		if p.State != "" { // it spoke for itself
+			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), number(p.Hosts), number(p.Pages)
+		}
 		if p.Error != "" {
 			state = p.Error
 		}
+		if p.RTTMs > 0 {
+			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
+		}
 		rows = append(rows, []string{
-			short(p.Peer), p.Role, state, keyText(p.Position), fmt.Sprintf("%.2f ms", p.RTTMs), coordinateText(&p), fmt.Sprintf("%.1f %%", 100*p.ArcShare),
-			number(p.Hosts), number(p.Pages), p.Addr,
+			short(p.Peer), p.Role, orDash(state), orDash(keyText(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, orDash(p.Addr),
 		})
 	}
 	return table(out, rows)
@@ -114,14 +125,26 @@ func coordinateText(p *control.PeerLine) string {
 }
 
 func newPeers(g *globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "peers",
-		Short:   "List this peer's neighbours on the ring",
-		Example: "  apoidea peers --json",
+	var addrs bool
+	cmd := &cobra.Command{
+		Use:   "peers",
+		Short: "List this peer's neighbours on the ring, or with --addrs how others reach this peer",
+		Long: `List the neighbours of this peer on the ring; each is asked.
+
+With --addrs, print the addresses at which other machines can dial this peer, one a line, best first. Any of them, or all in quotes, is what --bootstrap of
+another peer takes.`,
+		Example: "  apoidea peers --json\n  apoidea run --bootstrap \"$(ssh there apoidea peers --addrs)\" --listen all",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
+			if addrs {
+				s, err := c.Status(cmd.Context(), false)
+				if err != nil {
+					return err
+				}
+				return g.printAddrs(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.Addrs)
+			}
 			peers, err := c.Peers(cmd.Context())
 			if err != nil {
 				return err
@@ -132,6 +155,23 @@ func newPeers(g *globals) *cobra.Command {
 			return printPeers(cmd.OutOrStdout(), peers)
 		},
 	}
+	cmd.Flags().BoolVar(&addrs, "addrs", false, "print the addresses at which other machines can dial this peer, for their --bootstrap")
+	return cmd
+}
+
+// printAddrs prints what others can dial; a peer on loopback only has nothing but that for others on this machine.
+func (g *globals) printAddrs(out, errOut io.Writer, own []string) error {
+	addrs, elsewhere := node.DialAddrs(own)
+	if !elsewhere && !g.quiet {
+		fmt.Fprintln(errOut, "this peer listens on loopback: only peers of this machine can dial it (run --listen all lets others)")
+	}
+	if g.json {
+		return printJSON(out, addrs)
+	}
+	for _, a := range addrs {
+		fmt.Fprintln(out, a)
+	}
+	return nil
 }
 
 // arcText says which part of the ring a peer answers for.

@@ -22,11 +22,12 @@ type Sources struct {
 	DNSSeeds   []string // domains whose _dnsaddr TXT records name peers
 	DNSServer  string   // host:port (or host) of the resolver; empty: the system's
 	Remembered []string // multiaddrs with /p2p/<peer>, from an earlier run
+	Nearby     []string // multiaddrs with /p2p/<peer>, heard on the local network
 }
 
 // Empty says that there is nothing to try.
 func (s Sources) Empty() bool {
-	return len(s.Bootstrap)+len(s.DNSSeeds)+len(s.Remembered) == 0
+	return len(s.Bootstrap)+len(s.DNSSeeds)+len(s.Remembered)+len(s.Nearby) == 0
 }
 
 const (
@@ -46,11 +47,12 @@ const (
 	sourceBootstrap  = "--bootstrap"
 	sourceSeed       = "--dns-seed"
 	sourceRemembered = "remembered peer"
+	sourceNearby     = "--mdns"
 )
 
 // Attempt is one entry point that was tried.
 type Attempt struct {
-	Source  string  // "--bootstrap", "--dns-seed <domain>" or "remembered peer"
+	Source  string  // "--bootstrap", "--dns-seed <domain>", "--mdns" or "remembered peer"
 	Address string  // what was tried: a multiaddr or a domain
 	Peer    peer.ID // empty if no peer came of it
 	Err     error   // nil if the peer lives
@@ -191,6 +193,9 @@ func (n *Net) candidates(ctx context.Context, src Sources, report *Report) []can
 	}
 	for _, domain := range src.DNSSeeds {
 		names = append(names, named{sourceSeed, strings.TrimSuffix(domain, ".")})
+	}
+	for _, s := range src.Nearby {
+		names = append(names, named{sourceNearby, s})
 	}
 	for _, s := range src.Remembered {
 		names = append(names, named{sourceRemembered, s})

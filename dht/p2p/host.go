@@ -47,8 +47,8 @@ type Config struct {
 	Network string
 	// Identity is the peer's Ed25519 key; see GenerateIdentity.
 	Identity crypto.PrivKey
-	// Listen holds multiaddrs, TCP or QUIC. Empty: any free port, on loopback
-	// in Lab and on all interfaces in Public.
+	// Listen holds multiaddrs, TCP or QUIC; see ListenOn. Empty: any free port, on
+	// loopback in Lab and on all interfaces in Public.
 	Listen []string
 	// Profile chooses filters and limits.
 	Profile Profile
@@ -107,7 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
 		if c.Profile == Public {
-			c.Listen = []string{"/ip4/0.0.0.0/tcp/0", "/ip4/0.0.0.0/udp/0/quic-v1", "/ip6/::/tcp/0", "/ip6/::/udp/0/quic-v1"}
+			c.Listen = everywhere(0)
 		}
 	}
 	return c, nil

@@ -65,6 +65,8 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 	}
 	if cfg.Profile == Public {
 		options = append(options, libp2p.ConnectionGater(publicOnly{}), libp2p.AddrsFactory(publicAddrs))
+	} else {
+		options = append(options, libp2p.AddrsFactory(labAddrs))
 	}
 	options = append(options, reachOptions(cfg)...)
 	return libp2p.New(append(options, traversalOptions(cfg, n)...)...)

@@ -25,16 +25,13 @@ func (e *examination) ports(ctx context.Context) Finding {
 	if e.runs {
 		return e.reached()
 	}
-	addrs, chosen := e.Config.Listen, false
-	if len(addrs) == 0 {
-		addrs, chosen = e.kept.Listen, true
-	}
+	addrs, chosen := e.Config.ListenOn(e.kept.Listen)
 	var free, taken []string
 	cures := make(map[string]bool)
 	for _, a := range addrs {
 		network, addr, err := listenAddr(a)
 		if err != nil {
-			return found(Fail, err.Error(), "give --listen as in /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1")
+			return found(Fail, err.Error(), "give --listen as in all, all:4001, /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1")
 		}
 		if err := bind(ctx, network, addr); err != nil {
 			taken = append(taken, fmt.Sprintf("%s: %v", a, bindCause(err)))

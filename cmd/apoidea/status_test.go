@@ -1,0 +1,31 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// TestStatusKnowsWhatItDoesNotKnow: of a neighbour that was not asked status shows no zeros, and says who knows; what a peer said of itself is shown, also if it is zero.
+func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
+	s := &control.Status{Peer: "self", Peers: []control.PeerLine{{Peer: "neighbour", Role: "ring", Position: "0123456789", Addr: "/ip4/127.0.0.1/tcp/1"}}}
+	var b strings.Builder
+	if err := printStatus(&b, s, false); err != nil {
+		t.Fatal(err)
+	}
+	_, peers, _ := strings.Cut(b.String(), "PEER")
+	_, line, _ := strings.Cut(peers, "\n")
+	line, hint, _ := strings.Cut(line, "\n")
+	if strings.Contains(line, "0.0 %") || strings.Contains(line, "0.00 ms") || strings.Count(line, " - ") != 6 || !strings.Contains(hint, "status --ring") {
+		t.Errorf("of a neighbour that was not asked:\n%s", b.String())
+	}
+	b.Reset()
+	s.Peers[0].State, s.Peers[0].ArcShare, s.Peers[0].RTTMs = "idle", 0.25, 0.5
+	if err := printStatus(&b, s, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "25.0 %") || !strings.Contains(b.String(), "0.50 ms") || strings.Contains(b.String(), "status --ring") {
+		t.Errorf("of a member that was asked:\n%s", b.String())
+	}
+}
