@@ -139,7 +139,7 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	}
 	for _, list := range [][]uint32{reply.GetBusy(), reply.GetMoved()} {
 		for _, i := range list {
-			if int(i) >= len(m.GetUrl()) {
+			if uint64(i) >= uint64(len(m.GetUrl())) {
 				return nil, fmt.Errorf("links reply: index %d of %d", i, len(m.GetUrl()))
 			}
 		}

@@ -329,7 +329,7 @@ func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int
 	}
 	var declined []int
 	for _, i := range reply.GetDeclined() {
-		if int(i) >= len(hosts) {
+		if uint64(i) >= uint64(len(hosts)) {
 			return nil, fmt.Errorf("offer reply: index %d of %d", i, len(hosts))
 		}
 		declined = append(declined, int(i))

@@ -3,9 +3,9 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet lint tidy test fuzz lan chaos; with test among them, format and lint run beside the others.
+# Steps, in this order (default: all): format vet targets lint tidy test fuzz lan chaos; with test among them, format and lint run beside the others.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
-# target five minutes, every kind of harm that scripts/chaos.sh does to a ring.
+# target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,12 +16,12 @@ while [ $# -gt 0 ]; do
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | lint | tidy | test | fuzz | lan | chaos) steps+=("$1") ;;
+    format | vet | targets | lint | tidy | test | fuzz | lan | chaos) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(format vet lint tidy test fuzz lan chaos)
+[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz lan chaos)
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
 tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos)
@@ -42,6 +42,24 @@ step_vet() {
   go vet ./...
   local dir
   for dir in "${tools[@]}"; do (cd "$dir" && go vet ./...); done
+}
+
+# Every system that is released: all packages and tests are type-checked for it. --long vets them there and links the program, which compiles all that we import
+# once a target, and has the tests run as a program of 32 bits where this machine can.
+step_targets() {
+  local targets target
+  targets=$(scripts/release.sh --targets)
+  # shellcheck disable=SC2086 # one word a target
+  go run ./scripts/targets $targets
+  [ $long = 1 ] || return 0
+  for target in $targets; do
+    echo "vet and link for $target"
+    GOOS=${target%%/*} GOARCH=${target##*/} GOARM=7 go vet ./...
+    scripts/release.sh --build-only "$target"
+  done
+  case $(go env GOHOSTOS)/$(go env GOHOSTARCH) in
+    linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/wire ./node/subnets ./node/custody ./cmd/... ;;
+  esac
 }
 
 step_lint() {

@@ -4,15 +4,29 @@
 #   scripts/release.sh                        all
 #   scripts/release.sh linux/arm windows/amd64
 #   scripts/release.sh --build-only [TARGET...]   whether it builds; keeps nothing
+#   scripts/release.sh --targets              what all are: those of .goreleaser.yml
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export CGO_ENABLED=0
 
+# goreleaser's matrix, which is on a line each for systems, processors and what is left out.
+targets() {
+  local os arch
+  for os in $(sed -n 's/^ *goos: \[\(.*\)\]$/\1/p' .goreleaser.yml | tr -d ,); do
+    for arch in $(sed -n 's/^ *goarch: \[\(.*\)\]$/\1/p' .goreleaser.yml | tr -d ,); do
+      grep -qF "{ goos: $os, goarch: $arch }" .goreleaser.yml || echo "$os/$arch"
+    done
+  done
+}
+
+if [ "${1:-}" = --targets ]; then targets; exit; fi
 keep=1
 if [ "${1:-}" = --build-only ]; then keep=0; shift; fi
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(linux/amd64 linux/arm64 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64 freebsd/arm)
+# shellcheck disable=SC2207 # no target has a space
+[ ${#targets[@]} -gt 0 ] || targets=($(targets))
+[ ${#targets[@]} -gt 0 ] || { echo "no targets: .goreleaser.yml does not have goos and goarch on a line each" >&2; exit 1; }
 version=${VERSION:-$(git describe --tags --always --dirty)}
 version=${version#v}
 work=$(mktemp -d "${TMPDIR:-/tmp}/apoidea.XXXXXX")

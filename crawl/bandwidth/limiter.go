@@ -95,7 +95,7 @@ func (l *Limiter) Piece() int {
 	return piece(float64(rate))
 }
 
-func piece(rate float64) int { return min(max(int(rate*pieceTime), leastPiece), mostPiece) }
+func piece(rate float64) int { return int(min(max(rate*pieceTime, leastPiece), mostPiece)) }
 
 // Wait waits until n bytes may be read or written. An error is ctx's; nothing is taken then. More than a piece is collected over a while and then there
 // at once.

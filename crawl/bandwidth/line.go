@@ -44,5 +44,5 @@ func shrink(c syscall.RawConn, rate int64) error {
 
 // buffer is about how many bytes of a connection come before they are read.
 func buffer(rate int64) int {
-	return min(max(int(float64(rate)*bufferShare), leastBuffer), mostBuffer)
+	return int(min(max(float64(rate)*bufferShare, leastBuffer), mostBuffer))
 }

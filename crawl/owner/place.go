@@ -247,7 +247,7 @@ func (o *Owner) learnt(h *host, p *Placement) bool {
 // place offers a host to a worker that has room.
 func (o *Owner) place(h *host, worker string) {
 	s := o.sessions[worker]
-	if s != nil && o.now-s.heard <= o.cfg.TTL.Milliseconds() && s.capacity > 0 && int(s.backlog)+offerURLs*s.offers >= int(s.capacity) {
+	if s != nil && o.now-s.heard <= o.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*s.offers) >= int64(s.capacity) {
 		h.offered = worker
 		o.declined(h)
 		return

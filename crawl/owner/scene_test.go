@@ -106,7 +106,7 @@ func (s *scene) got(url string, outcome link.Outcome, links ...string) *wire.Fet
 	f := &wire.Fetched{Job: s.id[:], Url: []byte(url), Outcome: uint32(outcome), FetchedMs: s.now.UnixMilli(), Size: 10}
 	switch outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:
-		f.Status, f.RecordId = 200, fmt.Appendf(nil, "%016x", pick(url+s.now.String(), 1<<40))
+		f.Status, f.RecordId = 200, fmt.Appendf(nil, "%016x", pick(url+s.now.String(), 1<<31-1))
 	case link.OutcomeHTTPError:
 		f.Status = 404
 	}

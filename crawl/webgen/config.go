@@ -69,8 +69,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxCount bounds hosts and pages a host, so that their numbers fit the 32 bits that draws are scaled with.
-const maxCount = 1 << 31
+// maxCount bounds hosts and pages a host, so that their numbers fit the 32 bits that draws are scaled with, and an int of 32 bits.
+const maxCount = 1<<31 - 1
 
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()

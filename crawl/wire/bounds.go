@@ -105,7 +105,7 @@ func table(ids, urls [][]byte, jobs []uint32, hops, kinds []byte) error {
 		return fmt.Errorf("job: %w", errColumn)
 	}
 	for _, job := range jobs {
-		if int(job) >= len(ids) {
+		if uint64(job) >= uint64(len(ids)) {
 			return fmt.Errorf("job %d of %d", job, len(ids))
 		}
 	}

@@ -61,7 +61,7 @@ func (m *Fetched) Validate() error {
 	case m.GetHops() > MaxRedirects+1:
 		return fmt.Errorf("fetched: %d hops", m.GetHops())
 	case m.GetSize() > MaxSize:
-		return fmt.Errorf("fetched: %d bytes, at most %d", m.GetSize(), MaxSize)
+		return fmt.Errorf("fetched: %d bytes, at most %d", m.GetSize(), uint64(MaxSize))
 	case len(m.GetDigest()) != 0 && len(m.GetDigest()) != 32:
 		return fmt.Errorf("fetched: digest of %d bytes", len(m.GetDigest()))
 	case len(m.GetRecordId()) != 0 && len(m.GetRecordId()) != 16:
@@ -133,7 +133,7 @@ func (m *LeaseNote) Validate() error {
 		}
 	}
 	for _, job := range m.GetJob() {
-		if int(job) >= len(m.GetJobIds()) {
+		if uint64(job) >= uint64(len(m.GetJobIds())) {
 			return fmt.Errorf("lease note: job %d of %d", job, len(m.GetJobIds()))
 		}
 	}

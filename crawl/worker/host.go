@@ -220,7 +220,7 @@ func (w *Worker) target(h *host) int {
 	if pace <= 0 {
 		return w.cfg.Window
 	}
-	return min(max(int(w.cfg.Horizon/pace), least), w.cfg.Window)
+	return int(min(max(w.cfg.Horizon/pace, least), time.Duration(w.cfg.Window)))
 }
 
 // watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped, and knows nothing of what happened.

@@ -148,7 +148,7 @@ func (s *Sim) refreshLater(n *Node, life int, delay time.Duration) {
 			return
 		}
 		s.refresh(n)
-		s.refreshLater(n, life, refreshEvery+time.Duration(s.rnd.IntN(int(refreshEvery)))/4)
+		s.refreshLater(n, life, refreshEvery+time.Duration(s.rnd.Int64N(int64(refreshEvery)))/4)
 	})
 }
 

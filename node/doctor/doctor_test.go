@@ -112,7 +112,7 @@ func TestExamine(t *testing.T) {
 		{"nothing", func(*Setup) {}, ""},
 		{"a file in the way", func(s *Setup) { s.Config.DataDir = filepath.Join(file, "peer") }, "data directory"},
 		{"no space", func(s *Setup) { s.Config.DiskReserve = 1 << 60 }, "disk"},
-		{"no descriptors", func(s *Setup) { s.Config.Fetchers = 1 << 40 }, "descriptors"},
+		{"no descriptors", func(s *Setup) { s.Config.Fetchers = 1 << 30 }, "descriptors"},
 		{"a program from the future", func(s *Setup) { s.Built = time.Now().Add(time.Hour) }, "clock"},
 		{"a port that is taken", func(s *Setup) { s.Config.Listen = []string{"/ip4/127.0.0.1/tcp/" + port} }, "ports"},
 		{"a page's port that is taken", func(s *Setup) { s.Config.Dashboard = "127.0.0.1:" + port }, "ports"},

@@ -65,7 +65,7 @@ func (p *RingPeer) refreshLater(delay time.Duration) {
 		if len(p.table.known) > 0 {
 			p.table.fill(w.sorted, w.rnd)
 		}
-		p.refreshLater(refreshEvery + time.Duration(w.rnd.IntN(int(refreshEvery)))/4)
+		p.refreshLater(refreshEvery + time.Duration(w.rnd.Int64N(int64(refreshEvery)))/4)
 	})
 }
 
