@@ -8,7 +8,7 @@ import (
 
 // RulesVersion numbers the rules of [Canonical]. It grows with every change that gives some URL another canonical form, because peers
 // that differ would place the same page twice.
-const RulesVersion = 1
+const RulesVersion = 2
 
 // MaxURL is the most bytes that a URL may have, raw without its fragment and canonical. Servers commonly refuse longer request lines.
 const MaxURL = 8192
@@ -33,7 +33,7 @@ var (
 //   - escapes of unreserved characters are unescaped and the others written in upper case, in path and query (RFC 3986, 6.2.2). A lone
 //     percent sign stays, and so does an escape that would make a new one together with it;
 //   - one dot at the end of the host is dropped: both names resolve alike, and one site must not get two owners. Hosts with empty or
-//     overlong labels are refused: no such name resolves.
+//     overlong labels are refused: no such name resolves. So are hosts that would not parse again, and addresses with signs.
 //
 // Nothing else is merged: not case, not slashes, not the order of parameters, because servers may tell these apart.
 // Canonical of a canonical URL is the URL itself.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-var parser = whatwg.NewParser()
+var parser = whatwg.NewParser(whatwg.WithPreParseHostFunc(beforeHost))
 
 // parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8 count as U+FFFD.
 func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
@@ -23,6 +23,10 @@ func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
 
 // appendParsed is the slow path: any URL, by the parser and then by the crawl rules.
 func appendParsed(dst, raw []byte, base *whatwg.Url) ([]byte, error) {
+	raw, err := shorten(raw)
+	if err != nil {
+		return dst, err
+	}
 	u, err := parse(string(raw), base)
 	if err != nil {
 		return dst, errSyntax
@@ -42,6 +46,9 @@ func appendParsed(dst, raw []byte, base *whatwg.Url) ([]byte, error) {
 	out := append(append(dst, scheme...), "://"...)
 	if out, err = appendHost(out, authority); err != nil {
 		return dst, err
+	}
+	if !stable(scheme, out[len(dst)+len(scheme)+len("://"):]) {
+		return dst, errHost
 	}
 	return bounded(dst, appendUnescaped(out, tail))
 }

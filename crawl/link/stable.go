@@ -1,0 +1,156 @@
+package link
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	whatwg "github.com/nlnwa/whatwg-url/url"
+	"golang.org/x/net/idna"
+)
+
+// What the parser is asked at most. Its work grows with the square of a host's and of credentials' length, so a page of such links would keep a peer busy
+// for minutes. No name in the DNS is as long as this in any spelling.
+const (
+	maxAuthority = 1024 // credentials, host and port as written, in bytes
+	maxDecoded   = 512  // host in UTF-8, in bytes
+)
+
+// mapped is the ASCII form of a host by the mapping of UTS 46 alone: what the parser looks for numbers in.
+var mapped = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.VerifyDNSLength(false))
+
+// refused is a host that the parser refuses: brackets that are not closed.
+const refused = "["
+
+// beforeHost is asked by the parser for each host before it is parsed. It refuses what the parser takes and the URL standard does not: brackets within brackets,
+// and addresses with signs in front of their numbers, as Go's conversion knows them and the standard does not. Alone such a number would be a name
+// by the standard (http://-1/), but none that resolves.
+func beforeHost(u *whatwg.Url, host string) string {
+	if u.Scheme() != "http" && u.Scheme() != "https" {
+		return host
+	}
+	if strings.HasPrefix(host, "[") {
+		if strings.Count(host, "[") > 1 || strings.Count(host, "]") > 1 {
+			return refused
+		}
+		return host
+	}
+	plain := decodeHost(host)
+	if len(plain) > maxDecoded || signedAddress(plain) {
+		return refused
+	}
+	return host
+}
+
+// decodeHost decodes the escapes of a host as written.
+func decodeHost(host string) string {
+	if strings.IndexByte(host, '%') < 0 {
+		return host
+	}
+	out := make([]byte, 0, len(host))
+	for i := 0; i < len(host); {
+		if c, ok := unescape(host[i:]); ok {
+			out = append(out, c)
+			i += 3
+			continue
+		}
+		out = append(out, host[i])
+		i++
+	}
+	return string(out)
+}
+
+// signedAddress reports whether a host ends in a number, sign or not, and one of its labels is a number with a sign.
+func signedAddress(host string) bool {
+	if strings.IndexFunc(host, func(r rune) bool { return r == '+' || r == '-' || r >= utf8.RuneSelf }) < 0 {
+		return false
+	}
+	host, _ = mapped.ToASCII(host) // where there is an error, the form so far, which is what the parser takes too
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	if number, _ := numberOf(labels[len(labels)-1]); !number {
+		return false
+	}
+	for _, label := range labels {
+		if _, signed := numberOf(label); signed {
+			return true
+		}
+	}
+	return false
+}
+
+// numberOf reports whether a label is a number of an IPv4 address (URL standard, "IPv4 number parser"), and whether but for a sign.
+func numberOf(label string) (number, signed bool) {
+	base := 10
+	if rest, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
+		label, base = rest, 16
+	} else if len(label) > 1 && label[0] == '0' {
+		label, base = label[1:], 8
+	}
+	if label == "" {
+		return base == 16, false
+	}
+	if label[0] == '+' || label[0] == '-' {
+		label, signed = label[1:], true
+	}
+	_, err := strconv.ParseUint(label, base, 64)
+	return err == nil || strings.Trim(label, "0123456789") == "" && label != "", signed
+}
+
+// stable reports whether a parsed host is its own canonical form. The parser writes names that it does not take itself, such as the punycode of U+2260, and
+// a host that others may refuse must not be spread.
+func stable(scheme string, host []byte) bool {
+	odd := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' }
+	if bytes.IndexFunc(host, odd) < 0 && plainHost(host) {
+		return true
+	}
+	u, err := parser.Parse(scheme + "://" + string(host) + "/")
+	return err == nil && u.Host() == string(host)
+}
+
+// shorten cuts credentials, which are dropped anyway, down to one byte, and refuses an authority that no URL needs.
+func shorten(raw []byte) ([]byte, error) {
+	begin, sure := authorityOf(raw)
+	if begin < 0 {
+		return raw, nil
+	}
+	end := len(raw)
+	if i := bytes.IndexAny(raw[begin:], `/\?#`); i >= 0 {
+		end = begin + i
+	}
+	if at := bytes.LastIndexByte(raw[begin:end], '@'); sure && at > 1 {
+		short := append(append(make([]byte, 0, len(raw)-at+1), raw[:begin]...), 'u')
+		short = append(short, raw[begin+at:]...)
+		raw, end = short, end-at+1
+	}
+	if end-begin > maxAuthority {
+		return nil, errHost
+	}
+	return raw, nil
+}
+
+// authorityOf returns where the authority of a URL begins that was trimmed; -1 if it has none. Without two slashes there may be none, which hangs
+// on the base, and it is not sure.
+func authorityOf(raw []byte) (begin int, sure bool) {
+	i := 0
+	for i < len(raw) && (raw[i] > ' ' && strings.IndexByte(`:/\?#@`, raw[i]) < 0 || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
+		i++
+	}
+	scheme := i < len(raw) && raw[i] == ':'
+	switch {
+	case scheme:
+		i++
+	default:
+		i = 0
+	}
+	slashes := 0
+	for ; i < len(raw) && strings.IndexByte("/\\\t\r\n", raw[i]) >= 0; i++ {
+		if raw[i] == '/' || raw[i] == '\\' {
+			slashes++
+		}
+	}
+	if !scheme && slashes < 2 {
+		return -1, false
+	}
+	return i, slashes >= 2
+}
