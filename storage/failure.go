@@ -92,11 +92,11 @@ type logger struct {
 }
 
 func (l logger) Infof(format string, args ...any) {
-	l.log.Debug("pebble", "text", fmt.Sprintf(format, args...))
+	l.log.Debug("pebble", "text", plainText(fmt.Sprintf(format, args...)))
 }
 
 func (l logger) Errorf(format string, args ...any) {
-	l.log.Warn("pebble", "text", fmt.Sprintf(format, args...))
+	l.log.Warn("pebble", "text", plainText(fmt.Sprintf(format, args...)))
 }
 
 func (l logger) Fatalf(format string, args ...any) {
@@ -112,13 +112,13 @@ func events(log *slog.Logger, f *failure) *pebble.EventListener {
 	}
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			log.Warn("storage background error", "err", err)
+			log.Warn("storage background error", "err", damage(err))
 			if f.background.Add(1) >= maxBackgroundErrors {
-				f.report(fmt.Errorf("background work fails again and again: %w", err))
+				f.report(fmt.Errorf("background work fails again and again: %w", damage(err)))
 			}
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			f.report(fmt.Errorf("damaged file %s: %w", info.Path, info.Details))
+			f.report(fmt.Errorf("%w: %s cannot be read as it was written", ErrDamaged, info.Path))
 		},
 		DiskSlow: func(info pebble.DiskSlowInfo) {
 			log.Warn("disk is slow", "file", info.Path, "duration", info.Duration)

@@ -48,7 +48,7 @@ func (k *Keyspace) get(key []byte, found func([]byte)) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read storage: %w", err)
+		return fmt.Errorf("read storage: %w", damage(err))
 	}
 	found(value)
 	return closer.Close()
@@ -64,7 +64,7 @@ func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	defer k.store.running.Done()
 	it, err := k.store.db.NewIter(k.bounds(lo, hi))
 	if err != nil {
-		return fmt.Errorf("scan storage: %w", err)
+		return fmt.Errorf("scan storage: %w", damage(err))
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		value, verr := it.ValueAndErr()
@@ -77,7 +77,7 @@ func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 		}
 	}
 	if err := errors.Join(err, it.Close()); err != nil {
-		return fmt.Errorf("scan storage: %w", err)
+		return fmt.Errorf("scan storage: %w", damage(err))
 	}
 	return nil
 }

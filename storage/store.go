@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,6 +22,8 @@ var (
 	ErrClosed = errors.New("storage closed")
 	// ErrLocked says that another process has the directory.
 	ErrLocked = errors.New("directory is in use by another process")
+	// ErrDamaged says that the database's files are not what was written: Check says more.
+	ErrDamaged = errors.New("the database is damaged")
 )
 
 // Options are the knobs of a Store. The zero value is what a peer wants: small, since sixteen peers may share a machine.
@@ -39,6 +42,22 @@ type Options struct {
 	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The directory is held all the same, so that nobody else
 	// changes it meanwhile.
 	ReadOnly bool
+	// Lock is the directory's where it is held already. Nil: Open takes it.
+	Lock *Lock
+}
+
+// Lock holds a directory for this process. Each Store that is open holds it too.
+type Lock = pebble.Lock
+
+// Acquire takes the lock of a database's directory, or fails with ErrLocked.
+func Acquire(dir string) (*Lock, error) { return acquire(dir, vfs.Default) }
+
+func acquire(dir string, fs vfs.FS) (*Lock, error) {
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, ErrLocked, err)
+	}
+	return lock, nil
 }
 
 // DefaultOpenFiles is how many files a database has open at most.
@@ -86,20 +105,28 @@ func Open(dir string, o Options) (*Store, error) {
 	} else if err := writable(dir, o.FS); err != nil {
 		return nil, err
 	}
-	lock, err := pebble.LockDirectory(dir, o.FS)
-	if err != nil {
-		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, ErrLocked, err)
+	lock, release := o.Lock, func() error { return nil }
+	if lock == nil {
+		var err error
+		if lock, err = acquire(dir, o.FS); err != nil {
+			return nil, err
+		}
+		release = lock.Close
 	}
 	f := newFailure(o.Logger)
-	db, err := openPebble(dir, o, f, lock)
+	err := orphaned(dir, o.FS)
+	var db *pebble.DB
+	if err == nil {
+		db, err = openPebble(dir, o, f, lock)
+	}
 	if err == nil {
 		err = f.arm()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, lock.Close()))
+		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(opening(err, f), release()))
 	}
 	// From here the database alone holds the lock and lets it go when it closes.
-	if err := lock.Close(); err != nil {
+	if err := release(); err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, db.Close()))
 	}
 	return &Store{db: db, failure: f}, nil
@@ -139,6 +166,39 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return pebble.Open(dir, po)
+}
+
+// orphaned refuses a directory with records of which nothing names the MANIFEST: it would be taken for a new one, and the records be removed.
+func orphaned(dir string, fs vfs.FS) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	records := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.manifest.") {
+			return nil
+		}
+		if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil && info.Size() > 0 && (strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log")) {
+			records = name
+		}
+	}
+	if records == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: there are records (%s), and nothing names the current MANIFEST", ErrDamaged, records)
+}
+
+// opening says of an error of opening that it is damage, unless the system said it: then a file could not be read or written.
+func opening(err error, f *failure) error {
+	f.mu.Lock()
+	failed := f.err != nil
+	f.mu.Unlock()
+	_, system := errors.AsType[*os.PathError](err)
+	if failed || errors.Is(err, ErrDamaged) || system && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return &damagedError{text: plain(err), err: err}
 }
 
 // writable tells an unwritable directory by trying, since permission bits do not tell of read-only mounts and quotas.

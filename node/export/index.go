@@ -99,7 +99,7 @@ func (o *ofFile) from(offset int64) (io.ReadCloser, error) {
 	return io.NopCloser(o.file), err
 }
 
-func (o *ofFile) each(rec *warc.Record, _ *warc.Reader) error {
+func (o *ofFile) each(rec *warc.Record) error {
 	if rec.Type != warc.TypeResponse && rec.Type != warc.TypeRevisit {
 		return rec.Skip()
 	}

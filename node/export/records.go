@@ -65,8 +65,8 @@ func (e *exporter) from(ctx context.Context, s *source) warc.Source {
 
 // passDamage goes on behind the record at an offset, which cannot be read, and tells what is lost; more is false at the end of the file.
 func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause error) (more bool, err error) {
-	lines, starts := e.indexLines(ctx, s)
-	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, starts)
+	lines, known := e.indexLines(ctx, s)
+	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, known)
 	more = err == nil
 	switch {
 	case more:
@@ -90,14 +90,14 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 }
 
 // indexLines are those of the index beside a file, as far as it is there, and where it says that records begin if it is sound.
-func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, starts []int64) {
+func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, known []warc.Extent) {
 	in := open(ctx, e.src, s.peer, indexOf(s.file.Name), 0)
 	defer func() { _ = in.Close() }()
 	lines, err := warc.ParseIndex(in)
 	if err != nil {
 		return lines, nil
 	}
-	return lines, warc.Starts(lines)
+	return lines, warc.Extents(lines)
 }
 
 // ownError is an error of our own disk, not of the source.

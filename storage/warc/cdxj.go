@@ -296,16 +296,17 @@ func parseLine(raw []byte) (IndexLine, bool) {
 	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
 }
 
-// Starts are the offsets of an index in their order; nil if its lines cannot all be true, as records would overlap.
-func Starts(lines []IndexLine) []int64 {
-	sorted := slices.Clone(lines)
-	slices.SortFunc(sorted, func(a, b IndexLine) int { return cmp.Compare(a.Offset, b.Offset) })
-	starts := make([]int64, 0, len(lines))
-	for i := range sorted {
-		if i > 0 && sorted[i-1].Offset+sorted[i-1].Length > sorted[i].Offset {
+// Extents are where the records of an index lie, in their order; nil if its lines cannot all be true, as records would overlap.
+func Extents(lines []IndexLine) []Extent {
+	list := make([]Extent, len(lines))
+	for i := range lines {
+		list[i] = Extent{lines[i].Offset, lines[i].Length}
+	}
+	slices.SortFunc(list, func(a, b Extent) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := 1; i < len(list); i++ {
+		if list[i-1].Offset+list[i-1].Length > list[i].Offset {
 			return nil
 		}
-		starts = append(starts, sorted[i].Offset)
 	}
-	return starts
+	return list
 }

@@ -268,17 +268,23 @@ func recoverFile(dir, name string) error {
 	if err != nil {
 		return err
 	}
+	known, _ := readIndex(unsorted)
+	if next, err := Resume(fileSource(path), name, good+1, Extents(known)); err == nil {
+		return fmt.Errorf("%w: %s: bytes %d to %d cannot be read, and records follow", ErrDamaged, name+openSuffix, good, next)
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
 	if exchanges == 0 {
 		return errors.Join(os.Remove(path), removeIfThere(unsorted))
 	}
 	if err := truncateAndSync(path, good); err != nil {
 		return err
 	}
-	lines, err := indexFile(path, name)
+	index, err := indexFile(path, name)
 	if err != nil {
 		return err
 	}
-	if err := seal(dir, name, lines); err != nil {
+	if err := seal(dir, name, index); err != nil {
 		return err
 	}
 	return removeIfThere(unsorted)

@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,15 +40,15 @@ func IsZipped(name string) bool {
 }
 
 // Sift calls each for every record of a file that can be read, those behind damage too, and lost for each stretch between them that cannot. Each reads
-// the record to its end, by Skip if need be, and keeps what it took only then: an error that is damage makes the record a loss. Starts are where the file's
-// index says that records begin, in order; nil if that is not known.
-func Sift(open Source, name string, starts []int64, each func(*Record, *Reader) error, lost func(Loss) error) error {
+// the record to its end, by Skip if need be, and keeps what it took only then: an error that is damage makes the record a loss. Known is where records lie
+// by the file's index, see Extents.
+func Sift(open Source, name string, known []Extent, each func(*Record) error, lost func(Loss) error) error {
 	for at := int64(0); ; {
 		bad, err := siftFrom(open, at, each, lost)
 		if err == nil || !IsDamage(err) {
 			return err
 		}
-		next, rerr := Resume(open, name, bad+1, starts)
+		next, rerr := Resume(open, name, bad+1, known)
 		if rerr != nil && !errors.Is(rerr, io.EOF) {
 			return rerr
 		}
@@ -64,7 +65,7 @@ func Sift(open Source, name string, starts []int64, each func(*Record, *Reader) 
 
 // siftFrom reads records up to the first that cannot be passed, and says where that one begins. A record that is whole and not what its digests say is
 // lost alone.
-func siftFrom(open Source, at int64, each func(*Record, *Reader) error, lost func(Loss) error) (bad int64, err error) {
+func siftFrom(open Source, at int64, each func(*Record) error, lost func(Loss) error) (bad int64, err error) {
 	in, err := open(at)
 	if err != nil {
 		return at, err
@@ -81,7 +82,7 @@ func siftFrom(open Source, at int64, each func(*Record, *Reader) error, lost fun
 			err = rec.checkable()
 		}
 		if err == nil {
-			err = each(rec, r)
+			err = each(rec)
 		}
 		switch {
 		case err == nil:
@@ -114,51 +115,24 @@ func (r *Record) checkable() error {
 	return nil
 }
 
-// Resume returns where the next record behind damage begins, at an offset or behind it: the first place that looks like the beginning of one. Where
-// starts are known, what looks like a record has to be one of them or to lead to the next, so that an archive inside of a damaged record is not taken for one
-// of this file. It returns io.EOF where there is none.
-func Resume(open Source, name string, from int64, starts []int64) (int64, error) {
+// Resume returns where the next record behind damage begins, at an offset or behind it: the first place that looks like the beginning of one and does not lie
+// inside of a record that the index knows, since a page may be an archive itself. It returns io.EOF where there is none.
+func Resume(open Source, name string, from int64, known []Extent) (int64, error) {
 	for {
 		at, err := nextHead(open, name, from)
 		if err != nil {
 			return 0, err
 		}
-		i, known := slices.BinarySearch(starts, at)
-		next := int64(0)
-		if i < len(starts) {
-			next = starts[i]
-		}
-		if known || len(starts) == 0 || leadsTo(open, at, next) {
+		i, begins := slices.BinarySearchFunc(known, at, func(e Extent, at int64) int { return cmp.Compare(e.Offset, at) })
+		if begins || i == 0 || at >= known[i-1].Offset+known[i-1].Length {
 			return at, nil
 		}
-		from = at + 1
+		from = known[i-1].Offset + known[i-1].Length
 	}
 }
 
-// leadsTo says whether the records from an offset on are the rest of an exchange: a request and metadata, and then the next exchange, at next, or the
-// file's end if there is none (0).
-func leadsTo(open Source, at, next int64) bool {
-	in, err := open(at)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = in.Close() }()
-	r := NewReaderAt(in, false, at)
-	for range 2 {
-		rec, err := r.Next()
-		switch {
-		case err != nil:
-			return next == 0 && errors.Is(err, io.EOF)
-		case rec.Type != TypeRequest && rec.Type != TypeMetadata:
-			return false
-		}
-		if err := rec.Skip(); err != nil || r.in.n == next {
-			return err == nil
-		}
-	}
-	_, err = r.Next()
-	return next == 0 && errors.Is(err, io.EOF)
-}
+// Extent is where a record lies by a file's index.
+type Extent struct{ Offset, Length int64 }
 
 const (
 	gzipMagic  = "\x1f\x8b\x08"

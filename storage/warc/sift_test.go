@@ -55,9 +55,9 @@ func source(raw []byte) Source {
 type place struct{ at, length int64 }
 
 // sifted returns where the readable records lie, and what is lost.
-func sifted(t *testing.T, name string, raw []byte, starts []int64) (whole []place, lost []Loss) {
+func sifted(t *testing.T, name string, raw []byte, known []Extent) (whole []place, lost []Loss) {
 	t.Helper()
-	err := Sift(source(raw), name, starts, func(rec *Record, _ *Reader) error {
+	err := Sift(source(raw), name, known, func(rec *Record) error {
 		if err := rec.Skip(); err != nil {
 			return err
 		}
@@ -83,9 +83,9 @@ func TestSift(t *testing.T) {
 		if len(all) != 1+3*12 || len(lost) > 0 {
 			t.Fatalf("%s: %d records, lost %v", c, len(all), lost)
 		}
-		var starts []int64
+		var known []Extent
 		for i := 1; i < len(all); i += 3 {
-			starts = append(starts, all[i].at)
+			known = append(known, Extent{all[i].at, all[i].length})
 		}
 		for step := range 60 {
 			from := len(raw) * step / 60
@@ -95,7 +95,7 @@ func TestSift(t *testing.T) {
 				for i := from; i < to; i++ {
 					bad[i] ^= 0x55
 				}
-				for _, hints := range [][]int64{nil, starts} {
+				for _, hints := range [][]Extent{nil, known} {
 					got, lost := sifted(t, name, bad, hints)
 					checkSifted(t, fmt.Sprintf("%s, bytes %d to %d of %d", c, from, to, len(raw)), all, got, lost, int64(from), int64(to))
 				}
@@ -135,13 +135,13 @@ func TestSiftNested(t *testing.T) {
 			return nil
 		})
 		all, _ := sifted(t, name, raw, nil)
-		var starts []int64
+		var known []Extent
 		for i := 1; i < len(all); i += 3 {
-			starts = append(starts, all[i].at)
+			known = append(known, Extent{all[i].at, all[i].length})
 		}
-		raw[starts[2]+3] ^= 0xff // the head of the page that holds an archive
-		raw[starts[2]+20] ^= 0xff
-		got, lost := sifted(t, name, raw, starts)
+		raw[known[2].Offset+3] ^= 0xff // the head of the page that holds an archive
+		raw[known[2].Offset+20] ^= 0xff
+		got, lost := sifted(t, name, raw, known)
 		if len(got) != len(all)-1 || len(lost) != 1 {
 			t.Errorf("%s: %d of %d records, lost %v", c, len(got), len(all), lost)
 		}

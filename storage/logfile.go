@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+)
+
+// The form of a log of recent writes: blocks of 32 KiB with chunks that do not cross them; a record is one chunk or several. Each chunk has a sum, a length,
+// its part in the record and the number of the log, so that one that follows damage is found again.
+const (
+	logBlock    = 32 << 10
+	chunkHead   = 11 // sum (4), length (2), kind (1), number of the log (4)
+	syncedHead  = chunkHead + 8
+	chunkKinds  = 12
+	firstOfKind = 5 // of recyclable chunks: full, first, middle, last; four more of those that tell how far the log was synced
+)
+
+const (
+	chunkFull = iota
+	chunkFirst
+	chunkMiddle
+	chunkLast
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedSum is the sum as chunks and blocks hold it.
+func maskedSum(p []byte) uint32 {
+	c := crc32.Checksum(p, castagnoli)
+	return c>>15 | c<<17 + 0xa282ead8
+}
+
+// logFile reads the batches of a log, those behind damage too.
+type logFile struct {
+	path  string
+	last  bool // the one that was written to last
+	fault func(Fault)
+	batch func(repr []byte) error
+
+	raw     []byte
+	number  uint32
+	unclean bool // it has no end: the process was killed, or what it held behind is gone
+}
+
+// chunk returns the part and payload of the chunk at a place, and where the next one may begin; false if there is none.
+func (l *logFile) chunk(at int) (part int, payload []byte, next int, ok bool) {
+	room := logBlock - at%logBlock
+	if room < chunkHead || at+chunkHead > len(l.raw) {
+		return 0, nil, 0, false
+	}
+	head := l.raw[at:]
+	kind, size := int(head[6]), chunkHead
+	if kind < firstOfKind || kind > chunkKinds || binary.LittleEndian.Uint32(head[7:]) != l.number {
+		return 0, nil, 0, false
+	}
+	if kind >= firstOfKind+4 {
+		size = syncedHead
+	}
+	end := size + int(binary.LittleEndian.Uint16(head[4:]))
+	if end > room || at+end > len(l.raw) || maskedSum(head[6:end]) != binary.LittleEndian.Uint32(head) {
+		return 0, nil, 0, false
+	}
+	return (kind - firstOfKind) % 4, head[size:end], at + end, true
+}
+
+// ends says that the log was closed at a place: a chunk of the log that would come next.
+func (l *logFile) ends(at int) bool {
+	if at+chunkHead > len(l.raw) {
+		return false
+	}
+	head := l.raw[at:]
+	return binary.LittleEndian.Uint32(head) == 0 && binary.LittleEndian.Uint16(head[4:]) == 0 && binary.LittleEndian.Uint32(head[7:]) == l.number+1
+}
+
+// skipPadding goes to the next block where a chunk does not fit into what is left of this one.
+func (l *logFile) skipPadding(at int) int {
+	room := logBlock - at%logBlock
+	if room >= syncedHead || room == logBlock {
+		return at
+	}
+	for i := at; i < min(at+room, len(l.raw)); i++ {
+		if l.raw[i] != 0 {
+			return at
+		}
+	}
+	return at + room
+}
+
+// read calls batch for every whole record and tells what is wrong.
+func (l *logFile) read() (err error) {
+	if l.raw, err = os.ReadFile(l.path); err != nil {
+		return fmt.Errorf("check storage: %w", err)
+	}
+	l.number = numberOf(filepath.Base(l.path))
+	var record []byte
+	inside := false
+	for at := 0; ; {
+		at = l.skipPadding(at)
+		part, payload, next, ok := l.chunk(at)
+		if !ok {
+			if l.ends(at) && !inside {
+				return nil
+			}
+			if next = l.resync(at); next < 0 {
+				l.tellEnd(at, inside)
+				return nil
+			}
+			l.tell(Fault{Text: fmt.Sprintf("%d bytes at %d cannot be read; recent writes were in them", next-at, at), Lost: true})
+			at, inside = next, false
+			continue
+		}
+		at = next
+		switch {
+		case part == chunkFull || part == chunkFirst:
+			record, inside = append(record[:0], payload...), true
+		case !inside:
+			continue // the rest of a record whose beginning is lost
+		default:
+			record = append(record, payload...)
+		}
+		if inside && (part == chunkFull || part == chunkLast) {
+			inside = false
+			if err := l.batch(record); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (l *logFile) tell(f Fault) {
+	f.File = filepath.Base(l.path)
+	l.fault(f)
+}
+
+// resync finds the next chunk of this log behind a place, or its end; -1 if there is none.
+func (l *logFile) resync(at int) int {
+	for at++; at+chunkHead <= len(l.raw); at++ {
+		if _, _, _, ok := l.chunk(at); ok || l.ends(at) {
+			return at
+		}
+	}
+	return -1
+}
+
+// tellEnd says what a log means that just stops.
+func (l *logFile) tellEnd(at int, inside bool) {
+	l.unclean = true
+	left := len(l.raw) - at
+	for left > 0 && l.raw[at+left-1] == 0 {
+		left--
+	}
+	switch {
+	case !l.last:
+		l.tell(Fault{Text: fmt.Sprintf("it ends at byte %d of %d and was closed behind that: recent writes are lost", at, len(l.raw)), Lost: true})
+	case left > 0 || inside:
+		l.tell(Fault{Text: fmt.Sprintf("its last %d bytes are no record: the process was killed while it wrote, or they are damaged", left), Note: true})
+	default:
+		l.tell(Fault{Text: "it was not closed: the process was killed, or the end of the file is gone", Note: true})
+	}
+}

@@ -1,0 +1,268 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/sstable/colblk"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// prefixBundle is how many keys of a block share a prefix; the library's own value, which a block does not tell.
+const prefixBundle = 16
+
+// maxBlock bounds a block of a table, in bytes as it is stored: a value of some mebibytes has one of its own.
+const maxBlock = 64 << 20
+
+// tableFile is one table of the database.
+type tableFile struct {
+	path   string
+	reader *sstable.Reader // nil if what leads to the blocks is damaged
+	err    error           // why
+}
+
+func openTable(path string) (*tableFile, error) {
+	t := &tableFile{path: path}
+	f, err := vfs.Default.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("check storage: %w", err)
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return nil, fmt.Errorf("check storage: %w", errors.Join(err, f.Close()))
+	}
+	t.err = caught(func() (err error) {
+		t.reader, err = sstable.NewReader(context.Background(), readable, sstable.ReaderOptions{})
+		return err
+	})
+	if t.err != nil {
+		t.reader = nil
+		return t, readable.Close()
+	}
+	return t, nil
+}
+
+func (t *tableFile) close() error {
+	if t.reader == nil {
+		return nil
+	}
+	return t.reader.Close()
+}
+
+// caught turns a panic of the library, its answer to some damage, into an error.
+func caught(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}()
+	return fn()
+}
+
+// checkTable tells what is wrong with a table; with data it checks the sums of all blocks, else only those that lead to them.
+func checkTable(path string, data bool, tell func(Fault)) error {
+	t, err := openTable(path)
+	if err != nil {
+		return err
+	}
+	err = t.err
+	if err == nil {
+		err = caught(func() error {
+			if data {
+				return t.reader.ValidateBlockChecksums()
+			}
+			_, err := t.reader.Layout()
+			return err
+		})
+	}
+	if err != nil {
+		tell(Fault{File: filepath.Base(path), Text: plain(err), Lost: true})
+	}
+	return t.close()
+}
+
+// entry is a change of a key as it is stored.
+type entry struct {
+	key, value []byte
+	seq        uint64
+	kind       pebble.InternalKeyKind
+}
+
+// span is a deletion of all keys from lo up to hi.
+type span struct {
+	lo, hi []byte
+	seq    uint64
+}
+
+// read calls each for every entry of the blocks that can be read, lent for the call, and tells how many cannot.
+func (t *tableFile) read(each func(*entry) error, deleted func(span) error, tell func(Fault)) error {
+	f, err := os.Open(t.path)
+	if err != nil {
+		return fmt.Errorf("salvage storage: %w", err)
+	}
+	defer f.Close()
+	blocks, found := t.blocks()
+	if !found {
+		raw, err := os.ReadFile(t.path)
+		if err != nil {
+			return fmt.Errorf("salvage storage: %w", err)
+		}
+		blocks = findBlocks(raw)
+	}
+	bad, lost := 0, uint64(0)
+	for _, h := range blocks {
+		derr, err := readBlock(f, h, each)
+		if err != nil {
+			return err
+		}
+		if derr != nil && found {
+			bad, lost = bad+1, lost+h.Length
+		}
+	}
+	if bad > 0 {
+		t.tell(tell, "%d of %d blocks with records cannot be read, %d bytes", bad, len(blocks), lost)
+	}
+	if !found {
+		t.tell(tell, "what leads to its records is damaged (%s); %d blocks were found without it", plain(t.err), len(blocks))
+		return nil
+	}
+	return t.spans(deleted, tell)
+}
+
+func (t *tableFile) tell(tell func(Fault), format string, args ...any) {
+	tell(Fault{File: filepath.Base(t.path), Text: fmt.Sprintf(format, args...), Lost: true})
+}
+
+// blocks are those with records, as the table's index has them.
+func (t *tableFile) blocks() (list []block.Handle, ok bool) {
+	if t.reader == nil {
+		return nil, false
+	}
+	t.err = caught(func() error {
+		layout, err := t.reader.Layout()
+		if err != nil {
+			return err
+		}
+		for i := range layout.Data {
+			list = append(list, layout.Data[i].Handle)
+		}
+		return nil
+	})
+	return list, t.err == nil
+}
+
+// spans reads the deletions of ranges.
+func (t *tableFile) spans(deleted func(span) error, tell func(Fault)) error {
+	var failed error
+	err := caught(func() error {
+		it, err := t.reader.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
+		if err != nil || it == nil {
+			return err
+		}
+		defer it.Close()
+		s, err := it.First()
+		for ; s != nil && err == nil; s, err = it.Next() {
+			for i := range s.Keys {
+				if failed = deleted(span{lo: bytes.Clone(s.Start), hi: bytes.Clone(s.End), seq: uint64(s.Keys[i].SeqNum())}); failed != nil {
+					return nil
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.tell(tell, "deletions of ranges cannot be read (%s): records that were removed may come back", plain(err))
+	}
+	return failed
+}
+
+// findBlocks finds the blocks of a table from its beginning on by their sums: each ends where the sum of all before is.
+func findBlocks(raw []byte) (list []block.Handle) {
+	for begin := 0; begin < len(raw); {
+		size := blockSize(raw[begin:])
+		if size < 0 {
+			return list
+		}
+		list = append(list, block.Handle{Offset: uint64(begin), Length: uint64(size)})
+		begin += size + block.TrailerLen
+	}
+	return list
+}
+
+// blockSize returns how long the block is with which raw begins, -1 if there is none.
+func blockSize(raw []byte) int {
+	sum := uint32(0)
+	for n := 0; n+block.TrailerLen <= min(len(raw), maxBlock); n++ {
+		sum = updateSum(sum, raw[n])
+		if masked := sum>>15 | sum<<17 + 0xa282ead8; n > 0 && binary.LittleEndian.Uint32(raw[n+1:]) == masked {
+			return n
+		}
+	}
+	return -1
+}
+
+// updateSum is crc32.Update for one byte, which is asked a million times.
+func updateSum(sum uint32, b byte) uint32 {
+	sum = ^sum
+	return ^(castagnoli[byte(sum)^b] ^ sum>>8)
+}
+
+// readBlock calls each for the entries of a block. Damage is what is wrong with the block, err is that of each or of the disk.
+func readBlock(f *os.File, h block.Handle, each func(*entry) error) (damage, err error) {
+	if h.Length > maxBlock {
+		return fmt.Errorf("a block of %d bytes", h.Length), nil
+	}
+	raw := make([]byte, h.Length+block.TrailerLen)
+	if _, err := f.ReadAt(raw, int64(h.Offset)); err != nil { //nolint:gosec // a place in a file
+		return err, nil // the file is cut
+	}
+	if maskedSum(raw[:h.Length+1]) != binary.LittleEndian.Uint32(raw[h.Length+1:]) {
+		return fmt.Errorf("the sum of the block at %d is wrong", h.Offset), nil
+	}
+	damage = caught(func() error {
+		ci := block.CompressionIndicator(raw[h.Length])
+		size, derr := block.DecompressedLen(ci, raw[:h.Length])
+		if derr != nil {
+			return derr
+		}
+		data := make([]byte, size)
+		if derr := block.DecompressInto(ci, raw[:h.Length], data); derr != nil {
+			return derr
+		}
+		err = eachEntry(data, each)
+		return nil
+	})
+	return damage, err
+}
+
+// eachEntry reads a block of records. Others, which are among those that are found by their sums, have other columns; reading them panics, and is caught.
+func eachEntry(data []byte, each func(*entry) error) error {
+	schema := colblk.DefaultKeySchema(pebble.DefaultComparer, prefixBundle)
+	var d colblk.DataBlockDecoder
+	d.Init(&schema, data)
+	var it colblk.DataBlockIter
+	it.InitOnce(&schema, pebble.DefaultComparer, nil)
+	if err := it.Init(&d, block.IterTransforms{}); err != nil {
+		return err
+	}
+	for kv := it.First(); kv != nil; kv = it.Next() {
+		e := entry{key: kv.K.UserKey, seq: uint64(kv.K.SeqNum()), kind: kv.K.Kind()}
+		value, _, err := kv.V.Value(nil)
+		if err != nil {
+			continue // an older version that is kept elsewhere
+		}
+		e.value = value
+		if err := each(&e); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
