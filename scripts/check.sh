@@ -3,9 +3,10 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint tidy test fuzz lan chaos; with test among them, format and lint run beside the others.
+# Steps, in this order (default: all but hostile): format vet targets lint tidy test fuzz lan chaos hostile; with test among them, format and lint run beside the others.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
+# hostile puts the traps of scripts/hostile.sh before real peers, with --long all of them. It is not among the default steps until all families hold.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | targets | lint | tidy | test | fuzz | lan | chaos) steps+=("$1") ;;
+    format | vet | targets | lint | tidy | test | fuzz | lan | chaos | hostile) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
@@ -24,7 +25,7 @@ done
 [ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz lan chaos)
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
-tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos)
+tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile)
 
 gobin=$(go env GOBIN)
 PATH=$PATH:${gobin:-$(go env GOPATH)/bin}
@@ -111,6 +112,11 @@ step_chaos() {
   if [ $long = 1 ]; then scripts/chaos.sh; else scripts/chaos.sh --quick; fi
 }
 
+# Real peers crawl a server of traps.
+step_hostile() {
+  if [ $long = 1 ]; then scripts/hostile.sh; else scripts/hostile.sh --quick; fi
+}
+
 # ensure_lint: the pinned golangci-lint is in PATH, built from source if need be.
 ensure_lint() {
   if ! golangci-lint version 2>/dev/null | grep -q "version ${lint_version#v} "; then
@@ -162,7 +168,7 @@ finish_aside() {
   cat "$asidelog"
 }
 for step in "${front[@]}"; do
-  case $step in lan | chaos) finish_aside ;; esac
+  case $step in lan | chaos | hostile) finish_aside ;; esac
   run "$step"
 done
 finish_aside

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Hostile and unusual sites before real peers: a server of traps on loopback, one file a family of traps (scripts/hostile/trap_*.go), each with what it does, what
+# a good crawler does with it, and an audit of what the server saw. One line a trial: requests, what was asked against robots.txt, memory, goroutines and
+# descriptors at most, afterwards and (before), lines of log, the slowest answer of the control API beyond that of a peer with nothing to do, how long Ctrl-C
+# took; ok or WRONG, with what broke its bound. Exit status 1 if any is WRONG.
+#
+#   scripts/hostile.sh [--quick] [--json] [--seed N] [--log-level LEVEL] [--flags "FLAGS OF THE PEERS"] [FAMILY | together | ring | interrupt]...
+#   scripts/hostile.sh --serve          only the server, for a peer by hand; prints its seeds and the flags
+#
+# --quick is the quick families before one peer at once, under 90 s. Without names: each family before a peer of its own, a peer of each family interrupted at a
+# moment that --seed decides, all families before one peer and before a ring of four; then all archives are read by two tools that are not ours.
+# KEEP=1 keeps the peers' directories with their logs. HOSTILE_PORT is the first of three ports of the server.
+. "$(dirname "$0")/lib.sh"
+
+# shellcheck disable=SC2154 # of lib.sh
+if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+(cd "$root/scripts/hostile" && go build -o "$work/bin/" .)
+# shellcheck disable=SC2016 # expanded when the script ends
+# What is left behind if the program is killed itself.
+at_end 'for pid in $(cat "$work"/*.pid 2>/dev/null); do grep -qs "$work" "/proc/$pid/cmdline" && kill -9 "$pid"; done'
+
+status=0
+hostile --work "$work" --port "${HOSTILE_PORT:-18800}" "$@" || status=$?
+
+# Two readers of archives take a minute or two to install and run; the quick trial leaves them out.
+case " $* " in
+  *' --quick '* | *' --serve '* | *' --help '*) exit "$status" ;;
+esac
+archives=()
+for dir in "$work"/*/archive; do
+  if [ -n "$(find "$dir" -name '*.warc*' -size +0 -print -quit 2>/dev/null)" ]; then archives+=("$dir"); fi
+done
+if [ ${#archives[@]} -gt 0 ]; then
+  if read=$("$root/scripts/warc-check.sh" "${archives[@]}"); then say "ok    archives: ${read//$'\n'/; }"; else say "WRONG archives: ${read//$'\n'/; }"; status=1; fi
+fi
+exit "$status"

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// judge is what a family's own check is given.
+type judge struct {
+	*trial
+	family *family
+	hosts  []AuditHost
+}
+
+// asked is how often a path of a host of the family was asked for over HTTP.
+func (j *judge) asked(name, path string) int {
+	return j.w.audit.asked(j.w.host(j.family.name, name), path)
+}
+
+// judge compares what the server saw of each family, and what the peers used, with the bounds.
+func (t *trial) judge(ctx context.Context) {
+	for to, n := range t.w.trespass.take() {
+		t.blame("%d connections to what is not allowed: %s", n, to)
+	}
+	t.judgeUse()
+	t.records(ctx)
+	for _, f := range t.families {
+		sum, hosts := t.w.audit.report(f)
+		t.report.Audits = append(t.report.Audits, sum)
+		t.judgeManners(f, hosts)
+		t.judgeGood(f)
+		if f.check != nil {
+			f.check(&judge{trial: t, family: f, hosts: hosts})
+		}
+	}
+}
+
+func (t *trial) judgeUse() {
+	m := &t.report.Most
+	for _, c := range []struct {
+		what       string
+		used, most int64
+		unit       int64
+		of         string
+	}{
+		{"RSS", m.Peak, mostRSS, 1 << 20, " MB"},
+		{"threads", int64(m.Threads), mostThreads, 1, ""},
+		{"goroutines", int64(m.Goroutines), mostRoutines, 1, ""},
+		{"descriptors", int64(m.Files), mostFiles, 1, ""},
+		{"disk besides archives", m.Disk, mostDisk, 1 << 20, " MB"},
+		{"log lines", int64(m.LogLines), int64(mostLogLines * len(t.families)), 1, ""},
+	} {
+		if c.used > c.most {
+			t.blame("%s: %d%s, bound %d%s", c.what, c.used/c.unit, c.of, c.most/c.unit, c.of)
+		}
+	}
+}
+
+// judgeManners looks at what every site would mind.
+func (t *trial) judgeManners(f *family, hosts []AuditHost) {
+	bound := f.requests
+	if bound == 0 {
+		bound = hostRequests
+	}
+	least := milliseconds(trialDelay - delaySlack)
+	count := make(map[string]int)
+	first := make(map[string]string)
+	wrong := func(what, host string) {
+		if count[what]++; first[what] == "" {
+			first[what] = host
+		}
+	}
+	for _, h := range hosts {
+		if h.Disallowed > 0 {
+			wrong("asked for what robots.txt forbids", h.Host+" "+h.First)
+		}
+		if h.BeforeRobots > 0 {
+			wrong("asked before robots.txt", h.Host+" "+h.First)
+		}
+		if h.Parallel > 0 {
+			wrong("asked twice at once", fmt.Sprintf("%s, %d times", h.Host, h.Parallel))
+		}
+		if h.SmallestGapMS != nil && *h.SmallestGapMS < least {
+			wrong("asked too soon", fmt.Sprintf("%s %.1f ms after an answer, delay %v", h.Host, *h.SmallestGapMS, trialDelay))
+		}
+		if h.Requests > bound {
+			wrong(fmt.Sprintf("asked more than %d times", bound), fmt.Sprintf("%s, %d times", h.Host, h.Requests))
+		}
+	}
+	for what, n := range count {
+		t.blame("%s: %d hosts %s: %s", f.name, n, what, first[what])
+	}
+}
+
+// judgeGood looks for pages of the ordinary site that were not fetched.
+func (t *trial) judgeGood(f *family) {
+	host := t.w.host(f.name, "good")
+	var lost []string
+	for _, path := range goodPaths() {
+		if t.w.audit.asked(host, path) == 0 {
+			lost = append(lost, path)
+		}
+	}
+	if len(lost) > 0 {
+		t.blame("%s: %d of %d pages of the ordinary site were not fetched: %s", f.name, len(lost), goodPages, strings.Join(lost[:min(len(lost), 5)], " "))
+	}
+}
+
+// maxRecords bounds the records that are looked at.
+const maxRecords = 200_000
+
+// records reads what the ring has on record of URLs, while the first peer lives, or from its directory.
+func (t *trial) records(ctx context.Context) {
+	args := []string{"export", "urls", "--data-dir", t.peers[len(t.peers)-1].dir}
+	if t.trialPlan.peers > 1 {
+		args = []string{"export", "urls", "--ring", "--data-dir", t.peers[0].dir}
+	}
+	cmd := exec.CommandContext(ctx, "apoidea", args...)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		t.blame("export urls: %v: %s", err, clip(strings.TrimSpace(errOut.String())))
+	}
+	t.urls = make(map[string]string)
+	t.report.Outcomes = make(map[string]int64)
+	lines := json.NewDecoder(bytes.NewReader(out))
+	for len(t.urls) < maxRecords {
+		var u control.URLLine
+		if err := lines.Decode(&u); err != nil {
+			break
+		}
+		t.urls[u.URL] = u.Outcome
+		t.report.Outcomes[u.Outcome]++
+	}
+}
+
+// outcome is what became of a URL of the family; empty: nothing is on record.
+func (j *judge) outcome(url string) string { return j.urls[url] }
+
+// expect blames outcomes that are none of those wanted.
+func (j *judge) expect(url string, wanted ...string) {
+	if got := j.outcome(url); !slices.Contains(wanted, got) {
+		if got == "" {
+			got = "no outcome"
+		}
+		j.blame("%s: %s has %s, want %s", j.family.name, clip(url), got, strings.Join(wanted, " or "))
+	}
+}

@@ -1,0 +1,192 @@
+// Command hostile puts hostile and unusual sites before real apoidea processes and judges from outside what became of them: by the audit of the server of
+// traps, by the kernel's counts and by the answers of the control API. scripts/hostile.sh builds and calls it.
+//
+//	hostile --work DIR [--quick] [--json] [--seed N] [FAMILY]...
+//
+// One file trap_NAME.go holds a family of traps: what it does, what a good crawler does with it, and the server's side of it. A trial is one family before
+// one peer that has crawled a small ordinary site before: what the peer uses then is the start's, and it has a minute after the crawl to come back to it.
+// Without names, and not --quick, all families together are put before one peer and before a ring of four, and each family has a peer interrupted.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// options are what the command line says.
+type options struct {
+	work     string // where trials keep their files
+	quick    bool
+	json     bool
+	seed     uint64
+	port     int
+	serve    bool
+	logLevel string
+	extra    string // further flags of the peers
+}
+
+func main() {
+	families = allFamilies()
+	var o options
+	flag.StringVar(&o.work, "work", "", "directory for the trials' files; short, since sockets lie in it")
+	flag.BoolVar(&o.quick, "quick", false, "the quick families, all before one peer at once, under 90 s")
+	flag.BoolVar(&o.json, "json", false, "print one JSON document a trial, with the server's audit, instead of the table")
+	flag.Uint64Var(&o.seed, "seed", 1, "decides when peers are interrupted")
+	flag.IntVar(&o.port, "port", 18800, "first of the server's three ports: HTTP, and HTTPS and DNS behind it")
+	flag.BoolVar(&o.serve, "serve", false, "serve the traps until interrupted, start no peer; prints seeds and flags for one")
+	flag.StringVar(&o.logLevel, "log-level", "warn", "of the peers")
+	flag.StringVar(&o.extra, "flags", "", "further flags of the peers, by space")
+	flag.Usage = usage
+	flag.Parse()
+	var names []string
+	for flag.NArg() > 0 { // flags may stand behind names
+		names = append(names, flag.Arg(0))
+		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
+	}
+	plan, err := choose(names, o.quick)
+	if err == nil && o.work == "" {
+		err = fmt.Errorf("--work is missing")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	fine, err := run(ctx, &o, plan)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+	}
+	if !fine || err != nil {
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: hostile --work DIR [--quick] [--json] [--seed N] [FAMILY | together | ring | interrupt]...")
+	flag.PrintDefaults()
+	for _, f := range families {
+		fmt.Fprintf(os.Stderr, "  %-11s %s\n", f.name, f.does)
+	}
+	fmt.Fprintln(os.Stderr, "  together    all families before one peer")
+	fmt.Fprintln(os.Stderr, "  ring        all families before a ring of four peers")
+	fmt.Fprintln(os.Stderr, "  interrupt   a peer a family, interrupted at some moment of the crawl")
+}
+
+// plan is what is to be done: each entry is one trial.
+type plan []trialPlan
+
+type trialPlan struct {
+	name      string
+	families  []*family
+	peers     int
+	interrupt bool // once, at some moment
+	untilIdle bool // by `run --until-idle`, with the defaults of a job, else as a posted job
+}
+
+// choose makes the plan that the names ask for; without names the quick trial, or all.
+func choose(names []string, quick bool) (plan, error) {
+	if len(names) == 0 && quick {
+		return plan{{name: "quick", families: quickFamilies(), peers: 1, untilIdle: true}}, nil
+	}
+	if len(names) == 0 {
+		for _, f := range families {
+			names = append(names, f.name)
+		}
+		names = append(names, "interrupt", "together", "ring")
+	}
+	var p plan
+	for _, name := range names {
+		switch name {
+		case "together":
+			p = append(p, trialPlan{name: name, families: families, peers: 1, untilIdle: true})
+		case "ring":
+			p = append(p, trialPlan{name: name, families: families, peers: 4, untilIdle: true})
+		case "interrupt":
+			for _, f := range families {
+				p = append(p, trialPlan{name: "interrupt " + f.name, families: []*family{f}, peers: 1, interrupt: true})
+			}
+		default:
+			f := byName(name)
+			if f == nil {
+				return nil, fmt.Errorf("no family %q", name)
+			}
+			p = append(p, trialPlan{name: name, families: []*family{f}, peers: 1})
+		}
+	}
+	return p, nil
+}
+
+// run makes the trials one after another and prints the verdicts.
+func run(ctx context.Context, o *options, p plan) (fine bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := serveWorld(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer w.wait()
+	defer cancel()
+	if o.serve {
+		w.introduce(os.Stdout)
+		<-ctx.Done()
+		return true, nil
+	}
+	if err := os.WriteFile(caFile(o), w.ca.pem, 0o600); err != nil {
+		return false, err
+	}
+	still, err := startStill(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer still.kill()
+	fine = true
+	for _, tp := range p {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		r := runTrial(ctx, o, w, still, tp)
+		fine = fine && len(r.Wrong) == 0
+		if err := o.print(r); err != nil {
+			return false, err
+		}
+	}
+	return fine, nil
+}
+
+// print prints the verdict of a trial.
+func (o *options) print(r *report) error {
+	if o.json {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Println(string(raw))
+		return err
+	}
+	word := "ok   "
+	if len(r.Wrong) > 0 {
+		word = "WRONG"
+	}
+	fmt.Printf("%s %-20s %s\n", word, r.Name, r.line())
+	for _, s := range r.Skipped {
+		fmt.Printf("      not judged: %s\n", s)
+	}
+	for i, s := range r.Wrong {
+		if i == maxWrongShown {
+			fmt.Printf("      and %d more\n", len(r.Wrong)-i)
+			break
+		}
+		fmt.Printf("      WRONG: %s\n", strings.ReplaceAll(s, "\n", " "))
+	}
+	return nil
+}
+
+// maxWrongShown bounds what the table shows of one trial; the JSON has all.
+const maxWrongShown = 12

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Spaces of URLs without end.
+//
+// The trap: a calendar, sessions in the URL, paths that grow in order or at random, parameters in every order, an answer of 200 for everything, text at random,
+// one site under ever new prefixes, a base that drifts, cases, slashes, path parameters and escapes by which one page has any number of URLs.
+//
+// A good crawler notices that a host brings little that is new, asks it less and then not at all; a budget of requests holds where it does not notice.
+var spacesFamily = family{
+	name:  "spaces",
+	does:  "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
+	wants: "asks a host that brings nothing new less and less, then not at all",
+	quick: false,
+	seeds: func(w *world) []string {
+		var urls []string
+		for name := range spaces {
+			urls = append(urls, w.url("spaces", name, "/"))
+		}
+		return urls
+	},
+	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
+		if s := spaces[name]; s != nil {
+			text, links := s(r)
+			writePage(rw, page(text, links...))
+			return
+		}
+		http.NotFound(rw, r)
+	},
+}
+
+// some are a few numbers that hang on a URL.
+func some(r *http.Request, n int) []int {
+	rng := rand.New(rand.NewPCG(hashOf(r.Host+r.RequestURI), 2))
+	out := make([]int, n)
+	for i := range out {
+		out[i] = rng.IntN(1 << 30)
+	}
+	return out
+}
+
+func linksOf(r *http.Request, format string) []string {
+	var links []string
+	for _, n := range some(r, 5) {
+		links = append(links, fmt.Sprintf(format, n))
+	}
+	return links
+}
+
+// spaces make, for a URL, what the text hangs on, and links.
+var spaces = map[string]func(r *http.Request) (text string, links []string){
+	"calendar": func(r *http.Request) (string, []string) {
+		n := 0
+		_, _ = fmt.Sscanf(r.URL.Query().Get("month"), "%d", &n)
+		return fmt.Sprintf("month %d", n/20), []string{fmt.Sprintf("/?month=%d", n+1), fmt.Sprintf("/?month=%d", n-1), fmt.Sprintf("/day?month=%d&d=%d", n, n%28)}
+	},
+	"session": func(r *http.Request) (string, []string) { return r.URL.Path, linksOf(r, "/p?sid=%x") },
+	"jsession": func(r *http.Request) (string, []string) {
+		return "one", linksOf(r, "/p;jsessionid=%x")
+	},
+	"grow": func(r *http.Request) (string, []string) {
+		return "grow", []string{r.URL.Path + "a/", r.URL.Path + "b/", "x/", "../y/"}
+	},
+	"shuffle": func(r *http.Request) (string, []string) {
+		var links []string
+		words := strings.Fields("red blue green small large new old cheap used best")
+		for _, n := range some(r, 6) {
+			rand.New(rand.NewPCG(uint64(n), 0)).Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+			links = append(links, "/"+strings.Join(words[:2+n%8], "/"))
+		}
+		return "filter", links
+	},
+	"params": func(r *http.Request) (string, []string) {
+		var links []string
+		keys := strings.Fields("a b c d e f g h")
+		for _, n := range some(r, 5) {
+			rand.New(rand.NewPCG(uint64(n), 0)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			links = append(links, "/?"+strings.Join(keys[:1+n%8], "=1&")+"=1")
+		}
+		return "params", links
+	},
+	"soft404": func(r *http.Request) (string, []string) { return "not found", linksOf(r, "/missing/%x.html") },
+	"random":  func(r *http.Request) (string, []string) { return r.RequestURI, linksOf(r, "/article-%d") },
+	"date": func(r *http.Request) (string, []string) {
+		var links []string
+		for _, n := range some(r, 5) {
+			links = append(links, fmt.Sprintf("/%d/%02d/%02d/%x", 1900+n%200, 1+n%12, 1+n%28, n))
+		}
+		return r.RequestURI, links
+	},
+	"mirror": func(r *http.Request) (string, []string) {
+		return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/'):], linksOf(r, "/m%x/a")
+	},
+	"case": func(r *http.Request) (string, []string) {
+		var links []string
+		for _, n := range some(r, 5) {
+			links = append(links, "/"+cased("the-same-page-again-and-again", n))
+		}
+		return "case", links
+	},
+	"slashes": func(r *http.Request) (string, []string) {
+		return "slashes", []string{r.URL.Path + "/", "/" + r.URL.Path, strings.Replace(r.URL.Path, "/", "//", 1) + "p"}
+	},
+	"semicolon": func(r *http.Request) (string, []string) { return "semi", linksOf(r, "/p;a=%x;b=2") },
+	"escapes": func(r *http.Request) (string, []string) {
+		var links []string
+		for _, n := range some(r, 5) {
+			links = append(links, "/"+escaped("the-same-page-again-and-again", n))
+		}
+		return "escapes", links
+	},
+	"counter": func(r *http.Request) (string, []string) {
+		n := 0
+		_, _ = fmt.Sscanf(r.URL.Path, "/page/%d", &n)
+		return fmt.Sprintf("counter %d", n), []string{fmt.Sprintf("/page/%d", n+1), fmt.Sprintf("/page/%d", 10*n+7)}
+	},
+	"back": func(r *http.Request) (string, []string) {
+		return "back", []string{"/login?return=" + url.QueryEscape(r.RequestURI), "/print?u=" + url.QueryEscape(r.RequestURI)}
+	},
+	"relative": func(r *http.Request) (string, []string) {
+		return "relative", []string{"docs/index.html", "a/b/c/index.html"}
+	},
+	"facets": func(r *http.Request) (string, []string) {
+		q := r.URL.Query()
+		var links []string
+		for _, n := range some(r, 4) {
+			q.Set(string(rune('a'+n%26)), fmt.Sprint(n%9))
+			links = append(links, "/list?"+q.Encode())
+		}
+		return "facets", links
+	},
+}
+
+// cased is the text in another case, letter by letter.
+func cased(s string, n int) string {
+	out := []byte(s)
+	for i := range out {
+		if n>>(i%30)&1 == 1 && out[i] >= 'a' {
+			out[i] -= 'a' - 'A'
+		}
+	}
+	return string(out)
+}
+
+// escaped is the text with some letters escaped that need not be.
+func escaped(s string, n int) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if n>>(i%30)&1 == 1 {
+			fmt.Fprintf(&b, "%%%02x", s[i])
+		} else {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Use is what a peer uses at a moment.
+type Use struct {
+	RSS        int64 `json:"rss"`  // bytes
+	Peak       int64 `json:"peak"` // of RSS since the process began
+	Threads    int   `json:"threads"`
+	Goroutines int   `json:"goroutines"`
+	Files      int   `json:"files"` // descriptors
+	Disk       int64 `json:"disk"`  // bytes of the data directory, archives aside
+	Spill      int   `json:"spill"` // files of pages that wait on disk
+	Archive    int64 `json:"archive"`
+	LogLines   int   `json:"log_lines"`
+	LogBytes   int64 `json:"log_bytes"`
+}
+
+// use looks at a peer from outside; only goroutines are its own word.
+func (p *peer) use(ctx context.Context) (u Use, err error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if len(fields) == 0 {
+			continue
+		}
+		n, _ := strconv.ParseInt(fields[0], 10, 64)
+		switch name {
+		case "VmRSS":
+			u.RSS = n << 10
+		case "VmHWM":
+			u.Peak = n << 10
+		case "Threads":
+			u.Threads = int(n)
+		}
+	}
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
+	if err != nil {
+		return u, err
+	}
+	u.Files = len(fds)
+	u.Disk, u.Archive, u.Spill = sizes(p.dir)
+	u.LogLines, u.LogBytes = lines(p.log)
+	if ctx != nil {
+		u.Goroutines, err = p.goroutines(ctx)
+	}
+	return u, err
+}
+
+// sizes adds up a data directory. What goes away meanwhile is not counted.
+func sizes(dir string) (disk, archive int64, spill int) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // it is gone
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil //nolint:nilerr // it is gone
+		}
+		rel, _ := filepath.Rel(dir, path)
+		switch {
+		case strings.HasPrefix(rel, "archive/"):
+			archive += info.Size()
+		case strings.HasPrefix(rel, "spill/"):
+			spill++
+			disk += info.Size()
+		default:
+			disk += info.Size()
+		}
+		return nil
+	})
+	return disk, archive, spill
+}
+
+// maxLogRead bounds how much of a log is counted by lines; beyond it the bytes tell enough.
+const maxLogRead = 16 << 20
+
+func lines(file string) (n int, size int64) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, 0
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	buf := make([]byte, 64<<10)
+	for read := 0; read < maxLogRead; {
+		k, err := f.Read(buf)
+		n += bytes.Count(buf[:k], []byte{'\n'})
+		read += k
+		if err != nil {
+			break
+		}
+	}
+	return n, size
+}
+
+// watch looks at a peer while it crawls.
+type watch struct {
+	peer, still *peer
+	done        chan struct{}
+
+	mu        sync.Mutex // guards what follows
+	most      Use
+	asked     int
+	slowest   time.Duration // of the answers of status, beyond what the still peer took at the same moment
+	slowestAt time.Duration
+	machine   time.Duration // the slowest of the still peer
+	refused   int           // questions that brought no answer
+	outside   map[string]int
+}
+
+// The pace of looking: each question costs the peer little, a walk over its directory costs this program some.
+const (
+	askEvery  = 200 * time.Millisecond
+	lookEvery = 2 * time.Second
+)
+
+// watching begins to look, until ctx ends.
+func watching(ctx context.Context, p, still *peer) *watch {
+	w := &watch{peer: p, still: still, done: make(chan struct{}), outside: make(map[string]int)}
+	var group sync.WaitGroup
+	begun := time.Now()
+	group.Go(func() { every(ctx, askEvery, func() { w.ask(ctx, begun) }) })
+	group.Go(func() { every(ctx, lookEvery, func() { w.look(ctx) }) })
+	group.Go(func() { every(ctx, askEvery, w.connections) })
+	go func() {
+		defer close(w.done)
+		group.Wait()
+	}()
+	return w
+}
+
+func every(ctx context.Context, d time.Duration, fn func()) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			fn()
+		}
+	}
+}
+
+// ask asks both peers at the same moment.
+func (w *watch) ask(ctx context.Context, begun time.Time) {
+	noise := make(chan time.Duration, 1)
+	go func() {
+		d, _ := w.still.asks(ctx)
+		noise <- d
+	}()
+	at := time.Since(begun)
+	d, err := w.peer.asks(ctx)
+	base := <-noise
+	select {
+	case <-w.peer.done: // it was told to end
+		return
+	default:
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	w.machine = max(w.machine, base)
+	if err != nil {
+		w.refused++
+	}
+	if own := d - base; own > w.slowest {
+		w.slowest, w.slowestAt = own, at
+	}
+}
+
+func (w *watch) look(ctx context.Context) {
+	u, err := w.peer.use(ctx)
+	if err != nil && u.RSS == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := &w.most
+	m.RSS, m.Peak, m.Threads, m.Goroutines = max(m.RSS, u.RSS), max(m.Peak, u.Peak), max(m.Threads, u.Threads), max(m.Goroutines, u.Goroutines)
+	m.Files, m.Disk, m.Spill, m.Archive = max(m.Files, u.Files), max(m.Disk, u.Disk), max(m.Spill, u.Spill), max(m.Archive, u.Archive)
+	m.LogLines, m.LogBytes = max(m.LogLines, u.LogLines), max(m.LogBytes, u.LogBytes)
+}
+
+// connections notes connections of the process to addresses beyond loopback, made or tried. What comes and goes between two looks is missed; for addresses of
+// loopback there are listeners, which miss nothing.
+func (w *watch) connections() {
+	own := w.peer.sockets()
+	if len(own) == 0 {
+		return
+	}
+	for _, file := range []string{"tcp", "tcp6"} {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", w.peer.pid(), file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(raw)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || !own[f[9]] || f[3] == "0A" || loopbackHex(f[2]) {
+				continue
+			}
+			w.mu.Lock()
+			w.outside[f[2]]++
+			w.mu.Unlock()
+		}
+	}
+}
+
+// sockets are the inodes of the process's sockets.
+func (p *peer) sockets() map[string]bool {
+	dir := fmt.Sprintf("/proc/%d/fd", p.pid())
+	fds, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	own := make(map[string]bool)
+	for _, fd := range fds {
+		to, err := os.Readlink(filepath.Join(dir, fd.Name()))
+		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
+			own[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	return own
+}
+
+// loopbackHex says whether an address of /proc/net/tcp is of loopback, or none.
+func loopbackHex(addr string) bool {
+	ip, port, _ := strings.Cut(addr, ":")
+	switch {
+	case port == "0000":
+		return true
+	case len(ip) == 8:
+		return strings.HasSuffix(ip, "7F")
+	default:
+		return ip == "00000000000000000000000001000000" || strings.HasPrefix(ip, "0000000000000000FFFF0000") && strings.HasSuffix(ip, "7F")
+	}
+}
