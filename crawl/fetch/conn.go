@@ -99,12 +99,17 @@ type track struct {
 	progress *Progress
 	meter    *meter
 	before   time.Duration // held in exchanges before
+	waited   *atomic.Int64 // for memory, in nanoseconds
 }
 
-func (x *exchange) track(c *conn) track { return track{x.req.Progress, c.meter, c.meter.held()} }
+func (x *exchange) track(c *conn) track {
+	return track{progress: x.req.Progress, meter: c.meter, before: c.meter.held(), waited: &x.waited}
+}
 
-// held is for how long this exchange was.
-func (t *track) held() time.Duration { return t.meter.held() - t.before }
+// held is for how long this exchange was, by the line or for want of memory.
+func (t *track) held() time.Duration {
+	return t.meter.held() - t.before + time.Duration(t.waited.Load())
+}
 
 // came notes bytes.
 func (t *track) came(n int) {

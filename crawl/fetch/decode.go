@@ -26,69 +26,106 @@ const (
 	ratioFree = 1 << 20
 	// zstdWindow is the largest window that a zstd body may ask for (RFC 9659).
 	zstdWindow = 8 << 20
-	// firstBuffer is the most that is reserved for a body because its length was announced.
-	firstBuffer = 256 << 10
 )
 
 // decode reads the body from src, whose length on the wire is length or -1 if unknown, and removes its content codings.
 func (x *exchange) decode(src io.Reader, length int64, resp *Response) error {
 	limit := x.limit()
-	s := resp.scratch
 	codings := contentCodings(resp.Header["Content-Encoding"])
 	if len(codings) == 0 {
 		if length > limit && !x.req.Cut {
 			return fmt.Errorf("body of %d bytes, at most %d: %w", length, limit, ErrTooLarge)
 		}
-		body, err := fill(s.body[:0], src, nil, length, limit)
-		return x.setBody(resp, body, limit, err)
+		return x.setBody(resp, src, nil, length)
 	}
-	packed := &counter{r: src, limit: limit}
+	resp.ContentEncoding = strings.Join(codings, ", ")
+	if wide(codings) {
+		return x.decodeWide(src, length, codings, resp)
+	}
+	return x.unpack(&counter{r: src, limit: limit}, codings, resp)
+}
+
+// unpack removes the codings of a body while it comes.
+func (x *exchange) unpack(packed *counter, codings []string, resp *Response) error {
 	r, release, err := unpack(packed, codings)
 	if err != nil {
 		return err
 	}
 	defer release()
-	resp.ContentEncoding = strings.Join(codings, ", ")
-	body, err := fill(s.body[:0], r, packed, -1, limit)
-	return x.setBody(resp, body, limit, err)
+	return x.setBody(resp, r, packed, -1)
 }
 
-// setBody stores what was read. A body over its limit was read one byte further.
-func (x *exchange) setBody(resp *Response, body []byte, limit int64, err error) error {
-	resp.scratch.body = body // also when it failed: the buffer has grown
-	if int64(len(body)) > limit {
-		if !x.req.Cut {
-			return fmt.Errorf("body of more than %d bytes: %w", limit, ErrTooLarge)
-		}
-		body, resp.Truncated = body[:limit], true
-		err = nil
-	}
-	resp.Body = body
-	return err
+// wide says whether a coding has a window of megabytes, whose size the sender chooses.
+func wide(codings []string) bool {
+	return slices.Contains(codings, "br") || slices.Contains(codings, "zstd")
 }
 
-// fill appends to out what r gives, until its end or one byte over limit. packed counts what the bytes are unpacked from, nil if they are not.
-func fill(out []byte, r io.Reader, packed *counter, length, limit int64) ([]byte, error) {
-	out = slices.Grow(out, int(min(max(length, readBuffer), firstBuffer, limit)+1)) // one more shows the end without growing
-	for {
-		if len(out) == cap(out) {
-			out = slices.Grow(out, cap(out))
-		}
-		room := min(int64(cap(out)), limit+1)
-		n, err := r.Read(out[len(out):room])
-		out = out[:len(out)+n]
-		if packed != nil && len(out) > ratioFree && int64(len(out)) > maxRatio*packed.n {
-			return out, fmt.Errorf("%d bytes unpacked to %d: %w", packed.n, len(out), ErrTooLarge)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return out, err
-		case int64(len(out)) > limit:
-			return out, nil
-		}
+// wideSlots bounds the decoders of wide codings at work: a window takes up to 16 MiB, however small the body. They do not work while a body is still on its way, so
+// that a server which drips holds no window.
+var wideSlots = make(chan struct{}, 2)
+
+// decodeWide removes the codings of a body when all of it is here.
+func (x *exchange) decodeWide(src io.Reader, length int64, codings []string, resp *Response) error {
+	limit := x.limit()
+	k := x.newSink(nil, length, limit)
+	defer k.drop()
+	if err := k.fill(src, nil, limit); err != nil {
+		return err
 	}
+	over, err := k.end(limit)
+	if err != nil {
+		return err
+	}
+	select {
+	case wideSlots <- struct{}{}:
+	case <-x.ctx.Done():
+		return x.ctx.Err()
+	}
+	x.unslot = sync.OnceFunc(func() { <-wideSlots })
+	defer x.unslot()
+	if x.resting != nil {
+		x.resting() // nothing more is waited for
+	}
+	x.base = int64(cap(k.buf))
+	packed := &counter{r: k.reader(), limit: limit}
+	if over {
+		packed.r = io.MultiReader(packed.r, cutOff{limit})
+	}
+	return x.unpack(packed, codings, resp)
+}
+
+// cutOff is the end of a packed body of which only the beginning was taken.
+type cutOff struct{ limit int64 }
+
+// Read implements io.Reader.
+func (c cutOff) Read([]byte) (int, error) { return 0, tooLargePacked(c.limit) }
+
+func tooLargePacked(limit int64) error {
+	return fmt.Errorf("packed body of more than %d bytes: %w", limit, ErrTooLarge)
+}
+
+// setBody reads the body from r and stores it. packed counts what it is unpacked from, nil if it is not; length is how long it will be, -1 if unknown.
+func (x *exchange) setBody(resp *Response, r io.Reader, packed *counter, length int64) error {
+	limit := x.limit()
+	k := x.newSink(resp.scratch.body, length, limit)
+	err := k.fill(r, packed, limit)
+	if err == nil && k.size > limit && !x.req.Cut {
+		err = fmt.Errorf("body of more than %d bytes: %w", limit, ErrTooLarge)
+	}
+	if err == nil {
+		resp.Truncated, err = k.end(limit)
+	}
+	resp.scratch.body = k.buf // also when it failed: the buffer has grown
+	if err != nil {
+		k.drop()
+		return err
+	}
+	if k.file != nil {
+		resp.Spilled = k.file
+		return nil
+	}
+	resp.Body = k.buf
+	return nil
 }
 
 // counter counts and bounds what is read of a packed body.
@@ -102,7 +139,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	if c.n > c.limit {
-		return n, fmt.Errorf("packed body of more than %d bytes: %w", c.limit, ErrTooLarge)
+		return n, tooLargePacked(c.limit)
 	}
 	return n, err
 }

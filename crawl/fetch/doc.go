@@ -22,5 +22,10 @@
 // Crawl's archives do. Its start line is HTTP/1.1's, also for HTTP/2. Fields that are no fields are left out, bytes that no value may hold are
 // replaced by spaces.
 //
+// # Memory
+//
+// The first FreeBody bytes of a body are in memory. What grows beyond asks for it (Request.Room), and is on disk if there is none: Response.Spilled. Bodies in a
+// coding whose window the sender chooses, br and zstd, are unpacked when all of them is here.
+//
 // A Fetcher is safe for concurrent use. It has no goroutine of its own, except that an idle HTTP/2 connection has its reader.
 package fetch

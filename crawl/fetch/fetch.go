@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -34,8 +35,11 @@ func New(config Config) (*Fetcher, error) {
 		fields: fixedFields(&config),
 		dialer: net.Dialer{KeepAlive: -1}, // an idle connection that died is found out when it is used next
 		tls:    tlsConfig(&config),
-		h2:     &http2.Transport{DisableCompression: true, MaxHeaderListSize: uint32(config.MaxHeader)},
 		pool:   newPool(&config),
+	}
+	var err error
+	if f.h2, err = newHTTP2(&config); err != nil {
+		return nil, err
 	}
 	if config.Line != nil {
 		f.dialer.Control = config.Line.Control
@@ -81,6 +85,11 @@ type exchange struct {
 	target *target
 	req    *Request
 	end    time.Time // of TotalTimeout
+
+	waited  atomic.Int64 // nanoseconds for which it waited for memory
+	base    int64        // memory that the body has beside its own buffer
+	resting func()       // stops what watches the pace until the next read, nil if nothing does
+	unslot  func()       // gives the slot of a wide decoder back, nil without one
 }
 
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The connection returned may be kept.

@@ -9,7 +9,19 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"golang.org/x/net/http2"
 )
+
+// newHTTP2 returns the transport, which buffers no more of a body than is free: its own default is 4 MiB a stream.
+func newHTTP2(c *Config) (*http2.Transport, error) {
+	t, err := http2.ConfigureTransports(&http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: FreeBody}})
+	if err != nil {
+		return nil, err
+	}
+	t.DisableCompression, t.MaxHeaderListSize = true, uint32(c.MaxHeader) //nolint:gosec // bounded by Validate
+	return t, nil
+}
 
 // http2 makes the exchange over an HTTP/2 connection, which carries no other at the time.
 func (x *exchange) http2(c *conn, resp *Response) error {
@@ -51,6 +63,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 
 	watch.pace.got, watch.pace.body = 0, time.Now()
 	watch.body = res.Body
+	x.resting = func() { watch.timer.Stop() }
 	watch.pace.track.left(res.ContentLength)
 	if err := x.decode(watch, res.ContentLength, resp); err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
@@ -62,7 +75,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	resp.WireBytes = c.meter.n.Load() - before
 	resp.Held = watch.pace.track.held()
 	s := resp.scratch
-	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, len(resp.Body), resp.ContentEncoding != "")
+	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, resp.Size(), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
 	c.broken = resp.Truncated || !c.h2.CanTakeNewRequest()
 	return nil

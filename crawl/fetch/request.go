@@ -40,6 +40,8 @@ type Request struct {
 	// Permit is asked when the connection stands, with the address it leads to, right before the request is written, once for each time that it is
 	// written. Its error ends the exchange. Nil: permitted. It must not block.
 	Permit func(addr netip.Addr) error
+	// Room, if not nil, says whether a body over FreeBody may be in memory. Nil: it may, whatever its size.
+	Room Room
 	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with each request.
 	Progress *Progress
 }

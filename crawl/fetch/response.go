@@ -25,6 +25,8 @@ type Response struct {
 	// Body is decoded. Truncated: it is only the beginning (Request.Cut).
 	Body      []byte
 	Truncated bool
+	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The caller closes it, or calls Load.
+	Spilled Spilled
 	// ContentEncoding are the codings that were removed, as "gzip" or "gzip, br"; empty if none.
 	ContentEncoding string
 	// WireBytes is what the exchange took from the network, head and framing included, TLS handshake not.
@@ -64,7 +66,7 @@ func (r *Response) Release() {
 // Bounds on the buffers that are kept for the next exchange: a large page must not be paid for ever after.
 const (
 	readBuffer  = 4 << 10
-	maxKeptBody = 1 << 20
+	maxKeptBody = FreeBody + 1
 	maxKeptHead = 16 << 10
 )
 
@@ -104,7 +106,7 @@ func (s *scratch) put() {
 const renamed = "X-Crawler-"
 
 // appendResponseHead writes the head that fits the decoded body. fields are those of the response in their order.
-func appendResponseHead(out []byte, status int, reason string, fields []field, bodyLen int, decoded bool) []byte {
+func appendResponseHead(out []byte, status int, reason string, fields []field, bodyLen int64, decoded bool) []byte {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(status), 10)
 	out = append(out, ' ')
@@ -114,7 +116,7 @@ func appendResponseHead(out []byte, status int, reason string, fields []field, b
 	for _, f := range fields {
 		switch {
 		case strings.EqualFold(f.name, "Content-Length"):
-			if n, err := strconv.ParseInt(f.value, 10, 64); err == nil && n == int64(bodyLen) && !lengthTold {
+			if n, err := strconv.ParseInt(f.value, 10, 64); err == nil && n == bodyLen && !lengthTold {
 				lengthTold = true
 				break
 			}
@@ -128,7 +130,7 @@ func appendResponseHead(out []byte, status int, reason string, fields []field, b
 	}
 	if !lengthTold {
 		out = append(out, "Content-Length: "...)
-		out = strconv.AppendInt(out, int64(bodyLen), 10)
+		out = strconv.AppendInt(out, bodyLen, 10)
 		out = append(out, "\r\n"...)
 	}
 	return append(out, "\r\n"...)

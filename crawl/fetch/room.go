@@ -1,0 +1,239 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// FreeBody is how much of a body needs nobody's leave; what grows beyond it is a matter for Request.Room.
+const FreeBody = 256 << 10
+
+// Room is where bodies lie that are larger than FreeBody. It outlives the exchange, as the Response may: whoever made it takes back what it gave.
+type Room interface {
+	// Grow asks for the body to have size bytes of memory in all, or fewer than before; false if there is no room for more.
+	Grow(size int64) bool
+	// Spill makes a place on disk for a body that found no room in memory.
+	Spill() (Spilled, error)
+	// Wait is Grow for a body that has no place on disk either: it waits until there is room, or ctx ends.
+	Wait(ctx context.Context, size int64) error
+}
+
+// Spilled is a body on disk. It is written first, and read then.
+type Spilled interface {
+	// Write takes p whole, or nothing of it.
+	io.Writer
+	// Reader reads the body from its beginning, and fails at its end if it is not what was written.
+	Reader() io.Reader
+	Size() int64
+	Close() error
+}
+
+// Size is how long the body is, wherever it lies.
+func (r *Response) Size() int64 {
+	if r.Spilled != nil {
+		return r.Spilled.Size()
+	}
+	return int64(len(r.Body))
+}
+
+// Load brings a body that lies on disk into memory. The place on disk is given back, also when it cannot be read.
+func (r *Response) Load() error {
+	if r.Spilled == nil {
+		return nil
+	}
+	file := r.Spilled
+	r.Spilled = nil
+	body := make([]byte, file.Size())
+	err := readBack(body, file)
+	if err == nil {
+		r.Body = body
+	}
+	return errors.Join(err, file.Close())
+}
+
+// readBack reads all of a spilled body into p, which is as long.
+func readBack(p []byte, file Spilled) error {
+	src := file.Reader()
+	for n := 0; ; {
+		m, err := src.Read(p[n:])
+		switch n += m; {
+		case errors.Is(err, io.EOF) && n == len(p):
+			return nil
+		case err != nil:
+			return fmt.Errorf("body from disk: %w", err)
+		case m == 0 && n == len(p):
+			return fmt.Errorf("body from disk: %w", io.ErrShortBuffer)
+		}
+	}
+}
+
+// spillBuffer is what is gathered before it is written to disk.
+const spillBuffer = 64 << 10
+
+// sink takes in the bytes of one body: in memory while there is room, beyond that on disk, and where that fails in memory that is waited for.
+type sink struct {
+	x    *exchange
+	buf  []byte
+	file Spilled
+	size int64 // of all bytes so far
+	most int64 // what size can become
+}
+
+// newSink returns a sink that uses buf. length is how long the body will be, -1 if that is not known; limit is the bound on it.
+func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
+	k := &sink{x: x, buf: buf[:0], most: limit + 1}
+	if length >= 0 {
+		k.most = min(length, limit) + 1 // one more shows the end without growing
+	}
+	k.buf = slices.Grow(k.buf, int(min(max(length, readBuffer), FreeBody, limit)+1))
+	return k
+}
+
+// fill reads src until its end or one byte over limit. packed counts what the bytes are unpacked from, nil if they are not.
+func (k *sink) fill(src io.Reader, packed *counter, limit int64) error {
+	for {
+		if len(k.buf) == cap(k.buf) {
+			if err := k.more(); err != nil {
+				return err
+			}
+		}
+		free := k.buf[len(k.buf):cap(k.buf)]
+		n, err := src.Read(free[:min(int64(len(free)), limit+1-k.size)])
+		k.buf = k.buf[:len(k.buf)+n]
+		k.size += int64(n)
+		if packed != nil && k.size > ratioFree && k.size > maxRatio*packed.n {
+			return fmt.Errorf("%d bytes unpacked to %d: %w", packed.n, k.size, ErrTooLarge)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case k.size > limit:
+			return nil
+		}
+	}
+}
+
+// more makes room for more bytes.
+func (k *sink) more() error {
+	if k.file != nil {
+		return k.flush()
+	}
+	want := 2 * int64(cap(k.buf))
+	if cap(k.buf) <= FreeBody {
+		want = min(want, FreeBody+1) // one more shows the end of what is free
+	}
+	want = max(min(want, k.most), k.size+1)
+	room := k.x.req.Room
+	if k.x.base+want <= FreeBody+1 || room == nil || room.Grow(k.x.base+want) {
+		k.resize(want)
+		return nil
+	}
+	if k.spill() == nil {
+		return nil
+	}
+	if err := k.x.waitForRoom(k.x.base + want); err != nil {
+		return err
+	}
+	k.resize(want)
+	return nil
+}
+
+// resize moves the body to a buffer of want bytes.
+func (k *sink) resize(want int64) {
+	buf := make([]byte, len(k.buf), want)
+	copy(buf, k.buf)
+	k.buf = buf
+}
+
+// spill moves the body to disk.
+func (k *sink) spill() error {
+	file, err := k.x.req.Room.Spill()
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(k.buf); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	k.file, k.buf = file, k.buf[:0]
+	if cap(k.buf) > FreeBody+1 {
+		k.buf = make([]byte, 0, spillBuffer)
+	}
+	k.x.req.Room.Grow(k.x.base)
+	return nil
+}
+
+// flush writes what is gathered. Where the disk takes no more, memory must have the body after all.
+func (k *sink) flush() error {
+	if len(k.buf) == 0 {
+		return nil
+	}
+	if _, err := k.file.Write(k.buf); err == nil {
+		k.buf = k.buf[:0]
+		return nil
+	}
+	before := k.file.Size()
+	want := max(min(k.size+k.size/2, k.most), k.size+1)
+	if err := k.x.waitForRoom(k.x.base + want); err != nil {
+		return err
+	}
+	body := make([]byte, k.size, want)
+	if err := readBack(body[:before], k.file); err != nil {
+		return err
+	}
+	copy(body[before:], k.buf)
+	err := k.file.Close()
+	k.file, k.buf = nil, body
+	return err
+}
+
+// end closes the body at limit, and says whether there was more.
+func (k *sink) end(limit int64) (over bool, err error) {
+	if over = k.size > limit; over {
+		k.buf = k.buf[:len(k.buf)-int(k.size-limit)] // the bytes over it are the last ones read
+		k.size = limit
+	}
+	if k.file != nil {
+		err = k.flush()
+	}
+	return over, err
+}
+
+// drop gives back what lies on disk.
+func (k *sink) drop() {
+	if k.file != nil {
+		_ = k.file.Close() // nobody will miss it
+		k.file = nil
+	}
+}
+
+// reader reads what was taken in.
+func (k *sink) reader() io.Reader {
+	if k.file != nil {
+		return k.file.Reader()
+	}
+	return bytes.NewReader(k.buf)
+}
+
+// waitForRoom waits until a body may have size bytes of memory. The site is not at fault for it, so the time is given to the exchange again.
+func (x *exchange) waitForRoom(size int64) error {
+	if x.resting != nil {
+		x.resting()
+	}
+	if x.unslot != nil { // who waits here must not be in the way of those whose end frees memory
+		x.unslot()
+	}
+	begin := time.Now()
+	err := x.req.Room.Wait(x.ctx, size)
+	x.waited.Add(int64(time.Since(begin)))
+	if err != nil {
+		return fmt.Errorf("wait for memory: %w", err)
+	}
+	return nil
+}
