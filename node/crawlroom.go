@@ -27,10 +27,23 @@ import (
 const productToken = "apoidea"
 
 const (
-	// spillMemory and spillDisk bound the pages that wait to be processed beyond the worker's own memory, in bytes.
-	spillMemory = 1 << 20
-	spillDisk   = 1 << 30
+	// maxSpilled bounds what pages that memory has no room for take on disk, in bytes: a quarter of it those that wait to be processed, the rest those on their way.
+	maxSpilled = 4 << 30
+	// spillReserve is how much more than the disk's reserve must be free for them, in bytes, as at the reserve the peer stops.
+	spillReserve = 64 << 20
+	// memoryShare is the part of the bound on memory that pages have.
+	memoryShare = 4
+	// unboundMemory is what pages have where memory has no bound, in bytes.
+	unboundMemory = 128 << 20
 )
+
+// pageMemory is what pages may take of that bound on memory, 0 for none.
+func pageMemory(bound int64) int64 {
+	if bound <= 0 {
+		return unboundMemory
+	}
+	return max(bound/memoryShare, 1)
+}
 
 // leaseClock turns the worker's lease clock, which counts suspend and never goes back, into times that can be stored: they are near the wall
 // clock's, and differ between two readings by what has really gone by.
@@ -52,7 +65,7 @@ type crawlRoom struct {
 	clock   *leaseClock
 	fetcher *fetch.Fetcher
 	archive *archive
-	spill   *spill.Queue
+	spill   *spill.Dir
 	worker  *worker.Worker
 	placer  *placer
 	servers serverRecords
@@ -81,7 +94,10 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, shortPeer(self)); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	c.spill = spill.New(filepath.Join(n.cfg.DataDir, "spill"), spillMemory, spillDisk)
+	// What does not work now is tried again when there is need for it; until then it is only told.
+	if c.spill, err = spill.Open(spill.Config{Path: filepath.Join(n.cfg.DataDir, "spill"), MaxBytes: maxSpilled, Room: n.spillRoom}); err != nil {
+		n.log.Warn("pages that memory has no room for may find none on disk", "err", err)
+	}
 	c.servers = serverRecords{n.store.Keyspace(storage.KeyspaceServers)}
 	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: n.cfg.Holidays})
 	if err = estimates.Load(c.servers); err != nil {
@@ -94,8 +110,9 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 		PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
+		MaxMemory: pageMemory(n.cfg.Limits.Memory), MaxSpilled: maxSpilled / 4,
 	}, worker.Deps{
-		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: c.spill, Clock: c.clock.clock,
+		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: spilling{c.spill}, Clock: c.clock.clock,
 		Log: n.log, Estimates: estimates, OptOuts: n.optOuts, Permits: n.permits,
 	})
 	if err != nil {
@@ -140,6 +157,30 @@ func (c *crawlRoom) close() error {
 
 func (c *crawlRoom) offerOwn(hosts []string) (declined []int) {
 	return c.worker.Offer(string(c.node.room.net.Self()), hosts)
+}
+
+// spillRoom refuses pages on a disk that is near its reserve.
+func (n *Node) spillRoom() error {
+	if n.cfg.spillRoom != nil {
+		return n.cfg.spillRoom()
+	}
+	reserve := n.cfg.DiskReserve
+	if n.limits != nil {
+		reserve = n.limits.reserve()
+	}
+	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
+}
+
+// spilling lends the spill to the worker.
+type spilling struct{ dir *spill.Dir }
+
+// Create implements worker.Spill.
+func (s spilling) Create() (fetch.Spilled, error) {
+	file, err := s.dir.Create()
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // handle answers owners: offers of hosts, and probes of sites.

@@ -35,8 +35,9 @@ func (p peerLevers) setBandwidth(down, up int64) {
 	p.n.crawl.worker.SetBandwidth(down)
 }
 
-// setMemory bounds the heap of the process, if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
+// setMemory bounds what pages take, and the heap of the process if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
 func (p peerLevers) setMemory(bytes int64) {
+	p.n.crawl.worker.SetMemory(pageMemory(bytes))
 	if !p.n.cfg.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}

@@ -74,8 +74,13 @@ func startPeer(t *testing.T, dir string, number int, entries ...string) *testPee
 
 func startWith(t *testing.T, cfg Config) *testPeer {
 	t.Helper()
+	return startLogged(t, cfg, slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+}
+
+func startLogged(t *testing.T, cfg Config, log *slog.Logger) *testPeer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	n, err := New(ctx, cfg, slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	n, err := New(ctx, cfg, log)
 	if err != nil {
 		cancel()
 		t.Fatalf("peer in %s: %v", cfg.DataDir, err)

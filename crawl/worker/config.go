@@ -70,8 +70,10 @@ type Config struct {
 	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
 	DuplicatesDrop bool
 
-	// MaxMemory bounds the bytes of fetched pages that wait in memory; those beyond it go to the Spill.
+	// MaxMemory bounds the bytes of pages in memory, and of bodies on their way beyond fetch.FreeBody each; those beyond it go to the Spill. SetMemory changes it.
 	MaxMemory int64
+	// MaxSpilled is how many bytes of pages wait in the Spill at most before no further exchange begins.
+	MaxSpilled int64
 	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a power of two.
 	KnownLinks int
 	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports.
@@ -106,6 +108,7 @@ func (c *Config) fill() {
 	fill(&c.WaitFor, 2*time.Second)
 	fill(&c.MaxParked, 8<<20)
 	fill(&c.MaxMemory, 32<<20)
+	fill(&c.MaxSpilled, 1<<30)
 	fill(&c.KnownLinks, 256<<10)
 	fill(&c.StopTimeout, 6*time.Second)
 	fill(&c.PermitChunk, permit.Chunk)

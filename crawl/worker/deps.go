@@ -110,11 +110,9 @@ type Content interface {
 	Confirm(ctx context.Context, c []Confirmation) error
 }
 
-// Spill keeps pages on disk that wait to be processed while memory is short, as spill.Queue does. Push owns the item; an error means that it was not taken.
-// Pop waits until there is one.
+// Spill keeps bodies on disk that memory has no room for, as spill.Dir does. An error of Create, or of a write, means that the disk takes none now.
 type Spill interface {
-	Push(item []byte) error
-	Pop(ctx context.Context) ([]byte, error)
+	Create() (fetch.Spilled, error)
 }
 
 // OptOuts is this peer's own list of what is not to be fetched, from memory; why is empty for what is not on it.
@@ -152,7 +150,7 @@ type Deps struct {
 	OptOuts OptOuts
 	// Permits may be nil: then Config.PermitLimit counts for nothing.
 	Permits Permits
-	// Spill may be nil: then fetchers wait while memory is full.
+	// Spill may be nil: then exchanges wait while memory is full.
 	Spill Spill
 	// Estimates are what rates servers have, for the governor; they are the worker's from then on. Nil: nothing is known yet.
 	Estimates *bandwidth.Estimates

@@ -13,6 +13,7 @@
 // # The life of a page
 //
 //	frontier says who is due -> robots.txt known and admits it -> exchange (a permit is asked right before the request is written)
+//	     (a body that memory has no room for goes to disk as it comes)
 //	  -> list of pages waiting to be processed (beyond a bound on disk: Apoidea's Processing-Jobs) -> links extracted, body digested
 //	  -> claim (batched) -> archived: new, or a revisit of what is known -> links filtered -> report (batched)
 //	  -> archive synced -> session with outcomes and links -> acknowledged; the bodies are confirmed to their content owners
@@ -22,7 +23,7 @@
 // No request is written without a lease that holds: the permit is asked of the lease clock, which counts suspend; running requests are canceled
 // when it ends; a process that was stopped drops all it held. No outcome is reported before the archive has synced what it speaks of. What was
 // fetched and not reported is fetched again by whoever comes next, so nothing here needs to survive a crash. Memory is bounded by the number of
-// leases and of URLs asked for, by the bytes of waiting pages, and by the number of outcomes kept for owners that do not answer.
+// leases and of URLs asked for, by the bytes of bodies on their way and of waiting pages, and by the number of outcomes kept for owners that do not answer.
 //
 // # When a host's owner changes
 //

@@ -59,6 +59,8 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
 		} else if w.inFlight() >= w.mostInFlight() {
 			w.hurry(now) // what is acknowledged then wakes us
+		} else if w.pipe.full() {
+			due = time.Time{} // who gives memory back wakes us
 		} else if name, due = w.pick(now); name != "" {
 			h := w.hosts[name]
 			if w.held(now, name) {
@@ -345,17 +347,19 @@ func (e *withoutPermit) Unwrap() error { return e.error }
 func (v *visitor) fetch(ctx context.Context, h *host, it item) {
 	w := v.w
 	begun := time.Now()
+	room := &body{l: w.pipe}
 	resp, err := v.get(ctx, h, &fetch.Request{
-		URL: it.url, MaxBytes: it.maxBytes,
+		URL: it.url, MaxBytes: it.maxBytes, Room: room,
 		Cut: it.maxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
 	now := time.Now()
 	if err != nil {
+		room.release()
 		v.failed(h, it, err, begun, now)
 		return
 	}
 	w.stats.wireBytes.Add(resp.WireBytes)
-	p := newPage(h, it, resp)
+	p := newPage(h, it, resp, &room.share)
 	p.took = now.Sub(begun)
 	p.pause = v.pauseAfter(h, resp, now)
 	w.mu.Lock()

@@ -2,12 +2,10 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -295,7 +293,7 @@ func TestSpill(t *testing.T) {
 					x.content.failing = true
 					x.cfg.ClaimLinger = 50 * time.Millisecond
 					if tt.disk > 0 {
-						x.deps.Spill = &testSpill{max: tt.disk, wake: make(chan struct{}, 1)}
+						x.deps.Spill = &testSpill{max: tt.disk}
 					}
 				})
 				x.crawl()
@@ -312,45 +310,6 @@ func TestSpill(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// testSpill is a bounded queue in memory.
-type testSpill struct {
-	max  int
-	wake chan struct{}
-
-	mu    sync.Mutex
-	items [][]byte
-	bytes int
-}
-
-func (s *testSpill) Push(item []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bytes+len(item) > s.max {
-		return errors.New("full")
-	}
-	s.items, s.bytes = append(s.items, item), s.bytes+len(item)
-	poke(s.wake)
-	return nil
-}
-
-func (s *testSpill) Pop(ctx context.Context) ([]byte, error) {
-	for {
-		s.mu.Lock()
-		if len(s.items) > 0 {
-			item := s.items[0]
-			s.items, s.bytes = s.items[1:], s.bytes-len(item)
-			s.mu.Unlock()
-			return item, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
 	}
 }
 

@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -19,48 +17,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
-
-// TestSpilledPage comes back as it went.
-func TestSpilledPage(t *testing.T) {
-	p := newPage(newHost("owner", "a.example"), item{url: "http://a.example/"}, &fetch.Response{
-		Status: 200, RequestHead: []byte("GET"), ResponseHead: nil, Body: []byte("body"), Header: http.Header{"X": {"y"}},
-	})
-	raw := p.encode(7)
-	p.strip()
-	if p.resp.Body != nil || p.resp.Status != 200 || p.resp.Header.Get("X") != "y" {
-		t.Errorf("stripped to %+v", p.resp)
-	}
-	number, parts, err := decodeSpilled(raw)
-	if err != nil || number != 7 {
-		t.Fatalf("number %d, %v", number, err)
-	}
-	p.restore(parts)
-	if string(p.resp.RequestHead) != "GET" || len(p.resp.ResponseHead) != 0 || string(p.resp.Body) != "body" {
-		t.Errorf("restored to %+v", p.resp)
-	}
-}
-
-func FuzzDecodeSpilled(f *testing.F) {
-	p := newPage(newHost("owner", "a.example"), item{}, &fetch.Response{RequestHead: []byte("GET"), Body: []byte("body")})
-	raw := p.encode(7)
-	f.Add(raw)
-	f.Add(raw[:len(raw)-1])
-	f.Add(append(bytes.Clone(raw), 0))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		number, parts, err := decodeSpilled(raw)
-		if err != nil {
-			if !errors.Is(err, errSpilled) {
-				t.Errorf("error %v", err)
-			}
-			return
-		}
-		again := newPage(newHost("", ""), item{}, &fetch.Response{RequestHead: parts[0], ResponseHead: parts[1], Body: parts[2]})
-		if !bytes.Equal(again.encode(number), raw) {
-			t.Errorf("%x is not what was read of it", raw)
-		}
-	})
-}
 
 // TestAttachSplits: a page with more links than one outcome holds tells the first of them ahead, without an outcome, and loses none.
 func TestAttachSplits(t *testing.T) {
@@ -148,7 +104,7 @@ func BenchmarkPage(b *testing.B) {
 	one := func() {
 		p := newPage(h, item{job: ref, url: "http://a.example/index.html"}, &fetch.Response{
 			Status: 200, Proto: "HTTP/1.1", Header: header, Body: body, RequestHead: []byte("GET"), ResponseHead: []byte("HTTP/1.1 200 OK"),
-		})
+		}, new(share))
 		w.read(&e, p)
 		w.finish(&f, p)
 	}
@@ -218,37 +174,5 @@ func TestOnlyText(t *testing.T) {
 	}
 	if got := mime("text/\xe4; charset=x"); !utf8.ValidString(got) {
 		t.Errorf("a type: %q", got)
-	}
-}
-
-// keptSpill keeps what is pushed, or refuses it.
-type keptSpill struct {
-	err  error
-	push func()
-}
-
-func (s *keptSpill) Push([]byte) error { s.push(); return s.err }
-
-func (s *keptSpill) Pop(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
-
-// TestSpillFreesMemory: a page on disk is not in memory as well, one that found no room there is whole.
-func TestSpillFreesMemory(t *testing.T) {
-	for _, refused := range []error{nil, errors.New("full")} {
-		x := newWorld(t, site(1), []string{"http://a.example/"})
-		p := newPage(newHost("owner", "a.example"), item{}, &fetch.Response{RequestHead: []byte("GET"), Body: []byte("body")})
-		x.worker.deps.Spill = &keptSpill{err: refused, push: func() {
-			if p.resp.Body != nil {
-				t.Error("the body is still in memory")
-			}
-		}}
-		l := newPipeline(x.worker)
-		l.mu.Lock()
-		if taken := l.spill(p); taken != (refused == nil) {
-			t.Errorf("taken %v, refused %v", taken, refused)
-		}
-		l.mu.Unlock()
-		if refused != nil && (string(p.resp.Body) != "body" || string(p.resp.RequestHead) != "GET") {
-			t.Errorf("came back as %+v", p.resp)
-		}
 	}
 }

@@ -16,19 +16,24 @@ type pipeline struct {
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor
 	room     *sync.Cond // memory became free
-	fresh    fifo
-	answered fifo
-	bytes    int64 // of pages in memory
-	pages    int   // in memory and on disk
-	busy     int   // processors at the first step
-	spilled  map[uint64]*page
-	number   uint64
+	memory   memory
+	fresh    fifo   // in memory
+	stored   fifo   // on disk
+	answered fifo   // whose claim is answered
+	number   uint64 // of the page that came last
+	pages    int    // all that came and are not reported
+	busy     int    // processors at the first step
+	working  int    // pages from their first step on
+	large    int    // of these, large ones that a processor has in hand
+	onDisk   int64  // bytes of those that are stored
+	refused  bool   // a fetcher found no room to begin
+	trouble  trouble
 	closed   bool
 	quiet    chan struct{} // the last page has left
 }
 
 func newPipeline(w *Worker) *pipeline {
-	l := &pipeline{w: w, spilled: make(map[uint64]*page), quiet: make(chan struct{}, 1)}
+	l := &pipeline{w: w, quiet: make(chan struct{}, 1), memory: memory{bound: w.cfg.MaxMemory}}
 	l.work, l.room = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
 	l.claims = newClaims(l)
 	return l
@@ -40,9 +45,6 @@ func (l *pipeline) run(ctx context.Context, group *sync.WaitGroup) {
 		group.Go(l.process)
 	}
 	group.Go(func() { l.claims.run(ctx) })
-	if l.w.deps.Spill != nil {
-		group.Go(func() { l.unspill(ctx) })
-	}
 }
 
 // close ends the processors. What is left is dropped: it was not reported.
@@ -72,93 +74,43 @@ func (l *pipeline) drain(ctx context.Context) {
 	}
 }
 
-// push takes a page from a fetcher. When memory is full the page goes to disk, and when that is full as well the fetcher waits.
+// push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes none the fetcher waits.
 func (l *pipeline) push(p *page) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.pages++
-	for l.crowded(p.size) && !l.closed {
-		if l.w.deps.Spill == nil || !l.spill(p) {
-			l.room.Wait()
-			continue
-		}
+	l.number++
+	p.number = l.number
+	for p.resp.Spilled == nil && !l.closed && l.crowded(p) {
 		l.mu.Unlock()
-		return
+		err := l.spill(p)
+		l.mu.Lock()
+		// Memory may have become free while the mutex was: who waits must have looked.
+		if err == nil || !l.crowded(p) || l.closed {
+			break
+		}
+		l.room.Wait()
 	}
-	l.admit(p)
-	l.mu.Unlock()
-}
-
-// crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of the memory, so that those get their turn.
-func (l *pipeline) crowded(size int64) bool {
-	bound := l.w.cfg.MaxMemory
-	if len(l.spilled) > 0 {
-		bound /= 2
+	l.memory.keep(p.held, p.size)
+	if p.resp.Spilled == nil {
+		l.fresh.push(p)
+	} else {
+		l.onDisk += p.resp.Size()
+		l.stored.push(p)
+		l.w.stats.spilled.Add(1)
 	}
-	return l.bytes > 0 && l.bytes+size > bound
-}
-
-// admit lets a page into memory.
-func (l *pipeline) admit(p *page) {
-	l.bytes += p.size
-	l.fresh.push(p)
 	l.work.Signal()
 }
 
-// spill writes a page to disk and reports whether that took it. Called, and returns, with the mutex held; it is free meanwhile.
-func (l *pipeline) spill(p *page) bool {
-	l.number++
-	number := l.number
-	l.mu.Unlock()
-	raw := p.encode(number)
-	l.mu.Lock()
-	l.spilled[number] = p
-	p.strip() // before it can come back
-	l.mu.Unlock()
-	err := l.w.deps.Spill.Push(raw)
-	l.mu.Lock()
-	if err != nil {
-		delete(l.spilled, number)
-		if _, parts, err := decodeSpilled(raw); err == nil {
-			p.restore(parts)
-		}
-		return false
+// crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of the memory, so that those get their turn. A body that was granted
+// memory while it grew has it already.
+func (l *pipeline) crowded(p *page) bool {
+	bound := l.memory.bound
+	if l.stored.len() > 0 {
+		bound /= 2
 	}
-	l.w.stats.spilled.Add(1)
-	return true
-}
-
-// unspill brings pages back when memory is free again.
-func (l *pipeline) unspill(ctx context.Context) {
-	for {
-		l.mu.Lock()
-		for l.bytes > l.w.cfg.MaxMemory*3/4 && !l.closed {
-			l.room.Wait()
-		}
-		closed := l.closed
-		l.mu.Unlock()
-		if closed {
-			return
-		}
-		raw, err := l.w.deps.Spill.Pop(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			l.w.broken("spill", err)
-			return
-		}
-		number, parts, err := decodeSpilled(raw)
-		l.mu.Lock()
-		p := l.spilled[number]
-		if err != nil || p == nil {
-			l.mu.Unlock()
-			continue // not ours
-		}
-		delete(l.spilled, number)
-		p.restore(parts)
-		l.admit(p)
-		l.mu.Unlock()
-	}
+	used := l.memory.used()
+	return p.held.bytes == 0 && used > 0 && used+p.size > bound
 }
 
 // process is one processor.
@@ -166,48 +118,115 @@ func (l *pipeline) process() {
 	var x extract.Extractor
 	f := follower{w: l.w}
 	for {
-		l.mu.Lock()
-		for l.fresh.len() == 0 && l.answered.len() == 0 && !l.closed {
-			l.work.Wait()
-		}
-		if l.closed {
-			l.mu.Unlock()
+		p, answered, ok := l.next()
+		if !ok {
 			return
 		}
-		if p := l.answered.pop(); p != nil {
+		large := p.large() // its bytes are gone at the end
+		if answered || l.first(&x, p) {
+			l.w.finish(&f, p)
+		}
+		if large {
+			l.mu.Lock()
+			l.large--
+			l.work.Broadcast()
 			l.mu.Unlock()
-			l.w.finish(&f, p)
-			continue
 		}
-		p := l.fresh.pop()
-		l.busy++
-		l.mu.Unlock()
-		l.w.read(&x, p)
-		l.mu.Lock()
-		l.busy--
-		last := l.busy == 0 && l.fresh.len() == 0
-		l.mu.Unlock()
-		if !p.asked {
-			l.w.finish(&f, p)
-			continue
-		}
-		// Where nothing follows there is nobody to wait for.
-		l.claims.add(p, last && l.w.resting())
 	}
+}
+
+// next waits for a page that may be worked on, and says whether it is the second step; false at the end.
+func (l *pipeline) next() (p *page, answered, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		if p = l.answered.first(l.mayBegin); p != nil {
+			answered = true
+		} else {
+			p = l.oldest()
+		}
+		if p != nil {
+			if p.large() {
+				l.large++
+			}
+			return p, answered, true
+		}
+		l.work.Wait()
+	}
+	return nil, false, false
+}
+
+// largePage is the size from which on a page is large: what is made of it, links and archive records, takes as much memory again, so one is worked on at once.
+const largePage = 1 << 20
+
+func (l *pipeline) mayBegin(p *page) bool { return l.large == 0 || !p.large() }
+
+// oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
+func (l *pipeline) oldest() *page {
+	fresh, stored := l.fresh.peek(l.mayBegin), l.stored.peek(l.mayBegin)
+	if stored != nil && (fresh == nil || stored.number < fresh.number) {
+		size := stored.resp.Size()
+		if !l.memory.fits(size) && l.working > 0 {
+			l.claims.urge() // those that are worked on make room
+			return nil
+		}
+		l.stored.remove(stored)
+		l.onDisk -= size
+		stored.size += size
+		l.memory.keep(stored.held, stored.size)
+		fresh = stored
+	} else if fresh != nil {
+		if !l.memory.fits(0) && l.working > 0 { // links of pages take memory as well
+			l.claims.urge()
+			return nil
+		}
+		l.fresh.remove(fresh)
+	}
+	if fresh != nil {
+		l.busy++
+		l.working++
+	}
+	return fresh
+}
+
+// first does the first step, and says whether the second one follows at once.
+func (l *pipeline) first(x *extract.Extractor, p *page) bool {
+	err := p.resp.Load()
+	if err == nil {
+		l.w.read(x, p)
+	}
+	l.mu.Lock()
+	l.busy--
+	p.size += p.linkBytes()
+	l.memory.keep(p.held, p.size)
+	last := l.busy == 0 && l.fresh.len() == 0 && l.stored.len() == 0
+	l.mu.Unlock()
+	if err != nil {
+		l.w.lost(p, err)
+		return false
+	}
+	if !p.asked {
+		return true
+	}
+	// Where nothing follows there is nobody to wait for.
+	l.claims.add(p, last && l.w.resting())
+	return false
 }
 
 // done lets a page go.
 func (l *pipeline) done(p *page) {
-	size := p.size
+	held := p.held
 	p.recycle()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bytes -= size
+	l.memory.release(held)
 	l.pages--
-	l.room.Broadcast()
+	l.working--
 	if l.pages == 0 {
 		poke(l.quiet)
 	}
+	refused := l.freed()
+	l.mu.Unlock()
+	l.begin(refused)
 }
 
 // answer hands pages on whose question is answered.
@@ -237,14 +256,34 @@ func (q *fifo) push(p *page) {
 	q.items = append(q.items, p)
 }
 
-func (q *fifo) pop() *page {
-	if q.len() == 0 {
-		return nil
+// peek returns the first page that is ok, nil if none is.
+func (q *fifo) peek(ok func(*page) bool) *page {
+	for _, p := range q.items[q.head:] {
+		if ok(p) {
+			return p
+		}
 	}
-	p := q.items[q.head]
+	return nil
+}
+
+// first is peek, and takes the page out.
+func (q *fifo) first(ok func(*page) bool) *page {
+	p := q.peek(ok)
+	if p != nil {
+		q.remove(p)
+	}
+	return p
+}
+
+// remove takes a page out; those before it move up.
+func (q *fifo) remove(p *page) {
+	at := q.head
+	for q.items[at] != p {
+		at++
+	}
+	copy(q.items[q.head+1:at+1], q.items[q.head:at])
 	q.items[q.head] = nil
 	if q.head++; q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
 	}
-	return p
 }

@@ -22,7 +22,15 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 		url = o.name + "/robots.txt"
 	}
 	begun := time.Now()
-	resp, err := v.get(ctx, h, &fetch.Request{URL: url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1"})
+	room := &body{l: w.pipe}
+	defer room.release()
+	resp, err := v.get(ctx, h, &fetch.Request{URL: url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	if err == nil {
+		if lerr := resp.Load(); lerr != nil {
+			resp.Release()
+			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: url, Err: lerr}
+		}
+	}
 	now := time.Now()
 	took := now.Sub(begun)
 	if err != nil {

@@ -307,6 +307,9 @@ func (w *Worker) SetFetchers(n int) {
 	w.wakeAll()
 }
 
+// SetMemory changes what Config.MaxMemory bounds, from now on.
+func (w *Worker) SetMemory(bytes int64) { w.pipe.setMemory(bytes) }
+
 // hire starts the fetchers that are missing; those that are too many find nothing to do. Under the mutex.
 func (w *Worker) hire() {
 	if w.ctx == nil || w.stopping {

@@ -1,209 +1,243 @@
-// Package spill is a bounded queue of byte items that keeps the first of them in memory and the rest in one file: the
-// Processing-Jobs of Apoidea (section 3), where downloaded pages wait to be processed and all beyond a number go to disk.
+// Package spill keeps on disk what memory has no room for: one file for each body, in a directory of its own, bounded in all. It is the disk behind
+// the Processing-Jobs of Apoidea (section 3), where downloaded pages wait to be processed and all beyond a number do not wait in memory.
 //
-// Items come out in the order in which they went in. The file is a ring: what was read makes room, so that a queue which
-// never runs empty does not fill it up; it is removed when it has been read to its end. Nothing survives the process: what waits here was not reported, and will be fetched
-// again. All methods may be called by many goroutines.
+// Nothing of it survives the process: what waits here was not reported, and will be fetched again. What a process that was killed left behind is removed at the
+// next start. The bytes of a file are checked when they are read back, so that a disk that fails costs a fetch and never damages an archive.
 package spill
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 )
 
 // Errors that a caller decides by.
 var (
-	// ErrFull says that neither memory nor the file has room. The pusher must wait.
-	ErrFull = errors.New("queue is full")
-	// ErrClosed says that the queue was closed. Items that were in it are gone.
-	ErrClosed = errors.New("queue closed")
+	// ErrFull says that the bound on all files is reached.
+	ErrFull = errors.New("spill is full")
+	// ErrClosed says that the directory was closed.
+	ErrClosed = errors.New("spill closed")
+	// ErrCorrupt says that what was read back is not what was written.
+	ErrCorrupt = errors.New("spill file is damaged")
 )
 
-// Queue is a FIFO queue. Create it with New, end it with Close.
-type Queue struct {
-	dir       string
-	memBytes  int64
-	diskBytes int64
+const (
+	// prefix begins the names of all files here; nothing else in the directory is touched.
+	prefix = "spill-"
+	// askEvery is how many bytes are written to a file between two questions whether the disk has room.
+	askEvery = 4 << 20
+)
 
-	mu       sync.Mutex // guards all below, and spans the write or read of one item on disk
-	memory   [][]byte   // the oldest items
-	inMemory int64      // their size, in bytes
-	file     *os.File   // the younger ones; nil when there are none
-	read     int64      // bytes ever read from the file; its place in the ring is that modulo diskBytes
-	written  int64      // bytes ever written to it
-	onDisk   int        // items in the file
-	closed   bool
-	ready    chan struct{} // holds a token while somebody may find an item, or the end
+// Config is what a Dir is told.
+type Config struct {
+	// Path of the directory. It is made when it is not there.
+	Path string
+	// MaxBytes bounds all files together.
+	MaxBytes int64
+	// Room, if not nil, is asked before a file is made, and again after each 4 MiB that go into one. Its error refuses them.
+	Room func() error
 }
 
-// headerLen is the length of an item in the file, before the item.
-const headerLen = 4
+// Dir is the directory. Its methods, and those of different files, may be called by many goroutines.
+type Dir struct {
+	config Config
 
-// New returns an empty queue that keeps up to memBytes in memory and, beyond that, a file of up to diskBytes in dir, which
-// is made when it is needed. An item larger than memBytes goes to disk; a diskBytes of zero means no file.
-func New(dir string, memBytes, diskBytes int64) *Queue {
-	return &Queue{dir: dir, memBytes: memBytes, diskBytes: diskBytes, ready: make(chan struct{}, 1)}
+	mu     sync.Mutex
+	bytes  int64
+	files  map[*File]struct{}
+	closed bool
 }
 
-// Push appends item, which the queue then owns. The error is ErrFull, ErrClosed, or that of the disk; then the item was
-// not taken.
-func (q *Queue) Push(item []byte) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return ErrClosed
+// Open makes the directory, and removes what an earlier process left in it. The Dir is for use even when there is an error: what could not be made is tried
+// again when a file is needed.
+func Open(config Config) (*Dir, error) {
+	d := &Dir{config: config, files: make(map[*File]struct{})}
+	if err := os.MkdirAll(config.Path, 0o755); err != nil {
+		return d, fmt.Errorf("spill to disk: %w", err)
 	}
-	// While the file holds items the memory must not take younger ones, or they would overtake.
-	if q.onDisk == 0 && q.inMemory+int64(len(item)) <= q.memBytes {
-		q.memory = append(q.memory, item)
-		q.inMemory += int64(len(item))
-	} else if err := q.pushDisk(item); err != nil {
-		return err
-	}
-	q.wake()
-	return nil
-}
-
-func (q *Queue) pushDisk(item []byte) error {
-	if used := q.written - q.read + headerLen + int64(len(item)); used > q.diskBytes || len(item) > maxItem {
-		return ErrFull
-	}
-	if q.file == nil {
-		file, err := os.CreateTemp(q.dir, "spill-*")
-		if err != nil {
-			return fmt.Errorf("spill to disk: %w", err)
+	entries, err := os.ReadDir(config.Path)
+	errs := []error{err}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			errs = append(errs, os.Remove(filepath.Join(config.Path, e.Name())))
 		}
-		q.file = file
 	}
-	header := binary.BigEndian.AppendUint32(nil, uint32(len(item)))
-	err := errors.Join(q.ring(q.file.WriteAt, header, q.written), q.ring(q.file.WriteAt, item, q.written+headerLen))
+	if err := errors.Join(errs...); err != nil {
+		return d, fmt.Errorf("clean up the spill of an earlier run: %w", err)
+	}
+	return d, nil
+}
+
+// Create makes an empty file. It must be closed.
+func (d *Dir) Create() (*File, error) {
+	if err := d.ask(); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(d.config.Path, prefix+"*")
+	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
+		if err = os.MkdirAll(d.config.Path, 0o755); err == nil {
+			f, err = os.CreateTemp(d.config.Path, prefix+"*")
+		}
+	}
 	if err != nil {
-		// written stays, so the half item is overwritten by the next.
+		return nil, fmt.Errorf("spill to disk: %w", err)
+	}
+	file := &File{dir: d, file: f}
+	d.mu.Lock()
+	closed := d.closed
+	if !closed {
+		d.files[file] = struct{}{}
+	}
+	d.mu.Unlock()
+	if closed {
+		return nil, errors.Join(ErrClosed, file.remove())
+	}
+	return file, nil
+}
+
+func (d *Dir) ask() error {
+	if d.config.Room == nil {
+		return nil
+	}
+	if err := d.config.Room(); err != nil {
 		return fmt.Errorf("spill to disk: %w", err)
 	}
-	q.written += headerLen + int64(len(item))
-	q.onDisk++
 	return nil
 }
 
-// ring does op, WriteAt or ReadAt, for the bytes that begin at place at, in two parts where they pass the ring's end.
-func (q *Queue) ring(op func([]byte, int64) (int, error), p []byte, at int64) error {
-	at %= q.diskBytes
-	first := min(int64(len(p)), q.diskBytes-at)
-	if _, err := op(p[:first], at); err != nil || first == int64(len(p)) {
-		return err
+// take counts n bytes more, if they are within the bound.
+func (d *Dir) take(n int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return ErrClosed
+	case d.bytes+n > d.config.MaxBytes:
+		return ErrFull
 	}
-	_, err := op(p[first:], 0)
+	d.bytes += n
+	return nil
+}
+
+func (d *Dir) give(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bytes -= n
+}
+
+// Stats says how much lies on disk.
+type Stats struct {
+	Files int
+	Bytes int64
+}
+
+// Stats returns how much lies on disk now.
+func (d *Dir) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Stats{Files: len(d.files), Bytes: d.bytes}
+}
+
+// Close removes all files; those who still use one get errors. A second Close returns nil.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	left := make([]*File, 0, len(d.files))
+	for f := range d.files {
+		left = append(left, f)
+	}
+	d.mu.Unlock()
+	errs := make([]error, 0, len(left))
+	for _, f := range left {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// File is one body. It is written from beginning to end, and then read. It has one user at a time.
+type File struct {
+	dir  *Dir
+	file *os.File
+	size int64
+	sum  uint32
+	once sync.Once
+}
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// Write appends p whole, or leaves the file as it was and returns an error: ErrFull, ErrClosed, or that of the disk.
+func (f *File) Write(p []byte) (int, error) {
+	n := int64(len(p))
+	if f.size/askEvery != (f.size+n)/askEvery {
+		if err := f.dir.ask(); err != nil {
+			return 0, err
+		}
+	}
+	if err := f.dir.take(n); err != nil {
+		return 0, err
+	}
+	if _, err := f.file.WriteAt(p, f.size); err != nil {
+		f.dir.give(n) // what was written of it is overwritten, or never read
+		return 0, fmt.Errorf("spill to disk: %w", err)
+	}
+	f.size += n
+	f.sum = crc32.Update(f.sum, table, p)
+	return len(p), nil
+}
+
+// Size is how many bytes were written.
+func (f *File) Size() int64 { return f.size }
+
+// Reader returns a reader of what was written, from its beginning. In place of the last io.EOF it returns ErrCorrupt if the bytes were not those.
+func (f *File) Reader() io.Reader { return &reader{file: f} }
+
+type reader struct {
+	file *File
+	at   int64
+	sum  uint32
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	f := r.file
+	p = p[:min(int64(len(p)), f.size-r.at)]
+	n, err := f.file.ReadAt(p, r.at)
+	r.sum = crc32.Update(r.sum, table, p[:n])
+	r.at += int64(n)
+	switch {
+	case errors.Is(err, io.EOF), r.at == f.size && r.sum != f.sum: // shorter than it was, or not the same
+		return n, fmt.Errorf("read back what was spilled: %w", ErrCorrupt)
+	case err != nil:
+		return n, fmt.Errorf("read back what was spilled: %w", err)
+	case r.at == f.size:
+		return n, io.EOF
+	default:
+		return n, nil
+	}
+}
+
+// Close removes the file. A second Close returns nil.
+func (f *File) Close() (err error) {
+	f.once.Do(func() {
+		err = f.remove()
+		f.dir.mu.Lock()
+		defer f.dir.mu.Unlock()
+		delete(f.dir.files, f)
+		f.dir.bytes -= f.size
+	})
 	return err
 }
 
-// maxItem bounds one item on disk, in bytes, since its length is kept in four.
-const maxItem = 1<<31 - 1
-
-// Pop removes and returns the oldest item, and waits for one until ctx ends. After Close it returns ErrClosed.
-func (q *Queue) Pop(ctx context.Context) ([]byte, error) {
-	for {
-		item, ok, err := q.take()
-		if ok || err != nil {
-			return item, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-q.ready:
-		}
+func (f *File) remove() error {
+	err := os.Remove(f.file.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // somebody cleaned up
 	}
-}
-
-// take returns the oldest item if there is one, and passes the token on if there are more.
-func (q *Queue) take() (item []byte, ok bool, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		err = ErrClosed
-	case len(q.memory) > 0:
-		item, q.memory[0] = q.memory[0], nil
-		q.memory = q.memory[1:]
-		q.inMemory -= int64(len(item))
-	case q.onDisk > 0:
-		item, err = q.popDisk()
-	default:
-		return nil, false, nil
-	}
-	if q.closed || len(q.memory) > 0 || q.onDisk > 0 {
-		q.wake()
-	}
-	return item, err == nil, err
-}
-
-func (q *Queue) popDisk() ([]byte, error) {
-	var header [headerLen]byte
-	if err := q.ring(q.file.ReadAt, header[:], q.read); err != nil {
-		return nil, q.lose(err)
-	}
-	item := make([]byte, binary.BigEndian.Uint32(header[:]))
-	if err := q.ring(q.file.ReadAt, item, q.read+headerLen); err != nil {
-		return nil, q.lose(err)
-	}
-	q.read += headerLen + int64(len(item))
-	q.onDisk--
-	if q.onDisk == 0 {
-		return item, q.drop()
-	}
-	return item, nil
-}
-
-// lose gives the file up when it cannot be read: its pages will be fetched again.
-func (q *Queue) lose(err error) error {
-	q.onDisk = 0
-	return fmt.Errorf("read back what was spilled: %w", errors.Join(err, q.drop()))
-}
-
-// drop removes the file.
-func (q *Queue) drop() error {
-	file := q.file
-	q.file, q.read, q.written = nil, 0, 0
-	if file == nil {
-		return nil
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
-}
-
-func (q *Queue) wake() {
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
-}
-
-// Stats says how full a queue is.
-type Stats struct {
-	Items       int   // in memory and on disk
-	MemoryBytes int64 // of items in memory
-	DiskBytes   int64 // of items on disk
-}
-
-// Stats returns how full the queue is.
-func (q *Queue) Stats() Stats {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return Stats{Items: len(q.memory) + q.onDisk, MemoryBytes: q.inMemory, DiskBytes: q.written - q.read}
-}
-
-// Close drops what is in the queue, removes the file and wakes everybody in Pop. A second Close returns nil.
-func (q *Queue) Close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return nil
-	}
-	q.closed = true
-	q.memory, q.inMemory, q.onDisk = nil, 0, 0
-	q.wake()
-	return q.drop()
+	return errors.Join(f.file.Close(), err)
 }

@@ -2,18 +2,31 @@ package spill
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 )
+
+func open(t *testing.T, c Config) *Dir {
+	t.Helper()
+	d, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := files(t, c.Path); n != 0 {
+			t.Errorf("%d files left behind", n)
+		}
+	})
+	return d
+}
 
 func files(t *testing.T, dir string) int {
 	t.Helper()
@@ -24,196 +37,214 @@ func files(t *testing.T, dir string) int {
 	return len(entries)
 }
 
-func TestOrderIsKeptAcrossTheFile(t *testing.T) {
-	dir := t.TempDir()
-	q := New(dir, 1000, 1<<20)
+func create(t *testing.T, d *Dir, p []byte) *File {
+	t.Helper()
+	f, err := d.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(p); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestComesBack: what was written in pieces is read back whole, as often as one likes, and takes no room afterwards.
+func TestComesBack(t *testing.T) {
+	d := open(t, Config{Path: filepath.Join(t.TempDir(), "data", "spill"), MaxBytes: 1 << 20})
 	rnd := rand.New(rand.NewPCG(3, 4))
-	pushed, popped, spilled := uint32(0), uint32(0), false
-	for range 5000 {
-		// Runs of pushes and of pops, so that the queue goes through all of empty, in memory, and on disk.
-		for range rnd.IntN(20) {
-			item := append(binary.BigEndian.AppendUint32(nil, pushed), make([]byte, rnd.IntN(200))...)
-			if err := q.Push(item); err != nil {
-				t.Fatal(err)
+	for range 50 {
+		var want []byte
+		f := create(t, d, nil)
+		for range rnd.IntN(10) {
+			piece := make([]byte, rnd.IntN(5000))
+			for i := range piece {
+				piece[i] = byte(rnd.Uint32())
 			}
-			pushed++
-		}
-		s := q.Stats()
-		if s.Items != int(pushed-popped) || s.MemoryBytes > 1000 {
-			t.Fatalf("%+v with %d pushed and %d popped", s, pushed, popped)
-		}
-		spilled = spilled || s.DiskBytes > 0
-		for range min(rnd.IntN(22), int(pushed-popped)) {
-			item, err := q.Pop(t.Context())
-			if err != nil || binary.BigEndian.Uint32(item) != popped {
-				t.Fatalf("popped %x, %v; want item %d", item[:4], err, popped)
+			if n, err := f.Write(piece); n != len(piece) || err != nil {
+				t.Fatal(n, err)
 			}
-			popped++
+			want = append(want, piece...)
 		}
-		if popped == pushed && files(t, dir) != 0 {
-			t.Fatal("the file stays when the queue is empty")
+		for range 2 {
+			if got, err := io.ReadAll(f.Reader()); err != nil || !bytes.Equal(got, want) || f.Size() != int64(len(want)) {
+				t.Fatalf("%d bytes, size %d, want %d: %v", len(got), f.Size(), len(want), err)
+			}
 		}
-	}
-	if !spilled || popped == 0 {
-		t.Fatal("the test never reached the disk")
-	}
-	if err := q.Close(); err != nil || files(t, dir) != 0 {
-		t.Errorf("close: %v, %d files left", err, files(t, dir))
+		if s := d.Stats(); s.Files != 1 || s.Bytes != int64(len(want)) {
+			t.Errorf("%+v with one file of %d bytes", s, len(want))
+		}
+		if err := errors.Join(f.Close(), f.Close()); err != nil {
+			t.Error(err)
+		}
+		if s := d.Stats(); s != (Stats{}) {
+			t.Errorf("%+v with no file", s)
+		}
 	}
 }
 
+// TestBounds: the bound is on all files together, and a write beyond it leaves the file as it was.
 func TestBounds(t *testing.T) {
-	for _, row := range []struct {
-		name      string
-		mem, disk int64
-		sizes     []int
-		want      []error
-	}{
-		{"memory only", 10, 0, []int{6, 4, 1}, []error{nil, nil, ErrFull}},
-		{"disk too", 10, 20, []int{10, 6, 6, 6}, []error{nil, nil, nil, ErrFull}},
-		{"too large for memory", 10, 30, []int{11, 1}, []error{nil, nil}},
-		{"too large for all", 10, 30, []int{40}, []error{ErrFull}},
-		{"empty items", 0, 0, []int{0}, []error{nil}},
+	d := open(t, Config{Path: t.TempDir(), MaxBytes: 100})
+	a, b := create(t, d, make([]byte, 60)), create(t, d, make([]byte, 40))
+	if _, err := b.Write([]byte("x")); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	if got, err := io.ReadAll(b.Reader()); err != nil || len(got) != 40 {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Write([]byte("x")); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// TestRoomIsAsked before a file is made and while it grows.
+func TestRoomIsAsked(t *testing.T) {
+	short, full := errors.New("disk is short"), false
+	d := open(t, Config{Path: t.TempDir(), MaxBytes: 1 << 30, Room: func() error {
+		if full {
+			return short
+		}
+		return nil
+	}})
+	f := create(t, d, make([]byte, askEvery-1))
+	full = true
+	if _, err := d.Create(); !errors.Is(err, short) {
+		t.Errorf("a new file: %v", err)
+	}
+	if _, err := f.Write([]byte("xy")); !errors.Is(err, short) || f.Size() != askEvery-1 {
+		t.Errorf("a file that grows: %v, %d bytes", err, f.Size())
+	}
+}
+
+// TestLeftBehind: what a killed process left goes at the next start, and nothing else does.
+func TestLeftBehind(t *testing.T) {
+	path := t.TempDir()
+	for _, name := range []string{"spill-123", "spill-456", "notes"} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(Config{Path: path, MaxBytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "notes")); err != nil || files(t, path) != 1 {
+		t.Errorf("%d files left, %v", files(t, path), err)
+	}
+}
+
+// TestUnwritable: a directory that cannot be made is told, and tried again when it is needed.
+func TestUnwritable(t *testing.T) {
+	inTheWay := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(inTheWay, "spill")
+	d, err := Open(Config{Path: path, MaxBytes: 100})
+	if err == nil {
+		t.Error("made in place of a file")
+	}
+	if _, err := d.Create(); err == nil {
+		t.Error("a file where there is no directory")
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	f := create(t, d, []byte("x"))
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Close(), create(t, d, []byte("x")).Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDamage: bytes that are not those written, or fewer, are never taken for them.
+func TestDamage(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"overwritten": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte("!"), 7)
+			return errors.Join(err, f.Close())
+		},
+		"cut": func(path string) error { return os.Truncate(path, 50) },
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			q := New(t.TempDir(), row.mem, row.disk)
-			defer q.Close()
-			for i, size := range row.sizes {
-				if err := q.Push(bytes.Repeat([]byte{byte(i)}, size)); !errors.Is(err, row.want[i]) {
-					t.Errorf("item %d of %d bytes: got %v, want %v", i, size, err, row.want[i])
-				}
+		t.Run(name, func(t *testing.T) {
+			d := open(t, Config{Path: t.TempDir(), MaxBytes: 100})
+			f := create(t, d, bytes.Repeat([]byte("x"), 100))
+			if err := damage(f.file.Name()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(f.Reader()); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("got %v, want ErrCorrupt", err)
 			}
 		})
 	}
 }
 
-// TestFileIsReused keeps a queue from running empty for long enough to go around its file many times.
-func TestFileIsReused(t *testing.T) {
-	dir := t.TempDir()
-	q := New(dir, 0, 1000)
-	defer q.Close()
-	item := func(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%04d", i), 1+i%40) }
-	for i := range 2000 {
-		if err := q.Push(item(i)); err != nil {
-			t.Fatalf("push %d: %v", i, err)
-		}
-		if i < 3 {
-			continue
-		}
-		if got, err := q.Pop(t.Context()); err != nil || !bytes.Equal(got, item(i-3)) {
-			t.Fatalf("pop %d: %.20q, %v", i-3, got, err)
-		}
+// TestClose removes the files of those who are not done, who get errors from then on.
+func TestClose(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, Config{Path: path, MaxBytes: 1 << 20})
+	f := create(t, d, []byte("x"))
+	if err := d.Close(); err != nil || files(t, path) != 0 {
+		t.Fatalf("%v, %d files", err, files(t, path))
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Fatal(entries, err)
+	if _, err := d.Create(); !errors.Is(err, ErrClosed) {
+		t.Errorf("a new file: %v", err)
 	}
-	if info, err := entries[0].Info(); err != nil || info.Size() > 1000 {
-		t.Errorf("a file of %d bytes, %v; bound is 1000", info.Size(), err)
+	if _, err := f.Write([]byte("x")); !errors.Is(err, ErrClosed) {
+		t.Errorf("a write: %v", err)
 	}
-}
-
-func TestUnwritableDirectory(t *testing.T) {
-	q := New(t.TempDir()+"/missing", 0, 100)
-	defer q.Close()
-	if err := q.Push([]byte("x")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want the error of the disk", err)
+	if _, err := io.ReadAll(f.Reader()); err == nil {
+		t.Error("a read of what is gone")
 	}
-	if s := q.Stats(); s.Items != 0 {
-		t.Errorf("a refused item counts: %+v", s)
-	}
-}
-
-func TestPopWaits(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		q := New(dir, 10, 0)
-		go func() {
-			time.Sleep(time.Minute)
-			if err := q.Push([]byte("late")); err != nil {
-				t.Error(err)
-			}
-		}()
-		begin := time.Now()
-		if item, err := q.Pop(t.Context()); string(item) != "late" || err != nil || time.Since(begin) != time.Minute {
-			t.Errorf("got %q, %v after %v", item, err, time.Since(begin))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := q.Pop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the deadline", err)
-		}
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				if _, err := q.Pop(t.Context()); !errors.Is(err, ErrClosed) {
-					t.Errorf("got %v, want ErrClosed", err)
-				}
-			})
-		}
-		synctest.Wait()
-		if err := q.Close(); err != nil {
-			t.Error(err)
-		}
-		wg.Wait()
-		if err := q.Push(nil); !errors.Is(err, ErrClosed) {
-			t.Errorf("push after close: %v", err)
-		}
-	})
 }
 
 func TestManyGoroutines(t *testing.T) {
-	const pushers, poppers, each = 4, 3, 500
-	q := New(t.TempDir(), 2000, 1<<20)
-	defer q.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	var seen sync.Map
-	var left atomic.Int64
-	left.Store(pushers * each)
+	d := open(t, Config{Path: t.TempDir(), MaxBytes: 1 << 20})
 	var wg sync.WaitGroup
-	for p := range pushers {
+	for g := range 8 {
 		wg.Go(func() {
-			for i := range each {
-				for q.Push(fmt.Appendf(nil, "%d/%d", p, i)) != nil {
-					t.Error("push refused")
-				}
-			}
-		})
-	}
-	for range poppers {
-		wg.Go(func() {
-			for {
-				item, err := q.Pop(ctx)
-				if err != nil {
-					return
-				}
-				if _, twice := seen.LoadOrStore(string(item), true); twice {
-					t.Errorf("%s popped twice", item)
-				}
-				if left.Add(-1) == 0 {
-					cancel()
+			for range 50 {
+				f := create(t, d, bytes.Repeat([]byte{byte(g)}, 1000))
+				got, err := io.ReadAll(f.Reader())
+				if err = errors.Join(err, f.Close()); err != nil || len(got) != 1000 || got[999] != byte(g) {
+					t.Error(len(got), err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	cancel()
-	if n := left.Load(); n != 0 {
-		t.Errorf("%d items never came out", n)
+	if s := d.Stats(); s != (Stats{}) {
+		t.Errorf("%+v at the end", s)
 	}
 }
 
 func BenchmarkThroughDisk(b *testing.B) {
-	q := New(b.TempDir(), 0, 1<<30)
-	defer q.Close()
-	item := make([]byte, 38_000)
+	d, err := Open(Config{Path: b.TempDir(), MaxBytes: 1 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	item := make([]byte, 1<<20)
 	b.SetBytes(int64(len(item)))
 	for b.Loop() {
-		if err := q.Push(item); err != nil {
+		f, err := d.Create()
+		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := q.Pop(b.Context()); err != nil {
+		if _, err := f.Write(item); err != nil {
 			b.Fatal(err)
 		}
+		if _, err := io.ReadFull(f.Reader(), item); err != nil {
+			b.Fatal(err)
+		}
+		_ = f.Close()
 	}
 }

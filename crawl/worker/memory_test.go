@@ -1,0 +1,331 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// testSpill is a bounded disk in memory.
+type testSpill struct {
+	max     int
+	corrupt bool // what is read back is not what was written
+
+	mu    sync.Mutex
+	bytes int
+	open  int
+}
+
+var errTestFull = errors.New("full")
+
+func (s *testSpill) Create() (fetch.Spilled, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes >= s.max {
+		return nil, errTestFull
+	}
+	s.open++
+	return &testSpilled{disk: s}, nil
+}
+
+type testSpilled struct {
+	disk *testSpill
+	data []byte
+}
+
+func (f *testSpilled) Write(p []byte) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.bytes+len(p) > f.disk.max {
+		return 0, errTestFull
+	}
+	f.disk.bytes += len(p)
+	f.data = append(f.data, p...)
+	return len(p), nil
+}
+
+func (f *testSpilled) Reader() io.Reader {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.corrupt {
+		f.disk.corrupt = false
+		return io.MultiReader(bytes.NewReader(f.data[:len(f.data)/2]), &broken{})
+	}
+	return bytes.NewReader(f.data)
+}
+
+// broken is a disk that cannot be read.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("damaged") }
+
+func (f *testSpilled) Size() int64 { return int64(len(f.data)) }
+
+func (f *testSpilled) Close() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.disk.bytes -= len(f.data)
+	f.disk.open--
+	f.data = nil
+	return nil
+}
+
+// TestMemory drives the account at random: it never gives more than its bound but to one, and whoever waits gets its turn once the others end.
+func TestMemory(t *testing.T) {
+	const bound = 1000
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		m := &memory{bound: bound}
+		var shares []*share
+		waits := make(map[*share]*waiter)
+		waiting := func(s *share) bool {
+			w := waits[s]
+			if w == nil {
+				return false
+			}
+			select {
+			case <-w.ready:
+				delete(waits, s)
+				return false
+			default:
+				return true
+			}
+		}
+		step := func() {
+			if len(shares) < 20 && rnd.IntN(3) == 0 {
+				shares = append(shares, new(share))
+				return
+			}
+			if len(shares) == 0 {
+				return
+			}
+			i := rnd.IntN(len(shares))
+			s := shares[i]
+			if waiting(s) {
+				return
+			}
+			switch size := s.bytes + rnd.Int64N(300); {
+			case s.kept || rnd.IntN(4) == 0:
+				m.release(s)
+				shares = append(shares[:i], shares[i+1:]...)
+			case rnd.IntN(3) == 0:
+				m.keep(s, s.bytes)
+			case !m.grow(s, size):
+				waits[s] = m.wait(s, size)
+			}
+		}
+		for range 300 {
+			step()
+			over := int64(0)
+			if m.over != nil {
+				over = m.over.bytes
+			}
+			if m.growing-over > bound/2 || m.used()-over > bound || m.growing < 0 || m.kept < 0 {
+				t.Fatalf("seed %d: %+v", seed, m)
+			}
+		}
+		for range 100 { // who does not wait ends
+			for i := 0; i < len(shares); {
+				if s := shares[i]; waiting(s) {
+					i++
+				} else {
+					m.release(s)
+					shares = append(shares[:i], shares[i+1:]...)
+				}
+			}
+		}
+		if len(shares) > 0 || m.used() != 0 || m.over != nil || len(m.waiting) > 0 {
+			t.Fatalf("seed %d: %d wait for ever, %+v", seed, len(shares), m)
+		}
+	}
+}
+
+// bigSite is a site whose every page, robots.txt aside, ends in n bytes more.
+func bigSite(pages, n int) http.HandlerFunc {
+	inner, big := site(pages), strings.Repeat("x", n)
+	return func(rw http.ResponseWriter, r *http.Request) {
+		inner(rw, r)
+		if r.URL.Path != "/robots.txt" {
+			fmt.Fprint(rw, big)
+		}
+	}
+}
+
+// manyHosts are seeds at that many hosts.
+func manyHosts(n int) (seeds []string) {
+	for i := range n {
+		seeds = append(seeds, fmt.Sprintf("http://h%d.example/", i))
+	}
+	return seeds
+}
+
+// TestLargeBodies: bodies of which one alone fills the memory come through a disk with room, a full one, one that fills up, and none, whole and with the account
+// at zero afterwards.
+func TestLargeBodies(t *testing.T) {
+	const large, hosts, pages = 900 << 10, 12, 3
+	for _, tt := range []struct {
+		name string
+		disk int
+	}{
+		{"disk with room", 1 << 30},
+		{"little disk", 2 << 20},
+		{"full disk", 1},
+		{"no disk", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				disk := &testSpill{max: tt.disk}
+				x := newWorld(t, bigSite(pages, large), manyHosts(hosts), func(x *world) {
+					x.cfg.MaxMemory = 1 << 20
+					x.cfg.ClaimLinger = 50 * time.Millisecond
+					if tt.disk > 0 {
+						x.deps.Spill = disk
+					}
+				})
+				x.crawl()
+				if got := x.outcomes(); got[link.OutcomeOK]+got[link.OutcomeDuplicate] != hosts*pages {
+					t.Errorf("outcomes %v", got)
+				}
+				for _, e := range x.archive.saved {
+					if len(e.Body) > 0 && !bytes.HasSuffix(e.Body, bytes.Repeat([]byte("x"), large)) {
+						t.Fatalf("%s came back changed: %d bytes", e.URL, len(e.Body))
+					}
+				}
+				l := x.worker.pipe
+				if l.memory.used() != 0 || l.memory.over != nil || l.onDisk != 0 || l.working != 0 || l.large != 0 || disk.open != 0 || disk.bytes != 0 {
+					t.Errorf("left behind: %+v, %d on disk, %d worked on, %d large, %d files", l.memory, l.onDisk, l.working, l.large, disk.open)
+				}
+			})
+		})
+	}
+}
+
+// TestDamagedSpill: a page whose body cannot be read back from disk is fetched again.
+func TestDamagedSpill(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		disk := &testSpill{max: 1 << 30, corrupt: true}
+		x := newWorld(t, bigSite(3, 900<<10), manyHosts(4), func(x *world) {
+			x.cfg.MaxMemory = 1 << 20
+			x.deps.Spill = disk
+		})
+		x.crawl()
+		if got := x.outcomes(); got[link.OutcomeOK]+got[link.OutcomeDuplicate] != 12 {
+			t.Errorf("outcomes %v", got)
+		}
+		twice := 0
+		for url, n := range x.asked {
+			if !strings.HasSuffix(url, "/robots.txt") && n > 1 {
+				twice += n - 1
+			}
+		}
+		if disk.corrupt || twice != 1 {
+			t.Errorf("%d pages were asked for again, want the one that was damaged", twice)
+		}
+	})
+}
+
+// lateRefusal is a disk that refuses a page when all others have left the memory.
+type lateRefusal struct{ others func() }
+
+func (s lateRefusal) Create() (fetch.Spilled, error) {
+	s.others()
+	return nil, errTestFull
+}
+
+// TestRoomWhileSpilling: memory that became free while a page was on its way to a disk that refused it is seen.
+func TestRoomWhileSpilling(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		var l *pipeline
+		x := newWorld(t, bigSite(1, 40<<10), manyHosts(2), func(x *world) {
+			x.cfg.MaxMemory = 50 << 10
+			x.deps.Spill = lateRefusal{func() {
+				for used := int64(1); used > 0; time.Sleep(time.Millisecond) { // of virtual time
+					l.mu.Lock()
+					used = l.memory.used()
+					l.mu.Unlock()
+				}
+			}}
+		})
+		l = x.worker.pipe
+		x.crawl()
+		if got := x.outcomes(); got[link.OutcomeOK]+got[link.OutcomeDuplicate] != 2 {
+			t.Errorf("outcomes %v", got)
+		}
+	})
+}
+
+// TestDripsHoldNoMemory: sites whose large bodies drip do not keep another's from being worked on.
+func TestDripsHoldNoMemory(t *testing.T) {
+	for _, disk := range []bool{true, false} {
+		crawltest.Bubble(t, func(t *testing.T) {
+			inner := bigSite(10, 700<<10)
+			x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" || r.Host == "h0.example" {
+					inner(rw, r)
+					return
+				}
+				piece := bytes.Repeat([]byte("x"), 600<<10)
+				rw.Write(piece) //nolint:errcheck // as below
+				for range 1000 {
+					if _, err := rw.Write(piece[:2<<10]); err != nil {
+						return
+					}
+					rw.(http.Flusher).Flush()
+					select {
+					case <-time.After(time.Second):
+					case <-r.Context().Done():
+						return
+					}
+				}
+			}, manyHosts(6), func(x *world) {
+				x.cfg.MaxMemory = 1 << 20
+				if disk {
+					x.deps.Spill = &testSpill{max: 1 << 30}
+				}
+			})
+			start := time.Now()
+			limit := time.Minute / 2
+			if !disk {
+				limit = 30 * time.Minute // each drips for a minute, one after another, before every page
+			}
+			if err := x.run(func() bool { return len(x.host("h0.example").done) == 10 }); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took > limit {
+				t.Errorf("disk %v: the pages of the other host took %v", disk, took)
+			}
+		})
+	}
+}
+
+// TestWaitEnds with its context.
+func TestWaitEnds(t *testing.T) {
+	x := newWorld(t, site(1), manyHosts(1))
+	l := x.worker.pipe
+	l.setMemory(100)
+	one, other := &body{l: l}, &body{l: l}
+	if err := one.Wait(t.Context(), 1000); err != nil { // one may exceed
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := other.Wait(ctx, 1000); !errors.Is(err, context.Canceled) || len(l.memory.waiting) != 0 {
+		t.Errorf("%v, %d wait", err, len(l.memory.waiting))
+	}
+	one.release()
+	if err := other.Wait(t.Context(), 1000); err != nil {
+		t.Error(err)
+	}
+}
