@@ -13,27 +13,45 @@ const (
 	// stepMax bounds the requests that share one step, and so one batch: enough that a burst costs one fsync, few enough that nobody waits
 	// long behind others.
 	stepMax = 256
+	// stepTime bounds what is taken in in one step; what is longer goes on in the next. With what a step does beside it this is the 50 ms within which a question
+	// is answered.
+	stepTime = 30 * time.Millisecond
+	// looksMax bounds the questions that wait.
+	looksMax = 64
 	// stepsAhead bounds the steps that wait for the disk while the next is made.
 	stepsAhead = 16
 )
 
 // ownerLoop drives the owner: one goroutine makes steps, another waits for the disk and then lets answers and effects go, in their order.
-// Nothing is acknowledged that a crash could lose, and no lock spans the disk.
+// Nothing is acknowledged that a crash could lose, and no lock spans the disk. A request that is longer than a step goes on in the next ones, before any other
+// request, and is acknowledged with the last; only questions come in between.
 type ownerLoop struct {
 	owner    *owner.Owner
 	now      func() time.Time // the lease clock
 	requests chan ownerRequest
-	effects  func(owner.Ready) // called for each step once it is on disk; must not block
-	done     chan struct{}     // closed when run has returned
+	looks    chan ownerRequest  // questions, which are answered first
+	going    *ownerRequest      // what the last step did not come to the end of
+	room     func() func() bool // says for the step that begins whether it may take in more
+	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
+	done     chan struct{}      // closed when run has returned
 	log      *slog.Logger
 }
 
-// ownerRequest is one input of a step. ended hears nil when the step is on disk, or why it is not; it has room for that.
+// ownerRequest is one input of a step, or of several: apply says whether it is through. ended hears nil when the step with the last of it is on disk, or why it
+// is not; it has room for that.
 type ownerRequest struct {
-	apply func(*owner.Owner)
+	apply func(*owner.Owner) (through bool)
 	ended chan error
-	// read says that apply changes nothing, so that its answer need not wait for the disk.
-	read bool
+	// seen says of a question that its answer need not wait for the disk.
+	seen bool
+}
+
+// whole makes an input of one step of a function.
+func whole(fn func(*owner.Owner)) ownerRequest {
+	return ownerRequest{ended: make(chan error, 1), apply: func(o *owner.Owner) bool {
+		fn(o)
+		return true
+	}}
 }
 
 // step is what one Commit came to, on its way through the disk.
@@ -43,23 +61,44 @@ type step struct {
 }
 
 func newOwnerLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready), log *slog.Logger) *ownerLoop {
-	return &ownerLoop{owner: o, now: now, requests: make(chan ownerRequest, stepMax), effects: effects, done: make(chan struct{}), log: log}
+	return &ownerLoop{
+		owner: o, now: now, requests: make(chan ownerRequest, stepMax), looks: make(chan ownerRequest, looksMax), room: stepRoom, effects: effects,
+		done: make(chan struct{}), log: log,
+	}
+}
+
+// stepRoom says of a step that begins now whether it has time left.
+func stepRoom() func() bool {
+	begun := time.Now()
+	return func() bool { return time.Since(begun) < stepTime }
 }
 
 // do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
 // only when do has returned nil.
 func (l *ownerLoop) do(ctx context.Context, apply func(*owner.Owner)) error {
-	return l.request(ctx, ownerRequest{apply: apply, ended: make(chan error, 1)})
+	return l.request(ctx, l.requests, whole(apply))
 }
 
-// look runs fn, which changes nothing, between other inputs. What it sees need not be on disk yet. For an error see do.
+// doOver is do for what may take several steps: apply is called again in the next one until it says that it is through, and no other input comes in between.
+func (l *ownerLoop) doOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
+	return l.request(ctx, l.requests, ownerRequest{apply: apply, ended: make(chan error, 1)})
+}
+
+// look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it sees need not be on disk yet. For an error see do.
 func (l *ownerLoop) look(ctx context.Context, fn func(*owner.Owner)) error {
-	return l.request(ctx, ownerRequest{apply: fn, ended: make(chan error, 1), read: true})
+	r := whole(fn)
+	r.seen = true
+	return l.request(ctx, l.looks, r)
 }
 
-func (l *ownerLoop) request(ctx context.Context, r ownerRequest) error {
+// ask is look that returns when what fn saw is on disk.
+func (l *ownerLoop) ask(ctx context.Context, fn func(*owner.Owner)) error {
+	return l.request(ctx, l.looks, whole(fn))
+}
+
+func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r ownerRequest) error {
 	select {
-	case l.requests <- r:
+	case to <- r:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.done:
@@ -83,7 +122,7 @@ func (l *ownerLoop) request(ctx context.Context, r ownerRequest) error {
 // post hands in an input without waiting for it; it is lost only when the loop ends.
 func (l *ownerLoop) post(apply func(*owner.Owner)) {
 	select {
-	case l.requests <- ownerRequest{apply: apply, ended: make(chan error, 1)}:
+	case l.requests <- whole(apply):
 	case <-l.done:
 	}
 }
@@ -107,51 +146,84 @@ func (l *ownerLoop) run(ctx context.Context) error {
 func (l *ownerLoop) steps(ctx context.Context, out chan<- step) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		var first *ownerRequest
-		select {
-		case r := <-l.requests:
-			first = &r
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil
+	for ctx.Err() == nil {
+		first, look := l.going, (*ownerRequest)(nil)
+		if first == nil {
+			select {
+			case r := <-l.requests:
+				first = &r
+			case r := <-l.looks:
+				look = &r
+			case <-timer.C:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-		s, err := l.step(first)
+		s, err := l.step(look, first)
 		if err != nil {
 			return fmt.Errorf("owner: %w", err)
 		}
-		out <- s
+		l.handOn(s, out)
 		wait := time.Hour
 		if !s.ready.Next.IsZero() {
 			wait = max(0, s.ready.Next.Sub(l.now()))
 		}
 		timer.Reset(wait)
 	}
+	return nil
 }
 
-// step takes what waits into one step of the owner.
-func (l *ownerLoop) step(first *ownerRequest) (step, error) {
-	var s step
-	l.owner.Begin(l.now())
-	take := func(r ownerRequest) {
-		r.apply(l.owner)
-		if r.read {
-			r.ended <- nil
+// handOn gives a step to release. While that is behind, as the disk or a replica is slow, questions are answered.
+func (l *ownerLoop) handOn(s step, out chan<- step) {
+	for {
+		select {
+		case out <- s:
 			return
+		case r := <-l.looks:
+			s.answer(l.owner, r)
 		}
+	}
+}
+
+// answer answers a question by the state that the step has come to.
+func (s *step) answer(o *owner.Owner, r ownerRequest) {
+	r.apply(o)
+	if r.seen {
+		r.ended <- nil
+	} else {
 		s.ended = append(s.ended, r.ended)
 	}
-	if first != nil {
-		take(*first)
+}
+
+// step takes what waits into one step of the owner: questions first, then what the last step did not come to the end of, then what came since.
+func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
+	var s step
+	l.owner.Begin(l.now())
+	if look != nil {
+		s.answer(l.owner, *look)
 	}
-	for n := 1; n < stepMax; n++ {
-		select {
-		case r := <-l.requests:
-			take(r)
-			continue
-		default:
+	for range len(l.looks) {
+		s.answer(l.owner, <-l.looks)
+	}
+	room := l.room()
+	l.owner.Within(room)
+	for n := 0; n < stepMax && (n == 0 || room()); n++ {
+		r := first
+		if first = nil; r == nil {
+			select {
+			case next := <-l.requests:
+				r = &next
+			default:
+			}
 		}
-		break
+		if r == nil {
+			break
+		}
+		if l.going = nil; !r.apply(l.owner) {
+			l.going = r
+			break
+		}
+		s.ended = append(s.ended, r.ended)
 	}
 	ready, err := l.owner.Commit()
 	s.ready = ready

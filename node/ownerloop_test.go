@@ -171,3 +171,68 @@ func TestSpawnAfterTheEnd(t *testing.T) {
 	w.peerGone("x")
 	w.jobChanged(spec.ID)
 }
+
+// TestQuestionsComeBetween: while a long list is taken in over many steps, questions are answered, and nothing else comes in between.
+func TestQuestionsComeBetween(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		l, _, _ := startLoop(t, func() error { return nil }, func(owner.Ready) {})
+		asked, later := false, false
+		long := make(chan error, 1)
+		begun := make(chan struct{})
+		go func() {
+			steps := 0
+			long <- l.doOver(context.Background(), func(*owner.Owner) bool {
+				if steps++; steps == 1 {
+					close(begun)
+				}
+				if later {
+					t.Error("another input came in between")
+				}
+				time.Sleep(time.Millisecond)
+				return asked
+			})
+		}()
+		<-begun
+		other := make(chan error, 1)
+		go func() { other <- l.do(context.Background(), func(*owner.Owner) { later = true }) }()
+		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.look, l.ask} {
+			if err := question(t.Context(), func(*owner.Owner) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.ask(t.Context(), func(*owner.Owner) { asked = true }); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-long; err != nil {
+			t.Error(err)
+		}
+		if err := <-other; err != nil || !later {
+			t.Errorf("the input behind the long one: %v", err)
+		}
+	})
+}
+
+// TestEndWithinALongList: a loop that is told to end does so between two steps of a list, which is not acknowledged.
+func TestEndWithinALongList(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		spec := newSpec(t, nil, "http://a.example/")
+		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
+		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- l.run(ctx) }()
+		steps := 0
+		if err := l.doOver(context.Background(), func(*owner.Owner) bool {
+			if steps++; steps == 10 {
+				cancel()
+			}
+			return false
+		}); !errors.Is(err, errStopping) {
+			t.Errorf("a list that was broken off: %v", err)
+		}
+		if err := <-ended; err != nil || steps != 10 {
+			t.Errorf("the loop ended after %d steps: %v", steps, err)
+		}
+	})
+}

@@ -210,27 +210,39 @@ func decodeInto(raw []byte, m validated) error {
 
 // links takes a batch of links; it returns when they are on disk.
 func (w *owners) links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
-	var reply *wire.LinksReply
-	if err := w.loop.do(ctx, func(o *owner.Owner) {
-		reply = o.Links(m)
-		w.taken.links(m, reply)
+	var d *owner.Delivery
+	if err := w.loop.doOver(ctx, func(o *owner.Owner) bool {
+		if d == nil {
+			d = o.Delivery(m)
+		}
+		if !d.Go() {
+			return false
+		}
+		w.taken.links(m, d.Reply())
+		return true
 	}); err != nil {
 		return nil, err
 	}
-	return reply, nil
+	return d.Reply(), nil
 }
 
 // session takes what a worker says; it returns when that is on disk.
 func (w *owners) session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
-	var reply *wire.SessionReply
-	if err := w.loop.do(ctx, func(o *owner.Owner) {
-		reply = o.Session(string(from), m)
-		w.taken.reports(m, reply)
-		w.heard(string(from), m.GetBacklog(), m.GetCapacity())
+	var v *owner.Visit
+	if err := w.loop.doOver(ctx, func(o *owner.Owner) bool {
+		if v == nil {
+			v = o.Visit(string(from), m)
+			w.heard(string(from), m.GetBacklog(), m.GetCapacity())
+		}
+		if !v.Go() {
+			return false
+		}
+		w.taken.reports(m, v.Reply())
+		return true
 	}); err != nil {
 		return nil, err
 	}
-	return reply, nil
+	return v.Reply(), nil
 }
 
 // effects sets going what a step came to. It is called in order, once the step is on disk, and does not block.

@@ -49,13 +49,23 @@ type placer struct {
 	cache    *placement.Cache
 	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set as well
 	loads    map[string]load      // what candidates told of themselves last; of the leaf set, so bounded
+	addrs    map[string]addrSeen  // where candidates are; of the leaf set as well
 }
+
+// addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more than all else of a placement that measures nothing.
+type addrSeen struct {
+	addr netip.Addr
+	at   time.Time
+}
+
+// addrAge is for how long a candidate's address is not looked at again.
+const addrAge = time.Second
 
 // load is what a peer told of its worker.
 type load struct{ backlog, capacity uint32 }
 
 func newPlacer(n *Node, s sites) (*placer, error) {
-	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load), resting: make(map[string]time.Time)}
+	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen)}
 	var err error
 	if n.cfg.Placement == placeIPMicra {
 		pl.delegations, err = newDelegationsOf(n)
@@ -222,7 +232,7 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	n := pl.node
 	self := string(n.room.net.Self())
 	list := []placement.Candidate{{
-		Peer: self, Self: true, Addr: firstAddr(n.room.net.Addrs()),
+		Peer: self, Self: true,
 		Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity()), //nolint:gosec // small counts
 	}}
 	if n.limits.paused() {
@@ -252,15 +262,31 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
 	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
+	maps.DeleteFunc(pl.addrs, func(id string, _ addrSeen) bool { return !seen[id] })
 	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
 		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)) || pl.isResting(c.Peer))
 	})
 	for i := range list {
-		if c := &list[i]; !c.Self {
-			c.Addr = firstAddr(n.room.net.AddrsOf(peer.ID(c.Peer)))
-		}
+		list[i].Addr = pl.addrOf(list[i].Peer)
 	}
 	return list
+}
+
+// addrOf is the address of a candidate. The mutex is held.
+func (pl *placer) addrOf(id string) netip.Addr {
+	now := time.Now()
+	if had, ok := pl.addrs[id]; ok && now.Sub(had.at) < addrAge {
+		return had.addr
+	}
+	net := pl.node.room.net
+	var list []string
+	if self := net.Self(); id == string(self) {
+		list = net.Addrs()
+	} else {
+		list = net.AddrsOf(peer.ID(id))
+	}
+	pl.addrs[id] = addrSeen{firstAddr(list), now}
+	return pl.addrs[id].addr
 }
 
 // firstAddr is the IP address of the first multiaddr that has one, public ones before others.

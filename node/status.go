@@ -70,7 +70,7 @@ func (n *Node) reportOf(ctx context.Context, of peer.ID) (*report, error) {
 func (n *Node) member(ctx context.Context) (*report, error) {
 	m := &report{}
 	var err error
-	if m.Taken, err = n.fill(ctx, &m.Member); err != nil {
+	if m.Taken, err = n.fill(ctx, &m.Member, n.owners.loop.ask); err != nil {
 		return nil, err
 	}
 	preds, succs := n.room.dht.Leaves()
@@ -99,9 +99,9 @@ func (n *Node) member(ctx context.Context) (*report, error) {
 	return m, nil
 }
 
-// fill puts together status, job counts and delegations as of one moment, all of it on disk, so that no crash takes back what was said; taken
-// is what the walker wants to know beside it.
-func (n *Node) fill(ctx context.Context, m *control.Member) (taken map[string]uint64, err error) {
+// fill puts together status, job counts and delegations as of one moment; taken is what the walker wants to know beside it. With ask all of it is on disk, so that no
+// crash takes back what was said; with look nobody waits for a disk or a replica.
+func (n *Node) fill(ctx context.Context, m *control.Member, question func(context.Context, func(*owner.Owner)) error) (taken map[string]uint64, err error) {
 	unsent, err := n.jobs.unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member) (taken map[string]ui
 	var totals owner.Totals
 	counts := make(map[job.ID]owner.Counts)
 	delegated := make(map[string]int)
-	if err := n.owners.loop.do(ctx, func(o *owner.Owner) {
+	if err := question(ctx, func(o *owner.Owner) {
 		came = n.owners.taken.report()
 		totals = o.Totals()
 		for _, id := range o.JobIDs() {
@@ -248,7 +248,7 @@ func rss() int64 {
 // Status implements control.Backend.
 func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if _, err := n.fill(ctx, m); err != nil {
+	if _, err := n.fill(ctx, m, n.owners.loop.look); err != nil {
 		return nil, err
 	}
 	if !whole {

@@ -6,14 +6,30 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
+// ahead says how many of the first links of a report were taken in before it, and at which depth of the page.
+type ahead struct {
+	n     int
+	depth uint32
+}
+
+// rest are the links that are still to be taken in for a page at a depth.
+func (a ahead) rest(links []outlink, depth uint32) []outlink {
+	if depth < a.depth {
+		return links
+	}
+	return links[min(a.n, len(links)):]
+}
+
 // emit sends the links of a page on their way, and keeps them where a smaller depth may be met later.
-func (o *Owner) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched) {
+func (o *Owner) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
 	links := children(page, f)
 	if len(links) == 0 {
 		return
 	}
 	o.keepLinks(h, js, hash, page, links)
-	o.forward(h, js, hash, page.Depth, links)
+	if links = went.rest(links, page.Depth); len(links) > 0 {
+		o.forward(h, js, hash, page.Depth, links)
+	}
 }
 
 // keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
@@ -40,6 +56,9 @@ func children(page *Final, f *wire.Fetched) []outlink {
 		return nil
 	}
 	for i, url := range f.GetLinks() {
+		if redirect && i > 0 {
+			break // it leads to one place
+		}
 		k := outlink{url: string(url), depth: 1}
 		switch {
 		case len(f.GetLinkKind()) > 0:

@@ -50,8 +50,9 @@ type host struct {
 	purging    bool
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
+	queued     bool
 	newer, old *host
-	inLRU      bool
+	in         *lru
 }
 
 // hostJob is a job on a host in memory.
@@ -85,7 +86,7 @@ const (
 // find returns a host in memory or in the store, nil if there is none.
 func (o *Owner) find(name string) *host {
 	if h := o.hosts[name]; h != nil {
-		o.lru.touch(h)
+		o.touch(h)
 		return h
 	}
 	key := ring.HostKey(name)
@@ -108,7 +109,16 @@ func (o *Owner) open(name string) *host {
 
 func (o *Owner) keep(h *host) {
 	o.hosts[h.rec.name], o.byPos[h.pos] = h, h
-	o.lru.touch(h)
+	o.touch(h)
+}
+
+// touch notes that a host was used.
+func (o *Owner) touch(h *host) {
+	if h.work&workPending != 0 {
+		o.busy.touch(h)
+	} else {
+		o.idle.touch(h)
+	}
 }
 
 // load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
@@ -248,6 +258,9 @@ func (o *Owner) saveHost(h *host) {
 		return
 	}
 	h.work = work
+	if o.byPos[h.pos] == h {
+		o.touch(h)
+	}
 	if work == 0 {
 		o.buf.delete(workKey(h.pos))
 	} else {
@@ -258,15 +271,10 @@ func (o *Owner) saveHost(h *host) {
 // maxSessions is the number of workers beyond which those without anything to do are forgotten.
 const maxSessions = 256
 
-// evict drops hosts from memory, the longest untouched first. Called when everything is flushed.
+// evict drops hosts from memory, those without URLs that wait first, and of each kind the longest untouched. Called when everything is flushed.
 func (o *Owner) evict() {
-	for h := o.lru.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
-		next := h.newer
-		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
-			o.forget(h)
-		}
-		h = next
-	}
+	o.evictFrom(&o.idle)
+	o.evictFrom(&o.busy)
 	if len(o.sessions) > maxSessions {
 		for peer, s := range o.sessions {
 			if len(s.leases) == 0 && s.offers == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
@@ -276,12 +284,22 @@ func (o *Owner) evict() {
 	}
 }
 
+func (o *Owner) evictFrom(l *lru) {
+	for h := l.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
+		next := h.newer
+		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
+			o.forget(h)
+		}
+		h = next
+	}
+}
+
 func (o *Owner) forget(h *host) {
 	if h.work&workPending != 0 {
 		o.sweep.wanted, o.sweep.dropped = true, true
 	}
 	o.wakes.remove(h)
-	o.lru.remove(h)
+	h.in.remove(h)
 	delete(o.hosts, h.rec.name)
 	delete(o.byPos, h.pos)
 }

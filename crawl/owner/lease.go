@@ -76,6 +76,7 @@ func (o *Owner) newLease(h *host, s *session) {
 	s.leases[h] = struct{}{}
 	o.leased++
 	o.endPlacing(h)
+	o.noteTaken()
 	h.exclude, h.replace, h.anew = nil, false, ""
 	o.touched(h)
 	o.schedule(h)

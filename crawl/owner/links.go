@@ -30,10 +30,50 @@ func memo(hash uint64, kind link.Kind) uint64 {
 
 func (a *arrival) memo() uint64 { return memo(a.hash, a.kind) }
 
-// Links takes a batch of links, which must have been validated. Everything that the reply does not list is dealt with: noted, known already, or
-// not admitted. The reply may leave after the step's Wait. Part of a step.
+// linksAtOnce is how many links are taken in between two looks at whether the step has room for more.
+const linksAtOnce = 256
+
+// Links is a [Delivery] that is taken in within one step, whatever it takes. Part of a step.
 func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
-	reply := &wire.LinksReply{}
+	d := o.Delivery(m)
+	for !d.Go() {
+	}
+	return d.Reply()
+}
+
+// Delivery is a batch of links that is taken in over as many steps as that takes.
+type Delivery struct {
+	owner *Owner
+	m     *wire.Links
+	reply *wire.LinksReply
+	next  int
+}
+
+// Delivery begins to take a batch of links in, which must have been validated.
+func (o *Owner) Delivery(m *wire.Links) *Delivery {
+	return &Delivery{owner: o, m: m, reply: &wire.LinksReply{}}
+}
+
+// Reply is the answer, once Go has said that all is taken in, and may leave after that step's Wait. Everything that it does not list is dealt with: noted, known
+// already, or not admitted.
+func (d *Delivery) Reply() *wire.LinksReply { return d.reply }
+
+// Go takes links in for as long as the step has room, and some in any case, and says whether it is through. Part of a step.
+func (d *Delivery) Go() (through bool) {
+	for d.next < len(d.m.GetUrl()) {
+		to := min(d.next+linksAtOnce, len(d.m.GetUrl()))
+		d.take(d.next, to)
+		d.next = to
+		if to < len(d.m.GetUrl()) && !d.owner.hasRoom() {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes in the links from one to another.
+func (d *Delivery) take(from, to int) {
+	o, m, reply := d.owner, d.m, d.reply
 	jobs := make([]*jobState, len(m.GetJobIds()))
 	for i, id := range m.GetJobIds() {
 		jobs[i] = o.knownJob(job.ID(id))
@@ -41,14 +81,14 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 	var list []arrival
 	var lastHost string
 	var lastState hostVerdict
-	for i, raw := range m.GetUrl() {
+	for i := from; i < to; i++ {
 		a := arrival{js: jobs[column32(m.GetJob(), i)]}
 		a.depth, a.hops, a.kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
 		if a.js == nil {
 			reply.Busy = append(reply.Busy, uint32(i))
 			continue
 		}
-		a.url = string(raw)
+		a.url = string(m.GetUrl()[i])
 		if m.GetRules() != link.RulesVersion {
 			canonical, err := link.Canonical(a.url)
 			if err != nil {
@@ -73,7 +113,6 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 		}
 	}
 	o.admit(list)
-	return reply
 }
 
 func column32(c []uint32, i int) uint32 {

@@ -1,14 +1,19 @@
 package owner
 
 // lru is the order in which hosts were last touched.
-type lru struct{ oldest, newest *host }
+type lru struct {
+	oldest, newest *host
+	n              int
+}
 
+// touch makes a host the newest of the list, whichever it was in.
 func (l *lru) touch(h *host) {
 	if l.newest == h {
 		return
 	}
-	l.remove(h)
-	h.inLRU, h.old = true, l.newest
+	h.in.remove(h)
+	l.n++
+	h.in, h.old = l, l.newest
 	if l.newest != nil {
 		l.newest.newer = h
 	} else {
@@ -17,10 +22,12 @@ func (l *lru) touch(h *host) {
 	l.newest = h
 }
 
+// remove takes a host out of the list that it is in, if it is in one.
 func (l *lru) remove(h *host) {
-	if !h.inLRU {
+	if l == nil {
 		return
 	}
+	l.n--
 	if h.old != nil {
 		h.old.newer = h.newer
 	} else {
@@ -31,7 +38,38 @@ func (l *lru) remove(h *host) {
 	} else {
 		l.newest = h.old
 	}
-	h.old, h.newer, h.inLRU = nil, nil, false
+	h.old, h.newer, h.in = nil, nil, nil
+}
+
+// queue are hosts that are to be evaluated when there is room to place one, first come first served: so those that wait cost nothing while they do.
+type queue struct {
+	list []*host
+	head int
+}
+
+func (q *queue) len() int { return len(q.list) - q.head }
+
+// add puts a host at the end unless it is in the queue.
+func (q *queue) add(h *host) {
+	if !h.queued {
+		h.queued = true
+		q.list = append(q.list, h)
+	}
+}
+
+// take takes the first host off. It may be one that is not in memory any more.
+func (q *queue) take() *host {
+	h := q.list[q.head]
+	q.list[q.head] = nil
+	q.head++
+	switch {
+	case q.head == len(q.list):
+		q.list, q.head = nil, 0
+	case q.head > 1024 && q.head > len(q.list)/2:
+		q.list, q.head = append([]*host(nil), q.list[q.head:]...), 0
+	}
+	h.queued = false
+	return h
 }
 
 // wakes is a heap of hosts by the time at which something is to be done for them.

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -49,6 +50,8 @@ type outEntry struct {
 	n    int
 	left int
 	sent []uint64 // bits
+	// rest are the links that are still to be emitted anew, of an entry of which some were.
+	rest []outlink
 }
 
 func newOutbox() outbox {
@@ -200,7 +203,7 @@ func (o *Owner) Sent(ids []uint64) {
 // at returns the host at a position, nil if there is none (any more).
 func (o *Owner) at(pos Pos) *host {
 	if h := o.byPos[pos]; h != nil {
-		o.lru.touch(h)
+		o.touch(h)
 		return h
 	}
 	return o.load(pos, "", ring.Key{})
@@ -214,34 +217,49 @@ func (o *Owner) runAgain() {
 	}
 	for range min(againPerStep, len(b.again)) {
 		id := b.again[0]
+		if e := b.entries[id]; e != nil && !o.knows(e.job) {
+			b.again, b.againAt = append(b.again[1:], id), o.now+askEvery
+			continue
+		} else if e != nil && !o.emitAgain(e) {
+			return // the rest of them in a later step
+		}
 		b.again = b.again[1:]
-		e := b.entries[id]
-		if e == nil {
-			continue
+		if !o.hasRoom() {
+			break
 		}
-		if !o.knows(e.job) {
-			b.again, b.againAt = append(b.again, id), o.now+askEvery
-			continue
-		}
-		h := o.at(e.pos)
-		raw, ok := o.buf.get([]byte(e.key))
-		if h == nil || !ok {
-			continue
-		}
-		o.dropEntry(h, e.job, []byte(e.key), raw)
-		if e.job.state == job.StateCanceled {
-			continue
-		}
-		links, err := o.linksAgain(e, raw)
-		if err != nil {
-			o.buf.fail(err)
-			return
-		}
-		o.forward(h, e.job, e.hash, e.at, links)
 	}
 	if len(b.again) == 0 {
 		b.again = nil
 	}
+}
+
+// emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
+func (o *Owner) emitAgain(e *outEntry) (through bool) {
+	h := o.at(e.pos)
+	raw, ok := o.buf.get([]byte(e.key))
+	if h == nil || !ok {
+		return true
+	}
+	if e.job.state == job.StateCanceled {
+		o.dropEntry(h, e.job, []byte(e.key), raw)
+		return true
+	}
+	if e.rest == nil {
+		var err error
+		if e.rest, err = o.linksAgain(e, raw); err != nil {
+			o.buf.fail(err)
+			return true
+		}
+	}
+	for len(e.rest) > linksAtOnce {
+		o.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
+		if e.rest = e.rest[linksAtOnce:]; !o.hasRoom() {
+			return false
+		}
+	}
+	o.dropEntry(h, e.job, []byte(e.key), raw)
+	o.forward(h, e.job, e.hash, e.at, e.rest)
+	return true
 }
 
 // linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.

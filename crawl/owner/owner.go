@@ -18,7 +18,7 @@ type Owner struct {
 	now, start int64 // Unix ms
 	hosts      map[string]*host
 	byPos      map[Pos]*host
-	lru        lru
+	busy, idle lru // hosts in memory with URLs that wait, and without
 	wakes      wakes
 	dirty      []*host
 	jobs       map[job.ID]*jobState
@@ -36,9 +36,12 @@ type Owner struct {
 	purges     []*host
 	crowded    map[crowd]struct{} // domains that have as many hosts in a job as they may
 	placing    int
+	refused    int // see mayPlace
 	leased     int
 	sweep      sweep
 	ready      Ready
+	within     func() bool // whether the step may go on; nil: it may
+	queue      queue
 }
 
 // Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
@@ -126,13 +129,39 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 // progress). Leases whose time is over have ended when it returns.
 func (o *Owner) Begin(now time.Time) {
 	o.now = max(o.now, now.UnixMilli())
-	o.ready = Ready{}
+	o.ready, o.within = Ready{}, nil
 	o.evaluateDue()
 }
 
+// Within bounds the step that was begun: room is asked between pieces of work, and once it says that there is none what is left of a list is for a later
+// step. It says so from then on.
+func (o *Owner) Within(room func() bool) { o.within = room }
+
+// wantsAtOnce bounds the wishes for URLs that one step serves, give or take those of one host.
+const wantsAtOnce = 256
+
+// hasRoom says whether the step may take in more.
+func (o *Owner) hasRoom() bool {
+	return o.within == nil || len(o.wants) < wantsAtOnce && o.within()
+}
+
+// evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are not counted: nothing may happen before they have ended.
+const evaluatedAtOnce = 2048
+
 func (o *Owner) evaluateDue() {
+	n := 0
 	for h := o.wakes.due(o.now); h != nil; h = o.wakes.due(o.now) {
+		if h.lease == nil && n >= evaluatedAtOnce {
+			o.queue.add(h)
+			continue
+		}
+		n++
 		o.evaluate(h)
+	}
+	for n = 0; n < evaluatedAtOnce && o.mayPlace() && o.queue.len() > 0; n++ {
+		if h := o.queue.take(); o.byPos[h.pos] == h {
+			o.evaluate(h)
+		}
 	}
 }
 
@@ -180,7 +209,7 @@ func (o *Owner) next() time.Time {
 	if len(o.outbox.again) > 0 {
 		at = min(at, o.outbox.againAt)
 	}
-	if len(o.purges) > 0 || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+	if len(o.purges) > 0 || o.queue.len() > 0 && o.mayPlace() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
 		at = o.now
 	} else if o.sweep.wanted {
 		at = min(at, o.sweep.nextAt)

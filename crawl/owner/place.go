@@ -22,12 +22,24 @@ const (
 	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
 	grownFactor = 4
 	slowRuns    = 3
+	// leastPlacing hosts are placed at a time even while nobody seems to have room.
+	leastPlacing = 32
 
 	// Why a host is placed anew.
 	anewSlower   = "placed anew, as fetches had become slower"
 	anewRelieved = "placed anew, as its worker had its hands full"
 	anewGrown    = "placed anew, as the host had grown"
 )
+
+// mayPlace says whether the search for the worker of another host may begin. While there are many hosts and all workers are full, as many are searched for as are found:
+// every host that even this peer declines makes room for one search less, every one that is taken for one more.
+func (o *Owner) mayPlace() bool { return o.placing < o.cfg.MaxPlacing-o.refused }
+
+func (o *Owner) noteDeclined() {
+	o.refused = min(o.refused+1, max(o.cfg.MaxPlacing-leastPlacing, 0))
+}
+
+func (o *Owner) noteTaken() { o.refused = max(o.refused-1, 0) }
 
 // evaluate does for a host what its time has come for.
 func (o *Owner) evaluate(h *host) {
@@ -41,7 +53,7 @@ func (o *Owner) evaluate(h *host) {
 	if h.placing != placeIdle && h.placeUntil <= o.now {
 		o.declined(h)
 	}
-	if h.placing == placeIdle && o.placeAt(h) <= o.now && o.placing < o.cfg.MaxPlacing {
+	if h.placing == placeIdle && o.placeAt(h) <= o.now && o.mayPlace() {
 		o.askPlace(h)
 	}
 	o.schedule(h)
@@ -62,8 +74,9 @@ func (o *Owner) schedule(h *host) {
 	case h.placing != placeIdle:
 		at = h.placeUntil
 	default:
-		if at = o.placeAt(h); at <= o.now && o.placing >= o.cfg.MaxPlacing {
-			at = o.now + restAfter
+		if at = o.placeAt(h); at <= o.now && !o.mayPlace() {
+			o.queue.add(h)
+			at = never
 		}
 	}
 	if o.byPos[h.pos] == h {
@@ -280,6 +293,7 @@ func (o *Owner) Declined(worker string, hosts []string) {
 // declined looks for another worker; if this peer itself did not take the host, after a rest.
 func (o *Owner) declined(h *host) {
 	if h.offered == o.cfg.Self {
+		o.noteDeclined()
 		h.exclude, h.rest = nil, o.now+restAfter
 	} else if h.offered != "" {
 		h.exclude = append(h.exclude, h.offered)

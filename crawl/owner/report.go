@@ -9,23 +9,18 @@ import (
 // tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as well.
 const tlsFails = 2
 
-// report takes the outcome of one URL with the links of its page. Everything it writes is one batch with it.
-func (o *Owner) report(h *host, from string, f *wire.Fetched) {
+// report takes the outcome of one URL with the links of its page that did not go ahead of it. Everything it writes is one batch with it.
+func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
 	js := o.job(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
 	if link.Host(url) != h.rec.name {
 		return
 	}
 	hash := link.Hash(js.id, url)
-	got := Final{
-		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
-		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), maxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
-		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
-		MIME: f.GetMime(), Detail: f.GetDetail(),
-	}
+	got := finalOf(url, from, f)
 	if got.Outcome == link.OutcomeNone {
 		if js.state != job.StateCanceled {
-			o.piece(h, js, hash, &got, f)
+			o.piece(h, js, hash, &got, f, went)
 		}
 		return
 	}
@@ -45,7 +40,7 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 			return
 		}
 		if n.done {
-			o.again(h, hj, &n.final, &got, f)
+			o.again(h, hj, &n.final, &got, f, went)
 			return
 		}
 		if p, ok = o.pendingAt(h, js, n.at); !ok {
@@ -60,28 +55,27 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched) {
 		o.count(h, hj, got.Depth)
 		o.addSeen(h, js, hash)
 	}
-	o.conclusion(h, hj, &p, &got, f)
+	o.conclusion(h, hj, &p, &got, f, went)
+}
+
+// finalOf is what a worker tells of a URL.
+func finalOf(url, from string, f *wire.Fetched) Final {
+	return Final{
+		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
+		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), maxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
+		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
+		MIME: f.GetMime(), Detail: f.GetDetail(),
+	}
 }
 
 // piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that has more than one outcome may hold. The page's depth is that
 // of its record, and what is kept of its links for a smaller one grows by these.
-func (o *Owner) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched) {
+func (o *Owner) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
 			return // nobody of ours tells so few: it would cost more than it brings
 		}
-		if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
-			n, err := decodeEntry(raw)
-			switch {
-			case err != nil:
-				o.buf.fail(err)
-				return
-			case n.done:
-				page.Depth, page.Hops = n.final.Depth, n.final.Hops
-			default:
-				page.Depth = n.at.depth
-			}
-		}
+		o.placeOfPage(h, js, hash, page)
 	}
 	links := children(page, f)
 	if len(links) == 0 {
@@ -90,8 +84,31 @@ func (o *Owner) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.F
 	if page.Kind != link.KindRobots {
 		o.keepLinks(h, js, hash, page, links)
 	}
-	// Each piece has an entry of its own in the outbox.
-	o.forward(h, js, link.Hash(js.id, page.URL+" "+links[0].url), page.Depth, links)
+	if links = went.rest(links, page.Depth); len(links) > 0 {
+		o.forwardPiece(h, js, page.URL, page.Depth, links)
+	}
+}
+
+// placeOfPage gives a page the depth that is known here.
+func (o *Owner) placeOfPage(h *host, js *jobState, hash uint64, page *Final) {
+	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+	if !ok {
+		return
+	}
+	n, err := decodeEntry(raw)
+	switch {
+	case err != nil:
+		o.buf.fail(err)
+	case n.done:
+		page.Depth, page.Hops = n.final.Depth, n.final.Hops
+	default:
+		page.Depth = n.at.depth
+	}
+}
+
+// forwardPiece is forward for some of the links of a page, which have an entry of their own in the outbox.
+func (o *Owner) forwardPiece(h *host, js *jobState, page string, depth uint32, links []outlink) {
+	o.forward(h, js, link.Hash(js.id, page+" "+links[0].url), depth, links)
 }
 
 // wholePiece says whether links without an outcome are as many as a worker puts into a piece.
@@ -104,7 +121,7 @@ func wholePiece(f *wire.Fetched) bool {
 }
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
-func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched) {
+func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
 	if got.Outcome.HostWide() {
@@ -126,7 +143,7 @@ func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire
 	o.conclude(h, hj, p, final)
 	if hj.state.state != job.StateCanceled {
 		final.Depth, final.Hops = p.depth, p.hops
-		o.emit(h, hj.state, p.hash, &final, f)
+		o.emit(h, hj.state, p.hash, &final, f, went)
 	}
 }
 
@@ -176,7 +193,7 @@ func (o *Owner) conclude(h *host, hj *hostJob, p *pending, f Final) {
 
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
 // counts only where it knows more: never an error in place of a page.
-func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched) {
+func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, went ahead) {
 	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
 		return
@@ -200,7 +217,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched) {
 	}
 	o.changed(h, hj)
 	if js.state != job.StateCanceled {
-		o.emit(h, js, link.Hash(js.id, got.URL), got, f)
+		o.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -73,10 +74,28 @@ func (o *Owner) want(h *host, n int, reply *answer) {
 	h.lease.want = len(o.wants)
 }
 
-// Session takes what a worker says, which must have been validated: outcomes first, then what it gives back, and in Commit what it asks for.
-// The reply is complete after Commit and may leave after the step's Wait; then all outcomes in hosts that it neither refuses nor
-// moves are on disk. Outcomes are taken whoever reports them, also when the lease is over. Part of a step.
+// Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.
 func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
+	v := o.Visit(from, m)
+	for !v.Go() {
+	}
+	return v.Reply()
+}
+
+// Visit is what a worker says, which is taken in over as many steps as that takes: outcomes first, then what it gives back, and in Commit what it asks for.
+// Outcomes are taken whoever reports them, also when the lease is over; the links of a page before its outcome.
+type Visit struct {
+	owner   *Owner
+	session *session
+	m       *wire.Session
+	reply   *answer
+	// What comes next: the host, its report, and how many of the links of that one went ahead.
+	host, report int
+	went         ahead
+}
+
+// Visit begins to take in what a worker says, which must have been validated: its leases are renewed. Part of a step.
+func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := &answer{
 		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
 		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
@@ -90,37 +109,56 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	} else {
 		o.renew(s, m.GetHeld(), reply)
 	}
-	for _, work := range m.GetHosts() {
-		o.work(s, work, reply)
-	}
-	o.relieve(s)
-	return reply.m
+	return &Visit{owner: o, session: s, m: m, reply: reply}
 }
 
-func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
+// Reply is the answer. It is complete after the Commit of the step in which Go said so, and may leave after that step's Wait; then all outcomes in hosts that it
+// neither refuses nor moves are on disk.
+func (v *Visit) Reply() *wire.SessionReply { return v.reply.m }
+
+// Go goes on with the visit for as long as the step has room, and for one piece in any case, and says whether it is through. No other input may come in between, but
+// steps may: what changes with time or with the ring has its say with each of them. Part of a step.
+func (v *Visit) Go() (through bool) {
+	for ; v.host < len(v.m.GetHosts()); v.host++ {
+		if !v.work(v.m.GetHosts()[v.host]) {
+			return false
+		}
+		v.report, v.went = 0, ahead{}
+		if !v.owner.hasRoom() {
+			v.host++
+			return false
+		}
+	}
+	v.owner.relieve(v.session)
+	return true
+}
+
+// work takes in what is said of a host; false if there is more of it than the step has room for.
+func (v *Visit) work(w *wire.HostWork) (through bool) {
+	o, s, reply := v.owner, v.session, v.reply
 	switch o.speaksFor(w.GetHost(), s, w.GetEpoch()) {
 	case hostMoved:
 		reply.move(w.GetHost())
-		return
+		return true
 	case hostBusy:
 		reply.wait(w.GetHost())
-		return
+		return true
 	}
 	if !o.knowsAll(w) {
 		reply.refuse(w.GetHost())
-		return
+		return true
 	}
 	h := o.find(w.GetHost())
 	if h == nil {
 		if len(w.GetFetched()) == 0 {
 			reply.revoke(w.GetHost())
-			return
+			return true
 		}
 		h = o.open(w.GetHost())
 	}
 	held := h.leasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
-	for _, f := range w.GetFetched() {
-		o.report(h, s.peer, f)
+	if !v.reports(h, w) {
+		return false
 	}
 	o.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
@@ -130,6 +168,49 @@ func (o *Owner) work(s *session, w *wire.HostWork, reply *answer) {
 		}
 	}
 	o.afterReports(s, h, w, held, reply)
+	return true
+}
+
+// reports takes in the outcomes of a host; false if there are more than the step has room for.
+func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
+	for v.report < len(w.GetFetched()) {
+		f := w.GetFetched()[v.report]
+		if !v.ahead(h, f) {
+			return false
+		}
+		v.owner.report(h, v.session.peer, f, v.went)
+		v.report++
+		v.went = ahead{}
+		if !v.owner.hasRoom() {
+			return false
+		}
+	}
+	return true
+}
+
+// ahead takes in the links of a report before it while they are many; false if they are more than the step has room for.
+func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
+	o := v.owner
+	js := o.job(job.ID(f.GetJob()))
+	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
+		return true
+	}
+	page := finalOf(string(f.GetUrl()), v.session.peer, f)
+	if page.Outcome == link.OutcomeNone && page.Kind != link.KindRobots && !wholePiece(f) {
+		return true
+	}
+	o.placeOfPage(h, js, link.Hash(js.id, page.URL), &page)
+	if page.Depth != v.went.depth {
+		v.went = ahead{depth: page.Depth}
+	}
+	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
+		o.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
+		v.went.n += linksAtOnce
+		if !o.hasRoom() {
+			return false
+		}
+	}
+	return true
 }
 
 // afterReports serves release, URLs handed back and the wish for more.

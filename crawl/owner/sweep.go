@@ -10,7 +10,7 @@ import (
 const (
 	// sweepHosts of the work index are looked at in one step.
 	sweepHosts = 256
-	// sweepEvery is the pause between such steps once memory is full of hosts.
+	// sweepEvery is the pause between such steps once memory is full of hosts with URLs that wait.
 	sweepEvery = 1000
 )
 
@@ -28,6 +28,10 @@ func (s *sweep) idle(now int64) bool { return s.nextAt > now }
 func (o *Owner) sweepSome() {
 	s := &o.sweep
 	if !s.wanted || s.nextAt > o.now {
+		return
+	}
+	if o.queue.len() > o.cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
+		s.nextAt = o.now + sweepEvery
 		return
 	}
 	o.flush()
@@ -55,7 +59,7 @@ func (o *Owner) sweepSome() {
 		s.cursor, s.wanted = nil, s.dropped
 	}
 	s.nextAt = math.MinInt64
-	if len(o.hosts) >= o.cfg.MaxHosts {
+	if o.busy.n+sweepHosts > o.cfg.MaxHosts {
 		s.nextAt = o.now + sweepEvery
 	}
 }

@@ -2,11 +2,14 @@ package owner_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // wide are links to the front pages of n hosts.
@@ -34,6 +37,194 @@ func TestNewHostsAreNotScanned(t *testing.T) {
 	}
 	if err := s.owner.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// pieces are steps that have room for one piece of work each, until through.
+func (s *scene) pieces(fn func(o *owner.Owner) (through bool)) (steps int) {
+	s.t.Helper()
+	for through := false; !through; steps++ {
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return false })
+			through = fn(o)
+		})
+		if steps > 1000 {
+			s.t.Fatal("no end after 1000 steps")
+		}
+	}
+	return steps
+}
+
+// TestLongPageTakesManySteps: the links of a page are taken in over as many steps as they need, its outcome with the last of them; a crash in between loses
+// nothing but those steps, and whatever was on its way is done again.
+func TestLongPageTakesManySteps(t *testing.T) {
+	const page, hosts = "http://a.example/", 3000
+	s := newScene(t, nil)
+	s.check = false // of each step: it reads everything
+	s.post(0, page)
+	g := s.lease("w", "a.example", 1)
+	m := &wire.Session{
+		Incarnation: 1, Held: []*wire.HostLease{{Host: "a.example", Epoch: g.GetEpoch()}},
+		Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Fetched: []*wire.Fetched{s.got(page, link.OutcomeOK, wide(0, hosts)...)}}},
+	}
+	var v *owner.Visit
+	steps, last := 0, int64(0)
+	visit := func(o *owner.Owner) bool {
+		if v == nil {
+			v = o.Visit("w", m)
+		}
+		through := v.Go()
+		steps++
+		n := o.Totals().HostsOwned
+		if n-last > 257 {
+			t.Errorf("step %d took in %d hosts", steps, n-last)
+		}
+		last = n
+		return through
+	}
+	for range 5 {
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return false })
+			visit(o)
+		})
+	}
+	if f := s.fate(page); f.Final.Outcome != link.OutcomeNone {
+		t.Errorf("the page is said to be done (%v) before its links are all here", f.Final.Outcome)
+	}
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	if err := s.owner.Check(); err != nil {
+		t.Fatal(err)
+	}
+	v, last = nil, s.owner.Totals().HostsOwned
+	if last < 1000 {
+		t.Errorf("%d hosts are left after a crash in the sixth step", last)
+	}
+	if n := s.pieces(visit); n < hosts/256-5 {
+		t.Errorf("the page took %d steps", n)
+	}
+	if err := s.owner.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.owner.Totals().HostsOwned; n != 1+hosts {
+		t.Errorf("%d hosts, want %d", n, 1+hosts)
+	}
+	if f := s.fate(page); f.Final.Outcome != link.OutcomeOK {
+		t.Errorf("the page ended as %v", f.Final.Outcome)
+	}
+	if err := v.Reply().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongDeliveryTakesManySteps: so are links that come from another owner.
+func TestLongDeliveryTakesManySteps(t *testing.T) {
+	s := newScene(t, nil)
+	s.check = false
+	var d *owner.Delivery
+	m := links(s.id, 1, wide(0, wire.MaxLinks)...)
+	steps := s.pieces(func(o *owner.Owner) bool {
+		if d == nil {
+			d = o.Delivery(m)
+		}
+		return d.Go()
+	})
+	if n := s.owner.Totals().HostsOwned; steps != wire.MaxLinks/256 || n != wire.MaxLinks || len(d.Reply().GetBusy())+len(d.Reply().GetMoved()) > 0 {
+		t.Errorf("%d steps, %d hosts, %d links not taken", steps, n, len(d.Reply().GetBusy())+len(d.Reply().GetMoved()))
+	}
+	if err := s.owner.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and in between nothing is lost by a crash.
+func TestLongPageAgainTakesManySteps(t *testing.T) {
+	const page, hosts = "http://a.example/deep", 2000
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 4 })
+	s.check = false
+	s.post(4, page)
+	g := s.lease("w", "a.example", 1)
+	s.tell("w", "a.example", g.GetEpoch(), s.got(page, link.OutcomeOK, wide(0, hosts)...))
+	if n := s.owner.Totals().HostsOwned; n != 1 {
+		t.Fatalf("%d hosts: links beyond the depth of the job were taken", n)
+	}
+	for i := range 5 {
+		before := s.owner.Totals().HostsOwned
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return false })
+			if i == 0 {
+				o.Links(links(s.id, 3, page))
+			}
+		})
+		if n := s.owner.Totals().HostsOwned - before; n == 0 || n > 512 {
+			t.Errorf("a step took in %d hosts", n)
+		}
+	}
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	for i := 0; s.owner.Totals().Outbox > 0; i++ {
+		if s.do(func(o *owner.Owner) { o.Within(func() bool { return false }) }); i > 1000 {
+			t.Fatal("no end after 1000 steps")
+		}
+	}
+	if n := s.owner.Totals().HostsOwned; n != 1+hosts {
+		t.Errorf("%d hosts, want %d", n, 1+hosts)
+	}
+	if err := s.owner.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// counting counts how often it is asked.
+type counting struct {
+	owner.Ring
+	asked int
+}
+
+func (c *counting) Mine(key ring.Key) bool {
+	c.asked++
+	return c.Ring.Mine(key)
+}
+
+// TestHostsThatWaitCostNothing: hosts for which there is no room are not looked at again and again.
+func TestHostsThatWaitCostNothing(t *testing.T) {
+	const hosts = 2000
+	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) { cfg.MaxPlacing, cfg.PlaceTimeout = 8, time.Hour })
+	s.check = false
+	s.post(0, wide(0, hosts)...)
+	asked := &counting{Ring: s.ring}
+	s.ring = asked
+	s.open(s.now)
+	ready := s.do(nil)
+	for range 20 { // the walk over what waits on disk
+		ready.Places = append(ready.Places, s.wait(time.Second).Places...)
+	}
+	if len(ready.Places) != 8 {
+		t.Fatalf("%d hosts are placed at once, want 8", len(ready.Places))
+	}
+	asked.asked = 0
+	for range 20 {
+		s.wait(time.Second)
+	}
+	if asked.asked > hosts/10 {
+		t.Errorf("%d looks at %d hosts that wait in 20 steps", asked.asked, hosts)
+	}
+	placed := map[string]bool{}
+	for list := ready.Places; len(list) > 0; { // each of them has its turn
+		var next []owner.Place
+		for _, p := range list {
+			placed[p.Host] = true
+			next = append(next, s.do(func(o *owner.Owner) { o.Placed(p.Host, owner.Placement{Worker: "w"}) }).Places...)
+			g, r := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: p.Host, Want: 1}}})
+			if len(g.GetGrants()) != 1 {
+				t.Fatalf("%s is not granted", p.Host)
+			}
+			next = append(next, r.Places...)
+		}
+		if list = next; len(list) == 0 && len(placed) < hosts {
+			list = s.wait(time.Second).Places // there may be more on disk
+		}
+	}
+	if len(placed) != hosts {
+		t.Errorf("%d of %d hosts were placed", len(placed), hosts)
 	}
 }
 
