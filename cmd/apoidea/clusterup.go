@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,10 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if !o.web {
 		r, err := o.crawl(ctx, c, passThrough(cmd), spec, out, errOut)
-		if err != nil {
+		if r == nil {
 			return err
 		}
-		return o.print(out, r)
+		return cmp.Or(err, o.print(out, r))
 	}
 	return o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
 		spec.URLs = append(spec.URLs, seeds...)
@@ -191,20 +192,26 @@ var ofEachPeer = []string{"fetch-from", "latency-row", "latency-peers"}
 
 // upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
 type upResult struct {
-	*control.Status
+	*ranStatus
 	Dir   string            `json:"dir"`
 	Count int               `json:"peers_running"`
 	Job   string            `json:"job,omitempty"`
 	Web   *webgen.AuditHost `json:"web,omitempty"`
 }
 
-// crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and takes the cluster down.
+// crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and takes the cluster down. A result beside an error is of a crawl
+// that ended and fetched nothing.
 func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string, spec control.JobSpec, out, errOut io.Writer) (*upResult, error) {
 	say := func(text string) {
 		if !o.quiet && !o.json {
 			fmt.Fprintln(errOut, text)
 		}
 	}
+	defer context.AfterFunc(ctx, func() {
+		if o.untilIdle {
+			say("interrupted: the peers are being stopped (a second interrupt leaves them running)")
+		}
+	})()
 	settle, cancel := context.WithTimeout(ctx, o.settle)
 	err := c.Up(settle, o.n, args, say)
 	cancel()
@@ -229,10 +236,10 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	if o.untilIdle {
 		err = errors.Join(err, takeDown(ctx, c))
 	}
-	if err != nil {
+	if err != nil && r.ranStatus == nil {
 		return nil, err
 	}
-	return r, nil
+	return r, err
 }
 
 // print tells how it ended; cluster that goes on in the background has been told of already.
@@ -240,12 +247,19 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.json {
 		return printJSON(out, r)
 	}
-	if o.quiet || r.Status == nil {
+	if o.quiet || r.ranStatus == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s, %d fetched again, %s; WARC files in %s\n",
-		outcomeText(&r.Counters), r.Refetched, bytesText(r.Bytes), filepath.Join(*o.dir, "peer*", "archive"))
-	return err
+	if err := printEnding(out, r.ranStatus, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
+		return err
+	}
+	if a := r.Web; a != nil {
+		if _, err := fmt.Fprintf(out, "seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations\n",
+			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations); err != nil {
+			return err
+		}
+	}
+	return printEarlier(out, r.ranStatus)
 }
 
 // takeDown ends the peers even though ctx may have ended: an interrupt asks for just that.
@@ -258,6 +272,14 @@ func takeDown(ctx context.Context, c *cluster.Cluster) error {
 func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.JobSpec, r *upResult, out, errOut io.Writer, say func(string)) error {
 	cl := c.Client(c.Running()[0])
 	defer cl.Close()
+	before := control.Counters{}
+	if o.untilIdle {
+		s, err := cl.Status(ctx, true)
+		if err != nil {
+			return err
+		}
+		before = s.Counters
+	}
 	if len(spec.URLs) > 0 {
 		spec.Continue = true
 		job, err := cl.Post(ctx, spec)
@@ -270,14 +292,18 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if !o.untilIdle {
 		return nil
 	}
-	err := follow(ctx, cl, "", errOut, o.quiet || o.json, false, out)
+	if err := follow(ctx, counting{cl, before}, "", errOut, o.quiet || o.json, false, out); err != nil {
+		return err
+	}
+	s, err := cl.Status(ctx, true)
 	if err != nil {
 		return err
 	}
-	if r.Status, err = cl.Status(ctx, true); err == nil {
-		err = explainNothing(ctx, cl, r.Status, spec.URLs, o.hints(errOut))
+	r.ranStatus = ranSince(s, &before)
+	if r.Job == "" {
+		return nil
 	}
-	return err
+	return explainNothing(ctx, cl, r.Job, o.hints(errOut))
 }
 
 // withWeb serves the synthetic web while fn runs, and prints what its audit found.
@@ -293,18 +319,11 @@ func (o *clusterUp) withWeb(ctx context.Context, out io.Writer, fn func(ctx cont
 	group.Go(func() error { return web.Serve(serve, ln) })
 	r, err := fn(ctx, web.Seeds(portOf(ln.Addr())))
 	stop()
-	if werr := group.Wait(); werr != nil && err == nil {
-		err = werr
-	}
-	if err != nil {
+	err = cmp.Or(err, group.Wait())
+	if r == nil {
 		return err
 	}
 	a := web.Audit().Totals
 	r.Web = &a
-	if err := o.print(out, r); err != nil || o.json || o.quiet {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations\n",
-		a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations)
-	return err
+	return cmp.Or(err, o.print(out, r))
 }

@@ -57,14 +57,18 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 			return err
 		}
 	}
-	if o.json {
-		return printJSON(out, job)
+	switch {
+	case o.json:
+		err = printJSON(out, job)
+	case o.wait:
+		err = printJob(out, job)
+	default:
+		_, err = fmt.Fprintln(out, job.ID)
 	}
-	if o.wait {
-		return printJob(out, job)
+	if err != nil || !o.wait {
+		return err
 	}
-	_, err = fmt.Fprintln(out, job.ID)
-	return err
+	return explainNothing(ctx, c, job.ID, o.hints(errOut))
 }
 
 func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *control.Job, out, errOut io.Writer) (*control.Job, error) {

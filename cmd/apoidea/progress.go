@@ -22,33 +22,6 @@ type waiter interface {
 	Wait(ctx context.Context, job string, fn func(control.Progress) error) error
 }
 
-// explainer is what is asked when a crawl fetched nothing.
-type explainer interface {
-	Why(ctx context.Context, url string) (*control.Why, error)
-}
-
-// explainNothing says of a crawl that fetched no page what became of its first seed: most often a flag is missing. A seed that this peer refused to
-// dial is an error.
-func explainNothing(ctx context.Context, e explainer, s *control.Status, seeds []string, w io.Writer) error {
-	if s.Pages+s.Duplicates > 0 || len(seeds) == 0 {
-		return nil
-	}
-	why, err := e.Why(ctx, seeds[0])
-	if err != nil {
-		return nil //nolint:nilerr // a hint that is not to be had
-	}
-	text := why.Text
-	if len(why.Jobs) > 0 {
-		last := why.Jobs[len(why.Jobs)-1]
-		text = last.Text
-		if last.Outcome == "blocked_address" {
-			return control.Refused("no page was fetched. " + why.URL + ": " + text + "; --allow-private permits addresses of this machine and its networks")
-		}
-	}
-	_, err = fmt.Fprintf(w, "no page was fetched. %s: %s\n", why.URL, text)
-	return err
-}
-
 // follow shows progress until the ring (or one job) is idle: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
 // document a line on out.
 func follow(ctx context.Context, w waiter, job string, errOut io.Writer, quiet, asJSON bool, out io.Writer) error {

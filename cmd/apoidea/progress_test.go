@@ -119,38 +119,6 @@ func TestBarText(t *testing.T) {
 	}
 }
 
-// because tells one reason of every URL.
-type because control.WhyLine
-
-func (b because) Why(_ context.Context, url string) (*control.Why, error) {
-	return &control.Why{URL: url, Jobs: []control.WhyLine{control.WhyLine(b)}}, nil
-}
-
-func TestExplainNothing(t *testing.T) {
-	blocked := because{Outcome: "blocked_address", Text: "done: blocked_address"}
-	for name, c := range map[string]struct {
-		pages int64
-		seeds []string
-		why   because
-		want  string
-		code  int
-	}{
-		"pages":      {1, []string{"http://a/"}, blocked, "", exitDone},
-		"no seeds":   {0, nil, blocked, "", exitDone},
-		"blocked":    {0, []string{"http://a/"}, blocked, "no page was fetched. http://a/: done: blocked_address; --allow-private permits addresses of this machine and its networks", exitRefused},
-		"robots.txt": {0, []string{"http://a/"}, because{Text: "done: robots_denied"}, "no page was fetched. http://a/: done: robots_denied\n", exitDone},
-	} {
-		var out bytes.Buffer
-		err := explainNothing(t.Context(), c.why, &control.Status{Counters: control.Counters{Pages: c.pages}}, c.seeds, &out)
-		if err != nil {
-			out.WriteString(err.Error())
-		}
-		if out.String() != c.want || exitCode(err) != c.code {
-			t.Errorf("%s: %q, exit code %d, want %q, %d", name, out.String(), exitCode(err), c.want, c.code)
-		}
-	}
-}
-
 func TestLookupRows(t *testing.T) {
 	own := &control.Lookup{Owner: "me", Calls: 0}
 	if rows := lookupRows(own, "me"); !strings.Contains(rows[len(rows)-1][1], "the owner itself") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		}
 		return nil
 	})
-	var last *control.Status
+	var last *ranStatus
 	group.Go(func() error {
 		status, err := o.drive(gctx, out, errOut, n, spec)
 		last = status
@@ -119,8 +120,8 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		}
 		return errors.New("the peer left the ring before the crawl was done")
 	}
-	if err == nil && last != nil {
-		err = o.summary(out, last, filepath.Join(cfg.DataDir, "archive"))
+	if last != nil {
+		err = cmp.Or(err, o.summary(out, last, filepath.Join(cfg.DataDir, "archive")))
 	}
 	return err
 }
@@ -129,6 +130,9 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 // them for its next start.
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
 	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
+		if !o.quiet {
+			fmt.Fprintf(errOut, "%v: ending in good order (a second interrupt stops at once; nothing is lost either way)\n", context.Cause(ctx))
+		}
 		stop()
 		return false
 	}
@@ -156,13 +160,21 @@ func failures(err error) error {
 	return err
 }
 
-// drive posts the job of a running peer and follows it; it returns the status to be printed at the end.
-func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*control.Status, error) {
+// drive posts the job of a running peer and follows it; it returns the status to be printed at the end, beside an error if nothing was fetched.
+func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*ranStatus, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
 	}
 	if !o.quiet {
 		fmt.Fprintln(errOut, n.Banner())
+	}
+	before := control.Counters{}
+	if o.untilIdle || o.wait {
+		s, err := n.Status(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		before = s.Counters
 	}
 	job := ""
 	if len(spec.URLs) > 0 {
@@ -179,27 +191,29 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	followed := job
 	if o.untilIdle {
-		job = ""
+		followed = "" // the whole ring
 	}
-	err := follow(ctx, n, job, errOut, o.quiet, o.json, out)
-	if err != nil {
+	if err := follow(ctx, counting{n, before}, followed, errOut, o.quiet, o.json, out); err != nil {
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)
-	if err == nil {
-		err = explainNothing(ctx, n, s, spec.URLs, o.hints(errOut))
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	if job != "" {
+		err = explainNothing(ctx, n, job, o.hints(errOut))
+	}
+	return ranSince(s, &before), err
 }
 
-func (o *runOptions) summary(out io.Writer, s *control.Status, archive string) error {
+func (o *runOptions) summary(out io.Writer, s *ranStatus, archive string) error {
 	if o.json {
 		return printLine(out, s) // the last line of the stream of progress
 	}
 	if o.quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s, %s; WARC files in %s\n", outcomeText(&s.Counters), bytesText(s.Bytes), archive)
-	return err
+	return cmp.Or(printEnding(out, s, archive), printEarlier(out, s))
 }

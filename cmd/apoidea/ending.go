@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// explainer is what is asked when a crawl fetched nothing.
+type explainer interface {
+	Job(ctx context.Context, id string) (*control.Job, error)
+	Why(ctx context.Context, url string) (*control.Why, error)
+}
+
+// fetchedAs are the outcomes of a page that was fetched, ruledAs those by which a rule kept it from being asked for at all.
+var (
+	fetchedAs = []string{"ok", "duplicate", "too_large"}
+	ruledAs   = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
+)
+
+// explainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
+// sites or the job's own bounds would have it so.
+func explainNothing(ctx context.Context, e explainer, job string, w io.Writer) error {
+	j, err := e.Job(ctx, job)
+	if err != nil || len(j.Spec.URLs) == 0 || sumOf(j.Outcomes, fetchedAs) > 0 {
+		return nil //nolint:nilerr // a hint that is not to be had
+	}
+	why, err := e.Why(ctx, j.Spec.URLs[0])
+	if err != nil {
+		return fmt.Errorf("no page was fetched; why %s: %w", j.Spec.URLs[0], err)
+	}
+	text, outcome := why.Text, ""
+	if len(why.Jobs) > 0 {
+		last := why.Jobs[len(why.Jobs)-1]
+		text, outcome = last.Text, last.Outcome
+	}
+	text = "no page was fetched. " + why.URL + ": " + text
+	switch {
+	case outcome == "blocked_address":
+		return control.Refused(text + "; --allow-private permits addresses of this machine and its networks")
+	case j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done:
+		_, err = fmt.Fprintln(w, text)
+		return err
+	case len(j.Spec.URLs) > 1:
+		text += fmt.Sprintf(" (and %d more seeds: apoidea why URL)", len(j.Spec.URLs)-1)
+	}
+	return errors.New(text)
+}
+
+func sumOf(outcomes map[string]int64, names []string) (n int64) {
+	for _, name := range names {
+		n += outcomes[name]
+	}
+	return n
+}
+
+// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
+type counting struct {
+	waiter
+	before control.Counters
+}
+
+// Wait implements waiter.
+func (c counting) Wait(ctx context.Context, job string, fn func(control.Progress) error) error {
+	return c.waiter.Wait(ctx, job, func(p control.Progress) error {
+		if job == "" {
+			p.Counters = since(&p.Counters, &c.before)
+		}
+		return fn(p)
+	})
+}
+
+// since is what was counted after before. URLs that were still to be done then belong to what came after.
+func since(now, before *control.Counters) control.Counters {
+	c := *now
+	for _, n := range []struct {
+		now    *int64
+		before int64
+	}{
+		{&c.Pages, before.Pages},
+		{&c.Bytes, before.Bytes},
+		{&c.Duplicates, before.Duplicates},
+		{&c.Redirects, before.Redirects},
+		{&c.Errors, before.Errors},
+		{&c.RobotsDenied, before.RobotsDenied},
+		{&c.Refetched, before.Refetched},
+		{&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
+	} {
+		*n.now = max(0, *n.now-max(0, n.before)) // a member that went away took its counts along
+	}
+	return c
+}
+
+// ranStatus is the status of the ring at the end of a command, and beside it what was counted since its beginning.
+type ranStatus struct {
+	*control.Status
+	Run control.Counters `json:"run"`
+}
+
+func ranSince(s *control.Status, before *control.Counters) *ranStatus {
+	return &ranStatus{Status: s, Run: since(&s.Counters, before)}
+}
+
+// printEnding sums up a run.
+func printEnding(w io.Writer, s *ranStatus, archive string) error {
+	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", outcomeText(&s.Run), s.Run.Refetched, bytesText(s.Run.Bytes), archive)
+	return err
+}
+
+// printEarlier tells what the ring counted in earlier runs, too, if there were any.
+func printEarlier(w io.Writer, s *ranStatus) error {
+	if s.Run == s.Counters {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", outcomeText(&s.Counters), bytesText(s.Bytes))
+	return err
+}
