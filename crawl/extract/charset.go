@@ -59,6 +59,18 @@ func byteOrder(body []byte) charset {
 	return charset{}
 }
 
+// byZeros returns the UTF-16 of a text that begins with two characters of ASCII but not with a mark: one of two bytes is zero.
+func byZeros(body []byte) charset {
+	switch {
+	case len(body) < 4 || (body[0] == 0) == (body[1] == 0) || (body[0] == 0) != (body[2] == 0) || (body[1] == 0) != (body[3] == 0):
+		return charset{}
+	case body[0] == 0:
+		return lookup("utf-16be")
+	default:
+		return lookup("utf-16le")
+	}
+}
+
 // lookup finds an encoding by any of its labels; enc is nil if there is none.
 func lookup(label string) charset {
 	enc, err := htmlindex.Get(label)

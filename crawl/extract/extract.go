@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"net/http"
-	"strings"
 
 	"golang.org/x/text/encoding"
 
@@ -82,7 +81,7 @@ func (x *Extractor) Document(page *Page, pageURL string, header http.Header, bod
 		return err
 	}
 	x.header(page, base, header, opt)
-	if contentType := header.Get("Content-Type"); IsHTML(contentType, body) {
+	if contentType := ContentType(header); IsHTML(contentType, body) {
 		x.html(page, base, contentType, body, opt)
 	}
 	x.finish(page)
@@ -189,19 +188,5 @@ func (x *Extractor) finish(page *Page) {
 	text := string(x.arena)
 	for _, e := range x.links {
 		page.Links = append(page.Links, link.Link{URL: text[e.begin:e.end], Kind: e.kind, Nofollow: e.nofollow || page.NoFollow})
-	}
-}
-
-// directives reads a list of robots directives, as in a meta element or an X-Robots-Tag.
-func (p *Page) directives(list string) {
-	for word := range strings.SplitSeq(list, ",") {
-		switch strings.ToLower(strings.TrimSpace(word)) {
-		case "noindex":
-			p.NoIndex = true
-		case "nofollow":
-			p.NoFollow = true
-		case "none":
-			p.NoIndex, p.NoFollow = true, true
-		}
 	}
 }

@@ -156,6 +156,8 @@ func FuzzDocument(f *testing.F) {
 		f.Add([]byte(s), "text/html", `<a>; rel=next, <b>; rel="x next"`, "noindex")
 	}
 	f.Add([]byte("\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00"), "text/html;charset=koi8-r", `<a`, "apoidea: none")
+	f.Add([]byte("<meta name=robots content='max-image-preview: none; nofollow'><meta http-equiv=x-robots-tag content=noindex>"), "text/html, text/html; charset=\"a,b\\", "",
+		"unavailable_after: Wed, 25 Jun 2025 15:00:00 GMT, nofollow")
 	f.Add([]byte("<meta charset=shift_jis><a href='?\x93\xfa'>"), "", `<;rel="\"`, "x")
 	f.Fuzz(func(t *testing.T, body []byte, contentType, linkHeader, robots string) {
 		var x Extractor
@@ -174,6 +176,9 @@ func FuzzSitemap(f *testing.F) {
 	f.Add([]byte(`<?xml version="1.0" encoding="koi8-r"?><sitemapindex><sitemap><loc>/x</loc></sitemap>`))
 	f.Add([]byte("https://a.example/x\r\nhttp://b.example\n"))
 	f.Add([]byte("\x1f\x8b\x08"))
+	f.Add([]byte("\ufeff\x00https://a.example/x\rHTTP://b.example\r\x00"))
+	f.Add([]byte("\xff\xfeh\x00t\x00t\x00p\x00:\x00/\x00/\x00a\x00\r\x00"))
+	f.Add([]byte(`<s:urlset xmlns:s="a" xmlns="b"><s:url><s:loc xmlns:s="c">/x</s:loc><link xmlns="http://www.w3.org/1999/xhtml" href="/y"/></s:url>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var x Extractor
 		var page Page

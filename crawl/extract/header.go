@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"net/http"
-	"strings"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -22,23 +21,6 @@ func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt 
 		}
 	}
 	x.resolve(page, base)
-}
-
-// robotsTag obeys one X-Robots-Tag: directives for all, or behind "name:" for the crawler of that name.
-func (p *Page) robotsTag(value, agent string) {
-	mine := true
-	for part := range strings.SplitSeq(value, ",") {
-		if name, rest, ok := strings.Cut(part, ":"); ok {
-			switch name = strings.ToLower(strings.TrimSpace(name)); name {
-			case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
-				continue // a directive with a value, not a name
-			}
-			mine, part = name == "*" || name == "robots" || strings.EqualFold(name, agent), rest
-		}
-		if mine {
-			p.directives(part)
-		}
-	}
 }
 
 // linkHeader notes the links of one Link header (RFC 8288, section 3). What does not parse ends it.

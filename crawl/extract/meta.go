@@ -20,6 +20,8 @@ func (w *walk) metaElement(s *scanner) {
 		if url := refreshURL(w.x.decode(content)); url != nil {
 			w.x.add(w.page, bytes.Clone(url), href{kind: link.KindPage, literal: true})
 		}
+	case s.is(attrHTTPEquiv, "x-robots-tag"):
+		w.page.robotsTag(string(w.x.decode(content)), w.opt.Agent)
 	case s.is(attrName, "robots"), w.opt.Agent != "" && bytes.EqualFold(trimSpace(name), []byte(w.opt.Agent)):
 		w.page.directives(string(w.x.decode(content)))
 	}

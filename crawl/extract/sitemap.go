@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -28,10 +27,14 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte) error {
 	if body, err = unpack(page, body); err != nil {
 		return err
 	}
-	if c := byteOrder(body); c.enc != nil {
+	c := byteOrder(body)
+	if c.enc == nil {
+		c = byZeros(body)
+	}
+	if c.enc != nil {
 		body = transcode(c.enc, body)
 	}
-	text := bytes.TrimLeft(body, " \t\r\n")
+	text := bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
 	if bytes.HasPrefix(text, []byte("<")) {
 		err = x.sitemapXML(page, text)
 	} else {
@@ -66,115 +69,23 @@ func unpack(page *Page, body []byte) ([]byte, error) {
 	return text, nil
 }
 
-// sitemapText notes one absolute URL a line.
+// sitemapText notes one absolute URL a line. A CR alone ends a line too, and NULs count as white space.
 func (x *Extractor) sitemapText(page *Page, text []byte) {
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("http://")) || bytes.HasPrefix(line, []byte("https://")) {
+	for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
+		line = bytes.Trim(line, " \t\v\f\x00\ufeff")
+		if isAbsolute(line) {
 			x.add(page, line, href{kind: link.KindPage, literal: true})
 		}
 	}
 }
 
-// places says which elements of which parent name a URL: in their text, or in an attribute href.
-var places = map[[2]string]link.Kind{
-	{"url", "loc"}: link.KindPage, {"sitemap", "loc"}: link.KindSitemap, // sitemaps.org
-	{"item", "link"}: link.KindPage, {"entry", "link"}: link.KindPage, // RSS, Atom
-	{"url", "link"}: link.KindPage, // xhtml:link of another language
-}
-
-// entries is where a sitemap is being read: local names of the entry around and of the element at hand, and the text in that.
-type entries struct {
-	parent, here string
-	text         []byte
-}
-
-// sitemapXML notes the entries of an XML sitemap. The decoder is asked for raw tokens: it keeps no stack then, so that depth costs nothing.
-func (x *Extractor) sitemapXML(page *Page, text []byte) error {
-	d := xml.NewDecoder(bytes.NewReader(text))
-	d.Strict = false
-	d.CharsetReader = charsetReader
-	var at entries
-	for room := true; room; {
-		token, err := d.RawToken()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, err)
-		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			at.open(t.Name)
-			if kind, ok := at.place(); ok && alternate(t.Attr) {
-				room = x.addAttr(page, t.Attr, kind)
-			}
-		case xml.CharData:
-			if _, ok := at.place(); ok {
-				at.text = append(at.text, t...)
-			}
-		case xml.EndElement:
-			if kind, ok := at.place(); ok && t.Name.Local == at.here {
-				if url := bytes.TrimSpace(at.text); len(url) > 0 {
-					room = x.add(page, bytes.Clone(url), href{kind: kind, literal: true})
-				}
-			}
-			at.close(t.Name)
+func isAbsolute(line []byte) bool {
+	for _, scheme := range []string{"http://", "https://"} {
+		if len(line) > len(scheme) && equalFold(line[:len(scheme)], scheme) {
+			return true
 		}
 	}
-	return nil
-}
-
-func (at *entries) open(name xml.Name) {
-	switch name.Local {
-	case "url", "sitemap", "item", "entry":
-		at.parent = name.Local
-	}
-	at.here, at.text = name.Local, at.text[:0]
-	if name.Local == "loc" && !isSitemapPrefix(name.Space) {
-		at.here = "" // image:loc and the like
-	}
-}
-
-func (at *entries) close(name xml.Name) {
-	if name.Local == at.parent {
-		at.parent = ""
-	}
-	at.here, at.text = "", at.text[:0]
-}
-
-// place reports whether the element at hand names a URL, and of what kind.
-func (at *entries) place() (link.Kind, bool) {
-	kind, ok := places[[2]string{at.parent, at.here}]
-	return kind, ok
-}
-
-// isSitemapPrefix reports whether a prefix is not one of the known extensions, whose loc elements name images and videos.
-func isSitemapPrefix(prefix string) bool {
-	switch prefix {
-	case "image", "video", "news", "mobile":
-		return false
-	}
-	return true
-}
-
-// alternate reports whether a link element leads to the entry itself or to a version of it.
-func alternate(attrs []xml.Attr) bool {
-	for _, a := range attrs {
-		if a.Name.Local == "rel" && a.Value != "alternate" {
-			return false
-		}
-	}
-	return true
-}
-
-// addAttr notes the URL in an attribute href, if there is one; false if there are too many.
-func (x *Extractor) addAttr(page *Page, attrs []xml.Attr, kind link.Kind) bool {
-	for _, a := range attrs {
-		if a.Name.Local == "href" {
-			return x.add(page, []byte(a.Value), href{kind: kind, literal: true})
-		}
-	}
-	return true
+	return false
 }
 
 // charsetReader decodes what an XML declaration announces. UTF-16 has been decoded by its byte order mark before.

@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,6 +27,23 @@ func TestSitemap(t *testing.T) {
 		{"cut off", `<urlset><url><loc>https://a.example/d/a</loc></url><url><loc>https://a.exa`, "a"},
 		{"encoding", "<?xml version='1.0' encoding='iso-8859-1'?><urlset><url><loc>\xe9</loc></url></urlset>", "%C3%A9"},
 		{"UTF-16", "\xfe\xff" + wide(`<?xml version='1.0' encoding='utf-16'?><urlset><url><loc>a</loc></url></urlset>`), "a"},
+		{"image by another prefix", `<urlset xmlns="S" xmlns:i="http://www.google.com/schemas/sitemap-image/1.1"><url><loc>a</loc><i:image><i:loc>no</i:loc></i:image><i:loc>no</i:loc></url></urlset>`, "a"},
+		{"image in a namespace of its own by default", `<urlset xmlns="S"><url><image xmlns="http://www.google.com/schemas/sitemap-image/1.1"><loc>no</loc></image><loc>a</loc></url><url><loc>b</loc></url></urlset>`, "a b"},
+		{"video by the prefix of sitemaps", `<s:urlset xmlns:s="S"><s:url xmlns:v="V"><v:video><s:loc>no</s:loc></v:video><s:loc xmlns:v="S">a</s:loc></s:url></s:urlset>`, "a"},
+		{"sitemaps called image", `<image:urlset xmlns:image="http://www.sitemaps.org/schemas/sitemap/0.9"><image:url><image:loc>a</image:loc></image:url></image:urlset>`, "a"},
+		{"prefix redeclared within", `<urlset xmlns="S" xmlns:i="S"><url><i:loc>a</i:loc><x xmlns:i="I"><i:loc>no</i:loc></x></url><url><i:loc>b</i:loc></url></urlset>`, "a b"},
+		{"news as the default", `<urlset xmlns="http://www.google.com/schemas/sitemap-news/0.9" xmlns:n="http://www.google.com/schemas/sitemap-news/0.9"><url><loc>a</loc><n:news><n:loc>no</n:loc></n:news></url></urlset>`, "a"},
+		{"prefix of nobody", `<urlset><url><loc>a</loc><image:image><image:loc>no</image:loc></image:image><video:player_loc>no</video:player_loc></url></urlset>`, "a"},
+		{"what is not ended", `<urlset><url><loc>a</loc><lastmod>2024</url><url><x><y><loc>no</loc></url><url><loc>b</loc></url></urlset>`, "a b"},
+		{"versions by another prefix", `<urlset xmlns="S" xmlns:h="http://www.w3.org/1999/xhtml"><url><loc>a</loc><h:link rel="alternate" href="b"/><v:link rel="alternate" href="no"/></url></urlset>`, "a b"},
+		{"source of an entry", `<feed xmlns="http://www.w3.org/2005/Atom"><entry><source><link href="no"/></source><link rel="Alternate" href="a"/></entry></feed>`, "a"},
+		{"Atom within RSS", `<rss xmlns:a="http://www.w3.org/2005/Atom"><channel><a:link href="no"/><item><a:link rel="self" href="no"/><a:link href="a"/><link>b</link></item></channel></rss>`, "a b"},
+		{"text with CR alone", "https://a.example/d/a\rhttps://a.example/d/b\r", "a b"},
+		{"text with zeros", "\x00https://a.example/d/a\x00\r\n\ufeffHTTPS://a.example/d/b\x00", "a b"},
+		{"text in UTF-16 without a mark", wide("https://a.example/d/a\nhttps://a.example/d/b"), "a b"},
+		{"XML in UTF-16 without a mark", wide("<urlset><url><loc>a</loc></url></urlset>"), "a"},
+		{"two marks", "\ufeff\ufeff<urlset><url><loc>a</loc></url></urlset>", "a"},
+		{"too many namespaces", "<urlset" + manySpaces() + "><url><loc>a</loc></url></urlset>", "a"},
 		{"deep", strings.Repeat("<x>", 100_000) + "<url><loc>a</loc></url>", "a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -70,6 +88,14 @@ func packed(t *testing.T, text string) string {
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func manySpaces() string {
+	var b strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&b, " xmlns:p%d='u'", i)
 	}
 	return b.String()
 }

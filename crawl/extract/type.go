@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"iter"
 	"net/http"
 	"strings"
 )
@@ -15,6 +16,54 @@ func IsHTML(contentType string, body []byte) bool {
 		return strings.HasPrefix(http.DetectContentType(body), "text/html")
 	default:
 		return false
+	}
+}
+
+// ContentType returns the one type that an answer's Content-Type headers come to (Fetch standard, "extract a MIME type"), with its charset if there is one. Some
+// servers and proxies send the header twice, or join two in one: the last that is a type counts, with the charset of one before it if that is the same type.
+func ContentType(header http.Header) string {
+	values := header["Content-Type"]
+	if len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {
+		return values[0]
+	}
+	essence, charset := "", ""
+	for _, value := range values {
+		for part := range unquoted(value) {
+			kind := mediaType(part)
+			if major, minor, ok := strings.Cut(kind, "/"); !ok || major == "" || minor == "" || kind == "*/*" {
+				continue
+			}
+			own := headerCharset(part)
+			if own != "" || kind != essence {
+				charset = own
+			}
+			essence = kind
+		}
+	}
+	if charset != "" {
+		return essence + "; charset=" + charset
+	}
+	return essence
+}
+
+// unquoted yields what commas outside of quotes separate.
+func unquoted(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		quoted, begin := false, 0
+		for i := 0; i < len(s); i++ {
+			switch {
+			case s[i] == '"':
+				quoted = !quoted
+			case s[i] == '\\' && quoted:
+				i++
+			case s[i] == ',' && !quoted:
+				if !yield(s[begin:i]) {
+					return
+				}
+				begin = i + 1
+			}
+		}
+		yield(s[begin:])
 	}
 }
 

@@ -71,7 +71,7 @@ func Parse(text []byte) (*List, error) {
 	l := &List{hosts: make(map[string]struct{}), domains: make(map[string]struct{}), patterns: make(map[string][]string)}
 	var bad []error
 	wrong := 0
-	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	lines := bufio.NewScanner(bytes.NewReader(unixLines(text)))
 	lines.Buffer(make([]byte, 0, 4096), maxLine)
 	for number := 1; lines.Scan(); number++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
@@ -97,6 +97,15 @@ func Parse(text []byte) (*List, error) {
 		return nil, errors.Join(append([]error{ErrList}, bad...)...)
 	}
 	return l, errors.Join(bad...)
+}
+
+// unixLines ends lines with LF, which CR and CRLF do elsewhere, and drops a byte order mark.
+func unixLines(text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
 func (l *List) add(line string) error {

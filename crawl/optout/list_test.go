@@ -29,6 +29,15 @@ func parse(t testing.TB, text string) *List {
 	return l
 }
 
+func TestLineEnds(t *testing.T) {
+	for _, end := range []string{"\n", "\r\n", "\r", "\r\n\r"} {
+		l := parse(t, "\ufeff"+strings.ReplaceAll(sample, "\n", end))
+		if n := len(l.Rules()); n != 8 {
+			t.Errorf("lines that end with %q: %d rules", end, n)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	l := parse(t, sample)
 	if n := len(l.Rules()); n != 8 {
@@ -176,6 +185,8 @@ func TestProof(t *testing.T) {
 	}{
 		{"the line", out, Out, true},
 		{"among others", "# us\r\n  " + out + "  \r\nmore", Out, true},
+		{"with a mark, CR alone", "\ufeffus\r" + out + "\r", Out, true},
+		{"in UTF-16", "\xff\xfe" + strings.Join(strings.Split(out+"\r\n", ""), "\x00") + "\x00", Out, true},
 		{"within a line", "x" + out, Out, false},
 		{"another wish", back, Out, false},
 		{"of another", Token(whole, Out), Out, false},

@@ -85,7 +85,12 @@ func Token(s Subject, a Action) string {
 func Shows(text string, s Subject, a Action) bool {
 	want, other := Token(s, a), Token(s, Out)
 	found := false
-	for line := range strings.Lines(text) {
+	// Editors leave marks and zeros (UTF-16), and some systems end lines with CR alone.
+	text = strings.ReplaceAll(text, "\x00", "")
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
+		text = strings.TrimPrefix(text, mark)
+	}
+	for line := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == '\n' || c == '\r' }) {
 		switch strings.TrimSpace(line) {
 		case want:
 			found = true

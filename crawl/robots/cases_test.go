@@ -148,7 +148,22 @@ func TestAllowed(t *testing.T) {
 		{"no leading slash", "User-agent: *\nDisallow: a\n", "/a", true},
 		{"leading star", "User-agent: *\nDisallow: *a\n", "/ba", false},
 		{"name and value apart", "User-agent: *\nDisallow\n: /a\n", "/a", true},
-		{"line over its bound", "User-agent: *\nDisallow: /" + long + "\n", "/" + long[:17_000], true},
+		{"pattern over its bound", "User-agent: *\nDisallow: /" + long + "\n", "/" + long[:17_000], false},
+		{"pattern over its bound, elsewhere", "User-agent: *\nDisallow: /" + long + "\n", "/" + long[:16_000], true},
+		{"pattern over its bound that allows", "User-agent: *\nDisallow: /\nAllow: /" + long + "\n", "/" + long, false},
+		{"stars over the bound", "User-agent: *\nDisallow: /x" + strings.Repeat("*", 20_000) + "y\n", "/x/z", false},
+		{"pattern cut within an escape", "User-agent: *\nDisallow: /" + long[:16_662] + "%C3%BCx\n", "/" + long[:16_662] + "%C3%BCx", false},
+		{"pattern cut behind a letter $", "User-agent: *\nDisallow: /" + long[:16_662] + "$$$$\n", "/" + long[:16_662] + "$$$$/x", false},
+		{"long comment", "User-agent: *\nDisallow: /a # " + long + "\n", "/a", false},
+		{"long comment, elsewhere", "User-agent: *\nDisallow: /a # " + long + "\n", "/b", true},
+		{"long white space", "User-agent: *\nDisallow:" + strings.Repeat(" ", 20_000) + "/a\n", "/a", false},
+		{"long name of a crawler", "User-agent: apoidea/" + long + "\nDisallow: /a\n", "/a", false},
+		{"long names of others", "User-agent: *\nDisallow: /a\nUser-agent: x" + long + "\nDisallow: /\n", "/b", true},
+		{"UTF-16 with its mark", "\xff\xfe" + utf16le("User-agent: *\r\nDisallow: /a\r\n"), "/a", false},
+		{"UTF-16 the other way round", "\xfe\xff\x00" + utf16le("User-agent: *\nDisallow: /\u00fc\n"), "/%C3%BC", false},
+		{"UTF-16 without a mark", utf16le("User-agent: *\nDisallow: /a\n"), "/a", false},
+		{"UTF-16, elsewhere", "\xff\xfe" + utf16le("User-agent: *\nDisallow: /a\n"), "/b", true},
+		{"UTF-16 with half a character at its end", "\xff\xfe" + utf16le("User-agent: *\nDisallow: /a\n") + "x", "/a", false},
 		{"sitemap and delay within a group", "User-agent: *\nCrawl-delay: 1\nSitemap: http://a/b\nUser-agent: b\nDisallow: /\n", "/a", false},
 		{"no leading slash in the URL", "User-agent: *\nDisallow: /a\n", "a", false},
 		{"empty URL", "User-agent: *\nDisallow: /$\n", "", false},
@@ -161,6 +176,16 @@ func TestAllowed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// utf16le returns text of the first Unicode characters in UTF-16LE; with a zero in front of it, in UTF-16BE and one zero more at the end.
+func utf16le(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		b.WriteByte(byte(c))
+		b.WriteByte(0)
+	}
+	return b.String()
 }
 
 // The table of RFC 9309, section 2.2.2, and that of section 2.2.3.

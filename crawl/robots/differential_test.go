@@ -68,6 +68,8 @@ func FuzzAgainstGoogle(f *testing.F) {
 // by being asked.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /*a$\nAllow: /%zz\nCrawl-delay: 1\nSitemap: x\n"), "/a?b=%41")
+	f.Add([]byte("\xff\xfeu\x00s\x00e\x00r\x00-\x00a\x00g\x00e\x00n\x00t\x00:\x00*\x00\n\x00d\x00"), "/")
+	f.Add([]byte("user-agent:*\ndisallow: /"+strings.Repeat("%41", 6000)+"\nallow: /"+strings.Repeat("*", 17000)), "/AAA")
 	f.Add([]byte("\xEF\xBB\xBFuser-agent apoidea\rdisallow:*%2a*$"), "")
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
 		rules := robots.Parse(body, "apoidea")

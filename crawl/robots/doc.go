@@ -22,7 +22,9 @@
 //     would also widen what a typing error allows.
 //   - A percent-encoded unreserved octet equals the plain one on both sides, as the table of section 2.2.2 says (Google compares literally).
 //   - Field and value stand on one line.
-//   - A line cut by a bound of ours, on the body or on the line, is dropped: cut short, a pattern means more than was written.
+//   - A line cut by our bound on the body is dropped: cut short, a pattern means more than was written. A pattern that is longer than our bound on patterns is
+//     cut if it disallows, since no part of a site may be crawled because it was described at length, and admits nothing if it allows.
+//   - UTF-16 is read where a byte order mark, or every other byte being zero, tells it.
 //   - Crawl-delay, which the RFC does not know, is taken from the groups in force; the largest counts. User-agent lines behind it
 //     open a new group for delays, but not for rules. Sitemap lines belong to no group.
 //

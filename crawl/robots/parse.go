@@ -15,8 +15,8 @@ import (
 const (
 	// MaxBody is how much of a robots.txt is read: what RFC 9309, section 2.5, asks for at least. Fetch one byte more, so that a cut shows.
 	MaxBody = 500 << 10
-	// maxLine is the longest line that is read, as in Google's parser: eight times what a URL may have in certain browsers.
-	maxLine = 2083 * 8
+	// maxPattern is how much of a pattern is read, about what Google's parser reads of a line: eight times what a URL may have in certain browsers.
+	maxPattern = 2083 * 8
 	// MaxSitemaps and MaxSitemapURL bound what Sitemaps returns.
 	MaxSitemaps   = 1000
 	MaxSitemapURL = 4096
@@ -35,14 +35,12 @@ type Rules struct {
 
 // Parse reads at most MaxBody bytes of a robots.txt and keeps what concerns agent, the crawler's product token. Any bytes are a valid body.
 func Parse(body []byte, agent string) *Rules {
-	body = withoutMark(bound(body))
+	body = withoutMark(bound(asUTF8(body)))
 	p := parser{agent: productToken(agent)}
 	for len(body) > 0 {
 		var line []byte
 		line, body = cutLine(body)
-		if len(line) <= maxLine {
-			p.line(line)
-		}
+		p.line(line)
 	}
 	return p.finish()
 }
@@ -69,6 +67,22 @@ func withoutMark(body []byte) []byte {
 		body = body[1:]
 	}
 	return body
+}
+
+// cutPattern cuts a pattern at its bound, and before an escape that the bound would cut in two. What is left of one that disallows holds for more paths
+// than the whole, and so for all that the site meant.
+func cutPattern(value []byte) []byte {
+	if len(value) <= maxPattern {
+		return value
+	}
+	value = value[:maxPattern]
+	if i := bytes.LastIndexByte(value, '%'); i >= maxPattern-2 {
+		value = value[:i]
+	}
+	if n := len(value); value[n-1] == '$' {
+		value = value[:n-1] // was a letter within the pattern, and would be the end of one
+	}
+	return value
 }
 
 // cutLine splits off the first line; LF, CR and CRLF end one. A CRLF leaves an empty line behind, which means nothing.
@@ -116,7 +130,7 @@ func (p *parser) line(line []byte) {
 	case fieldAllow:
 		p.allow(string(value))
 	case fieldDisallow:
-		p.add(string(value), false)
+		p.add(string(cutPattern(value)), false)
 	case fieldCrawlDelay:
 		p.crawlDelay(string(value))
 	case fieldSitemap:
@@ -146,6 +160,9 @@ func (p *parser) userAgent(value []byte) {
 
 // allow adds a rule, and another where the pattern names a directory's index page: a site that admits the page admits the directory.
 func (p *parser) allow(value string) {
+	if len(value) > maxPattern {
+		value = "" // a rule that admits nothing: its beginning would admit more than was written
+	}
 	p.add(value, true)
 	if slash := strings.LastIndexByte(value, '/'); slash >= 0 && strings.HasPrefix(value[slash:], "/index.htm") {
 		p.add(value[:slash+1]+"$", true)

@@ -109,14 +109,11 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 
 // keepBody copies the part of the body that is read.
 func keepBody(a Answer) []byte {
-	body := a.Body
-	switch {
-	case len(body) > MaxBody:
-		body = bound(body)
-	case a.Truncated:
+	body := asUTF8(a.Body)
+	if a.Truncated || len(a.Body) > MaxBody {
 		body = wholeLines(body)
 	}
-	return append([]byte{}, body...)
+	return append([]byte{}, bound(body)...)
 }
 
 // unreachable follows RFC 9309, section 2.3.1.4: nothing is allowed, except by a body less than MaxAge old, and after GiveUp by whatever is

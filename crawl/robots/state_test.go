@@ -141,6 +141,8 @@ func TestBodyKept(t *testing.T) {
 		{"whole", robots.Answer{Status: 200, Body: closed}, len(closed)},
 		{"over the bound", robots.Answer{Status: 200, Body: big}, 14 + (robots.MaxBody-14)/100*100},
 		{"cut by the fetch", robots.Answer{Status: 200, Body: []byte("User-agent: *\nDisallow: /"), Truncated: true}, 14},
+		{"cut by the fetch, in UTF-16", robots.Answer{Status: 200, Body: []byte("\xff\xfe" + utf16le("User-agent: *\nDisallow: /") + "x"), Truncated: true}, 14},
+		{"over the bound, in UTF-16", robots.Answer{Status: 200, Body: []byte("\xff\xfe" + utf16le(string(big[:robots.MaxBody/2+100])))}, 14 + (robots.MaxBody/2+100-14)/100*100},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 	m.Size = uint64(len(p.resp.Body))
 	m.RetryAfterMs = wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
-	m.Mime = mime(p.resp.Header.Get("Content-Type"))
+	m.Mime = mime(extract.ContentType(p.resp.Header))
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)

@@ -25,7 +25,9 @@ func mimeOf(head []byte) string {
 		if !ok || !bytes.EqualFold(name, []byte("Content-Type")) {
 			continue
 		}
-		value, _, _ = bytes.Cut(value, []byte(";"))
+		if i := bytes.IndexAny(value, ";,"); i >= 0 { // a comma stands where two headers were joined
+			value = value[:i]
+		}
 		value = bytes.ToLower(bytes.TrimSpace(value))
 		if len(value) == 0 || hasControl(string(value)) {
 			return unknown

@@ -1,0 +1,171 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// maxSpaces bounds the declarations of namespaces that are in force at one place of a sitemap.
+const maxSpaces = 256
+
+// entryKinds are the elements that stand for an entry, and of which element within them its URL is.
+var entryKinds = map[string]struct {
+	child string
+	kind  link.Kind
+}{
+	"url":     {"loc", link.KindPage}, // sitemaps.org
+	"sitemap": {"loc", link.KindSitemap},
+	"item":    {"link", link.KindPage}, // RSS
+	"entry":   {"link", link.KindPage}, // Atom
+}
+
+// entries is where a sitemap is being read. It keeps no stack of elements, so that depth costs nothing.
+type entries struct {
+	depth  int
+	spaces []space
+
+	entry  string   // the local name of the entry around, empty outside of one
+	within xml.Name // its full name
+	level  int      // its depth
+	taking bool     // the element at hand has a URL for its text
+	kind   link.Kind
+	text   []byte
+}
+
+// space is a declaration of a namespace: what a prefix means down from a depth.
+type space struct {
+	depth       int
+	prefix, uri string
+}
+
+// sitemapXML notes the entries of an XML sitemap.
+func (x *Extractor) sitemapXML(page *Page, text []byte) error {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	d.Strict = false
+	d.CharsetReader = charsetReader
+	var at entries
+	for room := true; room; {
+		token, err := d.RawToken()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, err)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if url := at.open(t); url != "" {
+				room = x.add(page, []byte(url), href{kind: link.KindPage, literal: true})
+			}
+		case xml.CharData:
+			if at.taking {
+				at.text = append(at.text, t...)
+			}
+		case xml.EndElement:
+			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 {
+				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
+			}
+			at.close(t.Name)
+		}
+	}
+	return nil
+}
+
+// open goes into an element, and returns the URL that its attributes name.
+func (at *entries) open(t xml.StartElement) (url string) {
+	at.depth++
+	at.declare(t.Attr)
+	at.taking, at.text = false, at.text[:0]
+	name := xml.Name{Space: at.uri(t.Name.Space), Local: t.Name.Local}
+	if of, known := entryKinds[name.Local]; known && (at.entry == "" || !isExtension(name.Space)) {
+		at.entry, at.within, at.level, at.kind = name.Local, name, at.depth, of.kind
+		return ""
+	}
+	if at.entry == "" || at.depth != at.level+1 {
+		return ""
+	}
+	same := name.Space == at.within.Space
+	at.taking = same && name.Local == entryKinds[at.entry].child
+	if name.Local == "link" && (same || isLinkSpace(name.Space)) && alternate(t.Attr) {
+		return hrefOf(t.Attr)
+	}
+	return ""
+}
+
+// close leaves an element. The end of an entry mends the count of depth where something within was not ended.
+func (at *entries) close(name xml.Name) {
+	at.taking, at.text = false, at.text[:0]
+	if name.Local == at.entry && at.uri(name.Space) == at.within.Space {
+		at.entry, at.depth = "", at.level
+	}
+	for n := len(at.spaces); n > 0 && at.spaces[n-1].depth >= at.depth; n-- {
+		at.spaces = at.spaces[:n-1]
+	}
+	at.depth = max(at.depth-1, 0)
+}
+
+// declare notes the namespaces that an element declares.
+func (at *entries) declare(attrs []xml.Attr) {
+	for _, a := range attrs {
+		if len(at.spaces) >= maxSpaces {
+			return
+		}
+		switch {
+		case a.Name.Space == "xmlns":
+			at.spaces = append(at.spaces, space{at.depth, a.Name.Local, strings.TrimSpace(a.Value)})
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			at.spaces = append(at.spaces, space{at.depth, "", strings.TrimSpace(a.Value)})
+		}
+	}
+}
+
+// uri returns the namespace of a prefix. One that nobody declared is its own namespace, which is what those who forget to declare it mean.
+func (at *entries) uri(prefix string) string {
+	for _, s := range slices.Backward(at.spaces) {
+		if s.prefix == prefix {
+			return s.uri
+		}
+	}
+	return prefix
+}
+
+// isExtension reports whether a namespace is one of the extensions of sitemaps, whose elements speak of images, videos and the like, or of HTML or media feeds.
+func isExtension(uri string) bool {
+	switch uri {
+	case "image", "video", "news", "mobile", "xhtml", "media":
+		return true
+	}
+	return strings.Contains(uri, "/schemas/sitemap-") || strings.Contains(uri, "/mrss") || strings.HasSuffix(uri, "/1999/xhtml")
+}
+
+// isLinkSpace reports whether elements link of a namespace lead to versions of the entry that they stand in.
+func isLinkSpace(uri string) bool {
+	return uri == "xhtml" || uri == "atom" || strings.HasSuffix(uri, "/1999/xhtml") || strings.HasSuffix(uri, "/2005/Atom")
+}
+
+// alternate reports whether a link element leads to the entry itself or to a version of it.
+func alternate(attrs []xml.Attr) bool {
+	for _, a := range attrs {
+		if a.Name.Local == "rel" && !strings.EqualFold(strings.TrimSpace(a.Value), "alternate") {
+			return false
+		}
+	}
+	return true
+}
+
+// hrefOf returns the attribute href, empty without one.
+func hrefOf(attrs []xml.Attr) string {
+	for _, a := range attrs {
+		if a.Name.Space == "" && a.Name.Local == "href" {
+			return a.Value
+		}
+	}
+	return ""
+}
