@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -194,6 +196,7 @@ type conn struct {
 	closed  sync.Once
 	written atomic.Int64 // moment of the last write, in nanoseconds
 	bytes   atomic.Int64
+	visit   atomic.Pointer[visit] // of the request that is being answered
 }
 
 func (c *conn) Write(p []byte) (int, error) {
@@ -253,6 +256,7 @@ func (w *world) handle(rw http.ResponseWriter, r *http.Request) {
 	before := int64(0)
 	if c != nil {
 		before = c.bytes.Load()
+		c.visit.Store(v)
 	}
 	gone := context.AfterFunc(r.Context(), func() { w.audit.end(v, true) })
 	defer func() {
@@ -318,11 +322,27 @@ func raw(rw http.ResponseWriter, pieces ...string) {
 	}
 }
 
+// answered says that the answer on a connection that a trap has taken is whole; gone, that the client went away before.
+func (w *world) answered(c net.Conn) { w.endVisit(c, false) }
+func (w *world) gone(c net.Conn)     { w.endVisit(c, true) }
+
+func (w *world) endVisit(c net.Conn, dropped bool) {
+	if k := unwrap(c); k != nil {
+		if v := k.visit.Load(); v != nil {
+			w.audit.end(v, dropped)
+		}
+	}
+}
+
 // drip writes the text again and again, a piece at a time with a pause before each, until the client goes away or the server ends.
 func (w *world) drip(c net.Conn, piece string, every time.Duration, until time.Duration) {
 	end := time.Now().Add(until)
 	for time.Now().Before(end) {
-		if _, err := io.WriteString(c, piece); err != nil || !w.sleep(every) {
+		if _, err := io.WriteString(c, piece); err != nil {
+			w.gone(c)
+			return
+		}
+		if !w.sleep(every) {
 			return
 		}
 	}
@@ -336,6 +356,9 @@ func (w *world) hold(c net.Conn, d time.Duration) {
 	var b [512]byte
 	for {
 		if _, err := c.Read(b[:]); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				w.gone(c)
+			}
 			return
 		}
 	}
@@ -369,6 +392,9 @@ func (w *world) serveRaw(c net.Conn, in *bufio.Reader, fn func(r *http.Request) 
 		ctx := context.WithValue(w.ctx, connKey{}, c)
 		r = r.WithContext(ctx)
 		v := w.begin(f, name, r)
+		if k := unwrap(c); k != nil {
+			k.visit.Store(v)
+		}
 		on := fn(r)
 		w.audit.end(v, false)
 		if !on {

@@ -103,12 +103,15 @@ func serveHTTP1(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 	page := ok(fmt.Sprintf("Content-Length: %d\r\n", len(chain)), chain)
 	switch name {
 	case "idle": // an answer that nobody asked for, on a connection that rests
-		if write(page) && w.sleep(300*time.Millisecond) {
+		if write(page) {
+			w.answered(c)
+			w.sleep(100 * time.Millisecond)
 			write(poison)
 			w.hold(c, 5*time.Second)
 		}
 	case "reuse": // the connection ends when it is used again
 		write(page)
+		w.answered(c)
 		w.serveRaw(c, buf.Reader, func(*http.Request) bool {
 			if k := unwrap(c); k != nil {
 				k.reset()
@@ -135,6 +138,7 @@ func serveHTTP1(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 		w.hold(c, 3*time.Second)
 	default:
 		write(http1Answers[name])
+		w.answered(c)
 		w.hold(c, 500*time.Millisecond)
 	}
 }
@@ -143,6 +147,7 @@ func serveHTTP1(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 func (w *world) flood(c net.Conn, piece string, most int) {
 	for sent := 0; sent < most && w.ctx.Err() == nil; sent += len(piece) {
 		if _, err := io.WriteString(c, piece); err != nil {
+			w.gone(c)
 			return
 		}
 	}

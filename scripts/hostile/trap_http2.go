@@ -50,7 +50,7 @@ type h2Conn struct {
 	hpack  *hpack.Encoder
 	head   bytes.Buffer
 	w      *world
-	v      *visit
+	gone   bool // the client went away before the end
 }
 
 // h2For is how long a flood lasts at most; h2Frames how many frames it has.
@@ -98,8 +98,11 @@ func (w *world) rawH2(f *family, name string, c *tls.Conn) {
 // request notes a request and has it answered; false ends the connection.
 func (h *h2Conn) request(f *family, name string, fr *http2.MetaHeadersFrame) bool {
 	path, host := fr.PseudoValue("path"), fr.PseudoValue("authority")
-	h.v = h.w.audit.begin(f, strings.ToLower(host), path, unwrap(h.tls), strings.HasPrefix(path, "/forbidden/"))
-	defer func() { h.w.audit.end(h.v, false) }()
+	v := h.w.audit.begin(f, strings.ToLower(host), path, unwrap(h.tls), strings.HasPrefix(path, "/forbidden/"))
+	if k := unwrap(h.tls); k != nil {
+		k.visit.Store(v)
+	}
+	defer func() { h.w.audit.end(v, h.gone) }()
 	if path == "/robots.txt" {
 		h.answer(fr.StreamID, "text/plain", defaultRobots)
 		return true
@@ -145,7 +148,10 @@ func (h *h2Conn) answer(stream uint32, kind, body string) {
 func (h *h2Conn) flood(fn func(i int) error) {
 	end := time.Now().Add(h2For)
 	for i := range h2Frames {
-		if i%1000 == 0 && time.Now().After(end) || fn(i) != nil {
+		if i%1000 == 0 && time.Now().After(end) {
+			return
+		}
+		if h.gone = fn(i) != nil; h.gone {
 			return
 		}
 	}
