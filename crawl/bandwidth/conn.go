@@ -45,6 +45,15 @@ func (c *Conn) resize(rate int64) {
 	}
 }
 
+// Stirred says of a connection on which nothing is expected that something has come all the same, or that it has ended. What is not known counts as no.
+// A connection that has stirred must not be used any more.
+func Stirred(c net.Conn) bool {
+	if k, ok := c.(*Conn); ok {
+		c = k.Conn
+	}
+	return stirred(c)
+}
+
 // Outgrown says that the kernel's buffer is still that of a wider cap, or of none. A buffer that is made smaller takes effect only once what was offered to the
 // sender has come, so a connection that is idle had better be replaced.
 func (c *Conn) Outgrown() bool {

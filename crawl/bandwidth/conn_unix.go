@@ -32,6 +32,30 @@ func peek(c net.Conn, p []byte) (n int, ok bool, err error) {
 	return max(n, 0), true, err
 }
 
+// stirred says that a connection has something to read, an end or an error, without waiting and without taking anything; false if it cannot tell.
+func stirred(c net.Conn) bool {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var b [1]byte
+	silent := false
+	err = raw.Control(func(fd uintptr) {
+		for {
+			_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			if !errors.Is(err, syscall.EINTR) {
+				silent = errors.Is(err, syscall.EAGAIN)
+				return
+			}
+		}
+	})
+	return err != nil || !silent
+}
+
 func setReadBuffer(fd uintptr, bytes int) error {
 	return syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, bytes)
 }

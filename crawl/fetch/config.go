@@ -60,7 +60,7 @@ type Config struct {
 	MaxConnsPerHost int
 	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest goes first. Zero: 512.
 	MaxIdleConns int
-	// IdleTimeout is how long an idle connection is kept. Zero: 90 s. Servers close theirs after 5 to 75 s.
+	// IdleTimeout is how long an idle connection is kept. Zero: 45 s. Servers close theirs after 5 to 75 s; what they closed holds a descriptor until then.
 	IdleTimeout time.Duration
 
 	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.
@@ -83,7 +83,7 @@ func DefaultConfig() Config {
 		MaxHeader:       64 << 10,
 		MaxConnsPerHost: 1,
 		MaxIdleConns:    512,
-		IdleTimeout:     90 * time.Second,
+		IdleTimeout:     45 * time.Second,
 	}
 }
 

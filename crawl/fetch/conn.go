@@ -32,6 +32,10 @@ var longAgo = time.Unix(1, 0)
 // abort makes whatever waits on the connection return at once.
 func (c *conn) abort() { _ = c.SetDeadline(longAgo) }
 
+// stirred says that a connection which lay idle has ended, or has bytes that nobody asked for: they would be taken for the answer to the next request. Of HTTP/2
+// it is known otherwise: there something reads all the time.
+func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.Conn) }
+
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
 func (c *conn) orClosed() *conn {
 	if c.broken {

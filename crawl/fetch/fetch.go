@@ -94,6 +94,10 @@ type exchange struct {
 
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The connection returned may be kept.
 func (x *exchange) run(c *conn) (*Response, *conn, error) {
+	if c != nil && c.stirred() {
+		c.close()
+		c = nil
+	}
 	if c != nil {
 		resp, err := x.over(c)
 		if !errors.Is(err, errStale) {

@@ -184,12 +184,13 @@ func TestOutgrownConnection(t *testing.T) {
 	}
 }
 
-// A connection that dies while it is idle costs one more try, one that dies in use does not.
+// A connection that dies when it is used again costs one more try, one that dies in use does not.
 func TestStaleConnection(t *testing.T) {
 	url := raw(t, func(c net.Conn, n int) {
 		readRequest(c)
 		if n < 2 {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			readRequest(c)
 		}
 	})
 	f := newFetcher(t, nil)
@@ -207,6 +208,57 @@ func TestStaleConnection(t *testing.T) {
 	}
 	_, err := f.Get(t.Context(), req)
 	wantOutcome(t, err, link.OutcomeHTTPError)
+}
+
+// What comes on a connection that rests belongs to no request: a site would else answer for pages that were not asked for yet.
+func TestUnaskedAnswer(t *testing.T) {
+	rests, sent := make(chan struct{}), make(chan struct{})
+	url := raw(t, func(c net.Conn, n int) {
+		readRequest(c)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue%d", n)
+		if n == 0 {
+			<-rests
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake")
+			close(sent)
+			readRequest(c) // its end, or the next request
+		}
+	})
+	f := newFetcher(t, nil)
+	get(t, f, url+"/0").Release()
+	close(rests)
+	<-sent
+	resp := get(t, f, url+"/1")
+	defer resp.Release()
+	if string(resp.Body) != "true1" {
+		t.Errorf("the answer is %q, want that of a new connection", resp.Body)
+	}
+}
+
+// A connection that the server has closed meanwhile is not written to: the request would be made twice.
+func TestClosedWhileIdle(t *testing.T) {
+	closed := make(chan struct{})
+	url := raw(t, func(c net.Conn, n int) {
+		readRequest(c)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		c.Close()
+		if n == 0 {
+			close(closed)
+		}
+	})
+	f := newFetcher(t, nil)
+	permits := 0
+	req := &fetch.Request{URL: url, Permit: func(netip.Addr) error { permits++; return nil }}
+	for range 2 {
+		resp, err := f.Get(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Release()
+		<-closed
+	}
+	if permits != 2 {
+		t.Errorf("permit asked %d times, want 2", permits)
+	}
 }
 
 func TestOneAtATime(t *testing.T) {

@@ -180,7 +180,7 @@ func TestIdleConnections(t *testing.T) {
 		if n := open.Load(); n != 3 {
 			t.Errorf("%d connections open, want 3", n)
 		}
-		time.Sleep(75 * time.Second) // d was used 85 s ago, e 95 s, c 115 s
+		time.Sleep(30 * time.Second) // d was used 40 s ago, e 50 s, c 70 s
 		synctest.Wait()
 		if n := open.Load(); n != 1 {
 			t.Errorf("%d connections open, want 1", n)
