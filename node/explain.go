@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -142,8 +143,37 @@ func (n *Node) Why(ctx context.Context, raw string) (*control.Why, error) {
 	w, err := askOwner[control.Why](ctx, n, ring.HostKey(link.Host(canonical)), askWhy+" "+canonical)
 	if err == nil {
 		w.Input, w.Canonical = raw, raw == canonical
+		n.explainLeftOut(ctx, w)
 	}
 	return w, err
+}
+
+// leftOutTime bounds the question to the ring whether links to a URL may have been left out.
+const leftOutTime = 2 * time.Second
+
+// explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than were taken.
+func (n *Node) explainLeftOut(ctx context.Context, w *control.Why) {
+	if !slices.ContainsFunc(w.Jobs, func(l control.WhyLine) bool { return l.State == "unknown" }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leftOutTime)
+	defer cancel()
+	r, err := n.walker.walk(ctx)
+	if err != nil {
+		return
+	}
+	left := make(map[string]int64)
+	for i := range r.Members {
+		for k := range r.Members[i].Jobs {
+			left[r.Members[i].Jobs[k].Job] += r.Members[i].Jobs[k].LinksLeftOut
+		}
+	}
+	for i := range w.Jobs {
+		if l := &w.Jobs[i]; l.State == "unknown" && left[l.Job] > 0 {
+			l.LinksLeftOut = left[l.Job]
+			l.Text += fmt.Sprintf("; but %d links of pages of the job were left out, as they were beyond the bounds of one page", l.LinksLeftOut)
+		}
+	}
 }
 
 func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
@@ -153,11 +183,6 @@ func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
 		return nil, n.router.moved(key)
 	}
 	w := &control.Why{URL: url, Host: host, Owner: n.room.net.Self().String(), Jobs: []control.WhyLine{}}
-	for _, k := range n.book.all() { // so that jobs of which this peer met nothing are explained too
-		if err := n.owners.loop.do(ctx, func(o *owner.Owner) { o.JobChanged(k.spec.ID) }); err != nil {
-			return nil, err
-		}
-	}
 	var fates []owner.Fate
 	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
 		return nil, err
@@ -200,6 +225,10 @@ func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
 		}
 		if f.Final.Detail != "" {
 			l.Text += " (" + f.Final.Detail + ")"
+		}
+		if n := f.Final.LeftOut; n > 0 {
+			l.LinksLeftOut = int64(n)
+			l.Text += fmt.Sprintf("; %d links of it were left out, as they were beyond the bounds of one page", n)
 		}
 	case "waiting":
 		l.Text = fmt.Sprintf("waits for try %d, due in %v", l.Tries+1, f.Due.Sub(now).Round(100*time.Millisecond))

@@ -154,7 +154,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, question func(contex
 func counters(t owner.Totals) control.Counters {
 	return control.Counters{
 		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
-		Refetched: t.Refetched, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
+		Refetched: t.Refetched, LinksLeftOut: t.LeftOut, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
 		Outbox: t.Outbox, HostsOwned: t.HostsOwned, HostsLeased: t.HostsLeased,
 	}
 }
@@ -162,7 +162,7 @@ func counters(t owner.Totals) control.Counters {
 func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 	j := control.JobCounts{
 		Job: id.String(), Accepted: c.Accepted, Done: c.Done, Pending: c.Pending, Leased: c.Leased, Waiting: c.Waiting, Outbox: c.Outbox,
-		Bytes: c.Bytes, Outcomes: make(map[string]int64),
+		Bytes: c.Bytes, LinksLeftOut: c.LeftOut, Outcomes: make(map[string]int64),
 	}
 	for o, count := range c.Outcomes {
 		if count > 0 {

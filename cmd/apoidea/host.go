@@ -59,7 +59,11 @@ func printHost(out io.Writer, h *control.Host) error {
 	}
 	rows = append(rows, placementRows(h)...)
 	for _, j := range h.Jobs {
-		rows = append(rows, []string{"job " + j.Job, fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)})
+		text := fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)
+		if j.LinksLeftOut > 0 {
+			text += fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut)
+		}
+		rows = append(rows, []string{"job " + j.Job, text})
 	}
 	return table(out, rows)
 }

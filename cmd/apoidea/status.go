@@ -55,6 +55,9 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	if s.Reached != "" && !ring {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
 	}
+	if s.LinksLeftOut > 0 {
+		rows = append(rows, []string{"left out", fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut)})
+	}
 	if s.URLsWaiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
 	}

@@ -42,6 +42,9 @@ type Page struct {
 	Base string
 	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes].
 	Truncated bool
+	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. Of a sitemap in XML nothing is read
+	// behind the bound, and this is 1.
+	LeftOut int
 }
 
 // Extractor finds links. It keeps buffers between documents and is not safe for concurrent use. The zero value is ready.
@@ -118,8 +121,9 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 
 // add notes one href as written, which must stay as it is until it is resolved; false if there are too many.
 func (x *Extractor) add(page *Page, value []byte, h href) bool {
-	if len(x.found) >= MaxLinks {
+	if len(x.found) >= MaxLinks && !x.hrefs.has(withoutFragment(value)) {
 		page.Truncated = true
+		page.LeftOut++
 		return false
 	}
 	if i, fresh := x.hrefs.add(withoutFragment(value)); fresh {
@@ -168,6 +172,7 @@ func (x *Extractor) resolve(page *Page, base *link.Base) {
 		}
 		if len(x.links) >= MaxLinks || len(x.arena) > MaxLinkBytes {
 			page.Truncated = true
+			page.LeftOut += len(x.found) - i
 			x.arena = x.arena[:begin]
 			break
 		}

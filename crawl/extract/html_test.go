@@ -177,13 +177,14 @@ func TestBounds(t *testing.T) {
 		for i := range MaxLinks + 10 {
 			fmt.Fprintf(&b, "<a href=%d>", i)
 		}
+		b.WriteString("<a href=7><a href=7>") // known, and so not left out
 		var x Extractor
 		var page Page
 		if err := x.HTML(&page, site, "text/html", []byte(b.String()), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Links) != MaxLinks || !page.Truncated {
-			t.Errorf("%d links, truncated %v", len(page.Links), page.Truncated)
+		if len(page.Links) != MaxLinks || !page.Truncated || page.LeftOut != 10 {
+			t.Errorf("%d links, truncated %v, %d left out", len(page.Links), page.Truncated, page.LeftOut)
 		}
 	})
 	t.Run("long base", func(t *testing.T) {
@@ -201,7 +202,7 @@ func TestBounds(t *testing.T) {
 		for _, l := range page.Links {
 			total += len(l.URL)
 		}
-		if total > MaxLinkBytes || !page.Truncated || len(page.Links) == 0 {
+		if total > MaxLinkBytes || !page.Truncated || len(page.Links) == 0 || len(page.Links)+page.LeftOut != MaxLinks {
 			t.Errorf("%d bytes in %d links, truncated %v", total, len(page.Links), page.Truncated)
 		}
 	})

@@ -36,6 +36,21 @@ func (s *set) add(key []byte) (number int, fresh bool) {
 	return len(s.keys) - 1, true
 }
 
+// has says whether a key is in the set.
+func (s *set) has(key []byte) bool {
+	if len(s.slots) == 0 {
+		return false
+	}
+	h := maphash.Bytes(seed, key)
+	mask := uint64(len(s.slots) - 1)
+	for i := h & mask; s.slots[i] != 0; i = (i + 1) & mask {
+		if n := s.slots[i] - 1; s.hashes[n] == h && bytes.Equal(s.keys[n], key) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *set) grow() {
 	s.slots = make([]uint32, max(minSlots, 2*len(s.slots)))
 	mask := uint64(len(s.slots) - 1)

@@ -125,6 +125,7 @@ func (c *checker) record(key, value []byte) {
 		if n.done {
 			k.outcomes[n.final.Outcome]++
 			k.bytes += int64(n.final.Size)
+			k.leftOut += int64(n.final.LeftOut)
 		} else {
 			c.open[d.hash()] = n.at
 		}
@@ -164,7 +165,7 @@ func (c *checker) endHost() {
 			c.fail("job %s has no counters", id)
 			return
 		}
-		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.promised != k.promised || s.bytes != k.bytes {
+		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.promised != k.promised || s.bytes != k.bytes || s.leftOut != k.leftOut {
 			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
 		}
 	}
@@ -177,6 +178,7 @@ func (c *checker) endHost() {
 		sum.delayed += s.delayed
 		sum.promised += s.promised
 		sum.bytes += s.bytes
+		sum.leftOut += s.leftOut
 		sum.refetched += s.refetched
 	}
 	for id, n := range c.outN {

@@ -19,6 +19,8 @@ type Counts struct {
 	Outcomes  [link.Outcomes]int64
 	Bytes     int64
 	Refetched int64
+	// LeftOut are links of pages beyond the bounds of what is taken of one.
+	LeftOut   int64
 	Exhausted bool
 }
 
@@ -28,7 +30,7 @@ func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 func (js *jobState) counts() Counts {
 	c := Counts{
 		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.out, Outbox: js.c.outbox,
-		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, Exhausted: js.c.exhausted,
+		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, LeftOut: js.c.leftOut, Exhausted: js.c.exhausted,
 	}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	return c
@@ -68,7 +70,7 @@ func (o *Owner) JobIDs() []job.ID {
 type Totals struct {
 	Pages, Duplicates, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
 	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox               int64
-	HostsOwned, HostsLeased                                              int64
+	HostsOwned, HostsLeased, LeftOut                                     int64
 }
 
 // Totals returns the sums over all jobs.
@@ -78,6 +80,7 @@ func (o *Owner) Totals() Totals {
 		c := js.counts()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
+		t.LeftOut += c.LeftOut
 		t.URLsSeen += c.Accepted
 		t.URLsPending += c.Pending
 		t.URLsLeased += c.Leased

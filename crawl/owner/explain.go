@@ -95,7 +95,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 func (hj *hostJob) detail() HostCounts {
 	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Admission: hj.c.admission, Counts: Counts{
 		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
-		Bytes: hj.c.bytes, Refetched: hj.c.refetched,
+		Bytes: hj.c.bytes, Refetched: hj.c.refetched, LeftOut: hj.c.leftOut,
 	}}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	if hj.nextDue != never {

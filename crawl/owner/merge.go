@@ -347,6 +347,7 @@ func (o *Owner) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final
 		c.outcomes[had.Outcome]--
 		c.outcomes[n.final.Outcome]++
 		c.bytes += int64(n.final.Size) - int64(had.Size)
+		c.leftOut += int64(n.final.LeftOut) - int64(had.LeftOut)
 	}
 	if in.Depth < had.Depth {
 		o.shallower(h, hj.state, hash, in.Depth)

@@ -153,6 +153,7 @@ func (o *Owner) remove(h *host) {
 		c.delayed -= hj.c.delayed
 		c.promised -= hj.c.promised
 		c.bytes -= hj.c.bytes
+		c.leftOut -= hj.c.leftOut
 		c.refetched -= hj.c.refetched
 		o.changedJob(hj.state)
 		o.seen.Drop(SetID{h.pos, hj.state.id})

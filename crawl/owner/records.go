@@ -153,6 +153,7 @@ type counters struct {
 	exhausted bool  // the job's budget is used up (peer only)
 	// admission is what the owner of the host's registrable domain said of the host (host only).
 	admission domain.Verdict
+	leftOut   int64 // links of pages beyond the bounds
 }
 
 func (c *counters) done() (n int64) {
@@ -182,8 +183,11 @@ func (c *counters) encode() []byte {
 	e.int(c.outbox)
 	e.int(c.entries)
 	e.bool(c.exhausted)
-	if c.admission != domain.Unknown { // what earlier versions wrote ends here
+	if c.admission != domain.Unknown || c.leftOut > 0 { // what earlier versions wrote ends here
 		e.byte(byte(c.admission))
+	}
+	if c.leftOut > 0 {
+		e.int(c.leftOut)
 	}
 	return e
 }
@@ -198,7 +202,11 @@ func decodeCounters(b []byte) (counters, error) {
 	c.down, c.downUntil = link.Outcome(d.uint(uint64(link.Outcomes-1))), d.time()
 	c.outbox, c.entries, c.exhausted = d.count(), d.count(), d.bool()
 	if len(d.b) > 0 {
-		if c.admission = domain.Verdict(d.byte()); !c.admission.Valid() || c.admission == domain.Unknown {
+		c.admission = domain.Verdict(d.byte())
+		if len(d.b) > 0 {
+			c.leftOut = d.count()
+		}
+		if !c.admission.Valid() || c.admission == domain.Unknown && c.leftOut == 0 {
 			d.fail()
 		}
 	}
@@ -311,6 +319,8 @@ type Final struct {
 	LastModified string
 	MIME         string
 	Detail       string
+	// LeftOut are links of the page beyond the bounds of what is taken of one.
+	LeftOut uint32
 }
 
 func (n *entry) encode() []byte {
@@ -342,6 +352,9 @@ func (n *entry) encode() []byte {
 	e.str(f.MIME)
 	e.str(f.Detail)
 	e.str(f.URL)
+	if f.LeftOut > 0 {
+		e.u64(uint64(f.LeftOut))
+	}
 	return e
 }
 
@@ -364,6 +377,11 @@ func decodeEntry(b []byte) (entry, error) {
 		Hops: uint8(d.uint(wire.MaxRedirects + 1)), Kind: link.Kind(d.uint(uint64(link.KindRobots))), Tries: d.byte(),
 		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.uint(wire.MaxSize), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
+	}
+	if len(d.b) > 0 {
+		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 { //nolint:gosec // bounded
+			d.fail()
+		}
 	}
 	return entry{done: true, final: f}, d.end()
 }

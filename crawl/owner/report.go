@@ -64,7 +64,7 @@ func finalOf(url, from string, f *wire.Fetched) Final {
 		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
 		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), maxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
 		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
-		MIME: f.GetMime(), Detail: f.GetDetail(),
+		MIME: f.GetMime(), Detail: f.GetDetail(), LeftOut: f.GetLeftOut(),
 	}
 }
 
@@ -187,6 +187,8 @@ func (o *Owner) conclude(h *host, hj *hostJob, p *pending, f Final) {
 	hj.state.c.outcomes[f.Outcome]++
 	hj.c.bytes += int64(f.Size)
 	hj.state.c.bytes += int64(f.Size)
+	hj.c.leftOut += int64(f.LeftOut)
+	hj.state.c.leftOut += int64(f.LeftOut)
 	o.changed(h, hj)
 	o.schedule(h)
 }
@@ -214,6 +216,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 		c.outcomes[had.Outcome]--
 		c.outcomes[got.Outcome]++
 		c.bytes += int64(got.Size) - int64(had.Size)
+		c.leftOut += int64(got.LeftOut) - int64(had.LeftOut)
 	}
 	o.changed(h, hj)
 	if js.state != job.StateCanceled {

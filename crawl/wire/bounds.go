@@ -45,6 +45,8 @@ const (
 	MaxRobotsState = 530 << 10
 	// MaxAddrs of one host.
 	MaxAddrs = 64
+	// MaxLeftOut is the most links that a page is said to have beyond the bounds.
+	MaxLeftOut = 1 << 24
 	// MaxSize of a body in bytes, as an outcome tells it: so small that no sum of them that can be sent runs over.
 	MaxSize = 1 << 32
 	// MaxText of an error, a header's value, a reason.

@@ -66,6 +66,8 @@ func (m *Fetched) Validate() error {
 		return fmt.Errorf("fetched: digest of %d bytes", len(m.GetDigest()))
 	case len(m.GetRecordId()) != 0 && len(m.GetRecordId()) != 16:
 		return fmt.Errorf("fetched: record ID of %d bytes", len(m.GetRecordId()))
+	case m.GetLeftOut() > MaxLeftOut:
+		return fmt.Errorf("fetched: %d links left out, at most %d", m.GetLeftOut(), MaxLeftOut)
 	case len(m.GetLinks()) > MaxPageLinks:
 		return fmt.Errorf("fetched: %d links, at most %d", len(m.GetLinks()), MaxPageLinks)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -17,7 +19,7 @@ import (
 // read is the first step of a page: its links and the digest of its body.
 func (w *Worker) read(x *extract.Extractor, p *page) {
 	p.digest = sha256.Sum256(p.resp.Body)
-	if !good(p.resp.Status) || p.resp.Truncated { // half a page has no links, and its digest is nobody's
+	if !good(p.resp.Status) {
 		return
 	}
 	spec := p.item.job.spec
@@ -27,13 +29,21 @@ func (w *Worker) read(x *extract.Extractor, p *page) {
 	case link.KindPage:
 		err = x.Document(&p.found, p.item.url, p.resp.Header, p.resp.Body, opt)
 	case link.KindSitemap:
-		err = x.Sitemap(&p.found, p.item.url, p.resp.Body)
+		err = x.Sitemap(&p.found, p.item.url, wholeLines(p.resp))
 	case link.KindRequisite, link.KindRobots:
 	}
 	if err != nil {
 		w.log.Debug("links not extracted", "url", p.item.url, "err", err)
 	}
-	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex
+	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && !p.resp.Truncated // the digest of a beginning is nobody's
+}
+
+// wholeLines is a body without a last line that the bound on its size may have cut: half a URL is another one. Of HTML and XML nothing half is taken anyhow.
+func wholeLines(resp *fetch.Response) []byte {
+	if !resp.Truncated || bytes.HasPrefix(bytes.TrimSpace(resp.Body[:min(len(resp.Body), 64)]), []byte("<")) {
+		return resp.Body
+	}
+	return resp.Body[:bytes.LastIndexByte(resp.Body, '\n')+1]
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
@@ -73,7 +83,7 @@ func (w *Worker) finish(f *follower, p *page) {
 func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
 	case good(status) && p.resp.Truncated:
-		return link.OutcomeTooLarge, nil
+		return link.OutcomeTooLarge, p.found.Links // those of the beginning
 	case good(status) && p.known() && p.answer.Original.URL == p.item.url:
 		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
 	case good(status) && p.known() && w.cfg.DuplicatesDrop:
@@ -135,11 +145,15 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 	if outcome == link.OutcomeTooLarge {
 		m.RecordId = recordUUID(recordID)
 		m.Detail = fmt.Sprintf("archived up to its first %d bytes", len(p.resp.Body))
+		if recordID == "" {
+			m.Detail = fmt.Sprintf("taken up to its first %d bytes, and not archived", len(p.resp.Body))
+		}
 	}
 	switch {
 	case outcome == link.OutcomeRedirect:
 		redirectTarget(r, p)
 	case len(links) > 0:
+		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) //nolint:gosec // bounded
 		attach(r, f.follow(p.item.job, links))
 	}
 	return r

@@ -66,6 +66,8 @@ type Counters struct {
 	Errors       int64 `json:"errors"`
 	RobotsDenied int64 `json:"robots_denied"`
 	Refetched    int64 `json:"refetched"`
+	// LinksLeftOut are links of pages beyond the bounds of what is taken of one page.
+	LinksLeftOut int64 `json:"links_left_out"`
 	URLsSeen     int64 `json:"urls_seen"`
 	URLsPending  int64 `json:"urls_pending"`
 	URLsLeased   int64 `json:"urls_leased"`
@@ -87,6 +89,7 @@ func (c *Counters) Add(o *Counters) {
 	c.Errors += o.Errors
 	c.RobotsDenied += o.RobotsDenied
 	c.Refetched += o.Refetched
+	c.LinksLeftOut += o.LinksLeftOut
 	c.URLsSeen += o.URLsSeen
 	c.URLsPending += o.URLsPending
 	c.URLsLeased += o.URLsLeased
@@ -229,6 +232,8 @@ type JobCounts struct {
 	Outbox   int64            `json:"outbox"`
 	Outcomes map[string]int64 `json:"outcomes,omitempty"`
 	Bytes    int64            `json:"bytes"`
+	// LinksLeftOut are links of pages beyond the bounds of what is taken of one page.
+	LinksLeftOut int64 `json:"links_left_out,omitempty"`
 	// NextRetryS is when the first waiting URL is due, 0 if none waits.
 	NextRetryS float64 `json:"next_retry_s,omitempty"`
 }
@@ -242,6 +247,7 @@ func (c *JobCounts) Add(o *JobCounts) {
 	c.Waiting += o.Waiting
 	c.Outbox += o.Outbox
 	c.Bytes += o.Bytes
+	c.LinksLeftOut += o.LinksLeftOut
 	for k, v := range o.Outcomes {
 		if c.Outcomes == nil {
 			c.Outcomes = make(map[string]int64)
@@ -361,7 +367,9 @@ type WhyLine struct {
 	Status  int    `json:"status,omitempty"`
 	Depth   uint32 `json:"depth"`
 	Tries   int    `json:"tries,omitempty"`
-	Text    string `json:"text"`
+	// LinksLeftOut are links of the page, or where nobody has heard of it of all pages of the job, beyond the bounds of what is taken of one page.
+	LinksLeftOut int64  `json:"links_left_out,omitempty"`
+	Text         string `json:"text"`
 }
 
 // Progress is one line of a wait for idleness.

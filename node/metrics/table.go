@@ -70,6 +70,7 @@ func table() []series {
 		one("errors", gauge, "URLs of hosts that this peer owns which came to an error.", func(r *Reading) float64 { return float64(r.Errors) }),
 		one("robots_denied", gauge, "URLs of hosts that this peer owns which robots.txt forbids or keeps out of reach.", func(r *Reading) float64 { return float64(r.RobotsDenied) }),
 		one("refetched", gauge, "URLs of hosts that this peer owns which were fetched more than once.", func(r *Reading) float64 { return float64(r.Refetched) }),
+		one("links_left_out", gauge, "Links of pages of hosts that this peer owns which were beyond the bounds of what is taken of one page.", func(r *Reading) float64 { return float64(r.LinksLeftOut) }),
 		one("urls_seen", gauge, "URLs in the sets of hosts that this peer owns.", func(r *Reading) float64 { return float64(r.URLsSeen) }),
 		one("urls_pending", gauge, "URLs that wait for a worker.", func(r *Reading) float64 { return float64(r.URLsPending) }),
 		one("urls_leased", gauge, "URLs that a worker has.", func(r *Reading) float64 { return float64(r.URLsLeased) }),
