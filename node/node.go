@@ -337,6 +337,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return watchDisk(tctx, n.cfg.DataDir, n.limits.reserve, n.store) })
 	top.Go(func() error { return n.limits.run(tctx) })
 	top.Go(func() error { return n.limits.observe(tctx, machine.This(), n.cfg.DataDir) })
+	top.Go(func() error { return n.giveBack(tctx) })
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })
