@@ -10,12 +10,12 @@ import (
 // Documents.
 //
 // The trap: 14 MiB of elements within each other, a million attributes, comments and scripts without an end, entities by the million, NULs; texts in UTF-16,
-// UTF-32, UTF-7 or another charset than they say; pages that refresh themselves for ever, bases that lead away, frames in a circle; types that are twice, or lies.
+// UTF-32, UTF-7 or another charset than they say; types that are twice, or lies.
 //
 // A good crawler finds the links that a browser would, in one pass and in time that grows with the text, and takes no link twice.
 var documentsFamily = family{
 	name:  "documents",
-	does:  "elements nested by the million, attributes, entities, comments without end, odd charsets, refreshes, bases, frames",
+	does:  "elements nested by the million, attributes, entities, comments without end, odd charsets, types that lie",
 	wants: "finds what a browser would, in one pass",
 	quick: true,
 	seeds: func(w *world) []string {
@@ -23,7 +23,7 @@ var documentsFamily = family{
 		for name := range documents {
 			urls = append(urls, w.url("documents", name, "/"))
 		}
-		return append(urls, w.urls("documents", "refresh", "frames", "base")...)
+		return urls
 	},
 	serve: serveDocuments,
 	check: func(j *judge) {
@@ -32,18 +32,10 @@ var documentsFamily = family{
 				j.blame("documents: the link of %s was not found", name)
 			}
 		}
-		for _, name := range []string{"refresh", "frames", "base"} {
-			if n := len(j.w.audit.paths(j.w.host("documents", name))); n > mostOdd {
-				j.blame("documents: %s was asked for %d URLs, bound %d", name, n, mostOdd)
-			}
-		}
 	},
 }
 
-const (
-	docBytes = 6 << 20
-	mostOdd  = 400
-)
+const docBytes = 6 << 20
 
 // foundIn are documents whose link /found every browser finds.
 var foundIn = []string{"nested", "attributes", "entities", "nul", "utf16", "utf16be", "latin", "nobody", "svg", "xhtml", "twicetype", "longattr", "comment", "links"}
@@ -111,22 +103,11 @@ func serveDocuments(_ *world, rw http.ResponseWriter, r *http.Request, name stri
 		writePage(rw, page(r.Host+"/found"))
 		return
 	}
-	var n int
-	_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
-	switch name {
-	case "refresh":
-		writePage(rw, fmt.Sprintf(`<meta http-equiv="refresh" content="0; url=/%d"><p>refresh`, n+1))
-	case "frames":
-		writePage(rw, fmt.Sprintf(`<frameset><frame src="/%d"><frame src="/%d"></frameset>frames`, 2*n+1, 2*n+2))
-	case "base":
-		writePage(rw, fmt.Sprintf(`<base href="%sx/"><a href="y">y</a><base href="//base.documents.test/">base`, r.URL.Path))
-	default:
-		d, ok := documents[name]
-		if !ok || r.URL.Path != "/" {
-			http.NotFound(rw, r)
-			return
-		}
-		rw.Header().Set("Content-Type", d.kind)
-		_, _ = io.WriteString(rw, d.text())
+	d, ok := documents[name]
+	if !ok || r.URL.Path != "/" {
+		http.NotFound(rw, r)
+		return
 	}
+	rw.Header().Set("Content-Type", d.kind)
+	_, _ = io.WriteString(rw, d.text())
 }

@@ -9,7 +9,7 @@ import (
 // Redirects.
 //
 // The trap: loops of one, two and many; chains through ever new URLs and ever new hosts; targets that are no web pages (file:, javascript:, ftp:, data:), other
-// ports, with credentials, of a megabyte, relative in odd ways; from https to http; by the Refresh field as well.
+// ports, with credentials, of a megabyte, relative in odd ways; from https to http.
 //
 // A good crawler treats a target as a link found: its robots.txt first, its host's delay, its budget; and stops following a chain.
 var redirectsFamily = family{
@@ -18,7 +18,7 @@ var redirectsFamily = family{
 	wants: "treats a target as a link that was found, and follows a chain to a bound",
 	quick: true,
 	seeds: func(w *world) []string {
-		return append(w.urls("redirects", "self", "pair", "ring", "chain", "hosts", "schemes", "port", "credentials", "large", "many", "odd", "refresh", "empty",
+		return append(w.urls("redirects", "self", "pair", "ring", "chain", "hosts", "schemes", "port", "credentials", "large", "many", "odd", "empty",
 			"all", "forbidden", "downgrade"), w.secure("redirects", "downgrade", "/"))
 	},
 	serve: serveRedirects,
@@ -82,9 +82,6 @@ func serveRedirects(w *world, rw http.ResponseWriter, r *http.Request, name stri
 		rw.WriteHeader(http.StatusFound)
 	case "odd":
 		to([]string{"?a=" + strings.Repeat("b", n), "../../../..", "./" + fmt.Sprint(n), "///" + r.Host + "/x", "/\x01\x02", "http:/x", "/%zz"}[min(n, 6)])
-	case "refresh":
-		rw.Header().Set("Refresh", fmt.Sprintf("0; url=/%d", n+1))
-		writePage(rw, page("refresh"))
 	case "empty":
 		rw.WriteHeader(http.StatusFound)
 	case "all": // all statuses of the class, those without a meaning too

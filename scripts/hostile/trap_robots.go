@@ -13,7 +13,7 @@ import (
 // Robots.txt that is no robots.txt.
 //
 // The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; 500 for ever, redirects that loop or lead to another
-// host, 401, 403, 404, 429; a Crawl-delay of years; rules that change while the site is crawled.
+// host, 401, 403, 404; a Crawl-delay of years; rules that change while the site is crawled.
 //
 // A good crawler reads rules in any form that a person could have meant, keeps away where it cannot know them (5xx, no answer), and takes its time's bounds from
 // itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
@@ -35,14 +35,14 @@ var robotsFamily = family{
 }
 
 var robotsNames = []string{
-	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e429", "e500", "e503",
+	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e500", "e502",
 	"e999", "loop", "other", "hops", "delay", "delayneg", "empty", "drop", "bomb", "longvalue", "agent", "types", "encoded",
 }
 
 // closedRobots are hosts whose rules cannot be had, and must be left alone therefore; openRobots those where there are none (RFC 9309, 2.3.1.3 and 2.3.1.2).
 var (
-	closedRobots = map[string]bool{"e500": true, "e503": true, "drop": true}
-	openRobots   = []string{"e401", "e403", "e404", "e410", "empty", "html", "loop", "e429", "e999"}
+	closedRobots = map[string]bool{"e500": true, "e502": true, "drop": true}
+	openRobots   = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "e999"}
 )
 
 const secret = "User-agent: *\nDisallow: /secret/\n"
@@ -132,7 +132,7 @@ func utf16Text(s string, big bool) string {
 }
 
 func checkRobots(j *judge) {
-	for _, name := range openRobots[:6] { // the others may be taken either way
+	for _, name := range openRobots[:7] { // the others may be taken either way
 		if j.asked(name, "/") == 0 {
 			j.blame("robots: %s has no rules, and its page was not asked for", name)
 		}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -18,15 +20,23 @@ var spacesFamily = family{
 	name:  "spaces",
 	does:  "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
 	wants: "asks a host that brings nothing new less and less, then not at all",
-	quick: false,
 	seeds: func(w *world) []string {
 		var urls []string
-		for name := range spaces {
+		for _, name := range slices.Sorted(maps.Keys(spaces)) {
+			urls = append(urls, w.url("spaces", name, "/"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(oddSpaces)) {
 			urls = append(urls, w.url("spaces", name, "/"))
 		}
 		return urls
 	},
 	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
+		if s := oddSpaces[name]; s != nil {
+			n := 0
+			_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
+			s(rw, r, n)
+			return
+		}
 		if s := spaces[name]; s != nil {
 			text, links := s(r)
 			writePage(rw, page(text, links...))
@@ -135,6 +145,43 @@ var spaces = map[string]func(r *http.Request) (text string, links []string){
 			links = append(links, "/list?"+q.Encode())
 		}
 		return "facets", links
+	},
+}
+
+// oddSpaces lead on by other means than a link; n is the number in the path.
+var oddSpaces = map[string]func(rw http.ResponseWriter, r *http.Request, n int){
+	"refresh": func(rw http.ResponseWriter, _ *http.Request, n int) {
+		writePage(rw, fmt.Sprintf(`<meta http-equiv="refresh" content="0; url=/%d"><p>refresh`, n+1))
+	},
+	"refresh-field": func(rw http.ResponseWriter, _ *http.Request, n int) {
+		rw.Header().Set("Refresh", fmt.Sprintf("0; url=/%d", n+1))
+		writePage(rw, page("refresh"))
+	},
+	"link-field": func(rw http.ResponseWriter, r *http.Request, _ int) {
+		for _, l := range linksOf(r, "/%d") {
+			rw.Header().Add("Link", "<"+l+">; rel=next")
+		}
+		writePage(rw, page("link"))
+	},
+	"frames": func(rw http.ResponseWriter, _ *http.Request, n int) {
+		writePage(rw, fmt.Sprintf(`<frameset><frame src="/%d"><frame src="/%d"></frameset>frames`, 2*n+1, 2*n+2))
+	},
+	"base": func(rw http.ResponseWriter, r *http.Request, _ int) {
+		writePage(rw, fmt.Sprintf(`<base href="%sx/"><a href="y">y</a><base href="//base.spaces.test/">base`, r.URL.Path))
+	},
+	"errors": func(rw http.ResponseWriter, r *http.Request, _ int) { // each page leads to more that are not there
+		if r.URL.Path != "/" && hashOf(r.URL.Path)%4 != 0 {
+			http.NotFound(rw, r)
+			return
+		}
+		writePage(rw, page(r.URL.Path, append(linksOf(r, "/%d"), linksOf(r, "/a/%d")...)...))
+	},
+	"moves": func(rw http.ResponseWriter, r *http.Request, n int) {
+		if n%2 == 1 {
+			http.Redirect(rw, r, fmt.Sprintf("/%d", n+1), http.StatusFound)
+			return
+		}
+		writePage(rw, page("moves", fmt.Sprintf("/%d", 2*n+1), fmt.Sprintf("/%d", 2*n+3)))
 	},
 }
 

@@ -2,14 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // Wishes to be asked later.
 //
-// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever; 503 with a wish of some seconds, which
-// is a wish to be kept.
+// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included; 503 with a wish of
+// some seconds, which is a wish to be kept.
 //
 // A good crawler keeps the wish to the full second, rounded up, never asks the host for anything meanwhile, and does not hold up the end of a crawl for a wish
 // beyond its patience: such URLs are put off.
@@ -17,11 +19,14 @@ var waitsFamily = family{
 	name:  "waits",
 	does:  "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",
 	wants: "keeps wishes, rounded up, and has an end of its patience",
-	quick: true,
 	seeds: func(w *world) []string {
-		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok")
+		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears")
 	},
-	serve: serveWaits,
+	serve:     serveWaits,
+	ownRobots: true,
+	disallowed: func(name, path string) bool { // where robots.txt cannot be had, nothing may be asked for
+		return strings.HasPrefix(name, "robots") && path != "/robots.txt" || strings.HasPrefix(path, "/forbidden/")
+	},
 	check: func(j *judge) {
 		times := j.w.audit.times(j.w.host(j.family.name, "seconds"))
 		for i := range times {
@@ -43,6 +48,10 @@ var waitsFamily = family{
 const waitsSeconds = 6
 
 func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
+	if r.URL.Path == "/robots.txt" && !strings.HasPrefix(name, "robots") {
+		_, _ = io.WriteString(rw, defaultRobots)
+		return
+	}
 	status := http.StatusServiceUnavailable
 	wish := map[string][]string{
 		"years":    {"1000000000000"},
@@ -53,6 +62,8 @@ func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) 
 		"twice":    {"1", "100000000000000000000000000"},
 		"seconds":  {fmt.Sprint(waitsSeconds)},
 		"day":      {"86400"},
+
+		"robotsyears": {"1000000000000"},
 	}[name]
 	switch {
 	case name == "ok":
@@ -60,7 +71,7 @@ func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) 
 		rw.Header().Set("Retry-After", "1000000000000")
 		writePage(rw, page(r.Host+r.URL.Path, "/1", "/2"))
 		return
-	case name == "all":
+	case name == "all", name == "robots429":
 		status = http.StatusTooManyRequests
 	}
 	if wish != nil {

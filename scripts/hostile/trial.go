@@ -50,7 +50,7 @@ type report struct {
 	Start Use `json:"start"`
 	Most  Use `json:"most"`
 	Back  Use `json:"back"`
-	// APIMs is the slowest answer beyond that of a peer with nothing to do, which MachineMs is.
+	// APIMs is the slowest answer beyond what the machine took, which MachineMs is at most: the answer of a peer with nothing to do, or waiting for a processor.
 	APIMs     float64           `json:"api_ms"`
 	MachineMs float64           `json:"machine_ms"`
 	Asked     int               `json:"asked"`
@@ -302,7 +302,7 @@ func (t *trial) note(w *watch) {
 	r.Asked += w.asked
 	r.APIMs, r.MachineMs = max(r.APIMs, milliseconds(w.slowest)), max(r.MachineMs, milliseconds(w.machine))
 	if w.slowest > apiWithin {
-		t.blame("the control API took %v, %v after the start (bound %v; a peer with nothing to do took %v at most)", w.slowest.Round(time.Millisecond), w.slowestAt.Round(100*time.Millisecond), apiWithin, w.machine.Round(time.Millisecond))
+		t.blame("the control API took %v, %v after the start (bound %v; the machine took up to %v besides)", w.slowest.Round(time.Millisecond), w.slowestAt.Round(100*time.Millisecond), apiWithin, w.machine.Round(time.Millisecond))
 	}
 	if w.refused > 0 {
 		t.blame("%d of %d questions to the control API got no answer", w.refused, w.asked)

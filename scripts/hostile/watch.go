@@ -119,9 +119,9 @@ type watch struct {
 	mu        sync.Mutex // guards what follows
 	most      Use
 	asked     int
-	slowest   time.Duration // of the answers of status, beyond what the still peer took at the same moment
+	slowest   time.Duration // of the answers of status, beyond what the machine took
 	slowestAt time.Duration
-	machine   time.Duration // the slowest of the still peer
+	machine   time.Duration // what it took at most
 	refused   int           // questions that brought no answer
 	outside   map[string]int
 }
@@ -160,16 +160,37 @@ func every(ctx context.Context, d time.Duration, fn func()) {
 	}
 }
 
-// ask asks both peers at the same moment.
+// processors is GOMAXPROCS of the peers.
+const processors = 2
+
+// queued is how long the threads of a process were ready and had no processor so far: others had it. Of a process with GOMAXPROCS threads at work, each waited
+// for its part of that.
+func (p *peer) queued() (sum time.Duration) {
+	dir := fmt.Sprintf("/proc/%d/task", p.pid())
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, t := range tasks {
+		raw, err := os.ReadFile(filepath.Join(dir, t.Name(), "schedstat"))
+		if f := strings.Fields(string(raw)); err == nil && len(f) > 1 {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			sum += time.Duration(n)
+		}
+	}
+	return sum
+}
+
+// ask asks both peers at the same moment. What the still peer took, or the machine kept the peer waiting for a processor, is not the peer's.
 func (w *watch) ask(ctx context.Context, begun time.Time) {
 	noise := make(chan time.Duration, 1)
 	go func() {
 		d, _ := w.still.asks(ctx)
 		noise <- d
 	}()
-	at := time.Since(begun)
+	at, queued := time.Since(begun), w.peer.queued()
 	d, err := w.peer.asks(ctx)
-	base := <-noise
+	base := max(<-noise, min(d, (w.peer.queued()-queued)/processors))
 	select {
 	case <-w.peer.done: // it was told to end
 		return
