@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
@@ -27,7 +28,7 @@ func (n *Node) SetJob(ctx context.Context, id, action string) (*control.Job, err
 }
 
 // Wait implements control.Backend.
-func (n *Node) Wait(ctx context.Context, id string, fn func(control.Progress) error) error {
+func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn func(control.Progress) error) error {
 	if err := n.Ready(ctx); err != nil {
 		return err
 	}
@@ -38,7 +39,11 @@ func (n *Node) Wait(ctx context.Context, id string, fn func(control.Progress) er
 		}
 		id = j.ID
 	}
-	return n.walker.waitIdle(ctx, id, fn)
+	w := *n.walker
+	if patience >= 0 {
+		w.patience = patience
+	}
+	return w.waitIdle(ctx, id, fn)
 }
 
 // Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.

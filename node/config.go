@@ -106,6 +106,8 @@ type Config struct {
 	FetchFrom netip.Addr
 	// Delay is the least gap between requests to a host.
 	Delay time.Duration
+	// Patience is how far away the next try of a URL may be before a wait for the end of a crawl does without it: it is put off then. 0: as far as it likes.
+	Patience time.Duration
 	// Contact is a URL or mail address that webmasters find in the User-Agent.
 	Contact string
 
@@ -163,7 +165,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
-		Delay: time.Second, Archive: "gzip", Duplicates: "extract", Seen: "exact",
+		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
@@ -215,6 +217,7 @@ func (c *Config) Validate() error {
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		when(c.Patience < 0 || c.Patience > maxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, maxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),

@@ -92,6 +92,10 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = d.NotBefore.Sub(now).Seconds(), d.Backoff
+		h.PutOff = d.NotBefore.After(n.horizon(n.cfg.Patience))
+	}
+	if h.Fails = d.Fails; d.Fails > 0 {
+		h.FailOutcome = d.FailOutcome.String()
 	}
 	if h.OptedOut = d.OptedOut; !d.OptedOutAt.IsZero() {
 		h.OptedOutS = now.Sub(d.OptedOutAt).Seconds()
@@ -99,7 +103,7 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	for origin, raw := range d.Robots {
 		var s robots.State
 		if s.UnmarshalBinary(raw) == nil {
-			h.Robots = append(h.Robots, control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), AgeS: time.Since(s.Fetched).Seconds(), Bytes: len(s.Body)})
+			h.Robots = append(h.Robots, robotsLine(origin, &s, time.Now()))
 		}
 	}
 	for i := range d.Jobs {
@@ -107,6 +111,18 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	n.explainPlacement(h, &d, now)
 	return h, nil
+}
+
+// robotsLine tells what is known of an origin's robots.txt: how old it is, where it was ever had.
+func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLine {
+	l := control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), Bytes: len(s.Body), Failures: s.Failures}
+	if !s.Fetched.IsZero() {
+		l.AgeS = max(now.Sub(s.Fetched).Seconds(), 0)
+	}
+	if s.Expires.After(now) {
+		l.NextS = s.Expires.Sub(now).Seconds()
+	}
+	return l
 }
 
 // explainPlacement says who measured a host, what, and why it is crawled by whom.
@@ -189,7 +205,7 @@ func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	}
 	now := n.crawl.clock.Now()
 	for i := range fates {
-		w.Jobs = append(w.Jobs, whyLine(&fates[i], now))
+		w.Jobs = append(w.Jobs, whyLine(&fates[i], now, n.horizon(n.cfg.Patience)))
 	}
 	if why, err := n.whyOptedOut(ctx, url); err != nil || why != "" {
 		w.Text = why
@@ -214,7 +230,7 @@ func (n *Node) whyOptedOut(ctx context.Context, url string) (why string, err err
 	return why, err
 }
 
-func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
+func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 	l := control.WhyLine{Job: f.Job.String(), State: f.State, Depth: f.Final.Depth, Tries: int(f.Final.Tries)}
 	switch f.State {
 	case "done":
@@ -232,8 +248,12 @@ func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
 		}
 	case "waiting":
 		l.Text = fmt.Sprintf("waits for try %d, due in %v", l.Tries+1, f.Due.Sub(now).Round(100*time.Millisecond))
-	case "pending", "leased":
-		l.Text = fmt.Sprintf("%s at depth %d", f.State, l.Depth)
+		whyLate(&l, f, now, horizon)
+	case "pending":
+		l.Text = fmt.Sprintf("pending at depth %d", l.Depth)
+		whyLate(&l, f, now, horizon)
+	case "leased":
+		l.Text = fmt.Sprintf("leased at depth %d", l.Depth)
 	default:
 		l.Text = "not in this job's URL set: no link to it was met"
 		if f.Refusal != "" {
@@ -241,4 +261,27 @@ func whyLine(f *owner.Fate, now time.Time) control.WhyLine {
 		}
 	}
 	return l
+}
+
+// whyLate says what a URL waits for beside its turn: the end of what its host is left alone for.
+func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
+	due := f.Due
+	if f.HostUntil.After(due) {
+		due = f.HostUntil
+	}
+	if l.DueS = secondsUntil(due, now); due.IsZero() {
+		return
+	}
+	if !f.HostUntil.IsZero() {
+		l.Text += fmt.Sprintf("; the host is left alone for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
+		if f.HostFails > 0 {
+			l.Text += fmt.Sprintf(" (failure %d in a row)", f.HostFails)
+		}
+		if f.HostWhy != "" {
+			l.Text += ": " + f.HostWhy
+		}
+	}
+	if l.PutOff = due.After(horizon); l.PutOff {
+		l.Text += "; put off, as that is longer than the patience"
+	}
 }

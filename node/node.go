@@ -249,7 +249,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.do)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.do)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
-	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
+	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, patience: n.cfg.Patience, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
 	if err := n.furnishDashboard(); err != nil {
 		return err

@@ -156,7 +156,7 @@ func waitIdle(t *testing.T, p *testPeer) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var last control.Progress
-	err := p.Wait(ctx, "", func(pr control.Progress) error {
+	err := p.Wait(ctx, "", -1, func(pr control.Progress) error {
 		last = pr
 		return nil
 	})

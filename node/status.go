@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
-		m, err := n.member(ctx)
+		m, err := n.member(ctx, n.patienceOf(arg))
 		if err != nil {
 			return nil, err
 		}
@@ -54,12 +55,21 @@ const (
 	maxQuestion = 10_000
 )
 
-// reportOf asks a member for its report; its own without the network.
-func (n *Node) reportOf(ctx context.Context, of peer.ID) (*report, error) {
-	if of == n.room.net.Self() {
-		return n.member(ctx)
+// patienceOf reads how far away a next try may be by a question for a report, in milliseconds; where it does not say, or makes no sense, that is this peer's own.
+func (n *Node) patienceOf(arg string) time.Duration {
+	ms, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil || ms < 0 || ms > int64(maxPatience/time.Millisecond) {
+		return n.cfg.Patience
 	}
-	raw, err := n.room.net.Call(ctx, of, serviceStatus, []byte(askReport))
+	return time.Duration(ms) * time.Millisecond
+}
+
+// reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
+func (n *Node) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
+	if of == n.room.net.Self() {
+		return n.member(ctx, patience)
+	}
+	raw, err := n.room.net.Call(ctx, of, serviceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +77,10 @@ func (n *Node) reportOf(ctx context.Context, of peer.ID) (*report, error) {
 }
 
 // member is what this peer says of itself in a walk.
-func (n *Node) member(ctx context.Context) (*report, error) {
+func (n *Node) member(ctx context.Context, patience time.Duration) (*report, error) {
 	m := &report{}
 	var err error
-	if m.Taken, err = n.fill(ctx, &m.Member, n.owners.loop.ask); err != nil {
+	if m.Taken, err = n.fill(ctx, &m.Member, patience, n.owners.loop.ask); err != nil {
 		return nil, err
 	}
 	preds, succs := n.room.dht.Leaves()
@@ -99,9 +109,9 @@ func (n *Node) member(ctx context.Context) (*report, error) {
 	return m, nil
 }
 
-// fill puts together status, job counts and delegations as of one moment; taken is what the walker wants to know beside it. With ask all of it is on disk, so that no
-// crash takes back what was said; with look nobody waits for a disk or a replica.
-func (n *Node) fill(ctx context.Context, m *control.Member, question func(context.Context, func(*owner.Owner)) error) (taken map[string]uint64, err error) {
+// fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
+// all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
+func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Duration, question func(context.Context, func(*owner.Owner)) error) (taken map[string]uint64, err error) {
 	unsent, err := n.jobs.unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err
@@ -110,6 +120,9 @@ func (n *Node) fill(ctx context.Context, m *control.Member, question func(contex
 	var totals owner.Totals
 	counts := make(map[job.ID]owner.Counts)
 	delegated := make(map[string]int)
+	var waits []owner.Wait
+	var putOff map[job.ID]owner.PutOff
+	horizon := n.horizon(patience)
 	if err := question(ctx, func(o *owner.Owner) {
 		came = n.owners.taken.report()
 		totals = o.Totals()
@@ -117,6 +130,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, question func(contex
 			counts[id] = o.Counts(id)
 		}
 		delegated = o.Delegated()
+		waits, putOff = o.Waits(horizon)
 	}); err != nil {
 		return nil, err
 	}
@@ -131,11 +145,13 @@ func (n *Node) fill(ctx context.Context, m *control.Member, question func(contex
 	now := n.crawl.clock.Now()
 	for id, c := range counts {
 		jc := jobCounts(id, &c, now)
+		jc.PutOff, jc.PutOffHosts, jc.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, secondsUntil(putOff[id].Next, now)
 		m.Jobs = append(m.Jobs, jc)
 		if jc.NextRetryS > 0 && (m.NextRetryS == 0 || jc.NextRetryS < m.NextRetryS) {
 			m.NextRetryS = jc.NextRetryS
 		}
 	}
+	tellWaits(&m.Status, waits, now)
 	if arc, ok := n.room.dht.Arc(); ok {
 		m.ArcShare = arc.Fraction()
 	}
@@ -169,9 +185,7 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 			j.Outcomes[link.Outcome(o).String()] = count //nolint:gosec // an index of an array of outcomes
 		}
 	}
-	if !c.NextDue.IsZero() {
-		j.NextRetryS = max(c.NextDue.Sub(now).Seconds(), 0.001)
-	}
+	j.NextRetryS = secondsUntil(c.NextDue, now)
 	return j
 }
 
@@ -248,7 +262,7 @@ func rss() int64 {
 // Status implements control.Backend.
 func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if _, err := n.fill(ctx, m, n.owners.loop.look); err != nil {
+	if _, err := n.fill(ctx, m, n.cfg.Patience, n.owners.loop.look); err != nil {
 		return nil, err
 	}
 	if !whole {
@@ -260,7 +274,7 @@ func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) 
 		return nil, err
 	}
 	s := &m.Status
-	s.Counters = sum(r.Members)
+	s.Counters, s.Waits = sum(r.Members), allWaits(r.Members)
 	s.Ring.Members, s.Ring.Stable = len(r.Members), r.Closed
 	s.State = ringState(r.Members)
 	for i := range r.Members {

@@ -27,7 +27,9 @@ type walker struct {
 	self peer.ID
 	// start is where the walk begins and ends: this peer, if it is one of the ring.
 	start  func() peer.ID
-	report func(ctx context.Context, of peer.ID) (*report, error)
+	report func(ctx context.Context, of peer.ID, patience time.Duration) (*report, error)
+	// patience is how far away a next try may be before the member is to count it as put off; 0: as far as it likes.
+	patience time.Duration
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
 }
@@ -87,7 +89,7 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	begin := time.Now()
-	m, err := w.report(ctx, id)
+	m, err := w.report(ctx, id, w.patience)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func sum(members []control.Member) control.Counters {
 	return c
 }
 
-// quiet says whether no member has outstanding work of the given job, or of any when it is empty, and returns what must not change
+// quiet says whether no member has outstanding work of the given job, or of any when it is empty, but what is put off, and returns what must not change
 // between two walks for the ring to be idle: who was met, in which incarnation, with which arc, how many URLs each has ever accepted, and what
 // each took in.
 func quiet(members []control.Member, taken []map[string]uint64, of string) (signature []string, idle bool) {
@@ -152,10 +154,10 @@ func quiet(members []control.Member, taken []map[string]uint64, of string) (sign
 				continue
 			}
 			fmt.Fprintf(&line, " %s:%d:%d", j.Job, j.Accepted, j.Done)
-			idle = idle && j.Outstanding() == 0
+			idle = idle && j.Due() == 0
 		}
 		if of == "" {
-			idle = idle && m.Outstanding() == 0
+			idle = idle && m.Due() == 0
 		}
 		signature = append(signature, line.String())
 	}
@@ -191,10 +193,11 @@ const (
 )
 
 // waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and without outstanding work (design,
-// section 4, Idle). Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so a URL is counted at one
+// section 4, Idle), or with none but URLs whose next try is further away than the patience. Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so a URL is counted at one
 // end or at both; one that moves from where the walk is still to come to where it has been is told by what the receiver took in.
 func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progress) error) error {
 	begin := time.Now()
+	lasting := lasting{patience: w.patience, since: begin}
 	pace := waitFirst
 	var last []string
 	for {
@@ -204,11 +207,12 @@ func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progre
 		}
 		signature, idle := quiet(r.Members, taken, of)
 		idle = idle && r.Closed
-		p := control.Progress{Counters: sum(r.Members), Members: len(r.Members), ElapseS: time.Since(begin).Seconds(), Note: r.Error}
+		p := control.Progress{Counters: sum(r.Members), Members: len(r.Members), ElapseS: time.Since(begin).Seconds(), Note: r.Error, Waits: allWaits(r.Members)}
 		if of != "" {
 			p.Counters = ofJob(p.Counters, r.Members, of)
 		}
 		p.Idle = idle && slices.Equal(last, signature)
+		w.patience = lasting.left(&p.Counters, time.Now())
 		if err := fn(p); err != nil || p.Idle {
 			return err
 		}
@@ -244,6 +248,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 	}
 	c.Bytes, c.URLsSeen, c.URLsPending, c.URLsLeased = j.Bytes, j.Accepted, j.Pending, j.Leased
 	c.URLsWaiting, c.NextRetryS, c.Outbox = j.Waiting, j.NextRetryS, j.Outbox
+	c.URLsPutOff, c.HostsPutOff = j.PutOff, j.PutOffHosts
 	return c
 }
 

@@ -44,7 +44,7 @@ func newWalkWorld(t *testing.T, n int) *walkWorld {
 var errGone = errors.New("gone")
 
 func (w *walkWorld) walker() *walker {
-	return &walker{self: w.ids[0], start: func() peer.ID { return w.ids[0] }, met: func(peer.ID, []string) {}, report: func(_ context.Context, of peer.ID) (*report, error) {
+	return &walker{self: w.ids[0], start: func() peer.ID { return w.ids[0] }, met: func(peer.ID, []string) {}, report: func(_ context.Context, of peer.ID, _ time.Duration) (*report, error) {
 		w.steps++
 		if w.visit != nil {
 			w.visit(w.steps, of)

@@ -253,6 +253,9 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if err := printEnding(out, r.ranStatus, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
 		return err
 	}
+	if err := printPutOff(out, r.ranStatus.Status); err != nil {
+		return err
+	}
 	if a := r.Web; a != nil {
 		if _, err := fmt.Fprintf(out, "seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations\n",
 			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations); err != nil {
@@ -292,7 +295,7 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if !o.untilIdle {
 		return nil
 	}
-	if err := follow(ctx, counting{cl, before}, "", errOut, o.quiet || o.json, false, out); err != nil {
+	if err := follow(ctx, counting{cl, before}, "", o.peer.patience, errOut, o.quiet || o.json, false, out); err != nil {
 		return err
 	}
 	s, err := cl.Status(ctx, true)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -16,6 +17,8 @@ type crawlOptions struct {
 	job     jobFlags
 	wait    bool
 	timeout time.Duration
+	// patience is the peer's own unless it is given.
+	patience time.Duration
 }
 
 func newCrawl(g *globals) *cobra.Command {
@@ -29,11 +32,15 @@ Without --scope the job keeps to the hosts of its seeds.`,
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000`,
 		Args: atLeast(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("patience") {
+				o.patience = -1
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
 	o.job.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "return when the job is done")
+	cmd.Flags().DurationVar(&o.patience, "patience", node.DefaultPatience, "with --wait: return as well when only URLs are left whose next try is further away; 0 waits for them all (default: the peer's)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: give up waiting after so long; the job goes on (0: never)")
 	return cmd
 }
@@ -78,7 +85,7 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 		wait, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	if err := follow(wait, c, job.ID, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := follow(wait, c, job.ID, o.patience, errOut, o.quiet || o.json, false, out); err != nil {
 		if wait.Err() != nil && ctx.Err() == nil {
 			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -64,8 +65,8 @@ type counting struct {
 }
 
 // Wait implements waiter.
-func (c counting) Wait(ctx context.Context, job string, fn func(control.Progress) error) error {
-	return c.waiter.Wait(ctx, job, func(p control.Progress) error {
+func (c counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
+	return c.waiter.Wait(ctx, job, patience, func(p control.Progress) error {
 		if job == "" {
 			p.Counters = since(&p.Counters, &c.before)
 		}

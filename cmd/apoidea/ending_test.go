@@ -62,7 +62,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	now := progressAt(1, 140, true)
 	now.Duplicates, now.URLsSeen, now.Bytes = 12, 200, 2<<20
 	var seen control.Counters
-	if err := (counting{told{now}, before}).Wait(t.Context(), "", func(p control.Progress) error {
+	if err := (counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
 		seen = p.Counters
 		return nil
 	}); err != nil {

@@ -54,8 +54,14 @@ func printHost(out io.Writer, h *control.Host) error {
 	if h.NotBeforeS > 0 {
 		rows = append(rows, []string{"next request", fmt.Sprintf("in %s %s", seconds(h.NotBeforeS), h.Backoff)})
 	}
+	if h.PutOff {
+		rows = append(rows, []string{"put off", "what waits for that is left to a later run, see --patience"})
+	}
+	if h.Fails > 0 {
+		rows = append(rows, []string{"failures", fmt.Sprintf("%d in a row, the last: %s", h.Fails, h.FailOutcome)})
+	}
 	for _, r := range h.Robots {
-		rows = append(rows, []string{"robots " + r.Origin, fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, seconds(r.AgeS), r.Bytes)})
+		rows = append(rows, []string{"robots " + r.Origin, robotsText(&r)})
 	}
 	rows = append(rows, placementRows(h)...)
 	for _, j := range h.Jobs {
@@ -66,6 +72,21 @@ func printHost(out io.Writer, h *control.Host) error {
 		rows = append(rows, []string{"job " + j.Job, text})
 	}
 	return table(out, rows)
+}
+
+// robotsText says what is known of a robots.txt.
+func robotsText(r *control.RobotsLine) string {
+	text := r.Verdict + ", never had"
+	if r.AgeS > 0 {
+		text = fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, seconds(r.AgeS), r.Bytes)
+	}
+	if r.Failures > 0 {
+		text += fmt.Sprintf(", failure %d in a row", r.Failures)
+	}
+	if r.NextS > 0 {
+		text += ", asked for again in " + seconds(r.NextS)
+	}
+	return text
 }
 
 // placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.

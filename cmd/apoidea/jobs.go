@@ -117,6 +117,9 @@ func printJob(out io.Writer, j *control.Job) error {
 	if j.Waiting > 0 {
 		rows = append(rows, []string{"waiting for another try", fmt.Sprintf("%d, the next in %s", j.Waiting, seconds(j.NextRetryS))})
 	}
+	if j.PutOff > 0 {
+		rows = append(rows, []string{"put off", putOffText(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(j.Outcomes)) {
 		if j.Outcomes[name] > 0 {
 			rows = append(rows, []string{"  " + name, number(j.Outcomes[name])})

@@ -19,12 +19,12 @@ import (
 
 // waiter is the one method of a peer that progress needs.
 type waiter interface {
-	Wait(ctx context.Context, job string, fn func(control.Progress) error) error
+	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// follow shows progress until the ring (or one job) is idle: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
+// follow shows progress until the ring (or one job) has nothing to do within a patience: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
 // document a line on out.
-func follow(ctx context.Context, w waiter, job string, errOut io.Writer, quiet, asJSON bool, out io.Writer) error {
+func follow(ctx context.Context, w waiter, job string, patience time.Duration, errOut io.Writer, quiet, asJSON bool, out io.Writer) error {
 	var show func(control.Progress) error
 	done := func() {}
 	switch {
@@ -37,7 +37,7 @@ func follow(ctx context.Context, w waiter, job string, errOut io.Writer, quiet, 
 	default:
 		show = lines(errOut)
 	}
-	err := w.Wait(ctx, job, show)
+	err := w.Wait(ctx, job, patience, show)
 	done()
 	return err
 }
@@ -52,19 +52,26 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && width > 0
 }
 
-// lineEvery is how often a plain line is printed.
-const lineEvery = 2 * time.Second
+// lineEvery is how often a plain line is printed, and sameEvery how often while it says the same as the last.
+const (
+	lineEvery = 2 * time.Second
+	sameEvery = time.Minute
+)
 
 // lines prints a plain line now and then and at the end.
 func lines(w io.Writer) func(control.Progress) error {
 	var pace pace
-	last := math.Inf(-1)
+	last, said := math.Inf(-1), ""
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
-		if !p.Idle && p.ElapseS-last < lineEvery.Seconds() {
+		gap, says := lineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		if says == said {
+			gap = sameEvery
+		}
+		if !p.Idle && p.ElapseS-last < gap.Seconds() {
 			return nil
 		}
-		last = p.ElapseS
+		last, said = p.ElapseS, says
 		_, err := fmt.Fprintln(w, progressText(p, rate))
 		return err
 	}
@@ -101,6 +108,12 @@ func progressText(p control.Progress, rate string) string {
 		seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
 	if p.URLsWaiting > 0 {
 		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, seconds(p.NextRetryS))
+	}
+	for i := range p.Waits {
+		text += "; " + waitText(&p.Waits[i])
+	}
+	if p.URLsPutOff > 0 {
+		text += fmt.Sprintf("; %d put off", p.URLsPutOff)
 	}
 	if p.Idle {
 		text += "; idle"

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -65,7 +66,7 @@ func TestPaceIsThatOfLate(t *testing.T) {
 // told is a peer that tells of a crawl.
 type told []control.Progress
 
-func (t told) Wait(_ context.Context, _ string, fn func(control.Progress) error) error {
+func (t told) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.Progress) error) error {
 	for _, p := range t {
 		if err := fn(p); err != nil {
 			return err
@@ -87,7 +88,7 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if err := follow(t.Context(), crawl, "", &errOut, c.quiet, c.json, &out); err != nil {
+			if err := follow(t.Context(), crawl, "", 0, &errOut, c.quiet, c.json, &out); err != nil {
 				t.Fatal(err)
 			}
 			if n := strings.Count(out.String(), "\n"); n != c.out {
@@ -131,5 +132,47 @@ func TestLookupRows(t *testing.T) {
 	}
 	if rows := lookupRows(far, ""); rows[len(rows)-1][0] != "calls" {
 		t.Errorf("hops without --trace: %q", rows)
+	}
+}
+
+// TestWaitingIsSaidOnce: while nothing changes but the time that is left, one line a minute says so, with the reason.
+func TestWaitingIsSaidOnce(t *testing.T) {
+	var crawl told
+	for at := 0.0; at <= 240; at += 2 {
+		p := progressAt(at, 0, false)
+		p.URLsPending = 196
+		p.Waits = []control.Wait{{Reason: "dns", Hosts: 3, URLs: 196, NextS: 300 - at, Examples: []control.WaitingHost{{Host: "a.test", URLs: 100, Why: "dns: server failure"}}}}
+		crawl = append(crawl, p)
+	}
+	var errOut bytes.Buffer
+	if err := follow(t.Context(), crawl, "", 0, &errOut, false, false, &errOut); err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Split(strings.TrimSpace(errOut.String()), "\n")
+	if len(said) > 6 {
+		t.Errorf("%d lines of four minutes in which nothing happens", len(said))
+	}
+	if want := "DNS fails: 196 URLs of 3 hosts left alone, the next try in 5m0s (a.test: dns: server failure)"; !strings.Contains(said[0], want) {
+		t.Errorf("%s, want %s", said[0], want)
+	}
+}
+
+func TestPrintPutOff(t *testing.T) {
+	var out bytes.Buffer
+	if err := printPutOff(&out, &control.Status{}); err != nil || out.Len() > 0 {
+		t.Errorf("nothing is put off, and yet: %s", out.String())
+	}
+	c := control.Status{Counters: control.Counters{URLsPutOff: 12, HostsPutOff: 3}, Waits: []control.Wait{
+		{Reason: "asked", Hosts: 3, URLs: 12, PutOff: 12, HostsPutOff: 3, NextS: 60, NextPutOffS: 3600, Examples: []control.WaitingHost{
+			{Host: "a.test", URLs: 10, PutOff: 10, NextS: 86400, Why: "Too Many Requests"}, {Host: "b.test", URLs: 1, PutOff: 1, NextS: 3600}}},
+		{Reason: "dns", Hosts: 1, URLs: 1, NextS: 5, Examples: []control.WaitingHost{{Host: "c.test", URLs: 1, NextS: 5}}},
+	}}
+	if err := printPutOff(&out, &c); err != nil {
+		t.Fatal(err)
+	}
+	want := "put off: 12 URLs of 3 hosts, the next try in 1h0m0s; the same command again takes them up\n" +
+		"  a.test: Too Many Requests, 10 URLs, in 24h0m0s\n  b.test, 1 URL, in 1h0m0s\n  and 1 host more (wait)\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant %s", out.String(), want)
 	}
 }

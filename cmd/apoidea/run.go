@@ -195,7 +195,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if o.untilIdle {
 		followed = "" // the whole ring
 	}
-	if err := follow(ctx, counting{n, before}, followed, errOut, o.quiet, o.json, out); err != nil {
+	if err := follow(ctx, counting{n, before}, followed, o.peer.patience, errOut, o.quiet, o.json, out); err != nil {
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)
@@ -215,5 +215,5 @@ func (o *runOptions) summary(out io.Writer, s *ranStatus, archive string) error 
 	if o.quiet {
 		return nil
 	}
-	return cmp.Or(printEnding(out, s, archive), printEarlier(out, s))
+	return cmp.Or(printEnding(out, s, archive), printPutOff(out, s.Status), printEarlier(out, s))
 }

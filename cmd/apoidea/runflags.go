@@ -42,6 +42,7 @@ type runFlags struct {
 	holidays     []string
 	fetchFrom    string
 	delay        time.Duration
+	patience     time.Duration
 	contact      string
 	from         string
 	optOutFile   string
@@ -93,6 +94,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
 	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
+	f.DurationVar(&r.patience, "patience", d.Patience, "with --until-idle or --wait: end as well when only URLs are left whose next try is further away; they are put off for a later run. 0 waits for them all")
 	f.StringVar(&r.contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
 	f.StringVar(&r.from, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
 	f.StringVar(&r.optOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled; read again when it changes (see apoidea optout)")
@@ -146,7 +148,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.CoordinatesMode = r.coordMode
 	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
-	c.NATTraversal = r.natTraversal
+	c.NATTraversal, c.Patience = r.natTraversal, r.patience
 	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
 	c.Metrics, c.Pprof = r.metrics, r.pprof
 	if err := r.manners(&c); err != nil {

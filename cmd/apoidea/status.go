@@ -61,6 +61,7 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	if s.URLsWaiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
 	}
+	rows = append(rows, waitRows(s)...)
 	if s.Holding != "" {
 		rows = append(rows, []string{"holding", s.Holding + untilText(s.HoldingUntil, time.Now())})
 	}

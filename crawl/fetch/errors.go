@@ -54,6 +54,24 @@ func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %v", e.URL, e
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Status is what the outcome of a name says beyond itself: link.NameAbsent, link.NameMalformed, or 0 where another try may help.
+func (e *Error) Status() int {
+	var name interface {
+		Malformed() bool
+		Absent() bool
+	}
+	switch {
+	case e.Outcome != link.OutcomeDNS || !errors.As(e.Err, &name):
+		return 0
+	case name.Malformed():
+		return link.NameMalformed
+	case name.Absent():
+		return link.NameAbsent
+	default:
+		return 0
+	}
+}
+
 // HostWide reports whether the host rather than this URL failed: it was not reached, or hung up.
 func (e *Error) HostWide() bool {
 	return e.Outcome.HostWide() || e.Outcome == link.OutcomeTimeout && e.Phase < PhaseHead

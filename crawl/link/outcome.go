@@ -22,7 +22,7 @@ const (
 	OutcomeRobotsDenied
 	// OutcomeRobotsUnreachable: robots.txt could not be had, so nothing may be fetched.
 	OutcomeRobotsUnreachable
-	// OutcomeDNS: the host's name did not resolve.
+	// OutcomeDNS: the host's name did not resolve. NameAbsent and NameMalformed are its statuses where that is known to stay so.
 	OutcomeDNS
 	// OutcomeConnect: no connection, or it broke off.
 	OutcomeConnect
@@ -54,6 +54,14 @@ var outcomeNames = [Outcomes]string{
 	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out",
 }
 
+// The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one may pass.
+const (
+	// NameMalformed: the name is none that could be asked for.
+	NameMalformed = 1
+	// NameAbsent: the servers say that there is no such name, or no address of it.
+	NameAbsent = 3
+)
+
 // String returns the outcome's stable name, as in design section 4.
 func (o Outcome) String() string {
 	if int(o) < Outcomes {
@@ -65,11 +73,13 @@ func (o Outcome) String() string {
 // Fetched reports whether a page came back and was archived.
 func (o Outcome) Fetched() bool { return o == OutcomeOK || o == OutcomeDuplicate }
 
-// Retryable reports whether a later try may end otherwise; status is the HTTP status of an OutcomeHTTPError, else ignored.
+// Retryable reports whether a later try may end otherwise; status is the HTTP status of an OutcomeHTTPError or that of an OutcomeDNS, else ignored.
 func (o Outcome) Retryable(status int) bool {
 	switch o {
-	case OutcomeRobotsUnreachable, OutcomeDNS, OutcomeConnect, OutcomeTimeout:
+	case OutcomeRobotsUnreachable, OutcomeConnect, OutcomeTimeout:
 		return true
+	case OutcomeDNS:
+		return status != NameMalformed
 	case OutcomeHTTPError:
 		return status == 0 || status >= 500 || status == 429 || status == 408
 	default:

@@ -25,8 +25,10 @@ type HostDetail struct {
 	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its reason.
 	NotBefore time.Time
 	Backoff   string
-	Fails     uint32
-	Addrs     [][]byte
+	// Fails counts the failures in a row, FailOutcome is what the last one was.
+	Fails       uint32
+	FailOutcome link.Outcome
+	Addrs       [][]byte
 	// Robots are the states of the host's origins, as the worker encoded them.
 	Robots map[string][]byte
 	// Placed is the worker chosen last, when and why, by what measurements.
@@ -59,7 +61,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		return HostDetail{}, false
 	}
 	d := HostDetail{
-		Host: h.rec.name, Key: h.key, Serving: h.rec.serving, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails,
+		Host: h.rec.name, Key: h.key, Serving: h.rec.serving, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
 		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
 		Robots: make(map[string][]byte),
 	}
@@ -214,6 +216,10 @@ type Fate struct {
 	Final  Final
 	Due    time.Time // of a waiting URL
 	Lapses int
+	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says why, HostFails how often in a row it failed.
+	HostUntil time.Time
+	HostWhy   string
+	HostFails uint32
 	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown.
 	Refusal string
 }
@@ -254,6 +260,9 @@ func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
 	}
 	f.State, f.Lapses = "pending", int(p.lapses)
 	f.Final = Final{URL: p.url, Depth: p.depth, Hops: p.hops, Kind: p.kind, Tries: p.tries}
+	if until := o.restsUntil(h); h.rec.backoffUntil > o.now {
+		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.backoffReason, h.rec.fails
+	}
 	switch {
 	case h.lease.item(hash) != nil:
 		f.State = "leased"

@@ -150,6 +150,7 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 			h.bar = o.start + o.cfg.TTL.Milliseconds()
 		}
 	}
+	o.back(h)
 	o.keep(h)
 	o.schedule(h)
 	return h
@@ -288,6 +289,7 @@ func (o *Owner) evictFrom(l *lru) {
 	for h := l.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
 		next := h.newer
 		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
+			o.leave(h)
 			o.forget(h)
 		}
 		h = next

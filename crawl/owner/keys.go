@@ -21,7 +21,7 @@ import (
 //	'c' JOB                         counters of the job on this peer
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
-//	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction)
+//	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see away.go
 //
 // Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is written by Store.Update, and a host that leaves by one DeleteRange.
 // The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner.

@@ -39,6 +39,7 @@ type Owner struct {
 	refused    int // see mayPlace
 	leased     int
 	sweep      sweep
+	away       away
 	ready      Ready
 	within     func() bool // whether the step may go on; nil: it may
 	queue      queue
@@ -108,7 +109,7 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	o := &Owner{
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
 		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
-		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}),
+		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}), away: make(away),
 	}
 	o.loadJobs()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
@@ -178,6 +179,7 @@ func (o *Owner) Commit() (Ready, error) {
 	o.draws()
 	o.flush()
 	o.evict()
+	o.buf.flush()
 	o.ready.Wait = o.buf.take()
 	o.ready.Outbox = o.outbox.queued() > 0
 	o.ready.Next = o.next()

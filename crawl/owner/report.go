@@ -1,13 +1,22 @@
 package owner
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as well.
-const tlsFails = 2
+const (
+	// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as well.
+	tlsFails = 2
+	// absentFails in a row end a host whose name does not exist: the first may have been asked of a server that does not know yet.
+	absentFails = 1
+	// stallsLeast in a row at least, whatever a job's retries, end a host of which nothing came but timeouts, 429 and 503: each of them may be of one URL alone.
+	stallsLeast = 3
+)
 
 // report takes the outcome of one URL with the links of its page that did not go ahead of it. Everything it writes is one batch with it.
 func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
@@ -124,14 +133,20 @@ func wholePiece(f *wire.Fetched) bool {
 func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
-	if got.Outcome.HostWide() {
+	switch {
+	case got.Outcome.HostWide():
 		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 		if retryable {
 			o.wait(h, hj, p, 0)
 			return
 		}
-	} else if got.Outcome != link.OutcomeTimeout {
+	case stalls(got):
+		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+	default:
 		o.hostAnswered(h)
+	}
+	if got.Outcome == link.OutcomeDNS {
+		got.Status = 0 // which says how often to try, and nothing to people
 	}
 	if retryable && int(p.tries) < spec.Retries && hj.state.state != job.StateCanceled {
 		p.tries++
@@ -145,6 +160,11 @@ func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire
 		final.Depth, final.Hops = p.depth, p.hops
 		o.emit(h, hj.state, p.hash, &final, f, went)
 	}
+}
+
+// stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does not answer, or wants to be left alone.
+func stalls(got *Final) bool {
+	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
 }
 
 // wait puts a URL back that is not out any more: among the ready ones, or until due.
@@ -239,7 +259,7 @@ func knows(outcome link.Outcome) int {
 }
 
 // hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in a row its pending URLs share the outcome.
-// The failures of one window count as one.
+// The failures of one window count as one. A first URL that stalls does not end the lease: the next one tells whether it is the host.
 func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 	r := &h.rec
 	retryable := got.Outcome.Retryable(got.Status)
@@ -251,7 +271,7 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 	if retryable {
 		wait := max(o.cfg.backoff(r.fails), min(retryAfter, o.cfg.MaxRetryAfter.Milliseconds()))
 		r.backoffUntil = max(r.backoffUntil, o.now+wait)
-		r.backoffReason = clip(got.Outcome.String() + ": " + got.Detail)
+		r.backoffReason = failureText(got)
 	}
 	for _, hj := range h.jobs {
 		if !hj.state.known {
@@ -263,6 +283,10 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 			limit = tlsFails
 		case !retryable:
 			limit = 0
+		case got.Outcome == link.OutcomeDNS && got.Status == link.NameAbsent:
+			limit = min(limit, absentFails)
+		case !got.Outcome.HostWide():
+			limit = max(limit, stallsLeast)
 		}
 		if int(r.fails) > limit {
 			hj.c.down, hj.c.downUntil = got.Outcome, o.now+o.cfg.DownFor.Milliseconds()
@@ -270,12 +294,30 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 		}
 	}
 	o.touched(h)
-	if retryable && h.lease != nil {
+	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
 		// lease would have run out.
 		o.endLease(h, released, h.lease.expires)
 	}
 	o.schedule(h)
+}
+
+// failureText says for people what a host failed with.
+func failureText(got *Final) string {
+	text := got.Outcome.String()
+	if got.Outcome == link.OutcomeHTTPError {
+		text = "status " + strconv.Itoa(got.Status)
+	}
+	detail := got.Detail
+	if _, after, ok := strings.Cut(detail, "fetch http"); ok { // the URL says nothing of the host that its name does not
+		if _, after, ok = strings.Cut(after, ": "); ok {
+			detail = after
+		}
+	}
+	if detail != "" {
+		text += ": " + detail
+	}
+	return clip(text)
 }
 
 // hostAnswered ends a run of failures.

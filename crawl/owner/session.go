@@ -271,7 +271,9 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 	if held && w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), o.cfg.MaxRetryAfter.Milliseconds())
 		h.rec.backoffUntil = max(h.rec.backoffUntil, o.now+wait)
-		h.rec.backoffReason = clip(w.GetBackoffReason())
+		if why := clip(w.GetBackoffReason()); !strings.HasPrefix(h.rec.backoffReason, why) { // else the failure that it is for says more
+			h.rec.backoffReason = why
+		}
 		o.touched(h)
 	}
 }

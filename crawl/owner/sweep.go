@@ -47,7 +47,7 @@ func (o *Owner) sweepSome() {
 			return false
 		}
 		s.cursor = append(append(s.cursor[:0], key...), 0)
-		if len(key) == 1+posSize && len(value) == 2 && value[1]&workPending != 0 && o.byPos[Pos(key[1:])] == nil {
+		if len(key) == 1+posSize && len(value) >= 2 && value[1]&workPending != 0 && o.byPos[Pos(key[1:])] == nil {
 			missing = append(missing, Pos(key[1:]))
 		}
 		return true

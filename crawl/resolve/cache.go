@@ -30,26 +30,36 @@ func (c *cache) get(name string, now time.Time) (*answer, bool) {
 	}
 	e := el.Value.(*entry)
 	if !now.Before(e.expires) {
-		c.drop(el)
+		if !e.answer.absent() { // whoever is told so again believes it for longer
+			c.drop(el)
+		}
 		return nil, false
 	}
 	c.recent.MoveToFront(el)
 	return &e.answer, true
 }
 
-// put keeps an answer for its TTL and drops what was used longest ago.
-func (c *cache) put(name string, a answer, now time.Time) {
+// put keeps an answer for its TTL and drops what was used longest ago. That there is no such name is kept no longer than unconfirmed until it was said twice in a row.
+func (c *cache) put(name string, a answer, now time.Time, unconfirmed time.Duration) {
 	if a.ttl <= 0 {
 		return
 	}
+	said := false
 	if el, ok := c.entries[name]; ok {
+		said = el.Value.(*entry).answer.absent()
 		c.drop(el)
+	}
+	if a.absent() && !said {
+		a.ttl = min(a.ttl, unconfirmed)
 	}
 	c.entries[name] = c.recent.PushFront(&entry{name: name, answer: a, expires: now.Add(a.ttl)})
 	for c.recent.Len() > c.max {
 		c.drop(c.recent.Back())
 	}
 }
+
+// absent says whether the answer is that there is no such name, or no address of it.
+func (a *answer) absent() bool { return a.err != nil && a.err.Absent() }
 
 func (c *cache) drop(el *list.Element) {
 	delete(c.entries, el.Value.(*entry).name)

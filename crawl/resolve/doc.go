@@ -8,8 +8,8 @@
 // The hosts file comes next and is read again when it changes. Only then is a server asked, for A and AAAA at the same time, over UDP and
 // over TCP where the answer was cut short; the next server is asked when one fails. Names are absolute: no search domains.
 //
-// Answers are kept for their TTL between bounds, the absence of a name for as long as its zone's SOA says (RFC 2308), a failure for a few
-// seconds, so that a dead zone costs one question and not one a URL. The cache is a bounded LRU.
+// Answers are kept for their TTL between bounds, the absence of a name for as long as its zone's SOA says (RFC 2308) once two
+// answers in a row were so, a failure for a few seconds, so that a dead zone costs one question and not one a URL. The cache is a bounded LRU.
 //
 // A Resolver is safe for concurrent use and has no goroutine of its own: a flight lives no longer than the lookups that wait for it.
 package resolve

@@ -52,5 +52,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Malformed reports whether the host is no name that could be asked for.
+func (e *Error) Malformed() bool { return e.Kind == NotFound && e.Err != nil }
+
+// Absent reports whether the servers said that there is no such name, or no address of it.
+func (e *Error) Absent() bool { return !e.Temporary() && !e.Malformed() }
+
 // Temporary reports whether asking again may help.
 func (e *Error) Temporary() bool { return e.Kind == ServerFailure || e.Kind == Timeout }

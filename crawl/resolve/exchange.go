@@ -170,7 +170,7 @@ func address(rr dns.RR, qtype uint16) (netip.Addr, bool) {
 
 // exchange puts one question to the servers in turn until one gives an answer that can be used.
 func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
-	var failures []error
+	var failed failures
 	for range r.config.Rounds {
 		for _, server := range r.config.Servers {
 			msg, err := r.exchangeOne(ctx, server, name, qtype)
@@ -180,11 +180,49 @@ func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dn
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			failures = append(failures, fmt.Errorf("server %s: %w", server, err))
+			failed.add(fmt.Errorf("server %s: %w", server, plain(err)))
 		}
 	}
-	return nil, errors.Join(failures...)
+	return nil, &failed
 }
+
+// plain drops from an error of the network the addresses, of which ours is another one each time.
+func plain(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
+}
+
+// failures are what servers said or did not, each once.
+type failures struct {
+	errs  []error
+	times []int
+}
+
+func (f *failures) add(err error) {
+	for i, had := range f.errs {
+		if had.Error() == err.Error() {
+			f.times[i]++
+			return
+		}
+	}
+	f.errs, f.times = append(f.errs, err), append(f.times, 1)
+}
+
+// Error tells all of them on one line, those that came again with how often.
+func (f *failures) Error() string {
+	texts := make([]string, len(f.errs))
+	for i, err := range f.errs {
+		if texts[i] = err.Error(); f.times[i] > 1 {
+			texts[i] += fmt.Sprintf(" (%d times)", f.times[i])
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap returns them.
+func (f *failures) Unwrap() []error { return f.errs }
 
 // exchangeOne asks one server over UDP, then over TCP if the answer was cut short.
 func (r *Resolver) exchangeOne(ctx context.Context, server, name string, qtype uint16) (*dns.Msg, error) {

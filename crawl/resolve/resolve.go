@@ -29,7 +29,8 @@ type Config struct {
 	MinTTL, MaxTTL time.Duration
 	// MaxNegativeTTL bounds how long the absence of a name is believed. Zero: 1 h (RFC 2308, section 5, advises one to three).
 	MaxNegativeTTL time.Duration
-	// FailureTTL is how long a failure is remembered (RFC 2308, section 7: at most 5 min). Zero: 10 s.
+	// FailureTTL is how long a failure is remembered (RFC 2308, section 7: at most 5 min), and that a name is absent until that was said twice in a row. Zero: 4 s: less than
+	// the rest of a host that failed, so that another try of it asks.
 	FailureTTL time.Duration
 	// PreferIPv6 puts IPv6 addresses before IPv4 ones. NoIPv6 leaves them out and does not ask for them.
 	PreferIPv6, NoIPv6 bool
@@ -47,7 +48,7 @@ func DefaultConfig() Config {
 		MinTTL:         30 * time.Second,
 		MaxTTL:         24 * time.Hour,
 		MaxNegativeTTL: time.Hour,
-		FailureTTL:     10 * time.Second,
+		FailureTTL:     4 * time.Second,
 		Now:            time.Now,
 	}
 }
@@ -183,7 +184,7 @@ func (r *Resolver) board(ctx context.Context, name string) *flight {
 		defer r.mu.Unlock()
 		if r.flights[name] == f { // otherwise everybody has left, and the answer may be that of a cut-off question
 			delete(r.flights, name)
-			r.cache.put(name, f.answer, r.config.Now())
+			r.cache.put(name, f.answer, r.config.Now(), r.config.FailureTTL)
 		}
 	}()
 	return f

@@ -437,13 +437,14 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 		return
 	}
 	r := newReport(h, &it, fe.Outcome)
+	r.fetched.Status = uint32(fe.Status()) //nolint:gosec // a handful
 	r.fetched.Detail = clip(fe.Error())
 	r.fetched.FetchedMs = begun.UnixMilli()
 	r.fetched.DurationMs = milliseconds(now.Sub(begun))
 	w.queue(r)
 	if fe.HostWide() {
 		var pause time.Duration
-		if fe.Outcome.Retryable(0) {
+		if fe.Outcome.Retryable(fe.Status()) {
 			pause = hostPause
 		}
 		w.close(h, pause, fe.Outcome.String())

@@ -81,6 +81,7 @@ type origin struct {
 	news    []byte    // state to be reported, encoded; guarded by the worker's mutex
 	newsSeq uint64
 	failure link.Outcome // why robots.txt could not be had
+	status  uint32       // of that, where it is a name's
 	detail  string
 }
 

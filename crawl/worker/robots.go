@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -46,6 +47,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 		return
 	}
 	o.next, o.hops, o.failure = "", 0, link.OutcomeNone
+	o.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
 	v.learn(o, robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}, now)
 	v.parse(h, o)
 	v.again(h, it, took, now, resp)
@@ -136,9 +138,9 @@ func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time
 		v.again(h, it, took, now, nil)
 		return
 	}
-	o.next, o.hops, o.failure, o.detail = "", 0, link.OutcomeRobotsUnreachable, clip(fe.Error())
+	o.next, o.hops, o.failure, o.status, o.detail = "", 0, link.OutcomeRobotsUnreachable, 0, clip(fe.Error())
 	if fe.HostWide() {
-		o.failure = fe.Outcome
+		o.failure, o.status = fe.Outcome, uint32(fe.Status()) //nolint:gosec // a handful
 	}
 	if fe.Outcome == link.OutcomeTooLarge {
 		// Only a head can be, as the body is cut: the site answers, and what it says cannot be read.
@@ -177,6 +179,9 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 	}
 	r := newReport(h, &it, outcome)
 	r.fetched.Detail = clip(detail)
+	if outcome == link.OutcomeDNS {
+		r.fetched.Status = o.status
+	}
 	now := time.Now()
 	pause := max(o.state.Expires.Sub(now), 0)
 	r.fetched.RetryAfterMs = wish(pause)

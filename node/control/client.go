@@ -243,8 +243,12 @@ func (c *Client) SetJob(ctx context.Context, id, action string) (*Job, error) {
 }
 
 // Wait implements Backend.
-func (c *Client) Wait(ctx context.Context, job string, fn func(Progress) error) error {
-	return follow(ctx, c, "/v1/wait", values("job", job), fn)
+func (c *Client) Wait(ctx context.Context, job string, patience time.Duration, fn func(Progress) error) error {
+	query := values("job", job)
+	if patience >= 0 {
+		query.Set("patience", patience.String())
+	}
+	return follow(ctx, c, "/v1/wait", query, fn)
 }
 
 // Pause implements Backend.

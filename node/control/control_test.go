@@ -108,7 +108,7 @@ func (f *fake) SetJob(_ context.Context, id, action string) (*control.Job, error
 	return posted, f.note("%s %s", action, id)
 }
 
-func (f *fake) Wait(_ context.Context, job string, fn func(control.Progress) error) error {
+func (f *fake) Wait(_ context.Context, job string, _ time.Duration, fn func(control.Progress) error) error {
 	return stream(f.note("wait %s", job), fn, control.Progress{Members: 1}, control.Progress{Members: 1, Idle: true})
 }
 
@@ -256,7 +256,7 @@ func TestRoundTrip(t *testing.T) {
 		}, []string{"a", "b"}},
 		{"wait 3f2a", func() (any, error) {
 			var got []string
-			err := c.Wait(ctx, "3f2a", func(p control.Progress) error { return collect(&got, fmt.Sprint(p.Idle)) })
+			err := c.Wait(ctx, "3f2a", -1, func(p control.Progress) error { return collect(&got, fmt.Sprint(p.Idle)) })
 			return got, err
 		}, []string{"false", "true"}},
 	} {

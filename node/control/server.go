@@ -172,7 +172,11 @@ func (s *Server) routes() http.Handler {
 		return b.Watch(r.Context(), func(e RingEvent) error { return emit(e) })
 	}))
 	mux.HandleFunc("GET /v1/wait", stream(func(r *http.Request, emit func(any) error) error {
-		return b.Wait(r.Context(), r.FormValue("job"), func(p Progress) error { return emit(p) })
+		patience, err := patienceOf(r)
+		if err != nil {
+			return err
+		}
+		return b.Wait(r.Context(), r.FormValue("job"), patience, func(p Progress) error { return emit(p) })
 	}))
 	mux.HandleFunc("GET /v1/hosts", stream(func(r *http.Request, emit func(any) error) error {
 		return b.Hosts(r.Context(), flag(r, "ring"), func(h HostLine) error { return emit(h) })
@@ -182,6 +186,19 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(pattern, h)
 	}
 	return mux
+}
+
+// patienceOf reads how far away a next try may be; negative: as the peer has it.
+func patienceOf(r *http.Request) (time.Duration, error) {
+	text := r.FormValue("patience")
+	if text == "" {
+		return -1, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, Usage(fmt.Sprintf("patience %q: must be a time with its unit, such as 10m or 2h; 0 is without end", text))
+	}
+	return d, nil
 }
 
 func flag(r *http.Request, name string) bool {

@@ -19,6 +19,9 @@ type Status struct {
 
 	Counters
 
+	// Waits are the hosts that are left alone for a while, by reason.
+	Waits []Wait `json:"waits,omitempty"`
+
 	Ring  RingSummary `json:"ring"`
 	Peers []PeerLine  `json:"peers"`
 
@@ -78,6 +81,9 @@ type Counters struct {
 	Outbox      int64 `json:"outbox"`
 	HostsOwned  int64 `json:"hosts_owned"`
 	HostsLeased int64 `json:"hosts_leased"`
+	// URLsPutOff are the pending URLs whose next try is further away than the patience, HostsPutOff their hosts: a crawl of which nothing else is left has ended for now.
+	URLsPutOff  int64 `json:"urls_put_off,omitempty"`
+	HostsPutOff int64 `json:"hosts_put_off,omitempty"`
 }
 
 // Add sums o into c.
@@ -97,6 +103,8 @@ func (c *Counters) Add(o *Counters) {
 	c.Outbox += o.Outbox
 	c.HostsOwned += o.HostsOwned
 	c.HostsLeased += o.HostsLeased
+	c.URLsPutOff += o.URLsPutOff
+	c.HostsPutOff += o.HostsPutOff
 	if o.NextRetryS > 0 && (c.NextRetryS == 0 || o.NextRetryS < c.NextRetryS) {
 		c.NextRetryS = o.NextRetryS
 	}
@@ -104,6 +112,9 @@ func (c *Counters) Add(o *Counters) {
 
 // Outstanding is the work that is not finished: a crawl is idle when it is zero on the whole ring.
 func (c *Counters) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
+
+// Due is the work that is not finished and not put off: a wait for the end of a crawl is over when it is zero on the whole ring.
+func (c *Counters) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.URLsPending) }
 
 // RingSummary is the ring as one peer sees it.
 type RingSummary struct {
@@ -236,6 +247,10 @@ type JobCounts struct {
 	LinksLeftOut int64 `json:"links_left_out,omitempty"`
 	// NextRetryS is when the first waiting URL is due, 0 if none waits.
 	NextRetryS float64 `json:"next_retry_s,omitempty"`
+	// PutOff are the pending URLs whose next try is further away than the patience, PutOffHosts their hosts, PutOffNextS when the first of them is due.
+	PutOff      int64   `json:"put_off,omitempty"`
+	PutOffHosts int64   `json:"put_off_hosts,omitempty"`
+	PutOffNextS float64 `json:"put_off_next_s,omitempty"`
 }
 
 // Add sums o into c.
@@ -248,6 +263,9 @@ func (c *JobCounts) Add(o *JobCounts) {
 	c.Outbox += o.Outbox
 	c.Bytes += o.Bytes
 	c.LinksLeftOut += o.LinksLeftOut
+	c.PutOff += o.PutOff
+	c.PutOffHosts += o.PutOffHosts
+	c.PutOffNextS = sooner(c.PutOffNextS, o.PutOffNextS)
 	for k, v := range o.Outcomes {
 		if c.Outcomes == nil {
 			c.Outcomes = make(map[string]int64)
@@ -261,6 +279,9 @@ func (c *JobCounts) Add(o *JobCounts) {
 
 // Outstanding is the job's unfinished work.
 func (c *JobCounts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
+
+// Due is what of it is not put off.
+func (c *JobCounts) Due() int64 { return c.Outstanding() - min(c.PutOff, c.Pending) }
 
 // HostLine is one host in a list.
 type HostLine struct {
@@ -287,9 +308,14 @@ type Host struct {
 	Addrs   []string `json:"addrs,omitempty"`
 	DelayMs float64  `json:"delay_ms,omitempty"`
 	// NotBeforeS is the politeness or back-off still owed; Backoff says why.
-	NotBeforeS float64      `json:"not_before_s,omitempty"`
-	Backoff    string       `json:"backoff,omitempty"`
-	Robots     []RobotsLine `json:"robots,omitempty"`
+	NotBeforeS float64 `json:"not_before_s,omitempty"`
+	Backoff    string  `json:"backoff,omitempty"`
+	// Fails counts the failures in a row, FailOutcome is what the last one was.
+	Fails       uint32 `json:"fails,omitempty"`
+	FailOutcome string `json:"fail_outcome,omitempty"`
+	// PutOff says that the next request is further away than the peer's patience.
+	PutOff bool         `json:"put_off,omitempty"`
+	Robots []RobotsLine `json:"robots,omitempty"`
 	// OptedOut says why nothing of the host is fetched, OptedOutS since when by its record.
 	OptedOut  string      `json:"opted_out,omitempty"`
 	OptedOutS float64     `json:"opted_out_s,omitempty"`
@@ -309,10 +335,14 @@ type Host struct {
 
 // RobotsLine is what is known of one origin's robots.txt.
 type RobotsLine struct {
-	Origin  string  `json:"origin"`
-	Verdict string  `json:"verdict"`
-	AgeS    float64 `json:"age_s"`
-	Bytes   int     `json:"bytes"`
+	Origin  string `json:"origin"`
+	Verdict string `json:"verdict"`
+	// AgeS is how long ago it, or that there is none, was had; 0: it never was.
+	AgeS  float64 `json:"age_s"`
+	Bytes int     `json:"bytes"`
+	// Failures are the tries in a row at which it could not be had, NextS is when it is asked for again, 0 if it is to be asked for now.
+	Failures int     `json:"failures,omitempty"`
+	NextS    float64 `json:"next_s,omitempty"`
 }
 
 // Measurement is what one candidate measured to a site.
@@ -368,8 +398,11 @@ type WhyLine struct {
 	Depth   uint32 `json:"depth"`
 	Tries   int    `json:"tries,omitempty"`
 	// LinksLeftOut are links of the page, or where nobody has heard of it of all pages of the job, beyond the bounds of what is taken of one page.
-	LinksLeftOut int64  `json:"links_left_out,omitempty"`
-	Text         string `json:"text"`
+	LinksLeftOut int64 `json:"links_left_out,omitempty"`
+	// DueS is when the next try is due, at the earliest, of a URL that waits or whose host is left alone; PutOff that this is further away than the peer's patience.
+	DueS   float64 `json:"due_s,omitempty"`
+	PutOff bool    `json:"put_off,omitempty"`
+	Text   string  `json:"text"`
 }
 
 // Progress is one line of a wait for idleness.
@@ -378,6 +411,8 @@ type Progress struct {
 	Members int     `json:"members"`
 	Idle    bool    `json:"idle"`
 	ElapseS float64 `json:"elapsed_s"`
+	// Waits are the hosts that are left alone for a while, by reason.
+	Waits []Wait `json:"waits,omitempty"`
 	// Note says what the wait is held up by, where that is not plain work (a walk that met a dead peer, say).
 	Note string `json:"note,omitempty"`
 }

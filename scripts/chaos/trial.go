@@ -182,7 +182,7 @@ func (t *trial) finish(ctx context.Context) error {
 	if t.crawl == nil {
 		cl := t.ring.client(t.waiter)
 		defer cl.Close()
-		if err := cl.Wait(ctx, "", func(control.Progress) error { return nil }); err != nil {
+		if err := cl.Wait(ctx, "", -1, func(control.Progress) error { return nil }); err != nil {
 			return fmt.Errorf("crawl did not end: %w", err)
 		}
 		return nil

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// waitText says on one line how many hosts are left alone for one reason, with one of them.
+func waitText(w *control.Wait) string {
+	text := fmt.Sprintf("%s: %s of %s left alone, the next try in %s", reasonText(w.Reason), counted(w.URLs, "URL"), counted(w.Hosts, "host"), seconds(w.NextS))
+	if len(w.Examples) > 0 {
+		text += " (" + exampleText(&w.Examples[0]) + ")"
+	}
+	return text
+}
+
+// reasonText is a reason in a word or two.
+func reasonText(reason string) string {
+	switch reason {
+	case "asked":
+		return "wait"
+	case "dns":
+		return "DNS fails"
+	case "http_error":
+		return "refused with 429 or 503"
+	default:
+		return reason
+	}
+}
+
+// exampleText names a host with what it failed with.
+func exampleText(h *control.WaitingHost) string {
+	text := h.Host
+	if h.Why != "" {
+		text += ": " + h.Why
+	}
+	return text
+}
+
+// putOffText says how much waits for longer than the patience.
+func putOffText(urls, hosts int64, next float64) string {
+	return fmt.Sprintf("%s of %s, the next try in %s", counted(urls, "URL"), counted(hosts, "host"), seconds(next))
+}
+
+// waitRows are the rows of a status for hosts that are left alone.
+func waitRows(c *control.Status) (rows [][]string) {
+	for i := range c.Waits {
+		rows = append(rows, []string{"waiting", waitText(&c.Waits[i])})
+	}
+	if c.URLsPutOff > 0 {
+		rows = append(rows, []string{"put off", putOffText(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
+	}
+	return rows
+}
+
+// nextPutOff is when the first of what is put off is tried again.
+func nextPutOff(c *control.Status) (next float64) {
+	for i := range c.Waits {
+		if at := c.Waits[i].NextPutOffS; at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// printPutOff lists what a crawl that has ended left to a later run; nothing if that is nothing.
+func printPutOff(out io.Writer, c *control.Status) error {
+	if c.URLsPutOff == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "put off: %s; the same command again takes them up\n", putOffText(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
+	for i := range c.Waits {
+		w := &c.Waits[i]
+		named := int64(0)
+		for j := range w.Examples {
+			e := &w.Examples[j]
+			if e.PutOff == 0 || err != nil {
+				continue
+			}
+			named++
+			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), counted(e.PutOff, "URL"), seconds(e.NextS))
+		}
+		if more := w.HostsPutOff - named; more > 0 && err == nil {
+			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", counted(more, "host"), reasonText(w.Reason))
+		}
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package owner
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// away sums up the hosts that rest and that memory had no room for: there may be millions of them, and whether a crawl has an end hangs on all. What a host has in the
+// sums lies in its record of the work index, with the start of the process that put it there, and is taken out again when the host is loaded.
+type away map[awayKey]awaySum
+
+type awayKey struct {
+	job     job.ID // zero: of all jobs
+	outcome link.Outcome
+	until   int64 // a whole awayUnit
+}
+
+type awaySum struct{ hosts, urls int64 }
+
+// awayUnit in ms is how exactly the sums know until when their hosts rest. None rests for longer than a day or so, so there are not many sums.
+const awayUnit = 60_000
+
+func (a away) add(k awayKey, hosts, urls int64) {
+	s := a[k]
+	s.hosts += hosts
+	s.urls += urls
+	if a[k] = s; s == (awaySum{}) {
+		delete(a, k)
+	}
+}
+
+// leave notes a host that is dropped from memory, if it rests.
+func (o *Owner) leave(h *host) {
+	whole := o.restsUntil(h)
+	var parts []byte
+	until, n := never, int64(0)
+	for _, hj := range h.jobs {
+		if urls, at := hj.waits(whole, h.rec.backoffUntil > o.now); urls > 0 && at > o.now+awayUnit {
+			until = min(until, at)
+			n += urls
+			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.id[:]...), uint64(urls)) //nolint:gosec // positive
+		}
+	}
+	if n == 0 {
+		return
+	}
+	until -= until % awayUnit
+	value := binary.BigEndian.AppendUint64([]byte{format, h.work}, uint64(o.start))              //nolint:gosec // a time
+	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.failOutcome)) //nolint:gosec // a time
+	o.buf.set(workKey(h.pos), append(value, parts...))
+	o.tally(value, parts, 1)
+}
+
+// awayHead is how long the record of a host that is away is before its jobs, awayPart what each of those takes.
+const (
+	awayHead = 2 + 8 + 8 + 1
+	awayPart = job.IDSize + 8
+)
+
+// back takes a host that is loaded out of the sums.
+func (o *Owner) back(h *host) {
+	value, ok := o.buf.get(workKey(h.pos))
+	if !ok || len(value) < awayHead {
+		return
+	}
+	if binary.BigEndian.Uint64(value[2:]) == uint64(o.start) { //nolint:gosec // a time
+		o.tally(value[:awayHead], value[awayHead:], -1)
+	}
+	o.buf.set(workKey(h.pos), []byte{format, value[1]})
+}
+
+// tally counts one host into the sums, or out of them.
+func (o *Owner) tally(head, parts []byte, sign int64) {
+	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} //nolint:gosec // as it was written
+	var all int64
+	for ; len(parts) >= awayPart; parts = parts[awayPart:] {
+		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) //nolint:gosec // as it was written
+		all += urls
+		o.away.add(awayKey{job.ID(parts), k.outcome, k.until}, sign, sign*urls)
+	}
+	o.away.add(k, sign, sign*all)
+}
+
+// waits adds the hosts that are away to what is known of those in memory.
+func (a away) waits(now, horizon int64, byOutcome map[link.Outcome]*Wait, jobs map[job.ID]PutOff) {
+	for k, s := range a {
+		until := time.UnixMilli(k.until)
+		switch {
+		case k.until <= now:
+		case k.job != job.ID{} && k.until > horizon:
+			p := jobs[k.job]
+			jobs[k.job] = PutOff{p.URLs + s.urls, p.Hosts + s.hosts, earlier(p.Next, until)}
+		case k.job == job.ID{}:
+			w := waitOf(byOutcome, k.outcome)
+			w.Hosts += s.hosts
+			w.URLs += s.urls
+			w.Next = earlier(w.Next, until)
+			if k.until > horizon {
+				w.PutOff += s.urls
+				w.HostsPutOff += s.hosts
+				w.NextPutOff = earlier(w.NextPutOff, until)
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package owner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Wait sums up the hosts with URLs of which nothing is fetched for a while, for one reason: they failed, or asked to be left alone. What politeness alone owes is none.
+type Wait struct {
+	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of them wait for another try.
+	Outcome     link.Outcome
+	Hosts, URLs int64
+	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts that have such.
+	PutOff, HostsPutOff int64
+	// Next is the first next try, NextPutOff the first of those put off; zero: there is none.
+	Next, NextPutOff time.Time
+	// Examples are those of the hosts with the most URLs put off, or if there are none with the most URLs.
+	Examples []Waiting
+}
+
+// Waiting is a host of which nothing is fetched for a while.
+type Waiting struct {
+	Host         string
+	URLs, PutOff int64
+	Until        time.Time
+	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
+	Fails uint32
+	Why   string
+}
+
+// PutOff counts the URLs of one job whose next try is behind a horizon, and their hosts.
+type PutOff struct {
+	URLs, Hosts int64
+	Next        time.Time
+}
+
+// maxExamples bounds the hosts that a Wait names.
+const maxExamples = 4
+
+// Waits says which hosts are left alone at present and why, by outcome, and of each job how many URLs wait for a try behind the horizon.
+func (o *Owner) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
+	byOutcome := make(map[link.Outcome]*Wait)
+	jobs := make(map[job.ID]PutOff)
+	for _, h := range o.hosts {
+		if rest := o.restOf(h, horizon.UnixMilli(), jobs); rest.urls > 0 {
+			waitOf(byOutcome, rest.outcome).add(h, &rest)
+		}
+	}
+	o.away.waits(o.now, horizon.UnixMilli(), byOutcome, jobs)
+	list := make([]Wait, 0, len(byOutcome))
+	for _, w := range byOutcome {
+		list = append(list, *w)
+	}
+	slices.SortFunc(list, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Outcome, b.Outcome)) })
+	return list, jobs
+}
+
+func waitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
+	w := byOutcome[outcome]
+	if w == nil {
+		w = &Wait{Outcome: outcome}
+		byOutcome[outcome] = w
+	}
+	return w
+}
+
+// restsUntil is until when nothing at all of a host is fetched.
+func (o *Owner) restsUntil(h *host) int64 { return max(o.politeAt(h), h.rec.backoffUntil, h.bar) }
+
+// rest is why and until when a host is left alone.
+type rest struct {
+	outcome      link.Outcome
+	urls, putOff int64
+	until        int64
+}
+
+// restOf looks at one host, and counts what is put off for its jobs.
+func (o *Owner) restOf(h *host, horizon int64, jobs map[job.ID]PutOff) rest {
+	r := rest{outcome: h.rec.failOutcome, until: never}
+	whole := o.restsUntil(h)
+	for _, hj := range h.jobs {
+		urls, at := hj.waits(whole, h.rec.backoffUntil > o.now || whole > horizon)
+		if urls == 0 || at <= o.now {
+			continue
+		}
+		r.urls += urls
+		r.until = min(r.until, at)
+		if at <= horizon {
+			continue
+		}
+		r.putOff += urls
+		if jobs != nil {
+			p := jobs[hj.state.id]
+			p.URLs += urls
+			p.Hosts++
+			p.Next = earlier(p.Next, time.UnixMilli(at))
+			jobs[hj.state.id] = p
+		}
+	}
+	return r
+}
+
+// waits says how many URLs of a job wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
+func (hj *hostJob) waits(whole int64, rests bool) (urls, at int64) {
+	open, waiting := hj.c.open()-hj.out, hj.waiting()
+	switch {
+	case waiting > 0 && waiting == open:
+		return waiting, max(hj.nextDue, whole)
+	case rests:
+		return open, whole
+	case waiting > 0:
+		return waiting, max(hj.nextDue, whole)
+	default:
+		return 0, 0
+	}
+}
+
+func (w *Wait) add(h *host, r *rest) {
+	until := time.UnixMilli(r.until)
+	w.Hosts++
+	w.URLs += r.urls
+	w.Next = earlier(w.Next, until)
+	if r.putOff > 0 {
+		w.PutOff += r.putOff
+		w.HostsPutOff++
+		w.NextPutOff = earlier(w.NextPutOff, until)
+	}
+	w.Examples = append(w.Examples, Waiting{
+		Host: h.rec.name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.fails, Why: h.rec.backoffReason,
+	})
+	if len(w.Examples) > maxExamples {
+		slices.SortFunc(w.Examples, func(a, b Waiting) int {
+			return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
+		})
+		w.Examples = w.Examples[:maxExamples]
+	}
+}
+
+// earlier is the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
