@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -29,6 +30,9 @@ func askOwner[T any](ctx context.Context, n *Node, key ring.Key, question string
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	raw, err := n.router.call(ctx, key, serviceStatus, []byte(question))
+	if p2p.CodeOf(err) == p2p.CodeMoved {
+		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,11 @@ step_fuzz() {
   done
 }
 
+# What README.md and docs/ say to type works as typed, on a fresh clone of HEAD.
+step_typed() {
+  if [ $long = 1 ]; then scripts/typed.sh --long; else scripts/typed.sh; fi
+}
+
 # Three machines (network namespaces) form a ring by an address that is copied, and by finding each other.
 step_lan() { scripts/lan.sh; }
 

@@ -166,8 +166,8 @@ const intro = `# Metrics
 A peer answers Prometheus at ` + "`/metrics`" + ` of the address given by ` + "`--metrics`" + ` (of loopback, off by default), and of its control API:
 
     apoidea run --metrics 127.0.0.1:9464
-    curl http://127.0.0.1:9464/metrics
-    curl --unix-socket DATA-DIR/apoidea.sock http://peer/metrics
+    curl -s http://127.0.0.1:9464/metrics
+    curl -s --unix-socket ~/.local/share/apoidea/apoidea.sock http://peer/metrics
 
 Names are stable: series and labels are only ever added. [grafana/apoidea.json](grafana/apoidea.json) is a dashboard of them.
 
