@@ -9,6 +9,9 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
+// LinkCountsField is a field of a page's metadata: how many of its outlinks are pages, requisites, sitemaps and links that were not followed, in this order.
+const LinkCountsField = "outlinkCounts"
+
 // archive lends the WARC writer to the worker: encoding on the caller's goroutine, one append at a time behind it.
 type archive struct {
 	encoder *warc.Encoder
@@ -39,6 +42,9 @@ func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
 			{Name: "hopsFromSeed", Value: strconv.FormatUint(uint64(x.Depth), 10)},
 			{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
 		},
+	}
+	if len(x.Outlinks) > 0 {
+		e.Fields = append(e.Fields, warc.Field{Name: LinkCountsField, Value: x.Links.String()})
 	}
 	if x.Truncated {
 		e.Truncated = warc.TruncatedLength

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -45,11 +46,41 @@ type Exchange struct {
 	Truncated bool
 	// RevisitOf is where the same body is archived; nil archives it here.
 	RevisitOf *Original
-	// Outlinks are the links of the page, canonical.
+	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of the one before.
 	Outlinks []string
+	Links    LinkCounts
 	Depth    uint32
 	Hops     uint8
 	Duration time.Duration
+}
+
+// LinkCounts says what the links of an archived page are: a repair of the records follows those that were followed.
+type LinkCounts struct {
+	Pages, Requisites, Sitemaps int
+	// Unfollowed are those that the page asks not to follow.
+	Unfollowed int
+}
+
+func (c *LinkCounts) all() [4]*int {
+	return [4]*int{&c.Pages, &c.Requisites, &c.Sitemaps, &c.Unfollowed}
+}
+
+// String is how the archive has them: four numbers.
+func (c LinkCounts) String() string {
+	return fmt.Sprintf("%d %d %d %d", c.Pages, c.Requisites, c.Sitemaps, c.Unfollowed)
+}
+
+// ParseLinkCounts reads what String returns.
+func ParseLinkCounts(text string) (c LinkCounts, err error) {
+	if _, err := fmt.Sscanf(text, "%d %d %d %d", &c.Pages, &c.Requisites, &c.Sitemaps, &c.Unfollowed); err != nil {
+		return LinkCounts{}, fmt.Errorf("numbers of links %.40q: %w", text, err)
+	}
+	for _, n := range c.all() {
+		if *n < 0 {
+			return LinkCounts{}, fmt.Errorf("numbers of links %.40q: negative", text)
+		}
+	}
+	return c, nil
 }
 
 // Original is the record of a body met before.

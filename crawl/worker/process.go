@@ -58,7 +58,7 @@ func (w *Worker) finish(f *follower, p *page) {
 	recordID := ""
 	if !p.found.NoIndex {
 		var err error
-		switch recordID, err = w.deps.Archive.Save(p.exchange(revisit)); {
+		switch recordID, err = w.deps.Archive.Save(p.exchange(revisit, links)); {
 		case errors.Is(err, ErrUnarchivable):
 			w.log.Warn("page not archived", "url", p.item.url, "err", err)
 		case err != nil:
@@ -102,14 +102,20 @@ func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 // known says that the body was met before.
 func (p *page) known() bool { return p.asked && p.answer.Verdict == Known }
 
-// exchange is the page as the archive takes it.
-func (p *page) exchange(revisit *Original) *Exchange {
-	for i := range p.found.Links {
-		p.urls = append(p.urls, p.found.Links[i].URL)
+// exchange is the page as the archive takes it. Its links stand in the order of what they are, so that it can be told which of them were followed.
+func (p *page) exchange(revisit *Original, followed []link.Link) *Exchange {
+	var counts LinkCounts
+	for group, n := range counts.all() {
+		for i := range p.found.Links {
+			if l := &p.found.Links[i]; groupOf(l, len(followed) > 0) == group {
+				p.urls = append(p.urls, l.URL)
+				*n++
+			}
+		}
 	}
 	x := &Exchange{
 		URL: p.item.url, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
-		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls,
+		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls, Links: counts,
 		Depth: p.item.depth, Hops: p.item.hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
 	}
 	if x.Protocol == "http/2.0" {
@@ -119,6 +125,20 @@ func (p *page) exchange(revisit *Original) *Exchange {
 		x.IP = addr.Unmap().String()
 	}
 	return x
+}
+
+// groupOf is the place of a link's kind among LinkCounts.
+func groupOf(l *link.Link, followed bool) int {
+	switch {
+	case !followed || l.Nofollow:
+		return 3
+	case l.Kind == link.KindRequisite:
+		return 1
+	case l.Kind == link.KindSitemap:
+		return 2
+	default:
+		return 0
+	}
 }
 
 // pageReport makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
