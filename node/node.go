@@ -93,6 +93,7 @@ type Node struct {
 	furnished chan struct{}
 	stop      chan struct{} // closed by BeginLeave
 	leaving   atomic.Bool
+	essential chan struct{} // holds a token while the copy of identity and jobs is to be written
 	left      chan struct{} // closed when the peer has left the ring, or ends without having done so
 	leftErr   error         // what left says; to be read after it
 }
@@ -107,6 +108,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: newUplink(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
+		essential: make(chan struct{}, 1),
 	}
 	if cfg.Metrics != "" {
 		n.cfg.registerer = n.metrics.Registerer()
@@ -148,6 +150,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.furnish(); err != nil {
 		return err
 	}
+	n.saveEssentials()
 	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
 }
 
@@ -293,7 +296,13 @@ func (n *Node) sendSeeds(ctx context.Context, spec *job.Spec, from int) (sent in
 	return sent, nil
 }
 
-func (n *Node) jobChanged(spec *job.Spec, _ job.State) { n.owners.jobChanged(spec.ID) }
+func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
+	select {
+	case n.essential <- struct{}{}:
+	default:
+	}
+	n.owners.jobChanged(spec.ID)
+}
 
 // Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when nothing of it runs. Whoever asks is
 // answered until everything is handed over.
@@ -316,6 +325,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return n.keeping.run(bctx) })
 	base.Go(func() error { return n.keepMemory(bctx) })
 	base.Go(func() error { return n.crawl.keepServers(bctx) })
+	base.Go(func() error { return n.keepEssentials(bctx) })
 	base.Go(func() error {
 		api := control.NewServer(n, n.log)
 		api.Handle("GET /metrics", n.metrics.Handler(n.log))

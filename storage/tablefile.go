@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -84,7 +85,7 @@ func checkTable(path string, data bool, tell func(Fault)) error {
 		})
 	}
 	if err != nil {
-		tell(Fault{File: filepath.Base(path), Text: plain(err), Lost: true})
+		tell(Fault{File: filepath.Base(path), Text: strings.TrimPrefix(plain(err), "file 000000: "), Lost: true})
 	}
 	return t.close()
 }

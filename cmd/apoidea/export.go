@@ -151,7 +151,7 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	}
 	off, err := node.OpenOffline(o.dataDir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, damageHint(o.dataDir, err)
 	}
 	fmt.Fprintf(o.hints(errOut), "no peer is running: reading %s as it lies\n", o.dataDir)
 	return off, off.Close, nil

@@ -78,7 +78,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	}
 	n, err := node.New(ctx, cfg, log)
 	if err != nil {
-		return err
+		return damageHint(cfg.DataDir, err)
 	}
 	interrupted := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -110,7 +110,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		}
 		return err
 	})
-	err = failures(group.Wait())
+	err = damageHint(cfg.DataDir, failures(group.Wait()))
 	if err == nil && last == nil && o.untilIdle {
 		if left {
 			return fmt.Errorf("%w; the ring goes on with the crawl", errInterrupted)

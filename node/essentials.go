@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// EssentialsFile is a file in the data directory with a copy of the few records without which the rest of a damaged database is worth little: who the peer is,
+// and what its jobs are. Only package mend reads it.
+const EssentialsFile = "essentials"
+
+// Names of records about the peer that mending a database needs.
+const (
+	MetaIdentity    = metaIdentity
+	MetaRing        = metaMemory
+	MetaRemembered  = metaRemembered
+	MetaIncarnation = metaIncarnation
+	MetaJob         = metaJob
+)
+
+const (
+	essentialsFormat = 1
+	// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of seeds.
+	maxEssentials = 1 << 30
+)
+
+// essentials is the file. Sum is that of Records, as it stands there: values by their names in hex, as those of jobs are no text.
+type essentials struct {
+	Format  int             `json:"format"`
+	Sum     string          `json:"sum"`
+	Records json.RawMessage `json:"records"`
+}
+
+// keepEssentials writes the copy after each change of a job, until ctx ends.
+func (n *Node) keepEssentials(ctx context.Context) error {
+	for {
+		select {
+		case <-n.essential:
+			n.saveEssentials()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// saveEssentials writes the copy. It is a help for worse days: a peer that cannot write it works all the same.
+func (n *Node) saveEssentials() {
+	kept := make(map[string][]byte)
+	err := n.meta.space.Scan(nil, nil, func(key, value []byte) bool {
+		if name := string(key); strings.HasPrefix(name, metaJob) || name == metaIdentity || name == metaIncarnation || name == metaLimits {
+			kept[string(key)] = append([]byte{}, value...)
+		}
+		return true
+	})
+	if err == nil {
+		err = WriteEssentials(n.cfg.DataDir, kept)
+	}
+	if err != nil {
+		n.log.Warn("the copy of identity and jobs is not written", "err", err)
+	}
+}
+
+// WriteEssentials replaces the copy as a whole: records about the peer by their names.
+func WriteEssentials(dir string, kept map[string][]byte) error {
+	coded := make(map[string][]byte, len(kept))
+	for name, value := range kept {
+		coded[hex.EncodeToString([]byte(name))] = value
+	}
+	records, err := json.Marshal(coded)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(&essentials{Format: essentialsFormat, Sum: fmt.Sprintf("sha256:%x", sha256.Sum256(records)), Records: records})
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, EssentialsFile+".new")
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("copy of identity and jobs: %w", err)
+	}
+	_, werr := f.Write(raw)
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("copy of identity and jobs: %w", err)
+	}
+	return os.Rename(tmp, filepath.Join(dir, EssentialsFile))
+}
+
+// ReadEssentials reads the copy: records about the peer by their names.
+func ReadEssentials(dir string) (map[string][]byte, error) {
+	f, err := os.Open(filepath.Join(dir, EssentialsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxEssentials))
+	if err != nil {
+		return nil, err
+	}
+	var e essentials
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(e.Records)); e.Format != essentialsFormat || sum != e.Sum {
+		return nil, fmt.Errorf("it is not what was written: format %d, sum %s, want %s", e.Format, sum, e.Sum)
+	}
+	coded, kept := make(map[string][]byte), make(map[string][]byte)
+	if err := json.Unmarshal(e.Records, &coded); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	for name, value := range coded {
+		raw, err := hex.DecodeString(name)
+		if err != nil {
+			return nil, fmt.Errorf("it cannot be read: %w", err)
+		}
+		kept[string(raw)] = value
+	}
+	return kept, nil
+}
+
+// CheckEssentials says what is wrong with the copy of a peer.
+func CheckEssentials(dir string, self peer.ID) error {
+	kept, err := ReadEssentials(dir)
+	if err != nil {
+		return err
+	}
+	if name, err := nameOf(kept[metaIdentity]); err != nil || name != self.String() {
+		return fmt.Errorf("it is of another peer (%s)", name)
+	}
+	return nil
+}
+
+// ReadJob reads what the peer keeps of a job that it works for.
+func ReadJob(value []byte) (*job.Spec, job.State, error) {
+	rec := new(wire.Job)
+	if err := proto.Unmarshal(value, rec); err != nil {
+		return nil, job.StateNone, err
+	}
+	spec, err := job.FromWire(rec.GetSpec())
+	return spec, job.State(rec.GetState()), err
+}
+
+// RunningJob is what the peer keeps of a job once it is running again.
+func RunningJob(value []byte) ([]byte, error) {
+	rec := new(wire.Job)
+	if err := proto.Unmarshal(value, rec); err != nil {
+		return nil, err
+	}
+	rec.State, rec.Version = uint32(job.StateRunning), rec.GetVersion()+1
+	return proto.Marshal(rec)
+}
+
+// Damaged says whether an error means that database or archive are not what was written.
+func Damaged(err error) bool {
+	return errors.Is(err, storage.ErrDamaged) || errors.Is(err, warc.ErrDamaged)
+}

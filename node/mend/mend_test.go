@@ -1,0 +1,295 @@
+package mend
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+const pages = 40
+
+func urlOf(i int) string { return fmt.Sprintf("http://h%d.example/%d", i%4, i) }
+
+// crawled makes the data directory of a peer that crawled some pages, of which each leads to the next; the last leads to one that waits.
+func crawled(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := p2p.MarshalIdentity(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := job.FromWire(&wire.JobSpec{Id: bytes.Repeat([]byte{7}, job.IDSize), Seeds: [][]byte{[]byte(urlOf(0))}, Scope: []string{"*.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := proto.Marshal(&wire.Job{Spec: spec.Wire(), State: uint32(job.StateDone), Version: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := putter{space: store.Keyspace(storage.KeyspaceMeta)}
+	for name, value := range map[string][]byte{node.MetaIdentity: identity, node.MetaIncarnation: []byte("1"), node.MetaJob + string(spec.ID[:]): kept} {
+		if err := meta.put([]byte(name), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := owner.New(owner.DefaultConfig(string(self)), space[owner.Batch]{store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := dedup.NewContent(space[dedup.Batch]{store.Keyspace(storage.KeyspaceContent)}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := warc.Open(filepath.Join(dir, "archive"), warc.Config{Peer: "me", MaxSize: 20_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := warc.NewEncoder(warc.Gzip)
+	o.Begin(time.Now())
+	for i := range pages {
+		at := time.UnixMilli(1_700_000_000_000 + int64(i))
+		body := bytes.Repeat(fmt.Appendf(nil, "<p>%x", sha256.Sum256([]byte(urlOf(i)))), 20)
+		m, err := enc.Exchange(&warc.Exchange{
+			URL: urlOf(i), Date: at, ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: body, PayloadDigest: sha256.Sum256(body),
+			Outlinks: []string{urlOf(i + 1), "http://trap.example/"},
+			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: fmt.Sprint(i)}, {Name: node.LinkCountsField, Value: worker.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := archive.Append(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest := sha256.Sum256(body)
+		f := &owner.Final{
+			URL: urlOf(i), Outcome: link.OutcomeOK, Status: 200, Depth: uint32(i), FetchedMs: at.UnixMilli(), Size: uint64(len(body)),
+			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
+		}
+		kvs := []owner.KV{owner.HostRecord(link.Host(f.URL)), owner.DoneRecord(spec.ID, f)}
+		if i == pages-1 {
+			kvs = append(kvs, owner.HostRecord(link.Host(urlOf(pages))), owner.AgainRecord(spec.ID, &owner.Final{URL: urlOf(pages), Depth: pages}))
+		}
+		if err := o.Mend(kvs, func(kv owner.KV, err error) { t.Fatal(err) }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := content.Confirm(dedup.Key(ring.ContentKey(digest[:])), dedup.Record{URL: f.URL, Peer: string(self), RecordID: ref.RecordID.String(), Date: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := o.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(meta.flush(), archive.Close(), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// fates are how many URLs are done and how many wait.
+func fates(t *testing.T, dir string) (done, waiting int) {
+	t.Helper()
+	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Keyspace(storage.KeyspaceHosts).Scan(nil, nil, func(key, value []byte) bool {
+		switch r, err := owner.ReadRecord(key, value); {
+		case err != nil:
+			t.Errorf("record %x: %v", key, err)
+		case r.Kind == owner.KindDone:
+			done++
+		case r.Kind == owner.KindWaiting:
+			waiting++
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return done, waiting
+}
+
+func glob(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no %s: %v", pattern, err)
+	}
+	return names
+}
+
+func remove(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func overwrite(t *testing.T, name string, share float64, n int) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int(float64(len(raw)) * share)
+	copy(raw[at:], bytes.Repeat([]byte{0x77}, min(n, len(raw)-at)))
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMend: whatever is damaged is found; repaired, nothing is found any more, and every page is done with its record in the archive, or waits.
+func TestMend(t *testing.T) {
+	base := crawled(t)
+	if r, err := Check(t.Context(), base, Options{ReadData: true}); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != pages || r.URLs != pages {
+		t.Fatalf("sound: %+v, %v", r, err)
+	}
+	for _, c := range []struct {
+		name  string
+		harm  func(t *testing.T, dir string)
+		again int // pages that have to be crawled again, at most
+	}{
+		{"log overwritten", func(t *testing.T, dir string) {
+			for _, name := range glob(t, dir, "db/*.log") {
+				overwrite(t, name, 0.5, 60)
+			}
+		}, 0},
+		{"logs gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "db/*.log")...) }, 0},
+		{"manifest", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/MANIFEST-*")[0], 0, 30) }, 0},
+		{"marker", func(t *testing.T, dir string) { remove(t, glob(t, dir, "db/marker.manifest.*")...) }, 0},
+		{"options", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/OPTIONS-*")[0], 0, 200) }, 0},
+		{"an archive file", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.warc.gz")[0], 0.4, 100) }, 3},
+		{"an archive file gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.warc.gz")[0]) }, pages * 3 / 4},
+		{"the archive gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "archive")) }, pages},
+		{"index", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.cdxj")[0], 0.5, 20) }, 0},
+		{"indexes gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.cdxj")...) }, 0},
+		{"log and archive", func(t *testing.T, dir string) {
+			remove(t, glob(t, dir, "db/*.log")[0])
+			overwrite(t, glob(t, dir, "archive/*.warc.gz")[0], 0.4, 100)
+		}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
+				t.Fatal(err)
+			}
+			logsGone := strings.HasPrefix(c.name, "log")
+			if logsGone { // the copy beside the database is what knows the job then
+				keepEssentials(t, base, dir)
+			}
+			c.harm(t, dir)
+			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || r.OK {
+				t.Errorf("check: %+v, %v", r, err)
+			}
+			dry, err := Repair(t.Context(), dir, Options{}, true)
+			if err != nil || dry.Aside != "" {
+				t.Fatalf("dry run: %+v, %v", dry, err)
+			}
+			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || r.OK {
+				t.Errorf("the dry run mended it: %+v, %v", r, err)
+			}
+			m, err := Repair(t.Context(), dir, Options{}, false)
+			if err != nil || m.AgainTotal > int64(c.again) {
+				t.Fatalf("repair: %+v, %v", m, err)
+			}
+			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || !r.OK {
+				t.Errorf("check of what was repaired: %+v, %v", r, err)
+			}
+			if done, waiting := fates(t, dir); done+waiting != pages+1 || waiting > 1+c.again {
+				t.Errorf("%d URLs are done and %d wait, want %d, %d of them waiting at most; %+v", done, waiting, pages+1, 1+c.again, m)
+			}
+			if again, err := Repair(t.Context(), dir, Options{}, false); err != nil || again.Rebuilt || again.Aside != "" {
+				t.Errorf("a second repair: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+// keepEssentials writes the copy that a run writes.
+func keepEssentials(t *testing.T, base, dir string) {
+	t.Helper()
+	store, err := storage.Open(filepath.Join(base, "db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	kept := make(map[string][]byte)
+	if err := store.Keyspace(storage.KeyspaceMeta).Scan(nil, nil, func(key, value []byte) bool {
+		kept[string(key)] = bytes.Clone(value)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.WriteEssentials(dir, kept); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterrupted: a repair that ended between the old database and the new one is finished by the next.
+func TestInterrupted(t *testing.T) {
+	dir := crawled(t)
+	if err := os.Rename(filepath.Join(dir, "db"), filepath.Join(dir, newName)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, Options{}); err != nil || r.OK {
+		t.Errorf("check: %+v, %v", r, err)
+	}
+	if m, err := Repair(t.Context(), dir, Options{}, false); err != nil || m.Rebuilt || len(m.Done) != 1 {
+		t.Errorf("repair: %+v, %v", m, err)
+	}
+	if done, waiting := fates(t, dir); done != pages || waiting != 1 {
+		t.Errorf("%d done, %d wait", done, waiting)
+	}
+}
+
+// TestRefuses: a directory without data, and one that is in use.
+func TestRefuses(t *testing.T) {
+	if _, err := Check(t.Context(), t.TempDir(), Options{}); err == nil {
+		t.Error("an empty directory was looked at")
+	}
+	dir := crawled(t)
+	lock, err := storage.Acquire(filepath.Join(dir, "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("a directory in use: %v", err)
+	}
+}
