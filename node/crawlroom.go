@@ -110,7 +110,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 		PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
-		MaxMemory: pageMemory(n.cfg.Limits.Memory), MaxSpilled: maxSpilled / 4,
+		MaxMemory: pageMemory(n.cfg.Limits.Memory), MaxSpilled: maxSpilled / 4, Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
 	}, worker.Deps{
 		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: spilling{c.spill}, Clock: c.clock.clock,
 		Log: n.log, Estimates: estimates, OptOuts: n.optOuts, Permits: n.permits,

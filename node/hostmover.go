@@ -24,7 +24,7 @@ func (w *owners) mover() mover {
 	m.head = []byte{'h'}
 	m.scan = func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		// What the step has gathered so far is to be seen.
-		if err := w.loop.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
+		if err := w.loop.owner.Flush(); err != nil {
 			return err
 		}
 		return w.space.Scan(lo, hi, fn)

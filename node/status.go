@@ -22,7 +22,7 @@ func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
-		m, err := n.member(ctx, n.patienceOf(arg))
+		m, err := n.member(ctx, n.patienceOf(arg), n.owners.loop.ask)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (n *Node) patienceOf(arg string) time.Duration {
 // reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
 func (n *Node) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
 	if of == n.room.net.Self() {
-		return n.member(ctx, patience)
+		return n.member(ctx, patience, n.owners.loop.ask)
 	}
 	raw, err := n.room.net.Call(ctx, of, serviceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
 	if err != nil {
@@ -76,11 +76,14 @@ func (n *Node) reportOf(ctx context.Context, of peer.ID, patience time.Duration)
 	return decodeReport(raw, of)
 }
 
+// question is how the owner's loop is asked: look or ask.
+type question func(ctx context.Context, fn func(*owner.Owner)) error
+
 // member is what this peer says of itself in a walk.
-func (n *Node) member(ctx context.Context, patience time.Duration) (*report, error) {
+func (n *Node) member(ctx context.Context, patience time.Duration, question question) (*report, error) {
 	m := &report{}
 	var err error
-	if m.Taken, err = n.fill(ctx, &m.Member, patience, n.owners.loop.ask); err != nil {
+	if m.Taken, err = n.fill(ctx, &m.Member, patience, question); err != nil {
 		return nil, err
 	}
 	preds, succs := n.room.dht.Leaves()
@@ -111,7 +114,7 @@ func (n *Node) member(ctx context.Context, patience time.Duration) (*report, err
 
 // fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
 // all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
-func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Duration, question func(context.Context, func(*owner.Owner)) error) (taken map[string]uint64, err error) {
+func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Duration, question question) (taken map[string]uint64, err error) {
 	unsent, err := n.jobs.unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err

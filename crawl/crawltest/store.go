@@ -20,8 +20,8 @@ type Store struct {
 	Forgetful bool
 	// Fail, if set, is asked before every update and its error returned.
 	Fail func() error
-	// Gets and Scans count what was read.
-	Gets, Scans int
+	// Gets and Scans count what was read, Updates the batches, Ranges what was deleted as a range.
+	Gets, Scans, Updates, Ranges int
 }
 
 var _ job.Store = (*Store)(nil)
@@ -74,6 +74,7 @@ func (s *Store) Update(fn func(job.Batch)) (wait func() error, err error) {
 	}
 	var b batch
 	fn(&b)
+	s.Updates++
 	s.apply(b.changes)
 	if s.Forgetful {
 		return func() error { return nil }, nil
@@ -90,6 +91,7 @@ func (s *Store) apply(changes []change) {
 	for _, c := range changes {
 		switch {
 		case c.hi != nil:
+			s.Ranges++
 			for n := s.list.seek(c.key); n != nil && bytes.Compare(n.key, c.hi) < 0; n = s.list.seek(c.key) {
 				s.list.delete(n.key)
 			}

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -96,6 +97,19 @@ func (o *Owner) importInto(h *host) {
 	}
 }
 
+// Flush has everything that the step gathered so far in the store, for those who read that themselves. Between the inputs of a step.
+func (o *Owner) Flush() error {
+	o.flush()
+	return o.buf.err
+}
+
+const (
+	// removedOne is the number of a host's records up to which they are deleted one by one: thousands of deleted ranges make every later read slow.
+	removedOne = 1024
+	// removedAtOnce bounds the writes that gather while hosts are removed.
+	removedAtOnce = 4096
+)
+
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.
 func (o *Owner) Remove(lo, hi Pos) {
 	o.flush()
@@ -111,39 +125,24 @@ func (o *Owner) Remove(lo, hi Pos) {
 		if h := o.at(pos); h != nil {
 			o.remove(h)
 		}
+		if len(o.buf.writes) > removedAtOnce {
+			o.flush()
+		}
 	}
 	o.known.clear()
 	o.sent.clear()
 	o.flush()
 }
 
+// remove forgets a host of which nothing has changed since the last flush.
 func (o *Owner) remove(h *host) {
+	o.endPlacing(h)
 	if h.lease != nil {
 		o.endLease(h, released, 0)
+		o.flush()
 	}
-	o.endPlacing(h)
-	o.flush()
 	o.cede(h)
-	for id, e := range o.outbox.entries {
-		if e.pos == h.pos {
-			o.outbox.drop(id)
-		}
-	}
-	entries, links := make(map[*jobState]int64), make(map[*jobState]int64)
-	prefix := hostPrefix(h.pos, kindOutbox)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
-		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
-			js := o.job(job.ID(key[1+posSize+1:]))
-			entries[js]++
-			links[js] += int64(max(len(list.links), 1))
-		}
-		return true
-	})
-	for js, n := range entries {
-		js.c.entries -= n
-		js.c.outbox -= links[js]
-		o.changedJob(js)
-	}
+	o.removeOutbox(h)
 	for _, hj := range h.jobs {
 		c := &hj.state.c
 		c.accepted -= hj.c.accepted
@@ -160,12 +159,49 @@ func (o *Owner) remove(h *host) {
 	}
 	o.totals.hosts--
 	o.totalsMod = true
-	o.buf.deleteRange(hostPrefix(h.pos), prefixEnd(hostPrefix(h.pos)))
+	o.removeRecords(h)
 	o.buf.delete(workKey(h.pos))
 	if h.rec.optOut.version > 0 {
 		o.buf.delete(optOutKey(h.pos))
 	}
 	h.jobs = nil
 	o.forget(h)
-	o.flush()
+}
+
+func (o *Owner) removeOutbox(h *host) {
+	if h.rec.outbox == 0 {
+		return
+	}
+	for id, e := range o.outbox.entries {
+		if e.pos == h.pos {
+			o.outbox.drop(id)
+		}
+	}
+	prefix := hostPrefix(h.pos, kindOutbox)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
+			js := o.job(job.ID(key[1+posSize+1:]))
+			js.c.entries--
+			js.c.outbox -= int64(max(len(list.links), 1))
+			o.changedJob(js)
+		}
+		return true
+	})
+}
+
+func (o *Owner) removeRecords(h *host) {
+	var keys [][]byte
+	prefix := hostPrefix(h.pos)
+	o.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+		keys = append(keys, slices.Clone(key))
+		return len(keys) <= removedOne
+	})
+	if len(keys) > removedOne {
+		o.flush() // a range goes before what was gathered
+		o.buf.deleteRange(prefix, prefixEnd(prefix))
+		return
+	}
+	for _, key := range keys {
+		o.buf.delete(key)
+	}
 }

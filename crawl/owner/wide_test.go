@@ -228,6 +228,35 @@ func TestHostsThatWaitCostNothing(t *testing.T) {
 	}
 }
 
+// TestSmallHostsGoOneByOne: a peer that hands over thousands of hosts writes about one batch for each, and leaves no deleted ranges behind, each of which makes
+// every later read slower.
+func TestSmallHostsGoOneByOne(t *testing.T) {
+	const hosts = 300
+	s := newScene(t, nil)
+	s.check = false
+	s.post(0, wide(0, hosts)...)
+	before := *s.store
+	s.do(func(o *owner.Owner) {
+		for i := range hosts {
+			key := ring.HostKey(fmt.Sprintf("n%d.example", i))
+			o.Remove(owner.PosOf(key), next(owner.PosOf(key)))
+		}
+	})
+	if n := s.owner.Totals(); n.HostsOwned != 0 || n.URLsSeen != 0 {
+		t.Errorf("%d hosts with %d URLs are left", n.HostsOwned, n.URLsSeen)
+	}
+	if n := s.store.Updates - before.Updates; n > hosts+10 {
+		t.Errorf("%d batches for %d hosts", n, hosts)
+	}
+	if n := s.store.Ranges - before.Ranges; n > 0 {
+		t.Errorf("%d ranges deleted", n)
+	}
+	if err := s.owner.Check(); err != nil {
+		t.Error(err)
+	}
+	s.checkCopy()
+}
+
 // BenchmarkNewHosts takes pages that link to hosts of which nothing is known. What a link costs does not hang on how many there are.
 func BenchmarkNewHosts(b *testing.B) {
 	for _, n := range []int{256, 2048, 16384} {

@@ -78,6 +78,9 @@ type Config struct {
 	KnownLinks int
 	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports.
 	StopTimeout time.Duration
+	// Alone, if not nil, says at a stop that nobody takes over from this peer. Then a person waits for the end, and the stop takes a quarter of StopTimeout at most: what is
+	// not told by then is fetched again after the next start.
+	Alone func() bool
 }
 
 func fill[T comparable](field *T, value T) {

@@ -151,7 +151,11 @@ func (w *Worker) broken(what string, err error) {
 
 // stop is the order of leaving: no new request, those under way, the pages, the reports with the leases.
 func (w *Worker) stop(ctx context.Context) {
-	whole, cancel := context.WithTimeout(ctx, w.cfg.StopTimeout)
+	limit := w.cfg.StopTimeout
+	if w.cfg.Alone != nil && w.cfg.Alone() {
+		limit /= 4
+	}
+	whole, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w.mu.Lock()
 	w.stopping = true
@@ -161,7 +165,7 @@ func (w *Worker) stop(ctx context.Context) {
 	w.wakeAll()
 	w.mu.Unlock()
 
-	part, cancelPart := context.WithTimeout(whole, w.cfg.StopTimeout/3)
+	part, cancelPart := context.WithTimeout(whole, limit/3)
 	ended := wait(part, w.crew.Wait)
 	cancelPart()
 	if !ended {
