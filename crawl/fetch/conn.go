@@ -54,18 +54,35 @@ func (c *conn) close() {
 	_ = c.Conn.Close()
 }
 
-// meter counts the bytes that come over the wire, beneath TLS.
+// Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities, settings, pings, windows, types that nobody knows. The reader of
+// frames answers or skips them for as long as they come, whether anybody waits for a response or not.
+const (
+	// idleNoise is how much of that a connection may bring while nothing was asked: a goodbye, a change of settings.
+	idleNoise = 16 << 10
+	// bodyNoise is how many bytes may come over the wire for each of a body: servers that write little at a time send frames of a few bytes.
+	bodyNoise = 8
+)
+
+// meter counts the bytes that come over the wire, beneath TLS, and ends a connection that brings more than is allowed.
 type meter struct {
 	net.Conn
-	n atomic.Int64 // HTTP/2 reads in a goroutine of its own
+	n     atomic.Int64 // HTTP/2 reads in a goroutine of its own
+	most  atomic.Int64 // that n may come to; zero: no bound
+	noisy atomic.Bool  // it was beyond
 }
 
 // Read counts what was read.
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
-	m.n.Add(int64(n))
+	if most := m.most.Load(); m.n.Add(int64(n)) > most && most > 0 {
+		m.noisy.Store(true)
+		return 0, errNoise
+	}
 	return n, err
 }
+
+// allow bounds what may come from now on.
+func (m *meter) allow(n int64) { m.most.Store(m.n.Load() + n) }
 
 // held is how long the connection waited for its turn on the line so far.
 func (m *meter) held() time.Duration {
@@ -77,6 +94,9 @@ func (m *meter) held() time.Duration {
 
 // rest says that nothing is expected on the connection.
 func (m *meter) rest() {
+	if m.most.Load() > 0 {
+		m.allow(idleNoise)
+	}
 	if c, ok := m.Conn.(*bandwidth.Conn); ok {
 		c.Rest()
 	}

@@ -96,6 +96,7 @@ var (
 	errTimeout   = errors.New("bound on time reached")
 	errTooSlow   = fmt.Errorf("%w: body slower than the least rate", errTimeout)
 	errStale     = errors.New("connection was closed while idle")
+	errNoise     = errors.New("the server sends frames that are no part of the response")
 	errMalformed = errors.New("malformed response")
 )
 

@@ -37,6 +37,8 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	defer cancel(nil)
 	config := &x.f.config
 	before := c.meter.n.Load()
+	// The head, compressed or not, the same again for what surrounds it, and what may come of the body before it is read.
+	c.meter.allow(2*int64(config.MaxHeader) + 2*FreeBody)
 	resp.Start = time.Now()
 	watch := newWatch(pace{
 		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
@@ -45,6 +47,9 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 
 	res, err := c.h2.RoundTrip(x.request2(ctx))
 	if err != nil {
+		if c.meter.noisy.Load() {
+			return x.fail(PhaseHead, errNoise)
+		}
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 			err = cause
 		}
@@ -65,7 +70,11 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	watch.body = res.Body
 	x.resting = func() { watch.timer.Stop() }
 	watch.pace.track.left(res.ContentLength)
+	watch.meter = c.meter
 	if err := x.decode(watch, res.ContentLength, resp); err != nil {
+		if c.meter.noisy.Load() {
+			err = errNoise
+		}
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 			err = cause
 		}
@@ -107,6 +116,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	body   io.Reader
+	meter  *meter
 }
 
 func newWatch(p pace, cancel context.CancelCauseFunc) *watch {
@@ -121,6 +131,7 @@ func (w *watch) Read(p []byte) (int, error) {
 	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
 	n, err := w.body.Read(p)
 	w.pace.got += int64(n)
+	w.meter.most.Add(bodyNoise * int64(n))
 	w.pace.track.came(n)
 	return n, err
 }

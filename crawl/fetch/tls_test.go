@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,12 @@ func tlsServer(t *testing.T, h http.HandlerFunc) (url string, trust func(*fetch.
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
 	srv.EnableHTTP2 = true
-	srv.Config.ErrorLog = nil
+	return startTLS(t, srv)
+}
+
+func startTLS(t *testing.T, srv *httptest.Server) (url string, trust func(*fetch.Config)) {
+	t.Helper()
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	roots := x509.NewCertPool()
