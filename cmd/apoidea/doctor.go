@@ -58,10 +58,11 @@ type examination struct {
 }
 
 func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) error {
-	log, err := o.logger(errOut)
+	log, done, err := o.logger(errOut)
 	if err != nil {
 		return err
 	}
+	defer done()
 	s := doctor.Setup{ConfigFile: o.file, FileError: o.fileErr, Built: built(), Log: log}
 	s.Config, s.SettingsError = o.peer.configure(o.globals)
 	if s.Config.DataDir, err = filepath.Abs(s.Config.DataDir); err != nil {

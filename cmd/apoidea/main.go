@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/logs"
 )
 
 // The exit codes of every command (design, section 8).
@@ -24,6 +26,7 @@ const (
 )
 
 func main() {
+	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))) // until a command says otherwise
 	ctx, stop := interruptible()
 	err := newRoot().ExecuteContext(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, errInterrupted) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/logs"
 )
 
 // errUsage marks errors of flags and arguments.
@@ -91,7 +92,21 @@ func (g *globals) hints(w io.Writer) io.Writer {
 	return w
 }
 
-func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
+// logger returns the log of a command, in which what repeats is counted, and what ends it. Where it goes to the process's own error output all that libraries
+// log by themselves goes there by it as well.
+func (g *globals) logger(w io.Writer) (log *slog.Logger, done func(), err error) {
+	h, err := g.handler(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	counted := logs.New(h)
+	if w == io.Writer(os.Stderr) {
+		logs.Capture(counted)
+	}
+	return slog.New(counted), counted.Close, nil
+}
+
+func (g *globals) handler(w io.Writer) (slog.Handler, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("%w: log-level %q: must be debug, info, warn or error", errUsage, g.logLevel)
@@ -99,9 +114,9 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	opt := &slog.HandlerOptions{Level: level}
 	switch g.logForm {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, opt)), nil
+		return slog.NewTextHandler(w, opt), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, opt)), nil
+		return slog.NewJSONHandler(w, opt), nil
 	default:
 		return nil, fmt.Errorf("%w: log-format %q: must be text or json", errUsage, g.logForm)
 	}

@@ -65,10 +65,11 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
 		return err
 	}
-	log, err := o.logger(errOut)
+	log, done, err := o.logger(errOut)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if control.Answers(ctx, cfg.APIAddr()) {
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
