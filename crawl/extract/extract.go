@@ -40,6 +40,8 @@ type Page struct {
 	Charset string
 	// Base is the URL that the links were relative to; empty if none could be (a base of another scheme).
 	Base string
+	// Fingerprint of what an HTML document says; zero for others.
+	Fingerprint Fingerprint
 	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes].
 	Truncated bool
 	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. Of a sitemap in XML nothing is read

@@ -37,7 +37,9 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	} else {
 		x.decodeFrom(w.charset)
 	}
+	x.scan.reader.begin(base.String())
 	x.scan.run(body, w)
+	page.Fingerprint = x.scan.reader.fingerprint()
 	if !w.charset.whole() {
 		x.decodeFrom(w.charset) // a late meta element may have named another
 	}

@@ -32,6 +32,7 @@ const maxName = 24
 type scanner struct {
 	src     []byte
 	handler *walk
+	reader  reader
 
 	attr  [attrCount][]byte // values of the tag at hand
 	has   uint32            // which of them it has; the first of a name counts
@@ -45,8 +46,10 @@ func (s *scanner) run(src []byte, w *walk) {
 		j := 0
 		if src[i] != '<' { // tags often follow one another
 			if j = bytes.IndexByte(src[i:], '<'); j < 0 {
+				s.reader.words(src[i:])
 				break
 			}
+			s.reader.words(src[i : i+j])
 		}
 		if w.framesetOK && !blank(src[i:i+j]) {
 			w.framesetOK = false
@@ -85,19 +88,27 @@ func (s *scanner) startTag(i int) int {
 		return -1
 	}
 	name := s.lowered(s.src[begin:i], upper)
+	if len(name) == 1 && name[0] == 'a' {
+		s.reader.inLink = true
+	}
 	w := s.handler
 	if len(w.regions) == 0 && !w.framesetOK && !interesting(name) {
 		i = s.skipAttributes(i)
 		return i
 	}
 	el := elements[string(name)]
-	if !w.wants(el) {
+	if el != elImg && !w.wants(el) {
 		i = s.skipAttributes(i)
 		return i
 	}
 	i, closed := s.readAttributes(i)
 	if i < 0 {
 		return -1
+	}
+	if el == elImg {
+		if src, ok := s.get(attrSrc); ok {
+			s.reader.image(src)
+		}
 	}
 	switch w.start(s, el, closed) {
 	case textRaw:
@@ -131,6 +142,9 @@ func (s *scanner) endTag(i int) int {
 		return -1
 	}
 	name := s.src[begin:i]
+	if len(name) == 1 && name[0]|0x20 == 'a' {
+		s.reader.inLink = false
+	}
 	if s.src[i] == '>' {
 		i++
 	} else if i = s.skipAttributes(i); i < 0 {
