@@ -42,6 +42,8 @@ const (
 	OutcomeQuarantined
 	// OutcomeOptedOut: those who run the site have asked that it is not crawled, or not this part of it.
 	OutcomeOptedOut
+	// OutcomeTrap: its site, or the part of it, makes up pages without end that bring nothing new; it was not fetched.
+	OutcomeTrap
 
 	outcomeEnd
 )
@@ -51,7 +53,7 @@ const Outcomes = int(outcomeEnd)
 
 var outcomeNames = [Outcomes]string{
 	"none", "ok", "duplicate", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
-	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out",
+	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out", "trap",
 }
 
 // The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one may pass.

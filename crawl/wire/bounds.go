@@ -30,6 +30,8 @@ const (
 	// PieceBytes of links in one outcome, LinkBytes counted for each beside its URL; a page with more has the first ones told ahead, in outcomes without one.
 	PieceBytes = 1 << 20
 	LinkBytes  = 8
+	// MaxOwnLinks of a page, told or not, as their number is told.
+	MaxOwnLinks = 1 << 20
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096

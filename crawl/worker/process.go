@@ -152,6 +152,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 	m.RetryAfterMs = wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(extract.ContentType(p.resp.Header))
+	m.TextPrint, m.AllPrint = p.found.Fingerprint.Text, p.found.Fingerprint.All
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
@@ -174,7 +175,9 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 		redirectTarget(r, p)
 	case len(links) > 0:
 		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) //nolint:gosec // bounded
-		attach(r, f.follow(p.item.job, links))
+		t := f.follow(p.item.job, p.item.url, links)
+		m.OwnLinks = uint32(min(t.own, wire.MaxOwnLinks)) //nolint:gosec // bounded
+		attach(r, t)
 	}
 	return r
 }
@@ -206,7 +209,7 @@ func attach(r *report, t told) {
 			m.Links, m.LinkKind = t.urls, t.kinds
 			return
 		}
-		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind()}
+		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind(), TextPrint: m.GetTextPrint()}
 		more.Links, t.urls = t.urls[:n], t.urls[n:]
 		if t.kinds != nil {
 			more.LinkKind, t.kinds = t.kinds[:n], t.kinds[n:]

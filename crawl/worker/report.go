@@ -2,6 +2,7 @@ package worker
 
 import (
 	"hash/maphash"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -67,16 +68,21 @@ type told struct {
 	urls   [][]byte
 	kinds  []byte
 	hashes []uint64 // to be known once acknowledged; lent until the next page
+	own    int      // links to the page's own host, those included that are not told again
 }
 
 // kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is still to be read.
 const kindStep = 0x9e3779b97f4a7c15
 
-// follow drops what the job does not want, what is not to be followed, and what its owner has acknowledged before.
-func (f *follower) follow(ref *jobRef, links []link.Link) (t told) {
+// follow drops what the job does not want, what is not to be followed, and what the page's owner has acknowledged before.
+func (f *follower) follow(ref *jobRef, page string, links []link.Link) (t told) {
 	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
+	origin := strings.TrimSuffix(page, link.PathQuery(page))
 	for i := range links {
 		if l := &links[i]; !l.Nofollow && wanted(ref.spec, l.Kind) {
+			if l.Kind == link.KindPage && strings.HasPrefix(l.URL, origin) && strings.HasPrefix(l.URL[len(origin):], "/") {
+				t.own++
+			}
 			f.index = append(f.index, int32(i)) //nolint:gosec // at most extract.MaxLinks
 			f.hashes = append(f.hashes, (maphash.String(f.w.seed, l.URL)^ref.salt)+uint64(l.Kind)*kindStep)
 		}

@@ -215,7 +215,7 @@ func (w *Worker) sitemapsOf(h *host, o *origin, ref *jobRef) []*report {
 		}
 	}
 	f := follower{w: w}
-	links := f.follow(ref, found)
+	links := f.follow(ref, "", found)
 	if len(links.urls) == 0 {
 		return nil
 	}
