@@ -1,0 +1,21 @@
+// Package novelty tells sites that make up pages without end from those that are merely large: it looks at whether what a host brings is new.
+//
+// Its words:
+//
+//   - print: the simhash of a page's words, package extract's Fingerprint. Prints that differ in [Near] bits or less are near duplicates.
+//   - repeat: a page whose print is near one of the last ones of its host. strong if that holds for all of its words, weak if only for those beside links.
+//   - growing: a repeat that brings URLs of its own host, or stands within [nearby] pages behind such a one. A site that ends stops growing, however
+//     much alike its pages are; a trap never does.
+//   - maze: pages that bring three URLs or more each and whose links are otherwise those that all pages here have: a graph without cycles. chain: the same
+//     with one or two.
+//   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
+//     segments of its path.
+//
+// Each of a host, its shapes and its areas has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen
+// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. A maze takes twelve times as many pages as repeats do, a chain twenty-five times. A shape and an
+// area go by strong repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
+// in question are to be asked for less and less often.
+//
+// [State] is kept for each host and job, bounded in bytes, and [Farm] for each job on a peer: the same for hosts which bring ever new hosts that say
+// what others said before. Both are plain values without clock, goroutine or lock.
+package novelty

@@ -1,0 +1,261 @@
+package novelty
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+var months = []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+
+// traps are sites without end, and how many pages of each are asked for at most.
+var traps = []site{
+	{name: "calendar", most: 2500, page: func(_ *maker, path, _ string) (string, bool) {
+		var y, m, d int
+		if n, _ := fmt.Sscanf(path, "/cal/%d/%d/%d", &y, &m, &d); n == 3 {
+			return fmt.Sprintf("<h1>%d %s %d</h1>%s<p>No events.</p>%s", d, months[m%12], y, lorem, a(fmt.Sprintf("/cal/%d/%d", y, m), "back")), true
+		}
+		y, m = max(y, 2024), max(m, 1)
+		b := fmt.Sprintf("<h1>%s %d</h1>", months[m%12], y)
+		for d := range 28 {
+			b += a(fmt.Sprintf("/cal/%d/%d/%d", y, m, d+1), fmt.Sprint(d+1))
+		}
+		return b + a(fmt.Sprintf("/cal/%d/%d", y+m/12, m%12+1), "next"), true
+	}},
+	{name: "calendar with next alone, by a query", most: 700, page: func(_ *maker, _, query string) (string, bool) {
+		var n int
+		_, _ = fmt.Sscanf(query, "month=%d", &n)
+		return fmt.Sprintf("<h1>%s</h1><table><tr><td>1<td>2</table>%s", months[n%12], a(fmt.Sprintf("/?month=%d", n+1), "next")), true
+	}},
+	{name: "session in the path", most: 700, page: func(s *maker, path, _ string) (string, bool) {
+		return session(path, func(k int) string { return fmt.Sprintf("/s/%016x/page%d", s.rnd.Uint64(), k) }), true
+	}},
+	{name: "session in the query", most: 700, page: func(s *maker, path, _ string) (string, bool) {
+		return session(path, func(k int) string { return fmt.Sprintf("/page%d?sid=%s", k, s.word()+s.word()) }), true
+	}},
+	{name: "growing path", most: 700, page: func(_ *maker, path, _ string) (string, bool) {
+		dir := strings.TrimSuffix(path, "/") + "/"
+		return "<h1>Folder</h1>" + lorem + a(dir+"a/", "a") + a(dir+"b/", "b") + a(dir+"c/", "c"), true
+	}},
+	{name: "growing path of many words", most: 700, page: func(_ *maker, path, _ string) (string, bool) {
+		dir, b := strings.TrimSuffix(path, "/")+"/", lorem
+		for _, w := range []string{"news", "shop", "help", "team", "jobs", "press", "blog"} {
+			b += a(dir+w+"/", w)
+		}
+		return b, true
+	}},
+	{name: "soft 404 that tells the address", most: 2100, page: func(s *maker, path, _ string) (string, bool) {
+		b := "<title>" + path + "</title><p>Sorry, we did not find " + path + " but you may like:</p>" + lorem + nav
+		for range 5 {
+			b += a("/"+s.word()+"/"+s.word(), "more")
+		}
+		return b, true
+	}},
+	{name: "soft 404 with other words in its links", most: 2100, page: func(s *maker, path, _ string) (string, bool) {
+		return "<p>Nothing here at " + path + "</p>" + lorem + nav + a("/"+s.word(), s.words(9)) + a("/"+s.word(), s.words(7)), true
+	}},
+	{name: "facets in any order", most: 700, page: func(_ *maker, _, query string) (string, bool) {
+		b := lorem
+		for _, f := range []string{"color", "size", "brand", "price", "sort"} {
+			for v := range 6 {
+				q := strings.TrimPrefix(query+"&"+fmt.Sprintf("%s=%s%d", f, f, v), "&")
+				b += a("/list?"+q, f)
+			}
+		}
+		return b, true
+	}},
+	{name: "facets with other results", most: 5300, page: func(_ *maker, _, query string) (string, bool) {
+		b := lorem + nav
+		values := strings.FieldsFunc(query, func(r rune) bool { return r == '&' })
+		slices.Sort(values)
+		b += seeded(strings.Join(values, "&")).words(80)
+		for _, f := range []string{"color", "size", "brand", "price", "sort"} {
+			for v := range 6 {
+				b += a("/list?"+strings.TrimPrefix(query+"&"+fmt.Sprintf("%s=%s%d", f, f, v), "&"), f)
+			}
+		}
+		return b, true
+	}},
+	{name: "random words, random links", most: 5300, page: func(s *maker, _, _ string) (string, bool) {
+		b := nav + s.words(200)
+		for range 6 {
+			b += a("/"+s.word()+"/"+s.word()+".html", s.word())
+		}
+		return b, true
+	}},
+	{name: "errors with links to more", most: 1000, page: func(s *maker, path, _ string) (string, bool) {
+		b := lorem
+		for range 10 {
+			b += a("/e/"+s.word(), "x")
+		}
+		return b + a("/n/"+s.word(), "n"), !strings.HasPrefix(path, "/e/")
+	}},
+	{name: "a chain of random words", most: 10_300, page: func(s *maker, _, _ string) (string, bool) {
+		return nav + s.words(60) + a("/"+s.word()+s.word(), "next"), true
+	}},
+	{name: "a product for each word", most: 5300, page: func(s *maker, path, _ string) (string, bool) {
+		b := fmt.Sprintf("<h1>%s</h1><p>Buy %s for %d now. %s</p>%s", path, s.word(), s.rnd.IntN(99), s.words(20), nav)
+		for range 4 {
+			b += a("/buy/"+url.PathEscape(s.word()+"-"+s.word()), "See also")
+		}
+		return b, true
+	}},
+}
+
+// session is a shop of forty pages that everybody gets with links of his own.
+func session(path string, href func(k int) string) string {
+	k := 0
+	if i := strings.Index(path, "page"); i >= 0 {
+		_, _ = fmt.Sscanf(path[i:], "page%d", &k)
+	}
+	b := seeded(fmt.Sprint(k)).words(150)
+	for i := range 5 {
+		b += a(href((k*3+i)%40), "see also")
+	}
+	return b
+}
+
+// innocents end, and all of their pages are to be fetched.
+var innocents = []site{
+	{name: "documentation", page: func(s *maker, path, _ string) (string, bool) {
+		b := nav + s.words(300)
+		if path == "/" {
+			for i := range 50 {
+				b += a(fmt.Sprintf("/ref/%d.html", i*40), s.word())
+			}
+		}
+		n := numberIn(path)
+		for i := range 5 {
+			b += a(fmt.Sprintf("/ref/%d.html", (n+i*i+1)%2000), s.word())
+		}
+		return b, true
+	}},
+	{name: "blog with pages of posts", page: func(_ *maker, path, _ string) (string, bool) {
+		if strings.HasPrefix(path, "/post/") {
+			return nav + seeded(path).words(250) + a("/", "all posts"), true
+		}
+		n, b := numberIn(path), nav+lorem
+		for i := n * 10; i < n*10+10; i++ {
+			b += a(fmt.Sprintf("/post/%d", i), seeded(fmt.Sprint("title", i)).words(6))
+		}
+		if n < 300 {
+			b += a(fmt.Sprintf("/page/%d", n+1), "older")
+		}
+		return b, true
+	}},
+	{name: "gallery with an image a page", page: func(_ *maker, path, _ string) (string, bool) {
+		n := numberIn(path)
+		b := nav + fmt.Sprintf("<h1>Our trip</h1><p>Image %d of 3000</p><img src=/img/DSC%06d.jpg>", n, n*7)
+		if n < 3000 {
+			b += a(fmt.Sprintf("/photo/%d", n+1), "next")
+		}
+		return b, true
+	}},
+	{name: "gallery of like pages with an index", page: func(_ *maker, path, _ string) (string, bool) {
+		if path != "/" {
+			return nav + lorem + fmt.Sprintf("<p>Image %d</p>", numberIn(path)), true
+		}
+		b := nav
+		for i := range 5000 {
+			b += a(fmt.Sprintf("/view/%d", i), "image")
+		}
+		return b, true
+	}},
+	{name: "API reference with a line of difference", page: func(_ *maker, path, _ string) (string, bool) {
+		b := nav + strings.Repeat(lorem, 3)
+		if path == "/" {
+			for i := range 3000 {
+				b += a(fmt.Sprintf("/api/%s.html", seeded(fmt.Sprint(i)).word()), "f")
+			}
+			return b, true
+		}
+		return b + "<code>" + seeded(path).words(2) + "</code>", true
+	}},
+	{name: "wiki with histories", page: func(_ *maker, path, query string) (string, bool) {
+		n := numberIn(path)
+		if query == "action=history" {
+			return nav + "<h1>History</h1>" + a(fmt.Sprintf("/wiki/%d", n), "back") + strings.Repeat("<p>edited by somebody</p>", 20), true
+		}
+		b := nav + seeded(path).words(200) + a(path+"?action=history", "history")
+		for i := range 6 {
+			b += a(fmt.Sprintf("/wiki/%d", (n*5+i)%3000), seeded(fmt.Sprint(n*5+i)).word())
+		}
+		return b, true
+	}},
+	{name: "forum with lists", page: func(_ *maker, path, _ string) (string, bool) {
+		if strings.HasPrefix(path, "/thread/") {
+			return nav + seeded(path).words(120), true
+		}
+		n, b := numberIn(path), nav+"<p>Threads of this forum, sorted by date</p>"
+		for i := n * 20; i < n*20+20; i++ {
+			b += a(fmt.Sprintf("/thread/%d", i), seeded(fmt.Sprint("t", i)).words(5)) + "<p>by somebody at 12:30</p>"
+		}
+		if n < 800 {
+			b += a(fmt.Sprintf("/list/%d", n+1), "next")
+		}
+		return b, true
+	}},
+	{name: "listing of folders", plain: func(path string) bool { return !strings.HasSuffix(path, "/") }, page: func(_ *maker, path, _ string) (string, bool) {
+		if !strings.HasSuffix(path, "/") {
+			return "data", true
+		}
+		b, s := "<h1>Index of "+path+"</h1><pre>Name Last modified Size", seeded(path)
+		for range 6 {
+			b += a(path+s.word()+".txt", "file") + "2024-01-02 12:00 123\n"
+		}
+		if strings.Count(path, "/") < 5 {
+			for range 6 {
+				b += a(path+s.word()+"/", "folder") + "2024-01-02 12:00 -\n"
+			}
+		}
+		return b + a("../", "Parent Directory") + "</pre>", true
+	}},
+	{name: "mirror under two prefixes", page: func(_ *maker, path, _ string) (string, bool) {
+		if path == "/" {
+			return a("/mirror1/0.html", "one") + a("/mirror2/0.html", "two"), true
+		}
+		if !strings.HasPrefix(path, "/mirror") {
+			return "<h1>A page</h1>" + lorem, true
+		}
+		prefix, n := path[:len("/mirror1/")], numberIn(path)
+		b := nav + seeded(fmt.Sprint(n)).words(200)
+		for i := range 4 {
+			b += a(fmt.Sprintf("%s%d.html", prefix, (n*4+i+1)%2000), "see")
+		}
+		return b, true
+	}},
+	{name: "six versions of one tree", page: func(_ *maker, path, _ string) (string, bool) {
+		versions := []string{"stable", "latest", "trixie", "noble", "jammy", "sid"}
+		b := nav
+		i := slices.IndexFunc(versions, func(v string) bool { return strings.HasPrefix(path, "/"+v+"/") })
+		if i < 0 {
+			for _, v := range versions {
+				b += a("/"+v+"/0.html", v)
+			}
+			return b, true
+		}
+		n := numberIn(path)
+		for i2 := range 4 {
+			b += a(fmt.Sprintf("/%s/%d.html", versions[i], (n*4+i2+1)%1500), "see")
+		}
+		return b + seeded(fmt.Sprint(n)).words(200), true
+	}},
+	{name: "old addresses that are gone", page: func(_ *maker, path, _ string) (string, bool) {
+		if path != "/" {
+			return "", false
+		}
+		b := nav
+		for i := range 1500 {
+			b += a(fmt.Sprintf("/gone/%d", i), "old")
+		}
+		return b, true
+	}},
+	{name: "chapters of a book, one after the other", page: func(s *maker, path, _ string) (string, bool) {
+		n := numberIn(path)
+		if n >= 2500 {
+			return "The end", true
+		}
+		return s.words(200) + a(fmt.Sprintf("/chapter/%d", n+1), "next"), true
+	}},
+}

@@ -1,0 +1,179 @@
+package novelty
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// What stands for a part of a URL that varies.
+const (
+	number = "#" // a number, or a date
+	token  = "~" // letters and digits without a word: session identifiers, hashes
+)
+
+// maxShape bounds a shape; what is longer has the shape of its beginning.
+const maxShape = 512
+
+// Shape is a canonical URL without its host, with what varies from page to page taken out: numbers and dates, tokens, values of parameters and their
+// order, and segments of the path that stand there again.
+func Shape(url string) string {
+	path, query, asked := strings.Cut(link.PathQuery(url), "?")
+	out := make([]byte, 0, 64)
+	var met [8]string
+	n := 0
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if len(out) > maxShape {
+			break
+		}
+		if segment != "" && slices.Contains(met[:n], segment) {
+			continue // which of its segments a growing path repeats, and how often, is all the same
+		}
+		if n < len(met) {
+			met[n] = segment
+			n++
+		}
+		out = appendSegment(append(out, '/'), segment)
+	}
+	if asked {
+		out = appendQuery(append(out, '?'), query)
+	}
+	return string(out[:min(len(out), maxShape)])
+}
+
+// appendQuery appends the sorted names of parameters.
+func appendQuery(out []byte, query string) []byte {
+	var names []string
+	for param := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(param, "=")
+		names = append(names, string(appendSegment(nil, name)))
+	}
+	slices.Sort(names)
+	for i, name := range slices.Compact(names) {
+		if i > 0 {
+			out = append(out, '&')
+		}
+		if out = append(out, name...); len(out) > maxShape {
+			break
+		}
+	}
+	return out
+}
+
+// minToken is the length from which letters and digits in turn are a token, longToken that from which letters alone are one if they are hexadecimal.
+const (
+	minToken  = 8
+	longToken = 16
+)
+
+// appendSegment appends a segment with its numbers and tokens taken out.
+func appendSegment(out []byte, s string) []byte {
+	for len(s) > 0 {
+		n, digits, changes, hex := run(s)
+		switch {
+		case n == 0:
+			out = append(out, s[0])
+			n = 1
+		case digits == n:
+			out = append(out, number...)
+		case n >= minToken && digits > 0 && (changes >= 3 || hex), n >= longToken && hex:
+			out = append(out, token...)
+		default:
+			out = appendWord(out, s[:n])
+		}
+		s = s[n:]
+	}
+	return out
+}
+
+// run measures the letters and digits that a string begins with: how many, how many of them digits, how often one kind follows the other, and whether
+// all are hexadecimal.
+func run(s string) (n, digits, changes int, hex bool) {
+	hex = true
+	last := false
+	for n < len(s) {
+		c := s[n]
+		d := '0' <= c && c <= '9'
+		if !d && (c|0x20 < 'a' || c|0x20 > 'z') {
+			break
+		}
+		if n > 0 && d != last {
+			changes++
+		}
+		if d {
+			digits++
+		}
+		hex = hex && (d || c|0x20 <= 'f')
+		last = d
+		n++
+	}
+	return n, digits, changes, hex
+}
+
+// appendWord appends a word with the numbers in it taken out.
+func appendWord(out []byte, s string) []byte {
+	inside := false
+	for i := range len(s) {
+		d := '0' <= s[i] && s[i] <= '9'
+		switch {
+		case !d:
+			out = append(out, s[i])
+		case !inside:
+			out = append(out, number...)
+		}
+		inside = d
+	}
+	return out
+}
+
+// keysOf a URL: its shape, and the folders of one and of two segments that it lies in.
+func keysOf(url string) (k keys) {
+	k[0] = hash(Shape(url))
+	for n := 1; n < len(k); n++ {
+		a := area(url, n)
+		if a == "" {
+			break
+		}
+		k[n] = hash(a)
+	}
+	return k
+}
+
+// form is the text of key i of a URL.
+func form(url string, i int) string {
+	if i == 0 {
+		return Shape(url)
+	}
+	return area(url, i)
+}
+
+// area is the folder of n segments that a URL lies in; empty if there is none.
+func area(url string, n int) string {
+	path, _, _ := strings.Cut(link.PathQuery(url), "?")
+	end := 0
+	for range n {
+		next := strings.IndexByte(path[end+1:], '/')
+		if next < 0 {
+			return ""
+		}
+		end += 1 + next
+	}
+	out := make([]byte, 0, 64)
+	for segment := range strings.SplitSeq(path[1:end], "/") {
+		out = appendSegment(append(out, '/'), segment)
+	}
+	return string(append(out[:min(len(out), maxShape)], "/..."...))
+}
+
+// hash is 32 bits of FNV-1a, and never 0.
+func hash(s string) uint32 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	return max(uint32(h>>32)^uint32(h), 1) //nolint:gosec // halves
+}
+
+func distance(a, b uint64) int { return bits.OnesCount64(a ^ b) }
