@@ -20,6 +20,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
@@ -122,6 +123,12 @@ type Config struct {
 	OptOutProof bool
 	// DomainHosts is how many hosts of a registrable domain a job may have; 0: any number.
 	DomainHosts int
+	// MaxRequestsPerHost is how many requests a job may make to a host, whatever comes of them; 0: any number.
+	MaxRequestsPerHost int
+	// PageHosts is how many hosts that the owner of a page does not know the links of that page may lead to; 0: any number.
+	PageHosts int
+	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never.
+	Novelty int
 	// IPPermits is how many requests all peers together make to an address in PermitChunk, a minute; 0: there is no such limit. Both are the same for all peers
 	// of a ring.
 	IPPermits   int
@@ -169,7 +176,9 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
+	c.Novelty, c.MaxRequestsPerHost, c.PageHosts = novelty.DefaultPages, 100_000, 10_000
 	if profile == ProfilePublic {
+		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
 		c.OptOutProof, c.DomainHosts, c.IPPermits = true, domain.DefaultHosts, DefaultPermits(c.Delay)
 	}
 	return c
@@ -268,6 +277,9 @@ func (c *Config) checkManners() error {
 	}
 	return cmp.Or(
 		when(c.DomainHosts < 0 || c.DomainHosts > 1<<30, fmt.Sprintf("domain-hosts %d: must be between 0 and 2^30", c.DomainHosts)),
+		when(c.MaxRequestsPerHost < 0, fmt.Sprintf("max-requests-per-host %d: must be 0 or more", c.MaxRequestsPerHost)),
+		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
+		when(c.Novelty < 0 || c.Novelty > novelty.MaxPages, fmt.Sprintf("novelty %d: must be between 0 and %d", c.Novelty, novelty.MaxPages)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),
 		when(c.IPPermits < 0 || c.IPPermits > permit.MaxLimit, fmt.Sprintf("ip-permits %d: must be between 0 and %d", c.IPPermits, permit.MaxLimit)),
 	)

@@ -96,6 +96,7 @@ func newOwners(n *Node) (*owners, error) {
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	cfg.Fetched, cfg.RequestTime = n.crawl.placer.observe, requestTime(&n.cfg)
 	cfg.Admission, cfg.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
+	cfg.MaxRequests, cfg.PageHosts, cfg.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
 	w.leasesEnd = leasesEnd(n.room.watch, n.cfg.LeaseTTL, n.crawl.clock.Now)

@@ -137,6 +137,10 @@ func (c *checker) record(key, value []byte) {
 		c.entries++
 		c.outN[id]++
 		c.outLinks[id] += int64(max(len(list.links), 1))
+	case kindNovelty:
+		if _, err := decodeNovelty(value); err != nil {
+			c.fail("novelty: %w", err)
+		}
 	case kindOutlinks:
 	default:
 		c.fail("unknown record %x", key)
@@ -180,6 +184,8 @@ func (c *checker) endHost() {
 		sum.bytes += s.bytes
 		sum.leftOut += s.leftOut
 		sum.refetched += s.refetched
+		sum.requests += s.requests
+		sum.cut += s.cut
 	}
 	for id, n := range c.outN {
 		sum := c.of(c.jobs, id)

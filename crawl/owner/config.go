@@ -39,6 +39,12 @@ type Config struct {
 	Fetched func(host string, addrs [][]byte, worker string, list []*wire.Fetched)
 	// Admission has hosts wait until the owner of their registrable domain has admitted them to the job; see package domain.
 	Admission bool
+	// MaxRequests is how many requests a job may make to a host, whatever came of them; 0: any number.
+	MaxRequests int64
+	// PageHosts is how many hosts that nobody here knows the links of one page may lead to; 0: any number.
+	PageHosts int
+	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never. See package novelty.
+	Novelty int
 	// OptOuts is this peer's own list; nil: nothing is on it. [Owner.OptOutsChanged] says that it is another now.
 	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
@@ -115,6 +121,8 @@ func (c *Config) Validate() error {
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
 		return errors.New("owner config: a bound under 1")
+	case c.MaxRequests < 0 || c.PageHosts < 0 || c.Novelty < 0:
+		return fmt.Errorf("owner config: MaxRequests %d, PageHosts %d, Novelty %d: none may be negative", c.MaxRequests, c.PageHosts, c.Novelty)
 	}
 	return nil
 }

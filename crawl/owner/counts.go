@@ -71,6 +71,9 @@ type Totals struct {
 	Pages, Duplicates, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
 	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox               int64
 	HostsOwned, HostsLeased, LeftOut                                     int64
+	// Traps are URLs that were left, as their sites bring nothing new any more, OutOfBudget those beyond a budget; LinksCut are links to more new hosts than a
+	// page may bring.
+	Traps, OutOfBudget, LinksCut int64
 }
 
 // Totals returns the sums over all jobs.
@@ -81,6 +84,7 @@ func (o *Owner) Totals() Totals {
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
 		t.LeftOut += c.LeftOut
+		t.LinksCut += js.c.cut
 		t.URLsSeen += c.Accepted
 		t.URLsPending += c.Pending
 		t.URLsLeased += c.Leased
@@ -96,7 +100,11 @@ func (o *Owner) Totals() Totals {
 				t.Redirects += n
 			case link.OutcomeRobotsDenied:
 				t.RobotsDenied += n
-			case link.OutcomeNone, link.OutcomeOutOfScope, link.OutcomeOutOfBudget:
+			case link.OutcomeTrap:
+				t.Traps += n
+			case link.OutcomeOutOfBudget:
+				t.OutOfBudget += n
+			case link.OutcomeNone, link.OutcomeOutOfScope:
 			default:
 				t.Errors += n
 			}

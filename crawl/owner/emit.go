@@ -10,6 +10,8 @@ import (
 type ahead struct {
 	n     int
 	depth uint32
+	// brought counts those that were new URLs of the page's own host.
+	brought int64
 }
 
 // rest are the links that are still to be taken in for a page at a depth.
@@ -81,7 +83,7 @@ func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links 
 	var own []arrival
 	var foreign []outlink
 	var last string
-	var here, inScope bool
+	var here, inScope, brings bool
 	for _, k := range links {
 		k.depth += depth
 		name := link.Host(k.url)
@@ -95,9 +97,12 @@ func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links 
 		if name != last {
 			last, inScope = name, js.spec.InScope(name)
 			here = inScope && o.answersFor(name) == hostHere
+			brings = inScope && o.mayBring(h, js, name, here)
 		}
 		switch {
 		case !inScope:
+		case !brings:
+			o.cutLink(h, js)
 		case here:
 			own = append(own, arrival{outlink: k, js: js, host: name, hash: target})
 		case Refusal(js.spec, k.url, k.depth, k.kind) == "":

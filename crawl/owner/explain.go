@@ -51,6 +51,11 @@ type HostCounts struct {
 	Down link.Outcome
 	// Admission is what the owner of the registrable domain said.
 	Admission domain.Verdict
+	// Requests are those made to the host; LinksCut are links of its pages that were not taken, as they led to too many new hosts.
+	Requests, LinksCut int64
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why all of it is one, if it is.
+	Novelty float64
+	Trap    string
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
@@ -89,13 +94,20 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		return true
 	})
 	for _, hj := range h.jobs {
-		d.Jobs = append(d.Jobs, hj.detail())
+		c := hj.detail()
+		if o.cfg.Novelty > 0 {
+			c.Novelty = o.noveltyOf(h, hj).Share(o.cfg.Novelty)
+		}
+		if hj.c.trap {
+			c.Trap = o.trapText(h, hj)
+		}
+		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true
 }
 
 func (hj *hostJob) detail() HostCounts {
-	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Admission: hj.c.admission, Counts: Counts{
+	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Admission: hj.c.admission, Requests: hj.c.requests, LinksCut: hj.c.cut, Counts: Counts{
 		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
 		Bytes: hj.c.bytes, Refetched: hj.c.refetched, LeftOut: hj.c.leftOut,
 	}}

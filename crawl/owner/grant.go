@@ -47,6 +47,11 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 		reply.revoke(h.rec.name)
 		return
 	}
+	f := max(o.pace(h), l.pace)
+	if paced := max(l.told, 1); f > paced || f < paced {
+		g.PacePct = uint32(min(f*100, wire.MaxPacePct))
+		l.told = f
+	}
 	if l.fresh {
 		l.fresh = false
 		o.introduce(h, g, reply.bytes < mostRobots)
@@ -66,9 +71,6 @@ func (o *Owner) introduce(h *host, g *wire.Grant, withRobots bool) {
 		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
 	}
 	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
-	if l := h.lease; l.pace > 1 {
-		g.PacePct = uint32(min(l.pace*100, wire.MaxPacePct))
-	}
 	g.Addrs = h.rec.addrs
 	if !withRobots {
 		return
@@ -148,7 +150,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 			mark, marked = at, true
 		}
 	}
-	var gone []pending
+	var gone []notGranted
 	f.o.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := readyPlace(key[len(prefix):])
 		if delayed {
@@ -172,8 +174,8 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 			note(at)
 			return false
 		}
-		if f.o.cfg.OptOuts.URL(p.url) != "" {
-			gone = append(gone, p)
+		if out, left := f.left(hj, &p); left {
+			gone = append(gone, out)
 			return len(gone) < purgePerStep
 		}
 		if !f.mayGrant(hj, &p) {
@@ -188,20 +190,49 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 		return true
 	})
 	f.marks(hj, delayed, mark, marked)
-	f.optOut(hj, gone)
+	f.leave(hj, gone)
 	return granted
 }
 
-// optOut gives URLs their outcome that came onto the list of this peer after they were taken in.
-func (f *filler) optOut(hj *hostJob, gone []pending) {
+// notGranted is a URL that waits and is not granted.
+type notGranted struct {
+	pending
+	outcome link.Outcome // none: it goes last
+	why     string
+}
+
+// left says why a URL is to be left out that was taken in: it came onto the list of this peer since, its like turned out to be a trap, or is about to.
+func (f *filler) left(hj *hostJob, p *pending) (out notGranted, left bool) {
+	if why := f.o.cfg.OptOuts.URL(p.url); why != "" {
+		return notGranted{*p, link.OutcomeOptedOut, why}, true
+	}
+	if f.o.cfg.Novelty == 0 || p.kind != link.KindPage {
+		return out, false
+	}
+	switch v := f.o.noveltyOf(f.h, hj).Verdict(p.url, f.o.cfg.Novelty); {
+	case v.Stop:
+		return notGranted{*p, link.OutcomeTrap, v.Why}, true
+	case v.Last && p.due == 0 && !p.promised && f.o.cfg.Delay > 0:
+		return notGranted{pending: *p}, true
+	default:
+		return out, false
+	}
+}
+
+// leave gives URLs their outcome without being tried, and those that go last a time at which they are due.
+func (f *filler) leave(hj *hostJob, gone []notGranted) {
 	for i := range gone {
-		p := &gone[i]
+		p := &gone[i].pending
 		if f.gone == nil {
 			f.gone = make(map[uint64]struct{})
 		}
 		f.gone[p.hash] = struct{}{}
+		if gone[i].outcome == link.OutcomeNone {
+			f.o.wait(f.h, hj, p, f.o.now+min(lastFor*f.o.cfg.Delay.Milliseconds(), lastMost))
+			continue
+		}
 		f.o.settle(f.h, hj, p, 0, 0)
-		f.o.conclude(f.h, hj, p, Final{Outcome: link.OutcomeOptedOut, Detail: clip(f.o.cfg.OptOuts.URL(p.url))})
+		f.o.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
 	}
 }
 
@@ -220,6 +251,9 @@ func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
 // mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and what must be alone.
 func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 	js := hj.state
+	if f.o.requestsLeft(hj) <= 0 {
+		return false
+	}
 	if p.promised {
 		return f.mayBeside(p)
 	}
@@ -276,6 +310,14 @@ func (hj *hostJob) pagesLeft() int64 {
 		return 1 << 62
 	}
 	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.promised
+}
+
+// requestsLeft is how many more requests the job may make to the host: those made and those that may be under way count.
+func (o *Owner) requestsLeft(hj *hostJob) int64 {
+	if o.cfg.MaxRequests == 0 {
+		return 1 << 62
+	}
+	return o.cfg.MaxRequests - hj.c.requests - hj.out
 }
 
 // promisedHere counts pending URLs, not out, that are paid for.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -63,6 +64,9 @@ type hostJob struct {
 	out   int64 // leased URLs
 	outD  int64 // of them, those with a delayed record
 	outP  int64 // of them, those with a promise
+	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
+	novelty *novelty.State
+	news    bool
 	// askedAt is when the host's admission was asked for; 0: not yet.
 	askedAt int64
 	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
@@ -247,6 +251,7 @@ func (o *Owner) saveHost(h *host) {
 		if hj.dirty {
 			hj.dirty = false
 			o.buf.set(countersKey(h.pos, hj.state.id), hj.c.encode())
+			o.saveNoveltyOf(h, hj)
 		}
 		if hj.c.open() > 0 {
 			work |= workPending

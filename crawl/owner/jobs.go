@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -31,6 +32,9 @@ type jobState struct {
 	granted      int64 // when a URL was granted last, or budget came to grant some
 	starved      bool  // some host waits for tokens
 	accountMod   bool
+
+	farm    *novelty.Farm // nil: not read yet
+	farmMod bool
 }
 
 // Draw takes from a job's budget at the job's owner.
@@ -92,6 +96,10 @@ func (o *Owner) changedAccount(js *jobState) {
 func (o *Owner) saveJob(js *jobState) {
 	js.dirty = false
 	o.buf.set(jobKey(spaceJob, js.id), js.c.encode())
+	if js.farmMod {
+		js.farmMod = false
+		o.buf.set(jobKey(spaceFarm, js.id), js.farm.Append([]byte{format}))
+	}
 	if js.accountMod {
 		js.accountMod = false
 		o.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.pages, &js.bytes))

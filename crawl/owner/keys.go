@@ -13,22 +13,26 @@ import (
 //	'h' POS 'd' JOB due8 seq8       pending record that waits for another try until due (Unix ms)
 //	'h' POS 'j' JOB                 counters of a job on the host
 //	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
+//	'h' POS 'n' JOB                 what is known of the pages of a job, to tell a trap; see package novelty
 //	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as met at depth, for other owners
 //	'h' POS 'p' JOB depth4 seq8     pending record that is ready
 //	'h' POS 'r' origin              robots state of one origin
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also what waits, see copies.go
 //	'b' JOB                         what this peer drew of the job's budget
 //	'c' JOB                         counters of the job on this peer
+//	'f' JOB                         what is known of hosts that bring hosts; see package novelty
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see away.go
 //
 // Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is written by Store.Update, and a host that leaves by one DeleteRange.
-// The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner.
+// The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner, 'f' what
+// this peer saw.
 const (
 	spaceHost   = 'h'
 	spaceBudget = 'b'
 	spaceJob    = 'c'
+	spaceFarm   = 'f'
 	spaceTotals = 't'
 	spaceWork   = 'w'
 	spaceOptOut = 'x'
@@ -37,6 +41,7 @@ const (
 	kindDelayed  = 'd'
 	kindCounters = 'j'
 	kindOutlinks = 'l'
+	kindNovelty  = 'n'
 	kindOutbox   = 'o'
 	kindReady    = 'p'
 	kindRobots   = 'r'
@@ -63,6 +68,8 @@ func jobPrefix(pos Pos, kind byte, id job.ID) []byte { return append(hostPrefix(
 func hostKey(pos Pos) []byte { return hostPrefix(pos, kindHost) }
 
 func countersKey(pos Pos, id job.ID) []byte { return jobPrefix(pos, kindCounters, id) }
+
+func noveltyKey(pos Pos, id job.ID) []byte { return jobPrefix(pos, kindNovelty, id) }
 
 func entryKey(pos Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(jobPrefix(pos, kindEntry, id), hash)

@@ -27,6 +27,7 @@ type lease struct {
 	left    int
 	want    int     // number of the wish of this step in Owner.wants, from 1 on; 0: none
 	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
+	told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
 }
 
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
@@ -108,6 +109,7 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 		delete(l.out, hash)
 		o.takeBack(h, it, how)
 	}
+	o.keepNovelty(h)
 	o.touched(h)
 	o.schedule(h)
 }

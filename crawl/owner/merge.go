@@ -118,6 +118,8 @@ func (o *Owner) importRecord(h *host, kv KV) error {
 		return o.importOutbox(h, js, tail, kv.Value)
 	case kindCounters:
 		return o.importCounters(h, js, tail, kv.Value)
+	case kindNovelty:
+		return o.importNovelty(h, js, tail, kv)
 	default:
 		return errFormat
 	}
@@ -156,13 +158,13 @@ func decodeRobots(value []byte) (state robots.State, ok bool) {
 	return state, state.UnmarshalBinary(value[1:]) == nil
 }
 
-// maxRefetched bounds how often URLs of one host are said to have been fetched again: no sum of hosts that can be sent runs over.
-const maxRefetched = 1 << 32
+// maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that can be sent runs over.
+const maxCounted = 1 << 32
 
 // importCounters takes what is not counted anew from the URLs.
 func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeCounters(value)
-	if err != nil || len(tail) > 0 || in.refetched > maxRefetched {
+	if err != nil || len(tail) > 0 || max(in.refetched, in.requests, in.cut) > maxCounted {
 		return errFormat
 	}
 	hj := o.hostJob(h, js, true)
@@ -170,9 +172,17 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 		hj.c.admission = in.admission
 		o.changed(h, hj)
 	}
-	if more := in.refetched - hj.c.refetched; more > 0 {
-		hj.c.refetched += more
-		js.c.refetched += more
+	for _, n := range []struct{ have, peer, in *int64 }{
+		{&hj.c.refetched, &js.c.refetched, &in.refetched}, {&hj.c.requests, &js.c.requests, &in.requests}, {&hj.c.cut, &js.c.cut, &in.cut},
+	} {
+		if more := *n.in - *n.have; more > 0 {
+			*n.have += more
+			*n.peer += more
+			o.changed(h, hj)
+		}
+	}
+	if in.trap && !hj.c.trap {
+		hj.c.trap = true
 		o.changed(h, hj)
 	}
 	return nil

@@ -154,6 +154,8 @@ func (o *Owner) remove(h *host) {
 		c.bytes -= hj.c.bytes
 		c.leftOut -= hj.c.leftOut
 		c.refetched -= hj.c.refetched
+		c.requests -= hj.c.requests
+		c.cut -= hj.c.cut
 		o.changedJob(hj.state)
 		o.seen.Drop(SetID{h.pos, hj.state.id})
 	}

@@ -244,6 +244,7 @@ func (o *Owner) emitAgain(e *outEntry) (through bool) {
 		o.dropEntry(h, e.job, []byte(e.key), raw)
 		return true
 	}
+	o.page = &pageHosts{}
 	if e.rest == nil {
 		var err error
 		if e.rest, err = o.linksAgain(e, raw); err != nil {

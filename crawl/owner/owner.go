@@ -28,6 +28,8 @@ type Owner struct {
 	sessions   map[string]*session
 	known      depths // links dealt with here, and links put into the outbox, at which depth
 	sent       depths
+	met        depths     // hosts that were linked to
+	page       *pageHosts // of the page whose links are at hand
 	totals     totals
 	totalsMod  bool
 	outbox     outbox
@@ -109,7 +111,8 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	o := &Owner{
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
 		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
-		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}), away: make(away),
+		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}), away: make(away),
+		page: &pageHosts{},
 	}
 	o.loadJobs()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {

@@ -94,7 +94,7 @@ func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 	if at == never || !o.knows(js) || !js.state.Grants() || !o.admitted(h, hj) {
 		return never
 	}
-	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 {
+	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 || o.requestsLeft(hj) <= 0 {
 		return never
 	}
 	if hj.promisedHere() == 0 && !o.affords(js) {

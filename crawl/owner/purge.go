@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"fmt"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -21,9 +23,13 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeOptedOut, true
 	case hj.c.admission == domain.Crowded:
 		return link.OutcomeOutOfBudget, true
+	case hj.c.trap:
+		return link.OutcomeTrap, true
 	case hj.c.down != link.OutcomeNone && o.now < hj.c.downUntil:
 		return hj.c.down, true
 	case js.c.exhausted:
+		return link.OutcomeOutOfBudget, true
+	case o.cfg.MaxRequests > 0 && hj.c.requests >= o.cfg.MaxRequests:
 		return link.OutcomeOutOfBudget, true
 	case js.spec.MaxPagesPerHost > 0 && hj.c.promised == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
@@ -133,8 +139,14 @@ func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
 		return clip(o.optedOut(h))
 	case hj.c.admission == domain.Crowded:
 		return tooManyHosts
-	case fate == link.OutcomeOutOfBudget:
+	case fate == link.OutcomeTrap:
+		return o.trapText(h, hj)
+	case fate == link.OutcomeOutOfBudget && hj.state.c.exhausted:
 		return "the job's budget was used up before its turn"
+	case fate == link.OutcomeOutOfBudget && o.cfg.MaxRequests > 0 && hj.c.requests >= o.cfg.MaxRequests:
+		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", o.cfg.MaxRequests)
+	case fate == link.OutcomeOutOfBudget:
+		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.spec.MaxPagesPerHost)
 	default:
 		return "the host failed too often in a row: " + h.rec.backoffReason
 	}

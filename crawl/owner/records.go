@@ -151,6 +151,9 @@ type counters struct {
 	outbox    int64 // links in the outbox (peer only)
 	entries   int64 // outbox entries (peer only)
 	exhausted bool  // the job's budget is used up (peer only)
+	requests  int64 // outcomes that a worker told, other tries among them
+	cut       int64 // links that were not taken, as they led to more new hosts than pages may bring
+	trap      bool  // the host's pages bring nothing new any more (host only)
 	// admission is what the owner of the host's registrable domain said of the host (host only).
 	admission domain.Verdict
 	leftOut   int64 // links of pages beyond the bounds
@@ -183,12 +186,14 @@ func (c *counters) encode() []byte {
 	e.int(c.outbox)
 	e.int(c.entries)
 	e.bool(c.exhausted)
-	if c.admission != domain.Unknown || c.leftOut > 0 { // what earlier versions wrote ends here
-		e.byte(byte(c.admission))
+	if c.admission == domain.Unknown && c.leftOut == 0 && c.requests == 0 && c.cut == 0 { // what earlier versions wrote ends here
+		return e
 	}
-	if c.leftOut > 0 {
-		e.int(c.leftOut)
-	}
+	e.byte(byte(c.admission))
+	e.int(c.leftOut)
+	e.int(c.requests)
+	e.int(c.cut)
+	e.bool(c.trap)
 	return e
 }
 
@@ -206,7 +211,10 @@ func decodeCounters(b []byte) (counters, error) {
 		if len(d.b) > 0 {
 			c.leftOut = d.count()
 		}
-		if !c.admission.Valid() || c.admission == domain.Unknown && c.leftOut == 0 {
+		if len(d.b) > 0 {
+			c.requests, c.cut, c.trap = d.count(), d.count(), d.bool()
+		}
+		if !c.admission.Valid() || c.admission == domain.Unknown && c.leftOut == 0 && c.requests == 0 && c.cut == 0 {
 			d.fail()
 		}
 	}

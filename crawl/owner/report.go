@@ -133,6 +133,7 @@ func wholePiece(f *wire.Fetched) bool {
 func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
+	o.requested(h, hj)
 	switch {
 	case got.Outcome.HostWide():
 		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
@@ -158,13 +159,22 @@ func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire
 	o.conclude(h, hj, p, final)
 	if hj.state.state != job.StateCanceled {
 		final.Depth, final.Hops = p.depth, p.hops
+		before := hj.c.accepted
 		o.emit(h, hj.state, p.hash, &final, f, went)
+		o.observe(h, hj, &final, f, went.brought+hj.c.accepted-before)
 	}
 }
 
 // stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does not answer, or wants to be left alone.
 func stalls(got *Final) bool {
 	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
+}
+
+// requested counts a request that was made to a host, or would have been.
+func (o *Owner) requested(h *host, hj *hostJob) {
+	hj.c.requests++
+	hj.state.c.requests++
+	o.changed(h, hj)
 }
 
 // wait puts a URL back that is not out any more: among the ready ones, or until due.
@@ -223,7 +233,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 	if had.FetchedMs != 0 {
 		hj.c.refetched++
 		hj.state.c.refetched++
-		o.changed(h, hj)
+		o.requested(h, hj)
 	}
 	if knows(got.Outcome) <= knows(had.Outcome) {
 		return

@@ -92,6 +92,7 @@ type Visit struct {
 	// What comes next: the host, its report, and how many of the links of that one went ahead.
 	host, report int
 	went         ahead
+	hosts        *pageHosts // of the page of that report
 }
 
 // Visit begins to take in what a worker says, which must have been validated: its leases are renewed. Part of a step.
@@ -192,6 +193,7 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.job(job.ID(f.GetJob()))
+	v.account(js, f)
 	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
 		return true
 	}
@@ -204,8 +206,10 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 		v.went = ahead{depth: page.Depth}
 	}
 	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
+		before := o.acceptedOf(h, js)
 		o.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
+		v.went.brought += o.acceptedOf(h, js) - before
 		if !o.hasRoom() {
 			return false
 		}

@@ -252,6 +252,8 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 		h.epoch = g.GetEpoch()
 		w.frontier.Slow(h.name, float64(g.GetPacePct())/100)
 		poke(w.watch)
+	} else if pct := g.GetPacePct(); pct > 0 {
+		w.frontier.Slow(h.name, float64(pct)/100)
 	}
 	h.asked = false
 	h.until.Store(max(h.until.Load(), until))

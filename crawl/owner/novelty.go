@@ -1,0 +1,229 @@
+package owner
+
+import (
+	"math"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+const (
+	// saveNovelty is after how many pages what is known of a host's pages is written: after a crash so much less is known.
+	saveNovelty = 128
+	// fewPages are not worth a record of their own when a lease ends.
+	fewPages = 32
+	// maxFresh bounds the hosts of a page that are remembered; a page with more of them has them counted once each time.
+	maxFresh = 1 << 16
+	// lastFor is for how many usual times between requests a URL waits that goes last, and lastMost in ms the longest.
+	lastFor  = 20
+	lastMost = 30_000
+)
+
+// noveltyOf returns what is known of the pages of a job on a host, as the store has it if it is not in memory.
+func (o *Owner) noveltyOf(h *host, hj *hostJob) *novelty.State {
+	if hj.novelty != nil {
+		return hj.novelty
+	}
+	hj.novelty = new(novelty.State)
+	if hj.c.requests < fewPages {
+		return hj.novelty
+	}
+	raw, ok := o.buf.get(noveltyKey(h.pos, hj.state.id))
+	if !ok {
+		return hj.novelty
+	}
+	s, err := decodeNovelty(raw)
+	if err != nil {
+		o.buf.fail(err)
+		return hj.novelty
+	}
+	hj.novelty = s
+	return s
+}
+
+func decodeNovelty(raw []byte) (*novelty.State, error) {
+	if len(raw) == 0 || raw[0] != format || len(raw) > 1+novelty.MaxBytes {
+		return nil, errFormat
+	}
+	s, err := novelty.Decode(raw[1:])
+	if err != nil {
+		return nil, errFormat
+	}
+	return s, nil
+}
+
+// observe notes what a page of a host brought, links to its own host among it.
+func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, brought int64) {
+	if o.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
+		return
+	}
+	p := novelty.Page{
+		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Known: got.Outcome == link.OutcomeDuplicate, Links: int(f.GetOwnLinks()), New: int(brought),
+	}
+	switch got.Outcome {
+	case link.OutcomeOK, link.OutcomeDuplicate:
+	case link.OutcomeHTTPError:
+		p.Failed = true
+	default:
+		return
+	}
+	s := o.noveltyOf(h, hj)
+	s.Observe(p, o.cfg.Novelty)
+	if s.Seen()%saveNovelty == 0 {
+		hj.news = true
+		o.changed(h, hj)
+	}
+	if stop, _ := s.Host(o.cfg.Novelty); stop {
+		hj.c.trap, hj.news = true, true
+		o.changed(h, hj)
+		o.schedule(h)
+	}
+}
+
+// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or another process, may be the next one.
+func (o *Owner) keepNovelty(h *host) {
+	for _, hj := range h.jobs {
+		if hj.novelty != nil && hj.novelty.Seen() >= fewPages && !hj.news {
+			hj.news = true
+			o.changed(h, hj)
+		}
+	}
+}
+
+// saveNoveltyOf writes what is known of the pages of a job on a host.
+func (o *Owner) saveNoveltyOf(h *host, hj *hostJob) {
+	if hj.news && hj.novelty != nil {
+		o.buf.set(noveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{format}))
+	}
+	hj.news = false
+}
+
+// importNovelty merges what is known of the pages of a job on a host: what knows more stays.
+func (o *Owner) importNovelty(h *host, js *jobState, tail []byte, kv KV) error {
+	if _, err := decodeNovelty(kv.Value); err != nil || len(tail) > 0 {
+		return errFormat
+	}
+	hj := o.hostJob(h, js, true)
+	raw, ok := o.buf.get(kv.Key)
+	if hj.novelty != nil {
+		raw, ok = hj.novelty.Append([]byte{format}), true
+	}
+	if !ok || novelty.Later(kv.Value[1:], raw[1:]) {
+		o.buf.set(kv.Key, kv.Value)
+		hj.novelty, hj.news = nil, false
+	}
+	return nil
+}
+
+// trapText says why a host is taken for a trap.
+func (o *Owner) trapText(h *host, hj *hostJob) string {
+	if _, why := o.noveltyOf(h, hj).Host(o.cfg.Novelty); why != "" {
+		return clip(why)
+	}
+	return "an owner of the host found that its pages bring nothing new"
+}
+
+// pace is by how much less often than usual a host is to be asked, as its pages bring little that is new.
+func (o *Owner) pace(h *host) float64 {
+	most := 1.0
+	for _, hj := range h.jobs {
+		if o.cfg.Novelty > 0 && hj.novelty != nil {
+			most = max(most, hj.novelty.Pace(o.cfg.Novelty))
+		}
+	}
+	return most
+}
+
+// farmOf returns what is known of hosts that bring hosts in a job.
+func (o *Owner) farmOf(js *jobState) *novelty.Farm {
+	if js.farm != nil {
+		return js.farm
+	}
+	js.farm = new(novelty.Farm)
+	if raw, ok := o.buf.get(jobKey(spaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == format {
+		if f, err := novelty.DecodeFarm(raw[1:]); err == nil {
+			js.farm = f
+		}
+	}
+	return js.farm
+}
+
+// pageHosts are the hosts that the links of a page lead to, as long as it is looked at: it may come in pieces, and take more than one step.
+type pageHosts struct {
+	job   job.ID
+	url   string
+	fresh map[string]bool // hosts that were not known here, and whether they are admitted
+	most  int             // of them
+	text  uint64
+}
+
+// account opens the account of a page's hosts, or goes on with it.
+func (v *Visit) account(js *jobState, f *wire.Fetched) {
+	if len(f.GetLinks()) == 0 {
+		return
+	}
+	if v.hosts == nil || v.hosts.job != js.id || v.hosts.url != string(f.GetUrl()) {
+		v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
+	}
+	v.owner.page = v.hosts
+}
+
+// acceptedOf is how many URLs of a host a job has.
+func (o *Owner) acceptedOf(h *host, js *jobState) int64 {
+	if hj := o.hostJob(h, js, false); hj != nil {
+		return hj.c.accepted
+	}
+	return 0
+}
+
+// mayBring says whether a page of a host may bring a link to another one: any host that is known here, and so many others.
+func (o *Owner) mayBring(h *host, js *jobState, name string, here bool) bool {
+	if name == h.rec.name || o.cfg.PageHosts == 0 && o.cfg.Novelty == 0 {
+		return true
+	}
+	if admitted, again := o.page.fresh[name]; again {
+		return admitted
+	}
+	met := link.Hash(js.id, "host "+name)
+	if here && o.find(name) != nil || o.met.covers(met, 0) {
+		return true
+	}
+	if len(o.page.fresh) == 0 {
+		o.page.most = o.brings(h, js)
+	}
+	ok := len(o.page.fresh) < o.page.most
+	if o.page.fresh == nil {
+		o.page.fresh = make(map[string]bool)
+	}
+	if len(o.page.fresh) < maxFresh {
+		o.page.fresh[name] = ok
+	}
+	if ok {
+		o.met.put(met, 0)
+	}
+	return ok
+}
+
+// brings is how many hosts that nobody here knew a page may bring.
+func (o *Owner) brings(h *host, js *jobState) int {
+	most := math.MaxInt
+	if o.cfg.PageHosts > 0 {
+		most = o.cfg.PageHosts
+	}
+	if o.cfg.Novelty == 0 || o.page.text == 0 {
+		return most
+	}
+	js.farmMod = true
+	o.changedJob(js)
+	return min(most, o.farmOf(js).Observe(h.rec.name, o.page.text, o.cfg.Novelty))
+}
+
+// cutLink counts a link that is not taken.
+func (o *Owner) cutLink(h *host, js *jobState) {
+	hj := o.hostJob(h, js, true)
+	hj.c.cut++
+	js.c.cut++
+	o.changed(h, hj)
+}

@@ -1,0 +1,212 @@
+package owner_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// endless answers each URL of a host with the same words and links to two more.
+func (s *scene) endless(url string) *wire.Fetched {
+	f := s.got(url, link.OutcomeOK, url+"a/", url+"b/")
+	f.TextPrint, f.AllPrint, f.OwnLinks = 77, 78, 2
+	return f
+}
+
+// crawl has a worker fetch all that it is granted of a host until nothing is left, or most URLs were fetched, and returns those.
+func (s *scene) crawl(name string, most int, answer func(url string) *wire.Fetched) (asked []string) {
+	s.t.Helper()
+	for round := 0; len(asked) < most; round++ {
+		if round > 10_000 {
+			s.t.Fatal("no end")
+		}
+		s.placed(s.wait(time.Second), "w")
+		reply, _ := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Want: 16}}})
+		if len(reply.GetGrants()) == 0 {
+			if s.owner.Totals().URLsPending == 0 {
+				return asked
+			}
+			continue
+		}
+		g := reply.GetGrants()[0]
+		work := &wire.HostWork{Host: name, Epoch: g.GetEpoch(), Release: true}
+		for _, url := range granted(g) {
+			asked = append(asked, url)
+			work.Fetched = append(work.Fetched, answer(url))
+		}
+		s.say("w", &wire.Session{Held: []*wire.HostLease{{Host: name, Epoch: g.GetEpoch()}}, Hosts: []*wire.HostWork{work}})
+	}
+	return asked
+}
+
+// TestTrapEnds: a host that answers everything with the same page and links to more is left, which its URLs and the host say; also after a crash
+// on the way, and by the next owner of the host.
+func TestTrapEnds(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s.post(0, "http://a.example/")
+	first := s.crawl(host, 50, s.endless)
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	s.now = s.now.Add(time.Minute)
+	asked := append(first, s.crawl(host, 1000, s.endless)...)
+	if len(asked) > 150 {
+		t.Fatalf("%d requests to a trap of which 40 pages are to be enough", len(asked))
+	}
+	totals := s.owner.Totals()
+	if totals.Traps == 0 || totals.URLsPending != 0 || totals.Errors != 0 {
+		t.Errorf("%d requests, then %+v", len(asked), totals)
+	}
+	left := ""
+	for url := asked[len(asked)-1]; left == ""; url += "a/" {
+		if f := s.fate(url); f.Final.Outcome == link.OutcomeTrap {
+			left = f.Final.Detail
+		} else if f.State == "unknown" {
+			break
+		}
+	}
+	d, _ := s.owner.Host(host)
+	if !strings.Contains(left, "--novelty 40") || d.Jobs[0].Trap == "" || d.Jobs[0].Novelty != 1 || d.Jobs[0].Requests != int64(len(asked)) {
+		t.Errorf("a URL says %q, the host %+v", left, d.Jobs[0])
+	}
+
+	next := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Self, c.Novelty = "next", 40 })
+	next.now = s.now
+	handoff(s, next, host)
+	next.post(0, "http://a.example/more/", "http://a.example/still/more/")
+	if more := next.crawl(host, 100, next.endless); len(more) > 0 {
+		t.Errorf("the next owner has %d more URLs asked for", len(more))
+	}
+}
+
+// TestTrapOnASite: what is no part of the trap is fetched all the same.
+func TestTrapOnASite(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	want := map[string]bool{}
+	for i := range 300 {
+		url := fmt.Sprintf("http://a.example/page%c%c", 'a'+i/26, 'a'+i%26)
+		want[url] = true
+		s.post(0, url)
+	}
+	s.post(0, "http://a.example/cal/")
+	asked := s.crawl(host, 2000, func(url string) *wire.Fetched {
+		if strings.Contains(url, "/cal/") {
+			return s.endless(url)
+		}
+		f := s.got(url, link.OutcomeOK)
+		f.TextPrint = uint64(pick(url, 1<<62))
+		f.AllPrint = f.TextPrint
+		return f
+	})
+	for _, url := range asked {
+		delete(want, url)
+	}
+	if len(want) > 0 || len(asked) > 600 {
+		t.Errorf("%d requests, %d pages of the site were not among them", len(asked), len(want))
+	}
+}
+
+// TestRequestsOfAHost: as many requests as the budget says and not one more, whatever comes of them and whatever happens meanwhile.
+func TestRequestsOfAHost(t *testing.T) {
+	const budget = 50
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxRequests = budget })
+	s.post(0, pages(host, 90)...)
+	n := 0
+	answer := func(url string) *wire.Fetched {
+		n++
+		return s.got(url, []link.Outcome{link.OutcomeOK, link.OutcomeHTTPError, link.OutcomeRedirect, link.OutcomeRobotsDenied}[n%4])
+	}
+	asked := s.crawl(host, 20, answer)
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	s.now = s.now.Add(time.Minute)
+	asked = append(asked, s.crawl(host, 1000, answer)...)
+	if len(asked) != budget {
+		t.Errorf("%d requests, want %d", len(asked), budget)
+	}
+	totals := s.owner.Totals()
+	if totals.OutOfBudget != 90-budget || totals.URLsPending != 0 {
+		t.Errorf("%+v", totals)
+	}
+	left := 0
+	for _, url := range pages(host, 90) {
+		if f := s.fate(url); f.Final.Outcome == link.OutcomeOutOfBudget {
+			left++
+			if !strings.Contains(f.Final.Detail, "--max-requests-per-host 50") {
+				t.Fatalf("%s says %q", url, f.Final.Detail)
+			}
+		}
+	}
+	if left != 90-budget {
+		t.Errorf("%d URLs are told to be out of budget", left)
+	}
+}
+
+// TestRetriesAreRequests: a URL that is tried again has been asked for again.
+func TestRetriesAreRequests(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxRequests = 10 })
+	s.post(0, pages(host, 8)...)
+	asked := s.crawl(host, 1000, func(url string) *wire.Fetched {
+		f := s.got(url, link.OutcomeHTTPError)
+		f.Status = 503
+		return f
+	})
+	if len(asked) != 10 {
+		t.Errorf("%d requests, want 10", len(asked))
+	}
+}
+
+// TestHostsOfAPage: the links of a page lead to so many new hosts and not to more; those that are known count for nothing.
+func TestHostsOfAPage(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.PageHosts = 10 })
+	known := wide(0, 5)
+	s.post(0, known...)
+	s.post(0, "http://a.example/")
+	g := s.lease("w", host, 1)
+	s.tell("w", host, g.GetEpoch(), s.got("http://a.example/", link.OutcomeOK, append(wide(100, 50), append(known, "http://a.example/x")...)...))
+	if got := s.owner.Totals(); got.HostsOwned != 1+5+10 || got.LinksCut != 40 {
+		t.Errorf("%d hosts, %d links cut; want 16 and 40", got.HostsOwned, got.LinksCut)
+	}
+	d, _ := s.owner.Host(host)
+	if d.Jobs[0].LinksCut != 40 || d.Jobs[0].Accepted != 2 {
+		t.Errorf("the host says %+v", d.Jobs[0])
+	}
+}
+
+// TestFarmOfHosts: hosts that all say the same and bring ever new ones are left, and a page that says something of its own brings hosts as before.
+func TestFarmOfHosts(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s.check = false
+	front := func(i int) (name, url string) {
+		name = fmt.Sprintf("n%d.example", i)
+		return name, "http://" + name + "/"
+	}
+	page := func(i int, words uint64) {
+		name, url := front(i)
+		s.post(0, url)
+		f := s.got(url, link.OutcomeOK, wide(100_000+100*i, 100)...)
+		f.TextPrint, f.AllPrint = words, words
+		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
+	}
+	for i := range 100 {
+		page(i, 77)
+	}
+	hosts := s.owner.Totals().HostsOwned
+	if hosts > 100+5*100+2000 {
+		t.Errorf("100 hosts of a farm brought %d", hosts)
+	}
+	for i := range 20 {
+		page(200+i, 77)
+	}
+	if more := s.owner.Totals().HostsOwned - hosts; more != 20 {
+		t.Errorf("20 more hosts of a farm that is known brought %d hosts beside themselves", more-20)
+	}
+	before := s.owner.Totals().HostsOwned
+	page(300, 0xfff)
+	if more := s.owner.Totals().HostsOwned - before; more != 101 {
+		t.Errorf("a host that says something of its own brought %d hosts, want 100 beside itself", more)
+	}
+}
