@@ -107,7 +107,13 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 		}
 	}
 	for i := range d.Jobs {
-		h.Jobs = append(h.Jobs, jobCounts(d.Jobs[i].Job, &d.Jobs[i].Counts, now))
+		c := &d.Jobs[i]
+		h.Jobs = append(h.Jobs, control.HostJob{
+			JobCounts: jobCounts(c.Job, &c.Counts, now), Requests: c.Requests, LinksCut: c.LinksCut, Novelty: c.Novelty, Trap: c.Trap,
+		})
+	}
+	h.Budgets = &control.Budgets{
+		MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}
 	n.explainPlacement(h, &d, now)
 	return h, nil

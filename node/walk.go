@@ -240,6 +240,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 	}
 	c.Pages, c.Duplicates, c.Redirects = j.Outcomes["ok"], j.Outcomes["duplicate"], j.Outcomes["redirect"]
 	c.RobotsDenied = j.Outcomes["robots_denied"]
+	c.Traps, c.OutOfBudget = j.Outcomes["trap"], j.Outcomes["out_of_budget"]
 	c.Errors = 0
 	for name, n := range j.Outcomes {
 		if isError(name) {
@@ -255,7 +256,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 // isError says whether an outcome counts as an error in status.
 func isError(outcome string) bool {
 	switch outcome {
-	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "none":
+	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
 		return false
 	default:
 		return true

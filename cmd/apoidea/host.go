@@ -70,6 +70,7 @@ func printHost(out io.Writer, h *control.Host) error {
 			text += fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut)
 		}
 		rows = append(rows, []string{"job " + j.Job, text})
+		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
 	}
 	return table(out, rows)
 }
@@ -87,6 +88,32 @@ func robotsText(r *control.RobotsLine) string {
 		text += ", asked for again in " + seconds(r.NextS)
 	}
 	return text
+}
+
+// requestsText tells how much of the budgets of a host a job has used.
+func requestsText(j *control.HostJob, b *control.Budgets) string {
+	text := fmt.Sprintf("%d", j.Requests)
+	if b != nil && b.MaxRequestsPerHost > 0 {
+		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
+	}
+	if j.LinksCut > 0 {
+		text += fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm", j.LinksCut, b.PageHosts)
+	}
+	return text
+}
+
+// noveltyText tells whether a host brings anything new.
+func noveltyText(j *control.HostJob, b *control.Budgets) string {
+	switch {
+	case b != nil && b.Novelty == 0:
+		return "not looked at (--novelty 0)"
+	case j.Trap != "":
+		return "a trap: " + j.Trap
+	case j.Novelty >= 1:
+		return fmt.Sprintf("a part of the host is a trap: %d URLs were left", j.Outcomes["trap"])
+	default:
+		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
+	}
 }
 
 // placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.

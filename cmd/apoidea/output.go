@@ -41,7 +41,22 @@ func (g *globals) say(out io.Writer, document any, line string) error {
 
 // outcomeText sums a crawl up.
 func outcomeText(c *control.Counters) string {
-	return fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied)
+	return fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c)
+}
+
+// leftText tells what was left out on purpose, if anything was.
+func leftText(c *control.Counters) string {
+	text := ""
+	if c.Traps > 0 {
+		text += fmt.Sprintf(", %d left as traps", c.Traps)
+	}
+	if c.OutOfBudget > 0 {
+		text += fmt.Sprintf(", %d left beyond a budget", c.OutOfBudget)
+	}
+	if c.LinksCut > 0 {
+		text += fmt.Sprintf(", %d links cut", c.LinksCut)
+	}
+	return text
 }
 
 // table prints rows of cells in columns.

@@ -51,6 +51,9 @@ type runFlags struct {
 	optOutProof  string
 	domainHosts  int
 	ipPermits    int
+	maxRequests  int
+	pageHosts    int
+	novelty      int
 	archive      string
 	duplicates   string
 	seen         string
@@ -102,6 +105,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.optOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
 	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
 	f.IntVar(&r.domainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 0)")
+	f.IntVar(&r.maxRequests, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
+	f.IntVar(&r.pageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
+	f.IntVar(&r.novelty, "novelty", d.Novelty, "pages in a row which bring nothing but ever more URLs, near duplicates of earlier ones, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
 	f.IntVar(&r.ipPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
 	f.StringVar(&r.archive, "archive", d.Archive, "WARC files: gzip or none (uncompressed)")
 	f.StringVar(&r.duplicates, "duplicates", d.Duplicates, "links of duplicate pages: extract or drop")
@@ -192,6 +198,13 @@ func (r *runFlags) manners(c *node.Config) error {
 		c.OptOutProof = r.optOutProof == "yes"
 	default:
 		return fmt.Errorf("%w: optout-proof %q: must be yes or no", errUsage, r.optOutProof)
+	}
+	c.Novelty = r.novelty
+	if r.maxRequests >= 0 {
+		c.MaxRequestsPerHost = r.maxRequests
+	}
+	if r.pageHosts >= 0 {
+		c.PageHosts = r.pageHosts
 	}
 	if r.domainHosts >= 0 {
 		c.DomainHosts = r.domainHosts

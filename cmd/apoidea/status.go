@@ -47,7 +47,7 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		{"network", s.Network + ", version " + s.Version},
 		{"ring", fmt.Sprintf("%d members, stable %v, %s", s.Ring.Members, s.Ring.Stable, arcText(s))},
 		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, bytesText(s.Bytes))},
-		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched)},
+		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters)},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
 		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns", true: "in all runs, by all members"}[ring]},

@@ -68,7 +68,12 @@ type Counters struct {
 	Redirects    int64 `json:"redirects"`
 	Errors       int64 `json:"errors"`
 	RobotsDenied int64 `json:"robots_denied"`
-	Refetched    int64 `json:"refetched"`
+	// Traps are URLs that were left unasked, as their sites make up pages without end, OutOfBudget those beyond a budget, LinksCut links to more new hosts than
+	// a page may bring.
+	Traps       int64 `json:"traps"`
+	OutOfBudget int64 `json:"out_of_budget"`
+	LinksCut    int64 `json:"links_cut"`
+	Refetched   int64 `json:"refetched"`
 	// LinksLeftOut are links of pages beyond the bounds of what is taken of one page.
 	LinksLeftOut int64 `json:"links_left_out"`
 	URLsSeen     int64 `json:"urls_seen"`
@@ -94,6 +99,9 @@ func (c *Counters) Add(o *Counters) {
 	c.Redirects += o.Redirects
 	c.Errors += o.Errors
 	c.RobotsDenied += o.RobotsDenied
+	c.Traps += o.Traps
+	c.OutOfBudget += o.OutOfBudget
+	c.LinksCut += o.LinksCut
 	c.Refetched += o.Refetched
 	c.LinksLeftOut += o.LinksLeftOut
 	c.URLsSeen += o.URLsSeen
@@ -317,9 +325,11 @@ type Host struct {
 	PutOff bool         `json:"put_off,omitempty"`
 	Robots []RobotsLine `json:"robots,omitempty"`
 	// OptedOut says why nothing of the host is fetched, OptedOutS since when by its record.
-	OptedOut  string      `json:"opted_out,omitempty"`
-	OptedOutS float64     `json:"opted_out_s,omitempty"`
-	Jobs      []JobCounts `json:"jobs,omitempty"`
+	OptedOut  string    `json:"opted_out,omitempty"`
+	OptedOutS float64   `json:"opted_out_s,omitempty"`
+	Jobs      []HostJob `json:"jobs,omitempty"`
+	// Budgets are those of the host's owner.
+	Budgets *Budgets `json:"budgets,omitempty"`
 	// Placement is who was asked to measure the host for its last placement, and what each found, with those of whom it was known already.
 	Placement []Measurement `json:"placement,omitempty"`
 	// PlacedAt is the worker chosen then, PlacedBy the strategy, PlacedWhy its reason, PlacedS how long ago that was.
@@ -331,6 +341,25 @@ type Host struct {
 	Coordinate *Coordinate `json:"coordinate,omitempty"`
 	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and its address is known.
 	LatencyRow *int `json:"latency_row,omitempty"`
+}
+
+// HostJob are the counts of a job on a host.
+type HostJob struct {
+	JobCounts
+	// Requests are those made to the host, LinksCut links of its pages that were not taken, as they led to too many new hosts.
+	Requests int64 `json:"requests"`
+	LinksCut int64 `json:"links_cut,omitempty"`
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why all of it is one, if it is.
+	Novelty float64 `json:"novelty"`
+	Trap    string  `json:"trap,omitempty"`
+}
+
+// Budgets bound what a site can make of a crawl; 0 is no bound.
+type Budgets struct {
+	MaxRequestsPerHost int `json:"max_requests_per_host"`
+	PageHosts          int `json:"page_hosts"`
+	DomainHosts        int `json:"domain_hosts"`
+	Novelty            int `json:"novelty"`
 }
 
 // RobotsLine is what is known of one origin's robots.txt.
