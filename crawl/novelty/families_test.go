@@ -92,7 +92,7 @@ var traps = []site{
 		return b + a("/n/"+s.word(), "n"), !strings.HasPrefix(path, "/e/")
 	}},
 	{name: "a chain of random words", most: 10_300, page: func(s *maker, _, _ string) (string, bool) {
-		return nav + s.words(60) + a("/"+s.word()+s.word(), "next"), true
+		return nav + s.words(12) + a("/"+s.word()+s.word(), "next"), true
 	}},
 	{name: "a product for each word", most: 5300, page: func(s *maker, path, _ string) (string, bool) {
 		b := fmt.Sprintf("<h1>%s</h1><p>Buy %s for %d now. %s</p>%s", path, s.word(), s.rnd.IntN(99), s.words(20), nav)
@@ -179,7 +179,7 @@ var innocents = []site{
 		}
 		b := nav + seeded(path).words(200) + a(path+"?action=history", "history")
 		for i := range 6 {
-			b += a(fmt.Sprintf("/wiki/%d", (n*5+i)%3000), seeded(fmt.Sprint(n*5+i)).word())
+			b += a(fmt.Sprintf("/wiki/%d", (n*5+i)%1500), seeded(fmt.Sprint(n*5+i)).word())
 		}
 		return b, true
 	}},
@@ -191,7 +191,7 @@ var innocents = []site{
 		for i := n * 20; i < n*20+20; i++ {
 			b += a(fmt.Sprintf("/thread/%d", i), seeded(fmt.Sprint("t", i)).words(5)) + "<p>by somebody at 12:30</p>"
 		}
-		if n < 800 {
+		if n < 150 {
 			b += a(fmt.Sprintf("/list/%d", n+1), "next")
 		}
 		return b, true
