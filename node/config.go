@@ -159,8 +159,10 @@ type Config struct {
 	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same.
 	Metrics, Pprof string
 	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor time.
-	spillRoom  func() error // refuses pages on disk; replaced in tests
-	registerer prometheus.Registerer
+	spillRoom func() error // refuses pages on disk; replaced in tests
+	// stallAfter and stallEvery replace how long nothing may move, and how often that is looked at, in tests.
+	stallAfter, stallEvery time.Duration
+	registerer             prometheus.Registerer
 	// Version is what the peer calls itself.
 	Version string
 }

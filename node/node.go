@@ -80,6 +80,7 @@ type Node struct {
 	owners   *owners
 	crawl    *crawlRoom
 	limits   *limits
+	stalls   *stalls
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
 	walker   *walker
@@ -235,6 +236,7 @@ func (n *Node) furnish() (err error) {
 	if n.limits, err = newLimits(rules, n.cfg.ForgetLimits, n.meta, peerLevers{n}, peerLevers{n}, func() (uint64, error) { return storage.Free(n.cfg.DataDir) }, n.log); err != nil {
 		return err
 	}
+	n.stalls = newStalls(n)
 	if s, ok := n.crawl.placer.strategy.(*located); ok {
 		n.gossip = s.gossip
 		n.gossip.plug(n)
@@ -348,6 +350,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	top.Go(func() error { return n.limits.run(tctx) })
 	top.Go(func() error { return n.limits.observe(tctx, machine.This(), n.cfg.DataDir) })
 	top.Go(func() error { return n.giveBack(tctx) })
+	top.Go(func() error { return n.afterReady(tctx, n.stalls.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })

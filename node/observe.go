@@ -32,6 +32,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
 		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
+		Stalls:      n.stalls.times.Load(),
 		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.reserve(),
 	}
 	for i, count := range s.Outcomes {

@@ -42,7 +42,7 @@ func serveLargePages(t *testing.T, hosts, size int) *largePages {
 		body := fmt.Appendf(nil, "<title>%s%s</title><a href=/1>1</a><a href=/2>2</a>", r.Host, r.URL.Path)
 		body = append(body, filler...)
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		rw.Write(body) //nolint:errcheck // the crawler says if it misses something
+		rw.Write(body)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		sum := sha256.Sum256(body)

@@ -220,6 +220,7 @@ func (n *Node) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
+	s.Stalled = n.stalls.now()
 	s.Role = roleRing
 	if d.State() == dht.Worker {
 		s.Role = roleWorker
@@ -263,10 +264,31 @@ func rss() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// hungAgain is how often it is looked at, while a status waits for the counts, whether who counts hangs.
+const hungAgain = time.Second
+
+// fillUnlessHung is fill, without the counts if who would count hangs.
+func (n *Node) fillUnlessHung(ctx context.Context, m *control.Member) error {
+	for {
+		part, cancel := context.WithTimeout(ctx, hungAgain)
+		_, err := n.fill(part, m, n.cfg.Patience, n.owners.loop.look)
+		late := part.Err() != nil
+		cancel()
+		if err == nil || ctx.Err() != nil || !late {
+			return err
+		}
+		if n.stalls.ownerHangs() {
+			m.Status = n.baseStatus()
+			m.Status.State = n.state(&m.Counters)
+			return nil
+		}
+	}
+}
+
 // Status implements control.Backend.
 func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if _, err := n.fill(ctx, m, n.cfg.Patience, n.owners.loop.look); err != nil {
+	if err := n.fillUnlessHung(ctx, m); err != nil {
 		return nil, err
 	}
 	if !whole {

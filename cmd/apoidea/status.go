@@ -65,6 +65,9 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	if s.Holding != "" {
 		rows = append(rows, []string{"holding", s.Holding + untilText(s.HoldingUntil, time.Now())})
 	}
+	if s.Stalled != nil {
+		rows = append(rows, []string{"stalled", stalledText(s.Stalled)})
+	}
 	if s.SeenLoss > 0 {
 		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
 	}
@@ -80,6 +83,15 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	}
 	_, err := fmt.Fprintln(out, "-: not known here; status --ring asks every member")
 	return err
+}
+
+// stalledText says that nothing moves in a peer.
+func stalledText(s *control.Stalled) string {
+	text := fmt.Sprintf("nothing has moved since %s, though there is work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
+	if s.Stacks != "" {
+		text += "; what hangs is in " + s.Stacks
+	}
+	return text
 }
 
 // reachedText says in words how others reach the peer.

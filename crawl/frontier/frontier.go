@@ -116,6 +116,12 @@ func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	return h, nil
 }
 
+// Ready says whether a host waits that Next would open, or move to where it waits for its address.
+func (f *Frontier[T]) Ready(now time.Time) bool {
+	h, _ := f.longest(now)
+	return h != nil
+}
+
 func (f *Frontier[T]) nextDue() (due time.Time) {
 	if len(f.due) > 0 {
 		due = f.due[0].due

@@ -105,6 +105,7 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 		}
 		r.host.untold--
 		r.host.turns = 0
+		w.stats.acknowledged.Add(1)
 		w.known.add(r.hashes)
 	}
 	s.reports = append(again, s.reports...)

@@ -277,7 +277,7 @@ func TestDripsHoldNoMemory(t *testing.T) {
 					return
 				}
 				piece := bytes.Repeat([]byte("x"), 600<<10)
-				rw.Write(piece) //nolint:errcheck // as below
+				rw.Write(piece)
 				for range 1000 {
 					if _, err := rw.Write(piece[:2<<10]); err != nil {
 						return
@@ -328,4 +328,44 @@ func TestWaitEnds(t *testing.T) {
 	if err := other.Wait(t.Context(), 1000); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDue: a host that waits for politeness, or whose worker is paused, is none that may be asked now.
+func TestDue(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				fmt.Fprint(rw, "User-agent: *\nCrawl-delay: 30\n")
+				return
+			}
+			site(3)(rw, r)
+		}, manyHosts(2))
+		seen, before := 0, false
+		if err := x.run(func() bool {
+			s := x.worker.Stats()
+			if s.Due && before {
+				t.Errorf("due for two looks while fetchers are free: %+v", s)
+			} else if s.Window > 0 && s.InFlight == 0 {
+				seen++
+			}
+			before = s.Due
+			return x.idle()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if s := x.worker.Stats(); seen == 0 || s.Acknowledged != 6 {
+			t.Errorf("%d looks at hosts that wait, %d outcomes acknowledged", seen, s.Acknowledged)
+		}
+		w := x.worker
+		w.mu.Lock()
+		w.stopping, w.allowed = false, 1
+		w.frontier.Push("late.example", item{})
+		w.mu.Unlock()
+		if !w.Stats().Due {
+			t.Error("a host that nobody asks is not due")
+		}
+		if w.Pause(); w.Stats().Due {
+			t.Error("due while paused")
+		}
+	})
 }

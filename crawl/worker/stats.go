@@ -3,6 +3,7 @@ package worker
 import (
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -10,7 +11,7 @@ import (
 // stats are the running counters.
 type stats struct {
 	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled atomic.Int64
-	admitted, passed, known                                                                 atomic.Int64
+	admitted, passed, known, acknowledged                                                   atomic.Int64
 	outcomes                                                                                [link.Outcomes]atomic.Int64
 }
 
@@ -27,6 +28,8 @@ type Stats struct {
 	// Lapsed is the number of leases that ended without being given back; Dropped that of outcomes forgotten because their owner did not answer,
 	// and so fetched again.
 	Lapsed, Dropped int64
+	// Acknowledged is the number of outcomes that owners have on disk.
+	Acknowledged int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
 	// Admitted is the number of visits that a governor let begin, Passed that of those which passed a higher score, Known that of those at a server with
@@ -35,6 +38,8 @@ type Stats struct {
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and report, Unreported that of outcomes on their way to
 	// owners.
 	InFlight, Processing, Unreported int
+	// Due says that a host may be asked for a page now and a fetcher is free to do so.
+	Due bool
 	// Hosts is the number of leases held, Window that of URLs in their windows.
 	Hosts, Window int
 }
@@ -45,7 +50,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
-		Dropped: c.dropped.Load(), Spilled: c.spilled.Load(),
+		Dropped: c.dropped.Load(), Spilled: c.spilled.Load(), Acknowledged: c.acknowledged.Load(),
 		Admitted: c.admitted.Load(), Passed: c.passed.Load(), Known: c.known.Load(),
 	}
 	for i := range s.Outcomes {
@@ -53,6 +58,7 @@ func (w *Worker) Stats() Stats {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	s.Due = w.frontier.Ready(time.Now()) && !w.paused && !w.stopping && int(w.running.Load()) < w.allowed
 	s.InFlight, s.Processing, s.Window = int(w.running.Load()), w.piped, w.frontier.Items()
 	for _, h := range w.hosts {
 		if h.epoch != nil {

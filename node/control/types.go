@@ -34,6 +34,8 @@ type Status struct {
 	// Holding says why fetching is held up at present, empty if it is not; HoldingUntil is when that ends, nil where no clock tells.
 	Holding      string     `json:"holding,omitempty"`
 	HoldingUntil *time.Time `json:"holding_until,omitempty"`
+	// Stalled is there while nothing moves in the peer although there is work.
+	Stalled *Stalled `json:"stalled,omitempty"`
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
 	SeenLoss float64 `json:"seen_loss,omitempty"`
 	RSSBytes int64   `json:"rss_bytes"`
@@ -41,6 +43,16 @@ type Status struct {
 	Dashboard string `json:"dashboard,omitempty"`
 	// Governor says what became of fetches under a cap on bandwidth; nil if there was none since the start.
 	Governor *Governor `json:"governor,omitempty"`
+}
+
+// Stalled is a peer in which nothing moves.
+type Stalled struct {
+	// Since is when something moved last.
+	Since time.Time `json:"since"`
+	// Work is what there is to do.
+	Work string `json:"work"`
+	// Stacks is the file on that peer's machine in which the stacks of its goroutines are, empty if it could not be written.
+	Stacks string `json:"stacks,omitempty"`
 }
 
 // Governor is what the governor of bandwidth did since the start.

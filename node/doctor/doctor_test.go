@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
 )
 
 func TestJudgeClock(t *testing.T) {
@@ -160,5 +161,18 @@ func TestExamineInterrupted(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || told != 1 {
 		t.Errorf("%v after %d findings", err, told)
+	}
+}
+
+// TestStalledPeer fails, with where to look.
+func TestStalledPeer(t *testing.T) {
+	e := &examination{runs: true, status: &control.Status{State: "crawling", Stalled: &control.Stalled{Since: time.Unix(1e9, 0), Work: "16 exchanges", Stacks: "/data/stalls/stall-1.txt"}}}
+	f := e.peer(t.Context())
+	if f.Verdict != Fail || !strings.Contains(f.Found, "16 exchanges") || !strings.Contains(f.Cure, "/data/stalls/stall-1.txt") {
+		t.Errorf("%+v", f)
+	}
+	e.status.Stalled.Stacks = ""
+	if f := e.peer(t.Context()); f.Verdict != Fail || !strings.Contains(f.Cure, "log") {
+		t.Errorf("%+v", f)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 func (e *examination) contact(context.Context) Finding {
@@ -53,6 +54,15 @@ func (e *examination) configuration(context.Context) Finding {
 	}
 }
 
+// stalledCure is what to do about a peer in which nothing moves.
+func stalledCure(stacks string) string {
+	cure := "start it again, the crawl goes on where it was"
+	if stacks == "" {
+		return cure + "; see its log for what came before"
+	}
+	return cure + "; it is a fault of apoidea, which " + stacks + " helps to find"
+}
+
 // peer says how the running peer is.
 func (e *examination) peer(context.Context) Finding {
 	s := e.status
@@ -61,6 +71,9 @@ func (e *examination) peer(context.Context) Finding {
 		return fine("none runs here")
 	case s == nil || e.statusErr != nil:
 		return found(Fail, fmt.Sprintf("it runs and does not say how it is: %v", e.statusErr), "look at its log; a peer that is stopped (SIGSTOP) or out of memory answers nobody")
+	case s.Stalled != nil:
+		return found(Fail, fmt.Sprintf("nothing has moved in it since %s, though there is work: %s", s.Stalled.Since.Local().Format(time.TimeOnly), s.Stalled.Work),
+			stalledCure(s.Stalled.Stacks))
 	case s.State == "joining":
 		return found(Warn, fmt.Sprintf("joining since %.0f s: it has not found its place in the ring", s.UptimeS), "see the checks of DNS seed and entry peers; --found serves alone")
 	case s.Network != e.Config.Network:

@@ -12,6 +12,8 @@ type Reading struct {
 	Requests, WireBytes, BodyBytes int64
 	Outcomes                       map[string]int64
 	Lapsed, Dropped, Spilled       int64
+	// Stalls is how often nothing moved in the peer although there was work.
+	Stalls int64
 	// What it has in hand.
 	InFlight, Processing, Unreported, HostsHeld, Window int
 

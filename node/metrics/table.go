@@ -57,6 +57,8 @@ func table() []series {
 		one("leases_lapsed_total", counter, "Leases on hosts that ended without being given back.", func(r *Reading) float64 { return float64(r.Lapsed) }),
 		one("reports_dropped_total", counter, "Outcomes forgotten because their owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Dropped) }),
 		one("spilled_total", counter, "Pages that waited on disk to be processed.", func(r *Reading) float64 { return float64(r.Spilled) }),
+		one("stalled", gauge, "1 while nothing moves in the peer although there is work; apoidea status says what.", func(r *Reading) float64 { return truth(r.Stalled != nil) }),
+		one("stalls_total", counter, "How often that was so.", func(r *Reading) float64 { return float64(r.Stalls) }),
 		one("in_flight", gauge, "Exchanges with sites under way.", func(r *Reading) float64 { return float64(r.InFlight) }),
 		one("processing", gauge, "Pages between exchange and report.", func(r *Reading) float64 { return float64(r.Processing) }),
 		one("unreported", gauge, "Outcomes on their way to the owners of their hosts.", func(r *Reading) float64 { return float64(r.Unreported) }),

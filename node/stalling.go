@@ -1,0 +1,158 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/stall"
+)
+
+// stallEvery is how often the peer is looked at for whether something moves.
+const stallEvery = 5 * time.Second
+
+// stalls watches that something moves in the peer while there is work, and says when not.
+type stalls struct {
+	n     *Node
+	times atomic.Int64
+	// asking is set while the owner's loop is asked for nothing but an answer, answers counts those.
+	asking  atomic.Bool
+	answers atomic.Int64
+	// hangs is set while that has taken too long.
+	hangs atomic.Bool
+
+	mu      sync.Mutex
+	stalled *control.Stalled // nil while all is well
+}
+
+func newStalls(n *Node) *stalls { return &stalls{n: n} }
+
+// now is how it is, nil while all is well.
+func (s *stalls) now() *control.Stalled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stalled == nil {
+		return nil
+	}
+	c := *s.stalled
+	return &c
+}
+
+func (s *stalls) set(to *control.Stalled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stalled = to
+}
+
+// run looks until ctx ends.
+func (s *stalls) run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	tick := time.NewTicker(cmp.Or(s.n.cfg.stallEvery, stallEvery))
+	defer tick.Stop()
+	watches := [2]stall.Watch{{After: s.n.cfg.stallAfter}, {After: s.n.cfg.stallAfter}}
+	var hang [len(watches)]bool
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if s.asking.CompareAndSwap(false, true) {
+			asking.Go(func() { s.ask(ctx) })
+		}
+		now := time.Now()
+		for i, look := range [len(watches)]stall.Look{s.ownerLook(), s.workerLook()} {
+			switch watches[i].See(now, look) {
+			case stall.Begun:
+				hang[i] = true
+				s.begin(now, watches[i].Since(), look.Work)
+			case stall.Over:
+				hang[i] = false
+				s.over(hang)
+			case stall.None:
+			}
+		}
+		s.hangs.Store(hang[0])
+	}
+}
+
+// ask waits for an answer of the owner's loop.
+func (s *stalls) ask(ctx context.Context) {
+	defer s.asking.Store(false)
+	if s.n.owners.loop.do(ctx, func(*owner.Owner) {}) == nil {
+		s.answers.Add(1)
+	}
+}
+
+// begin tells that nothing moves, and keeps what everybody is doing.
+func (s *stalls) begin(now, since time.Time, work string) {
+	s.times.Add(1)
+	is := &control.Stalled{Since: since.Round(0), Work: work}
+	path, err := stall.Stacks(filepath.Join(s.n.cfg.DataDir, "stalls"), now, work)
+	if is.Stacks = path; err != nil {
+		s.n.log.Warn("stacks of what hangs not kept", "err", err)
+	}
+	s.set(is)
+	s.n.log.Error("nothing moves in the peer although there is work", "since", since.Format(time.RFC3339), "work", work, "stacks", path)
+}
+
+// over tells that something moves again, unless another part still hangs.
+func (s *stalls) over(hang [2]bool) {
+	if hang[0] || hang[1] {
+		return
+	}
+	s.n.log.Warn("the peer moves again", "stood_still_since", s.now().Since.Format(time.RFC3339))
+	s.set(nil)
+}
+
+// ownerLook sees whether the owner's loop answers.
+func (s *stalls) ownerLook() stall.Look {
+	look := stall.Look{Moved: s.answers.Load()}
+	if s.asking.Load() {
+		look.Work = "the owner of hosts owes an answer"
+	}
+	return look
+}
+
+// workerLook sees what the worker has done, and has to do.
+func (s *stalls) workerLook() stall.Look {
+	w := s.n.crawl.worker.Stats()
+	look := stall.Look{Moved: w.Requests + w.WireBytes + w.Acknowledged + w.Spilled + w.Lapsed + w.Dropped + s.n.line.Down.Used(bandwidth.Sites)}
+	for _, count := range w.Outcomes {
+		look.Moved += count
+	}
+	if !s.n.limits.paused() && !s.n.leaving.Load() {
+		look.Work = workOf(&w)
+	}
+	return look
+}
+
+// workOf says what a worker has to do at once; empty if that is nothing.
+func workOf(w *worker.Stats) string {
+	var work []string
+	add := func(n int, what string) {
+		if n > 0 {
+			work = append(work, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(w.InFlight, "exchanges with sites under way")
+	add(w.Processing, "pages between exchange and report")
+	add(w.Unreported, "outcomes on their way to owners")
+	if w.Due {
+		work = append(work, "hosts that may be asked")
+	}
+	return strings.Join(work, ", ")
+}
+
+// ownerHangs says that the owner's loop does not answer, so that nobody is to wait for it.
+func (s *stalls) ownerHangs() bool { return s.hangs.Load() }
