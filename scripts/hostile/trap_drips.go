@@ -22,7 +22,7 @@ var dripsFamily = family{
 		for i := range silentHosts {
 			urls = append(urls, w.url("drips", fmt.Sprintf("silent%d", i), "/"))
 		}
-		return append(urls, w.secure("drips", "head", "/"), w.secure("drips", "body2", "/"))
+		return append(urls, w.secure("drips", "head", "/"), w.secure("drips", "body2", "/"), w.secure("drips", "never2", "/"))
 	},
 	serve:     serveDrips,
 	ownRobots: true,
@@ -40,7 +40,15 @@ func serveDrips(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 		return
 	}
 	if r.ProtoMajor == 2 {
-		w.dripStream(rw)
+		if name == "body2" {
+			w.dripStream(rw)
+			return
+		}
+		select { // no answer at all
+		case <-r.Context().Done():
+		case <-w.ctx.Done():
+		case <-time.After(dripsFor):
+		}
 		return
 	}
 	c, _ := hijack(rw)

@@ -40,7 +40,7 @@ var http2Family = family{
 
 var http2Names = []string{
 	"priority", "ping", "settings", "window", "continuation", "empty", "unknown", "resets", "goaway", "goaway-first", "refused", "hugehead", "hpack", "beyond", "push",
-	"wrongstream", "silent", "stall", "padding", "upper", "nostatus", "badstatus", "interim", "overflow", "length", "trailers", "half", "ok",
+	"wrongstream", "padding", "upper", "nostatus", "badstatus", "interim", "overflow", "length", "trailers", "half", "ok",
 }
 
 // h2Conn is a connection whose frames the trap writes itself.
@@ -55,8 +55,8 @@ type h2Conn struct {
 
 // h2For is how long a flood lasts at most; h2Frames how many frames it has.
 const (
-	h2For    = 5 * time.Second
-	h2Frames = 200_000
+	h2For    = 3 * time.Second
+	h2Frames = 100_000
 )
 
 // rawH2 reads a client's frames and hands each request to the trap.
@@ -157,7 +157,7 @@ func (h *h2Conn) flood(fn func(i int) error) {
 	}
 }
 
-func serveHTTP2(w *world, h *h2Conn, name string, stream uint32) {
+func serveHTTP2(_ *world, h *h2Conn, name string, stream uint32) {
 	fr := h.framer
 	page := page(name, "/1", "/2")
 	start := func() { _ = h.headers(stream, false, ":status", "200", "content-type", "text/html") }
@@ -208,12 +208,12 @@ func serveHTTP2(w *world, h *h2Conn, name string, stream uint32) {
 	case "hugehead":
 		_ = h.headers(stream, true, ":status", "200", "x-large", strings.Repeat("a", 4<<20))
 	default:
-		h.oddAnswer(w, name, stream, page)
+		h.oddAnswer(name, stream, page)
 	}
 }
 
 // oddAnswer are answers that are wrong once.
-func (h *h2Conn) oddAnswer(w *world, name string, stream uint32, page string) {
+func (h *h2Conn) oddAnswer(name string, stream uint32, page string) {
 	fr := h.framer
 	start := func() { _ = h.headers(stream, false, ":status", "200", "content-type", "text/html") }
 	switch name {
@@ -234,12 +234,6 @@ func (h *h2Conn) oddAnswer(w *world, name string, stream uint32, page string) {
 	case "wrongstream":
 		_ = fr.WriteData(stream+2, true, []byte("x"))
 		h.answer(stream, "text/html", page)
-	case "stall":
-		start()
-		_ = fr.WriteData(stream, false, []byte(page))
-		w.hold(h.tls, 40*time.Second)
-	case "silent":
-		w.hold(h.tls, 40*time.Second)
 	case "upper":
 		_ = h.headers(stream, true, ":status", "200", "X-Upper", "A")
 	case "nostatus":

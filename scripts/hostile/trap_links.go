@@ -16,13 +16,22 @@ import (
 // stops at a host that shows the same page under every URL.
 var linksFamily = family{
 	name:  "links",
-	does:  "200,000 host names in a page, 50,000 URLs of a host, farms of subdomains, URLs of any length",
+	does:  "200,000 host names in a page, 50,000 URLs of a host, farms of subdomains, 30,000 ports, URLs of any length",
 	wants: "takes a bounded number of each, and goes on answering meanwhile",
 	seeds: func(w *world) []string {
-		return w.urls("links", "hosts", "domains", "wide", "farm", "long", "query")
+		return w.urls("links", "hosts", "domains", "wide", "farm", "long", "query", "ports")
 	},
 	serve: serveLinks,
 	check: func(j *judge) {
+		ports := 0
+		for url := range j.urls {
+			if strings.HasPrefix(url, "http://scan.links.test:") {
+				ports++
+			}
+		}
+		if ports > mostPorts {
+			j.blame("links: %d ports of one name were tried, bound %d", ports, mostPorts)
+		}
 		if n := len(j.hosts); n > mostLinkHosts {
 			j.blame("links: %d hosts were asked, bound %d", n, mostLinkHosts)
 		}
@@ -33,6 +42,8 @@ const (
 	hostsOfAPage  = 200_000
 	urlsOfAPage   = 50_000
 	mostLinkHosts = 5000
+	portsOfAPage  = 30_000
+	mostPorts     = 1000
 )
 
 func serveLinks(w *world, rw http.ResponseWriter, r *http.Request, name string) {
@@ -46,6 +57,10 @@ func serveLinks(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 	case "domains":
 		for i := range hostsOfAPage {
 			link("n%d-of-links.test:%d/", i, w.port)
+		}
+	case "ports": // every port is a host of its own; nothing listens there
+		for i := range portsOfAPage {
+			fmt.Fprintf(rw, "<a href=\"http://scan.links.test:%d/\">x</a>\n", 20_000+i)
 		}
 	case "wide":
 		if r.URL.Path == "/" {

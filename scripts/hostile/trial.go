@@ -25,6 +25,7 @@ const (
 	backWithin    = time.Minute
 	mostLogLines  = 200
 	mostDisk      = 256 << 20
+	mostSpill     = 2 << 30
 	rssSlack      = 64 << 20
 	routineSlack  = 30
 	filesSlack    = 30
@@ -297,7 +298,7 @@ func (t *trial) note(w *watch) {
 	}
 	r.Most.RSS, r.Most.Peak, r.Most.Threads = max(r.Most.RSS, m.RSS), max(r.Most.Peak, m.Peak), max(r.Most.Threads, m.Threads)
 	r.Most.Goroutines, r.Most.Files, r.Most.Disk = max(r.Most.Goroutines, m.Goroutines), max(r.Most.Files, m.Files), max(r.Most.Disk, m.Disk)
-	r.Most.Spill, r.Most.Archive = max(r.Most.Spill, m.Spill), max(r.Most.Archive, m.Archive)
+	r.Most.Spill, r.Most.SpillBytes, r.Most.Archive = max(r.Most.Spill, m.Spill), max(r.Most.SpillBytes, m.SpillBytes), max(r.Most.Archive, m.Archive)
 	r.Most.LogLines, r.Most.LogBytes = max(r.Most.LogLines, m.LogLines), max(r.Most.LogBytes, m.LogBytes)
 	r.Asked += w.asked
 	r.APIMs, r.MachineMs = max(r.APIMs, milliseconds(w.slowest)), max(r.MachineMs, milliseconds(w.machine))

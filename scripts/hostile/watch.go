@@ -20,8 +20,9 @@ type Use struct {
 	Threads    int   `json:"threads"`
 	Goroutines int   `json:"goroutines"`
 	Files      int   `json:"files"` // descriptors
-	Disk       int64 `json:"disk"`  // bytes of the data directory, archives aside
+	Disk       int64 `json:"disk"`  // bytes of the data directory, archives and pages that wait aside
 	Spill      int   `json:"spill"` // files of pages that wait on disk
+	SpillBytes int64 `json:"spill_bytes"`
 	Archive    int64 `json:"archive"`
 	LogLines   int   `json:"log_lines"`
 	LogBytes   int64 `json:"log_bytes"`
@@ -54,7 +55,7 @@ func (p *peer) use(ctx context.Context) (u Use, err error) {
 		return u, err
 	}
 	u.Files = len(fds)
-	u.Disk, u.Archive, u.Spill = sizes(p.dir)
+	u.sizes(p.dir)
 	u.LogLines, u.LogBytes = lines(p.log)
 	if ctx != nil {
 		u.Goroutines, err = p.goroutines(ctx)
@@ -63,7 +64,7 @@ func (p *peer) use(ctx context.Context) (u Use, err error) {
 }
 
 // sizes adds up a data directory. What goes away meanwhile is not counted.
-func sizes(dir string) (disk, archive int64, spill int) {
+func (u *Use) sizes(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // it is gone
@@ -75,16 +76,15 @@ func sizes(dir string) (disk, archive int64, spill int) {
 		rel, _ := filepath.Rel(dir, path)
 		switch {
 		case strings.HasPrefix(rel, "archive/"):
-			archive += info.Size()
+			u.Archive += info.Size()
 		case strings.HasPrefix(rel, "spill/"):
-			spill++
-			disk += info.Size()
+			u.Spill++
+			u.SpillBytes += info.Size()
 		default:
-			disk += info.Size()
+			u.Disk += info.Size()
 		}
 		return nil
 	})
-	return disk, archive, spill
 }
 
 // maxLogRead bounds how much of a log is counted by lines; beyond it the bytes tell enough.
@@ -221,6 +221,7 @@ func (w *watch) look(ctx context.Context) {
 	m := &w.most
 	m.RSS, m.Peak, m.Threads, m.Goroutines = max(m.RSS, u.RSS), max(m.Peak, u.Peak), max(m.Threads, u.Threads), max(m.Goroutines, u.Goroutines)
 	m.Files, m.Disk, m.Spill, m.Archive = max(m.Files, u.Files), max(m.Disk, u.Disk), max(m.Spill, u.Spill), max(m.Archive, u.Archive)
+	m.SpillBytes = max(m.SpillBytes, u.SpillBytes)
 	m.LogLines, m.LogBytes = max(m.LogLines, u.LogLines), max(m.LogBytes, u.LogBytes)
 }
 
