@@ -30,12 +30,8 @@ const (
 	tagOptOut    = 'W' // to the owner of a host as well
 )
 
-const (
-	// admissionTime bounds a question for admissions; the hosts' owner asks again later.
-	admissionTime = 4 * time.Second
-	// admissionAsks bounds such questions under way at once.
-	admissionAsks = 16
-)
+// admissionTime bounds a question for admissions; the hosts' owner asks again later.
+const admissionTime = 4 * time.Second
 
 // domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
 type domains struct {
@@ -44,7 +40,6 @@ type domains struct {
 	router  *router
 	settled func(key ring.Key) bool
 	log     *slog.Logger
-	asks    chan struct{} // slots
 	// prove checks that a site asks for something itself; spread tells the owners of hosts of it.
 	prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
 	spread func(s optout.Subject, a optout.Action, hosts []string)
@@ -55,7 +50,7 @@ func newDomains(records domain.Records, hosts int, r *router, settled func(ring.
 	if err != nil {
 		return nil, err
 	}
-	return &domains{state: state, loop: newSerial(), router: r, settled: settled, log: log, asks: make(chan struct{}, admissionAsks)}, nil
+	return &domains{state: state, loop: newSerial(), router: r, settled: settled, log: log}, nil
 }
 
 // handle answers a peer.
@@ -191,14 +186,8 @@ func (d *domains) hosts(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// ask asks for admissions, one question for each job and domain, and calls fn with each answer there is.
+// ask asks for admissions, in one question of one job and domain, and calls fn with each answer there is.
 func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) {
-	select {
-	case d.asks <- struct{}{}:
-		defer func() { <-d.asks }()
-	case <-ctx.Done():
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, admissionTime)
 	defer cancel()
 	m := &wire.Admission{Job: list[0].Job[:]}

@@ -68,6 +68,8 @@ type owners struct {
 	// toWorker prepares a context for a call to a worker.
 	toWorker func(ctx context.Context, id peer.ID) context.Context
 	domains  *domains
+	// inquiries are questions to the owners of domains.
+	inquiries inquiries
 	// prove checks that a site asks for something itself.
 	prove func(ctx context.Context, s optout.Subject, a optout.Action) error
 	// leasesEnd is when the last lease is over that a peer may have given which is not in the ring any more; told is how long ago that was as another peer
@@ -113,6 +115,7 @@ func newOwners(n *Node) (*owners, error) {
 		take: w.takeOutbox,
 		sent: func(ids []uint64) { w.loop.post(func(o *owner.Owner) { o.Sent(ids) }) },
 	}
+	w.inquiries.ask, w.inquiries.spawn = w.askAdmissions, w.spawn
 	w.taken = make(taken)
 	return w, nil
 }
@@ -270,15 +273,20 @@ func (w *owners) effects(r owner.Ready) {
 		})
 	}
 	for _, list := range questions(r.Admissions) {
-		w.spawn(func(ctx context.Context) {
-			w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
-				w.loop.post(func(o *owner.Owner) { o.Admitted(a, v) })
-			})
-		})
+		if !w.inquiries.put(list) {
+			w.log.Debug("no room for a question for admissions", "domain", domain.Of(list[0].Host), "hosts", len(list))
+		}
 	}
 	if r.Outbox {
 		w.mailbox.nudge()
 	}
+}
+
+// askAdmissions puts one question to the owner of a domain, and tells the owner of the hosts the answers.
+func (w *owners) askAdmissions(ctx context.Context, list []owner.Admission) {
+	w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
+		w.loop.post(func(o *owner.Owner) { o.Admitted(a, v) })
+	})
 }
 
 // spawn runs fn beside the loop; run waits for it. Once the loop has ended there is nothing left that fn could tell, and it does not run.

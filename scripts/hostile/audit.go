@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -70,6 +71,7 @@ const (
 type visit struct {
 	host    *hostAudit
 	conn    *conn
+	path    string
 	begun   time.Time
 	ended   time.Time
 	dropped bool // the client went away before the end
@@ -87,12 +89,12 @@ func (a *audit) begin(f *family, host, path string, c *conn, forbidden bool) *vi
 		a.hosts[host] = h
 	}
 	h.note(path, forbidden, now)
-	v := &visit{host: h, conn: c, begun: now}
+	v := &visit{host: h, conn: c, path: strings.Clone(path), begun: now}
 	for _, o := range h.open {
 		o.met = append(o.met, now)
 	}
 	if len(h.open) == 0 {
-		h.gap(now)
+		h.gap(now, path)
 	}
 	h.open = append(h.open, v)
 	return v
@@ -127,7 +129,7 @@ func viaRobots(path string) bool { return strings.HasPrefix(path, "/robots-at/")
 func clip(s string) string { return s[:min(len(s), 120)] }
 
 // gap notes how long after the end of the last answer a request came. One that the client broke off ended when it says, not when the server noticed.
-func (h *hostAudit) gap(now time.Time) {
+func (h *hostAudit) gap(now time.Time, path string) {
 	if h.last == nil || h.last.dropped {
 		return
 	}
@@ -140,6 +142,9 @@ func (h *hostAudit) gap(now time.Time) {
 	ms := float64(now.Sub(end).Microseconds()) / 1000
 	if h.counts.SmallestGapMS == nil || *h.counts.SmallestGapMS > ms {
 		h.counts.SmallestGapMS = &ms
+		if ms < milliseconds(trialDelay-delaySlack) {
+			h.counts.First = cmp.Or(h.counts.First, fmt.Sprintf("request %d, for %s, %.1f ms after the answer to %s, which began %.1f ms before", h.counts.Requests, clip(path), ms, clip(h.last.path), milliseconds(end.Sub(h.last.begun))))
+		}
 	}
 }
 

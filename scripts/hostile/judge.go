@@ -89,7 +89,7 @@ func (t *trial) judgeManners(f *family, hosts []AuditHost) {
 			wrong("asked twice at once", fmt.Sprintf("%s, %d times", h.Host, h.Parallel))
 		}
 		if h.SmallestGapMS != nil && *h.SmallestGapMS < least {
-			wrong("asked too soon", fmt.Sprintf("%s %.1f ms after an answer, delay %v", h.Host, *h.SmallestGapMS, trialDelay))
+			wrong("asked too soon", fmt.Sprintf("%s %.1f ms after an answer, delay %v: %s", h.Host, *h.SmallestGapMS, trialDelay, h.First))
 		}
 		if h.Requests > bound {
 			wrong(fmt.Sprintf("asked more than %d times", bound), fmt.Sprintf("%s, %d times", h.Host, h.Requests))

@@ -12,11 +12,10 @@ import (
 
 // Robots.txt that is no robots.txt.
 //
-// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; 500 for ever, redirects that loop or lead to another
-// host, 401, 403, 404; a Crawl-delay of years; rules that change while the site is crawled.
+// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; redirects that loop or lead to another host,
+// 401, 403, 404; a Crawl-delay of years; rules that change while the site is crawled.
 //
-// A good crawler reads rules in any form that a person could have meant, keeps away where it cannot know them (5xx, no answer), and takes its time's bounds from
-// itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
+// A good crawler reads rules in any form that a person could have meant, wherever a redirect leads, and takes the bounds of its time from itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
 var robotsFamily = family{
 	name:      "robots",
 	does:      "robots.txt without end, in UTF-16, as HTML, of a million lines, with redirects, errors, a Crawl-delay of years",
@@ -29,21 +28,17 @@ var robotsFamily = family{
 		if path == "/robots.txt" || strings.HasPrefix(path, "/robots-at/") {
 			return false
 		}
-		return strings.HasPrefix(path, "/secret/") && !slices.Contains(openRobots, name) || closedRobots[name]
+		return strings.HasPrefix(path, "/secret/") && !slices.Contains(openRobots, name)
 	},
 	check: checkRobots,
 }
 
 var robotsNames = []string{
-	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e500", "e502",
-	"e999", "loop", "other", "hops", "delay", "delayneg", "empty", "drop", "bomb", "longvalue", "agent", "types", "encoded",
+	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "hops", "delay", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
 }
 
-// closedRobots are hosts whose rules cannot be had, and must be left alone therefore; openRobots those where there are none (RFC 9309, 2.3.1.3 and 2.3.1.2).
-var (
-	closedRobots = map[string]bool{"e500": true, "e502": true, "drop": true}
-	openRobots   = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "e999"}
-)
+// openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2). Those whose rules cannot be had are in the family waits.
+var openRobots = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "e999"}
 
 const secret = "User-agent: *\nDisallow: /secret/\n"
 
@@ -89,8 +84,6 @@ func serveRobots(w *world, rw http.ResponseWriter, r *http.Request, name string)
 			return
 		}
 		http.Redirect(rw, r, fmt.Sprintf("/robots-at/%d", n+1), http.StatusMovedPermanently)
-	case "drop":
-		panic(http.ErrAbortHandler)
 	case "bomb":
 		rw.Header().Set("Content-Encoding", "gzip")
 		_, _ = rw.Write(bomb("gzip"))

@@ -10,7 +10,7 @@ import (
 
 // Wishes to be asked later.
 //
-// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included; 503 with a wish of
+// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included, which fails in other ways at others; 503 with a wish of
 // some seconds, which is a wish to be kept.
 //
 // A good crawler keeps the wish to the full second, rounded up, never asks the host for anything meanwhile, and does not hold up the end of a crawl for a wish
@@ -20,7 +20,7 @@ var waitsFamily = family{
 	does:  "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",
 	wants: "keeps wishes, rounded up, and has an end of its patience",
 	seeds: func(w *world) []string {
-		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears")
+		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears", "robots500", "robotsdrop")
 	},
 	serve:     serveWaits,
 	ownRobots: true,
@@ -73,6 +73,12 @@ func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) 
 		return
 	case name == "all", name == "robots429":
 		status = http.StatusTooManyRequests
+	}
+	switch name {
+	case "robots500":
+		status = http.StatusInternalServerError
+	case "robotsdrop":
+		panic(http.ErrAbortHandler)
 	}
 	if wish != nil {
 		rw.Header()["Retry-After"] = wish

@@ -36,6 +36,7 @@ const (
 	trialDelay    = 20 * time.Millisecond
 	delaySlack    = 5 * time.Millisecond
 	familyRetries = 1
+	patience      = time.Minute // of the crawl of one family
 )
 
 // report is the verdict of a trial.
@@ -224,7 +225,7 @@ func (t *trial) alone(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.client.Wait(ctx, job.ID, func(control.Progress) error { return nil })
+		return p.client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil })
 	}); err != nil {
 		t.blame("%v", err)
 	}
@@ -241,7 +242,7 @@ func (t *trial) warm(ctx context.Context, p *peer) error {
 	if err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
-	if err := p.client.Wait(ctx, job.ID, func(control.Progress) error { return nil }); err != nil {
+	if err := p.client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil }); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
 	return nil
