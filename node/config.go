@@ -77,6 +77,8 @@ type Config struct {
 
 	// AllowPrivate permits fetches from private, loopback and link-local addresses.
 	AllowPrivate bool
+	// AllowPrefixes permits those of them that lie in one of these.
+	AllowPrefixes []netip.Prefix
 	// Placement names the strategy that picks the worker of a host.
 	Placement string
 	// Probe is how candidates measure the way to a site: connect (TCP) or head (a request, where robots.txt is known and allows it).
@@ -227,7 +229,7 @@ func (c *Config) Validate() error {
 		when(c.MaxDepth < 1 || c.MaxDepth > bandwidth.MaxMaxDepth, fmt.Sprintf("max-d %d: must be between 1 and %d", c.MaxDepth, bandwidth.MaxMaxDepth)),
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
-		when(c.Delay < minDelay && !c.AllowPrivate, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
 		when(c.Patience < 0 || c.Patience > maxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, maxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),

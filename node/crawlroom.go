@@ -81,7 +81,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		resolver.NoIPv6 = true
 	}
 	fetching := fetch.Config{
-		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, LocalAddr: n.cfg.FetchFrom,
+		UserAgent: n.cfg.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: n.cfg.AllowPrivate, AllowPrefixes: n.cfg.AllowPrefixes, LocalAddr: n.cfg.FetchFrom,
 		MaxBody: n.cfg.MaxBody, Line: n.line.Line, From: cmp.Or(n.cfg.From, mailOf(n.cfg.Contact)), Refused: n.optOuts.Refused,
 	}
 	n.cfg.distant(&fetching)

@@ -199,8 +199,12 @@ func TestPatienceLasts(t *testing.T) {
 		pages int64
 		want  time.Duration
 	}{
-		{0, 0, 10 * time.Minute}, {65 * time.Second, 0, 10 * time.Minute}, {5 * time.Minute, 0, 310 * time.Second},
-		{time.Minute, 1, 10 * time.Minute}, {10 * time.Minute, 1, patienceLeast}, {24 * time.Hour, 1, patienceLeast},
+		{0, 0, 10 * time.Minute},
+		{65 * time.Second, 0, 10 * time.Minute},
+		{5 * time.Minute, 0, 310 * time.Second},
+		{time.Minute, 1, 10 * time.Minute},
+		{10 * time.Minute, 1, patienceLeast},
+		{24 * time.Hour, 1, patienceLeast},
 	} {
 		now = now.Add(step.after)
 		if got := l.left(&control.Counters{Pages: step.pages}, now); got != step.want {

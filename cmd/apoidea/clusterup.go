@@ -62,7 +62,7 @@ them all, until it has its hands full.
   apoidea cluster up -n 8 --web --until-idle --latency rtt.csv.gz`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd, args)
+			return o.run(cmd.Context(), cmd, o.peer.allowed.takePrefixes(args))
 		},
 	}
 	f := cmd.Flags()

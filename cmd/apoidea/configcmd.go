@@ -134,7 +134,7 @@ func writeKey(b *strings.Builder, f *pflag.Flag) {
 
 // tomlValue writes the present value of a flag as a file has it.
 func tomlValue(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
+	if list, ok := listOf(f); ok {
 		var quoted []string
 		for _, v := range list.GetSlice() {
 			quoted = append(quoted, strconv.Quote(v))
@@ -151,6 +151,15 @@ func tomlValue(f *pflag.Flag) string {
 		}
 		return strconv.Quote(v)
 	}
+}
+
+// listOf is the value of a flag that is a list at present.
+func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
+	if a, ok := f.Value.(*allowed); ok && a.isSwitch() {
+		return nil, false
+	}
+	list, ok := f.Value.(pflag.SliceValue)
+	return list, ok
 }
 
 // effective is one key as it holds.
@@ -194,7 +203,7 @@ limits set has changed at a peer stands in apoidea limits.`,
 
 func effectiveOf(f *pflag.Flag) effective {
 	e := effective{Key: f.Name, Value: f.Value.String(), Source: "default"}
-	if list, ok := f.Value.(pflag.SliceValue); ok {
+	if list, ok := listOf(f); ok {
 		e.Value = append([]string{}, list.GetSlice()...)
 	}
 	switch note := f.Annotations[sourceNote]; {

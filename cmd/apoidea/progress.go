@@ -109,9 +109,7 @@ func progressText(p control.Progress, rate string) string {
 	if p.URLsWaiting > 0 {
 		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, seconds(p.NextRetryS))
 	}
-	for i := range p.Waits {
-		text += "; " + waitText(&p.Waits[i])
-	}
+	text += waitsText(p.Waits)
 	if p.URLsPutOff > 0 {
 		text += fmt.Sprintf("; %d put off", p.URLsPutOff)
 	}

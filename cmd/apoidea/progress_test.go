@@ -164,7 +164,8 @@ func TestPrintPutOff(t *testing.T) {
 	}
 	c := control.Status{Counters: control.Counters{URLsPutOff: 12, HostsPutOff: 3}, Waits: []control.Wait{
 		{Reason: "asked", Hosts: 3, URLs: 12, PutOff: 12, HostsPutOff: 3, NextS: 60, NextPutOffS: 3600, Examples: []control.WaitingHost{
-			{Host: "a.test", URLs: 10, PutOff: 10, NextS: 86400, Why: "Too Many Requests"}, {Host: "b.test", URLs: 1, PutOff: 1, NextS: 3600}}},
+			{Host: "a.test", URLs: 10, PutOff: 10, NextS: 86400, Why: "Too Many Requests"}, {Host: "b.test", URLs: 1, PutOff: 1, NextS: 3600},
+		}},
 		{Reason: "dns", Hosts: 1, URLs: 1, NextS: 5, Examples: []control.WaitingHost{{Host: "c.test", URLs: 1, NextS: 5}}},
 	}}
 	if err := printPutOff(&out, &c); err != nil {

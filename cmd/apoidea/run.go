@@ -43,7 +43,7 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
   apoidea run --dns-seed seeds.example.org --contact https://me.example/crawler`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o.peer.allowed.takePrefixes(args))
 		},
 	}
 	o.peer.add(cmd.Flags())

@@ -26,6 +26,7 @@ type runFlags struct {
 	dashboard    string
 	profile      string
 	allowPrivate bool
+	allowed      allowed
 	found        bool
 	forgetLimits bool
 	placement    string
@@ -81,7 +82,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.dashboard, "dashboard", d.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
 	f.StringVar(&r.network, "network", d.Network, "name of the ring; peers of different networks do not meet")
 	f.StringVar(&r.profile, "profile", string(d.Profile), "public (volunteers) or lab (clusters on one machine)")
-	f.BoolVar(&r.allowPrivate, "allow-private", false, "permit fetches from loopback, private and link-local addresses")
+	r.allowed.all = &r.allowPrivate
+	f.Var(&r.allowed, "allow-private", "permit fetches from loopback, private and link-local addresses: from all, or with a PREFIX such as 10.0.0.0/8, repeatable, from those in it")
+	f.Lookup("allow-private").NoOptDefVal = "true"
 	f.BoolVar(&r.found, "found", false, "serve alone although the last run knew other peers")
 	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
 	f.StringVar(&r.probe, "probe", d.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
@@ -149,7 +152,8 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 		c.Bootstrap = append(c.Bootstrap, strings.Fields(list)...)
 	}
 	c.Listen, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.dnsSeed, r.dnsServer, r.network, r.dashboard
-	c.AllowPrivate, c.Found, c.ForgetLimits, c.Placement, c.Fetchers = r.allowPrivate, r.found, r.forgetLimits, r.placement, r.fetchers
+	c.AllowPrivate, c.AllowPrefixes = r.allowPrivate, r.allowed.prefixes
+	c.Found, c.ForgetLimits, c.Placement, c.Fetchers = r.found, r.forgetLimits, r.placement, r.fetchers
 	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
 	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
 	c.CoordinatesMode = r.coordMode

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -14,6 +15,15 @@ func waitText(w *control.Wait) string {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
 	return text
+}
+
+// waitsText says so for all reasons, each behind a semicolon.
+func waitsText(waits []control.Wait) string {
+	var text strings.Builder
+	for i := range waits {
+		text.WriteString("; " + waitText(&waits[i]))
+	}
+	return text.String()
 }
 
 // reasonText is a reason in a word or two.

@@ -29,6 +29,8 @@ type Config struct {
 	Resolver Resolver
 	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.
 	AllowPrivate bool
+	// AllowPrefixes are let through the guard, and with them the IPv6 addresses that stand for IPv4 ones in them.
+	AllowPrefixes []netip.Prefix
 	// Refused, if not nil, says which addresses are never asked for anything, as those who run them wish. It must not block.
 	Refused func(addr netip.Addr) bool
 	// LocalAddr is the source address of connections. The zero Addr leaves it to the system. Addresses of the other family are not dialled.

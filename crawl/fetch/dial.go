@@ -79,7 +79,7 @@ func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	for _, a := range addrs {
 		a = a.Unmap()
 		switch {
-		case !f.config.AllowPrivate && !Public(a):
+		case !f.config.permits(a):
 			blocked = a
 		case f.config.Refused != nil && f.config.Refused(a):
 			refused = a

@@ -44,6 +44,31 @@ var (
 	nat64          = netip.MustParsePrefix("64:ff9b::/96")
 )
 
+// permits says whether the guard lets an address through.
+func (c *Config) permits(addr netip.Addr) bool {
+	switch {
+	case addr.Zone() != "":
+		return false // it means something on one machine only
+	case c.AllowPrivate || Public(addr):
+		return true
+	}
+	return contains(c.AllowPrefixes, addr) || contains(c.AllowPrefixes, embedded(addr))
+}
+
+// embedded is the IPv4 address that an IPv6 address stands for (mapped, NAT64, 6to4), else the address itself.
+func embedded(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	b := addr.As16()
+	switch {
+	case nat64.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:]))
+	default:
+		return addr
+	}
+}
+
 // Public reports whether an address may be dialled by a peer that crawls the public internet. An IPv6 address that stands for an IPv4 one
 // (mapped, NAT64, 6to4) is judged by that.
 func Public(addr netip.Addr) bool {
@@ -54,15 +79,10 @@ func Public(addr netip.Addr) bool {
 	if addr.Is4() {
 		return !contains(notPublic4, addr)
 	}
-	b := addr.As16()
-	switch {
-	case nat64.Contains(addr):
-		return Public(netip.AddrFrom4([4]byte(b[12:])))
-	case sixToFour.Contains(addr):
-		return Public(netip.AddrFrom4([4]byte(b[2:])))
-	default:
-		return globalUnicast6.Contains(addr) && !contains(notPublic6, addr)
+	if v4 := embedded(addr); v4.Is4() {
+		return Public(v4)
 	}
+	return globalUnicast6.Contains(addr) && !contains(notPublic6, addr)
 }
 
 func contains(list []netip.Prefix, addr netip.Addr) bool {

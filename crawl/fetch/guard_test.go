@@ -102,3 +102,49 @@ func TestResolveFailure(t *testing.T) {
 	_, err = f.Get(t.Context(), &fetch.Request{URL: "http://nowhere.example/"})
 	wantOutcome(t, err, link.OutcomeDNS)
 }
+
+// TestAllowedPrefixes: prefixes let through what is in them, by whatever IPv6 address it is written, and nothing beside; neither a probe nor a redirect's target, which is
+// fetched as any other URL, gets further.
+func TestAllowedPrefixes(t *testing.T) {
+	var dialed []string
+	f, err := fetch.New(fetch.Config{
+		UserAgent: "test", Resolver: fixed{netip.MustParseAddr("10.2.0.1"), netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("127.0.0.1")},
+		AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")},
+		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			dialed = append(dialed, address)
+			return nil, errors.New("not here")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for url, want := range map[string]string{
+		"http://name.example/":               "10.1.2.3:80",
+		"http://10.1.255.255/":               "10.1.255.255:80",
+		"http://[::ffff:10.1.0.1]/":          "10.1.0.1:80",
+		"http://[64:ff9b::a01:1]/":           "[64:ff9b::a01:1]:80",
+		"http://[2002:a01:1::]/":             "[2002:a01:1::]:80",
+		"http://[fd00::7]/":                  "[fd00::7]:80",
+		"http://10.0.255.255/":               "",
+		"http://10.2.0.0/":                   "",
+		"http://127.0.0.1/":                  "",
+		"http://[::1]/":                      "",
+		"http://[::ffff:127.0.0.1]/":         "",
+		"http://[64:ff9b::7f00:1]/":          "",
+		"http://[2002:7f00:1::]/":            "",
+		"http://[fe80::1]/":                  "",
+		"http://169.254.169.254/latest/meta": "",
+	} {
+		dialed = nil
+		_, err := f.Get(t.Context(), &fetch.Request{URL: url})
+		fe, ok := errors.AsType[*fetch.Error](err)
+		if !ok || want == "" && (len(dialed) > 0 || fe.Outcome != link.OutcomeBlockedAddress) || want != "" && !slices.Equal(dialed, []string{want}) {
+			t.Errorf("%s: dialled %q, want %q: %v", url, dialed, want, err)
+		}
+	}
+	dialed = nil
+	if _, _, err := f.Probe(t.Context(), "127.0.0.1:80", "http"); err == nil || len(dialed) > 0 {
+		t.Errorf("a probe dialled %q: %v", dialed, err)
+	}
+}

@@ -103,8 +103,10 @@ func TestPutOff(t *testing.T) {
 	busy.Status, busy.RetryAfterMs = 429, uint32((30 * day).Milliseconds())
 	s.say("w", &wire.Session{
 		Held: []*wire.HostLease{{Host: "a.example", Epoch: g.GetEpoch()}},
-		Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Fetched: []*wire.Fetched{busy}, Release: true,
-			BackoffMs: busy.RetryAfterMs, BackoffReason: "Too Many Requests"}},
+		Hosts: []*wire.HostWork{{
+			Host: "a.example", Epoch: g.GetEpoch(), Fetched: []*wire.Fetched{busy}, Release: true,
+			BackoffMs: busy.RetryAfterMs, BackoffReason: "Too Many Requests",
+		}},
 	})
 	list, jobs := s.owner.Waits(s.now.Add(10 * time.Minute))
 	if len(list) != 1 || list[0].URLs != 5 || list[0].PutOff != 5 || list[0].HostsPutOff != 1 || list[0].Next.Sub(s.now) != day {

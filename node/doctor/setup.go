@@ -15,7 +15,7 @@ func (e *examination) contact(context.Context) Finding {
 			"--contact https://you.example/crawler, or mailto:you@example.org")
 	case err != nil:
 		return found(Fail, err.Error(), "give it as https://you.example/crawler or mailto:you@example.org")
-	case c.Contact == "" && !c.AllowPrivate:
+	case c.Contact == "" && !c.AllowPrivate && len(c.AllowPrefixes) == 0:
 		return found(Warn, "none is set: webmasters cannot reach you", "--contact https://you.example/crawler, or mailto:you@example.org")
 	case c.Contact == "":
 		return fine("none is set, and none needed for private addresses")

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// allowed is the value of --allow-private: as a switch it permits all addresses that are not on the public internet, with prefixes those in them.
+type allowed struct {
+	all      *bool
+	prefixes []netip.Prefix
+}
+
+// Set implements pflag.Value: true, false, a prefix or an address.
+func (a *allowed) Set(text string) error {
+	if on, err := strconv.ParseBool(text); err == nil {
+		if *a.all = on; !on {
+			a.prefixes = nil
+		}
+		return nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if addr, aerr := netip.ParseAddr(text); err != nil && aerr == nil && addr.Zone() == "" {
+		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil {
+		return errors.New("must be true, false, or a prefix of addresses such as 10.0.0.0/8 or fd00::/8")
+	}
+	a.prefixes = append(a.prefixes, plainPrefix(prefix))
+	return nil
+}
+
+// plainPrefix drops the bits behind a prefix, and makes one of mapped IPv4 addresses an IPv4 one.
+func plainPrefix(p netip.Prefix) netip.Prefix {
+	const mapped = 96
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p.Masked()
+}
+
+// Type implements pflag.Value.
+func (a *allowed) Type() string { return "prefix" }
+
+// String implements pflag.Value.
+func (a *allowed) String() string { return strings.Join(a.GetSlice(), " ") }
+
+// Append implements pflag.SliceValue, so that files and the environment may name several.
+func (a *allowed) Append(text string) error { return a.Set(text) }
+
+// Replace implements pflag.SliceValue.
+func (a *allowed) Replace(list []string) error {
+	*a.all, a.prefixes = false, nil
+	for _, text := range list {
+		if err := a.Set(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetSlice implements pflag.SliceValue.
+func (a *allowed) GetSlice() []string {
+	if *a.all || len(a.prefixes) == 0 {
+		return []string{strconv.FormatBool(*a.all)}
+	}
+	list := make([]string, len(a.prefixes))
+	for i, p := range a.prefixes {
+		list[i] = p.String()
+	}
+	return list
+}
+
+// isSwitch says whether it is on or off and names no prefixes.
+func (a *allowed) isSwitch() bool { return *a.all || len(a.prefixes) == 0 }
+
+// takePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the value of a switch only behind a =, and no seed is written so.
+func (a *allowed) takePrefixes(args []string) (rest []string) {
+	if !*a.all {
+		return args
+	}
+	for _, arg := range args {
+		if prefix, err := netip.ParsePrefix(arg); err == nil {
+			a.prefixes = append(a.prefixes, plainPrefix(prefix))
+			*a.all = false
+			continue
+		}
+		rest = append(rest, arg)
+	}
+	return rest
+}
