@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -127,8 +128,42 @@ func (n shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 	for _, p := range d.Attached() {
 		c.Attached = append(c.Attached, n.place(p.ID, delegated))
 	}
+	if c.Open() {
+		n.askArcs(ctx, c)
+	}
 	return c, nil
 }
+
+// askArcs asks the leaf set what each answers for, as `apoidea ring` does. After a death the successor's new arc comes round by itself too, but a peer that is not
+// its neighbour hears of it up to a third of a minute later.
+func (n shown) askArcs(ctx context.Context, c *dashboard.Circle) {
+	ctx, cancel := context.WithTimeout(ctx, arcTime)
+	defer cancel()
+	var asked sync.WaitGroup
+	for i := range c.Others {
+		p := &c.Others[i]
+		id, err := peer.Decode(p.Peer)
+		if err != nil || !p.Leaf || p.Suspect {
+			continue
+		}
+		asked.Go(func() {
+			m, err := n.reportOf(ctx, id, n.walker.patience)
+			if err != nil {
+				return
+			}
+			from, errFrom := parseHex(m.Ring.Arc[0], ring.KeySize)
+			to, errTo := parseHex(m.Ring.Arc[1], ring.KeySize)
+			if errFrom != nil || errTo != nil {
+				return
+			}
+			serving(p, ring.Arc{Start: ring.Key(from), End: ring.Key(to)})
+		})
+	}
+	asked.Wait()
+}
+
+// arcTime is how long the page waits for that.
+const arcTime = time.Second
 
 // place is what can be said of a peer without asking it.
 func (n shown) place(id peer.ID, delegated map[string]int) dashboard.Place {
@@ -160,7 +195,9 @@ func (n shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, erro
 		})
 	}
 	self := n.room.net.Self()
-	for _, h := range n.crawl.worker.Held() {
+	held := n.crawl.worker.Held()
+	c.Here = len(held)
+	for _, h := range held {
 		if h.Owner == string(self) {
 			continue // listed above
 		}

@@ -199,3 +199,14 @@ func TestReserveThatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallDirectoriesAreMeasuredOften: what lies on disk is told as of a few seconds ago, unless looking through it takes long.
+func TestSmallDirectoriesAreMeasuredOften(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: diskLeast, time.Millisecond: diskLeast, 100 * time.Millisecond: 20 * time.Second, time.Minute: diskEach,
+	} {
+		if got := nextMeasure(took); got != want {
+			t.Errorf("after %v: again in %v, want %v", took, got, want)
+		}
+	}
+}

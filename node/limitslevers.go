@@ -66,9 +66,11 @@ func (p peerLevers) fetching() int { return p.n.crawl.worker.Stats().InFlight }
 const (
 	// machineEvery is how often the machine is looked at for rules that ask for it.
 	machineEvery = 5 * time.Second
-	// quotaEvery is how often the data directory is measured for a quota, diskEach how often without one.
+	// quotaEvery is how often the data directory is measured for a quota, diskEach how seldom without one at most; a small directory, which is
+	// quickly looked through, every diskLeast.
 	quotaEvery = 10 * time.Second
 	diskEach   = 2 * time.Minute
+	diskLeast  = 5 * time.Second
 )
 
 // observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
@@ -76,6 +78,7 @@ func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var looked, priced, measured time.Time
+	each := diskEach
 	var old volunteer.Rules
 	for {
 		l.mu.Lock()
@@ -100,8 +103,9 @@ func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string
 				seen.Metered = m.Metered(ctx)
 			}
 		}
-		if age := now.Sub(measured); fresh || age >= diskEach || rules.DiskQuota > 0 && age >= quotaEvery {
+		if age := now.Sub(measured); fresh || age >= each || rules.DiskQuota > 0 && age >= quotaEvery {
 			measured, seen.Disk = now, diskUse(ctx, dataDir)
+			each = nextMeasure(time.Since(now))
 		}
 		l.mu.Lock()
 		seen.Heap = l.seen.Heap
@@ -113,6 +117,11 @@ func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string
 			return nil
 		}
 	}
+}
+
+// nextMeasure is after how long the data directory is measured again, when that took so long: it costs a two hundredth of a processor at most.
+func nextMeasure(took time.Duration) time.Duration {
+	return min(max(200*took, diskLeast), diskEach)
 }
 
 // asked is which questions the rules have.

@@ -18,6 +18,10 @@ const (
 	arcWidth     = 16.0
 	labelRadius  = circleRadius + 26
 	labelGap     = 19.0
+	// dotGap is what two dots are apart at least, as a part of the circle: the radius of this peer's, of another's, and a little.
+	dotGap = (8 + 5.5 + 2.5) / (2 * math.Pi * circleRadius)
+	// centreRadius is how near the centre, where the words are, no thread comes.
+	centreRadius = 74.0
 )
 
 // Bounds on what is drawn: more would be a grey band.
@@ -43,6 +47,7 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 		-circleWidth/2, -circleHeight/2, circleWidth, circleHeight)
 	fmt.Fprintf(d, `<title id="circle-title">The ring as this peer knows it</title><desc id="circle-words">%s</desc>`, html.EscapeString(c.words()))
 	fmt.Fprintf(d, `<circle class="track" r="%g"/>`, circleRadius)
+	c.spread()
 	others := c.Others[:min(len(c.Others), maxDots)]
 	for i := range others {
 		d.arc(&others[i], fmt.Sprintf("a%d", i%2))
@@ -103,6 +108,47 @@ func (c *Circle) unserved() (share float64, known bool) {
 		share = 0
 	}
 	return share, true
+}
+
+// Open says that the leaf set is the whole ring, and that for some of the circle nobody of it is known to answer: somebody died, and who took over has not said
+// so here yet.
+func (c *Circle) Open() bool {
+	share, known := c.unserved()
+	return known && share > 0
+}
+
+// spread gives each dot its place at the rim. Those of this peer and its leaf set are moved apart until none lies on another; there are too few to fill the circle.
+func (c *Circle) spread() {
+	near := []*Place{&c.Self}
+	for i := range c.Others {
+		c.Others[i].drawn = c.Others[i].At
+		if c.Others[i].Leaf {
+			near = append(near, &c.Others[i])
+		}
+	}
+	c.Self.drawn = c.Self.At
+	if len(near) < 2 || len(near) > maxLabels+1 {
+		return
+	}
+	slices.SortFunc(near, func(a, b *Place) int { return cmp.Compare(a.At, b.At) })
+	for range 100 {
+		moved := false
+		for i, p := range near {
+			next := near[(i+1)%len(near)]
+			gap := next.drawn - p.drawn
+			if i == len(near)-1 {
+				gap++
+			}
+			if push := (dotGap - gap) / 2; push > 1e-6 {
+				p.drawn -= push
+				next.drawn += push
+				moved = true
+			}
+		}
+		if !moved {
+			return
+		}
+	}
 }
 
 // state says in a few words whether the ring is closed.
@@ -197,15 +243,30 @@ func (d *drawing) thread(self, p *Place) {
 	if p.Crawls == 0 {
 		return
 	}
-	x0, y0 := around(self.At, circleRadius-arcWidth/2-14)
-	x1, y1 := around(p.At, circleRadius-arcWidth/2-14)
-	bend := 0.35 // of the way that is left towards the centre
+	x0, y0 := around(self.drawn, circleRadius-arcWidth/2-14)
+	x1, y1 := around(p.drawn, circleRadius-arcWidth/2-14)
+	x, y := bend(x0, y0, x1, y1)
 	fmt.Fprintf(d, `<path class="thread" stroke-width="%.1f" d="M%.1f %.1fQ%.1f %.1f %.1f %.1f"><title>%s crawls %d hosts for this peer</title></path>`,
-		min(1.2+0.6*math.Log2(float64(p.Crawls)+1), 5), x0, y0, (x0+x1)/2*bend, (y0+y1)/2*bend, x1, y1, html.EscapeString(short(p.Peer)), p.Crawls)
+		min(1.2+0.6*math.Log2(float64(p.Crawls)+1), 5), x0, y0, x, y, x1, y1, html.EscapeString(short(p.Peer)), p.Crawls)
+}
+
+// bend is the point that pulls a thread between two points towards the centre, but not so far that it runs through the words there. Halfway the thread is in the
+// middle between that point and the chord's.
+func bend(x0, y0, x1, y1 float64) (x, y float64) {
+	const pull = 0.35 // of the way that is left towards the centre
+	mx, my := (x0+x1)/2, (y0+y1)/2
+	far := math.Hypot(mx, my)
+	if far < 1 { // from one side to the other: round the words, on either side
+		mx, my = -(y1-y0)/2, (x1-x0)/2
+		scale := 2 * centreRadius / math.Hypot(mx, my)
+		return scale * mx, scale * my
+	}
+	reach := max(pull*far, 2*centreRadius-far)
+	return mx / far * reach, my / far * reach
 }
 
 func (d *drawing) dot(p *Place) {
-	x, y := around(p.At, circleRadius)
+	x, y := around(p.drawn, circleRadius)
 	class, r := "known", 3.0
 	switch {
 	case p.Side == sideSelf:
@@ -234,7 +295,7 @@ func (d *drawing) labels(places []Place) {
 	var sides [2][]label
 	for i := range places {
 		p := &places[i]
-		x, y := around(p.At, labelRadius)
+		x, y := around(p.drawn, labelRadius)
 		side := 0
 		if x >= 0 {
 			side = 1
@@ -273,7 +334,7 @@ func (d *drawing) label(l *label, right bool) {
 	if !right {
 		anchor, x, step = "end", -x, -4
 	}
-	x0, y0 := around(l.place.At, circleRadius+arcWidth/2+3)
+	x0, y0 := around(l.place.drawn, circleRadius+arcWidth/2+3)
 	fmt.Fprintf(d, `<path class="lead" d="M%.1f %.1fL%.1f %.1f"/>`, x0, y0, x, l.at)
 	class, text := "name", short(l.place.Peer)
 	switch {

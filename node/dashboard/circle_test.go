@@ -4,8 +4,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 func TestRingCloses(t *testing.T) {
@@ -82,5 +85,57 @@ func TestLabelsStandApart(t *testing.T) {
 	}
 	if last := side[len(side)-1].at; last > circleHeight/2 {
 		t.Errorf("the last label is at %v, outside of the picture", last)
+	}
+}
+
+// TestDotsStandApart: peers whose positions are almost the same are still two dots, near where they are; this one's is larger.
+func TestDotsStandApart(t *testing.T) {
+	c := circle(8)
+	for i, at := range []float64{0.3, 0.3001, 0.3002, 0.999, 0.0005, 0.5, 0.7} {
+		c.Others[i].At = at
+	}
+	c.spread()
+	all := append([]Place{c.Self}, c.Others...)
+	for i := range all {
+		if moved := math.Abs(all[i].drawn - all[i].At); moved > 2*dotGap {
+			t.Errorf("%v is drawn at %v", all[i].At, all[i].drawn)
+		}
+		for j := range i {
+			apart := math.Abs(math.Mod(all[i].drawn-all[j].drawn+1.5, 1) - 0.5)
+			if apart < dotGap*0.99 {
+				t.Errorf("%v and %v are drawn %v apart, want %v", all[i].At, all[j].At, apart, dotGap)
+			}
+		}
+	}
+}
+
+// TestThreadsKeepOffTheWords: wherever two peers are, the thread between them does not run through the middle.
+func TestThreadsKeepOffTheWords(t *testing.T) {
+	for i := range 1000 {
+		x0, y0 := around(0.1, circleRadius-22)
+		x1, y1 := around(0.1+float64(i)/1000, circleRadius-22)
+		cx, cy := bend(x0, y0, x1, y1)
+		for s := 0.0; s <= 1; s += 0.01 {
+			x := (1-s)*(1-s)*x0 + 2*s*(1-s)*cx + s*s*x1
+			y := (1-s)*(1-s)*y0 + 2*s*(1-s)*cy + s*s*y1
+			if d := math.Hypot(x, y); d < 0.85*centreRadius {
+				t.Fatalf("%d thousandths of the circle apart: %v from the centre", i, d)
+			}
+		}
+	}
+}
+
+// TestStateIsThisPeers: a peer whose hosts others crawl, or wait, does not say with a green light that it crawls.
+func TestStateIsThisPeers(t *testing.T) {
+	for want, c := range map[string]Crawled{
+		"Crawling crawling": {Total: 3, Here: 1},
+		"Others crawl idle": {Total: 3},
+		"Waiting idle":      {},
+	} {
+		m := &model{status: &control.Status{State: "crawling", Counters: control.Counters{URLsPending: 5}}, crawled: &c}
+		word, why, lamp := stateWords(m)
+		if word+" "+lamp != want || why == "" {
+			t.Errorf("%+v: %s %s, %s", c, word, lamp, why)
+		}
 	}
 }

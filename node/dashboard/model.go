@@ -121,8 +121,9 @@ type page struct {
 	model *model
 	view  view
 
-	Status         *control.Status
-	StateWord, Why string
+	Status *control.Status
+	// Lamp is the class of the state's light.
+	StateWord, Why, Lamp string
 	// ByUser says that a person paused the peer, and so may end that.
 	Paused, ByUser bool
 	MayAct         bool
@@ -158,7 +159,7 @@ func (m *model) page(v view, form string) (*page, error) {
 	if v.acts {
 		p.Form = form
 	}
-	p.StateWord, p.Why = stateWords(m)
+	p.StateWord, p.Why, p.Lamp = stateWords(m)
 	for i := range spans {
 		other := view{&spans[i], v.order, v.acts}
 		p.Spans = append(p.Spans, choice{spans[i].Name, spans[i].Title, "/?" + other.query(), v.span == &spans[i]})
@@ -208,10 +209,16 @@ func (p *page) hosts(m *model, v view) {
 }
 
 // stateWords say what the peer is doing, and why.
-func stateWords(m *model) (word, why string) {
+func stateWords(m *model) (word, why, lamp string) {
 	s := m.status
+	lamp = s.State
 	switch s.State {
 	case "crawling":
+		if m.crawled.Here == 0 {
+			word, why = othersCrawl(m)
+			lamp = "idle"
+			break
+		}
 		word, why = "Crawling", fmt.Sprintf("%s under way, %s waiting.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
 	case "idle":
 		word, why = "Idle", "Nothing is left to do for this peer. It stays in the ring."
@@ -227,7 +234,16 @@ func stateWords(m *model) (word, why string) {
 	if s.Role == "worker" {
 		why += " Others cannot dial this peer, so it answers for nothing and crawls for those that it is attached to."
 	}
-	return word, why
+	return word, why, lamp
+}
+
+// othersCrawl says what a peer waits for that has work on record and fetches nothing itself.
+func othersCrawl(m *model) (word, why string) {
+	if m.crawled.Total > 0 {
+		return "Others crawl", fmt.Sprintf("%s that this peer answers for %s crawled by others, which are nearer or have more room; it fetches nothing itself now. %s waiting.",
+			count(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], count(m.status.URLsPending, "URL"))
+	}
+	return "Waiting", fmt.Sprintf("Nothing is fetched now: %s waiting until they are due, or for a worker.", count(m.status.URLsPending, "URL"))
 }
 
 func count(n int64, word string) string {

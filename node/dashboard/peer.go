@@ -15,7 +15,7 @@ type Peer interface {
 	Watch(ctx context.Context, fn func(control.RingEvent) error) error
 	// Gauges is asked once a second, page or no page, and so is cheap.
 	Gauges(ctx context.Context) (Gauges, error)
-	// Circle is the ring as this peer knows it, without asking anybody.
+	// Circle is the ring as this peer knows it. Others are asked only while nobody is known to answer for some of it (see Circle.Open).
 	Circle(ctx context.Context) (*Circle, error)
 	// Crawled lists hosts being crawled now, the limit busiest of them.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)
@@ -65,13 +65,15 @@ type Place struct {
 	RTTMs         float64
 	// Crawls counts the hosts that it crawls for this peer.
 	Crawls int
+	// drawn is where its dot is: beside At where that of another would lie on it.
+	drawn float64
 }
 
 // Crawled is the hosts that are being crawled.
 type Crawled struct {
 	Hosts []Host
-	// Total counts those that are not listed too.
-	Total int
+	// Total counts those that are not listed too, Here those that this peer crawls.
+	Total, Here int
 }
 
 // Host is a host of this peer that some worker crawls, or one that this peer crawls for another owner.

@@ -5,7 +5,7 @@
   const made = window.trustedTypes ? trustedTypes.createPolicy("apoidea", { createHTML: (text) => text }) : { createHTML: (text) => text };
   const link = document.getElementById("link");
   const said = document.getElementById("said");
-  let stream = null, again = 0;
+  let stream = null, again = 0, quiet = 0;
 
   const busy = (part) => {
     const at = document.activeElement;
@@ -70,5 +70,7 @@
     form.removeAttribute("aria-busy");
     said.textContent = text;
     said.classList.toggle("bad", !ok);
+    clearTimeout(quiet);
+    if (ok) quiet = setTimeout(() => { said.textContent = ""; }, 15000); // it stands over the page wherever that is scrolled to
   });
 })();
