@@ -121,7 +121,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 	}
 	var came map[string]uint64
 	var totals owner.Totals
-	counts := make(map[job.ID]owner.Counts)
+	var counts map[job.ID]owner.Counts
 	delegated := make(map[string]int)
 	var waits []owner.Wait
 	var putOff map[job.ID]owner.PutOff
@@ -129,9 +129,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 	if err := question(ctx, func(o *owner.Owner) {
 		came = n.owners.taken.report()
 		totals = o.Totals()
-		for _, id := range o.JobIDs() {
-			counts[id] = o.Counts(id)
-		}
+		counts = o.AllCounts()
 		delegated = o.Delegated()
 		waits, putOff = o.Waits(horizon)
 	}); err != nil {

@@ -57,6 +57,34 @@ func (o *Owner) Counts(id job.ID) Counts {
 	return c
 }
 
+// AllCounts returns the books of all jobs of which something was met, with one look at each host in memory for all of them.
+func (o *Owner) AllCounts() map[job.ID]Counts {
+	all := make(map[job.ID]Counts, len(o.jobOrder))
+	waiting := false
+	for _, js := range o.jobOrder {
+		all[js.id] = js.counts()
+		waiting = waiting || js.c.delayed > 0
+	}
+	if !waiting {
+		return all
+	}
+	due := make(map[*jobState]int64)
+	for _, h := range o.hosts {
+		for _, hj := range h.jobs {
+			if had, ok := due[hj.state]; hj.nextDue != never && (!ok || hj.nextDue < had) {
+				due[hj.state] = hj.nextDue
+			}
+		}
+	}
+	for js, at := range due {
+		if c := all[js.id]; c.Waiting > 0 {
+			c.NextDue = time.UnixMilli(at)
+			all[js.id] = c
+		}
+	}
+	return all
+}
+
 // JobIDs lists the jobs of which something was met.
 func (o *Owner) JobIDs() []job.ID {
 	ids := make([]job.ID, 0, len(o.jobOrder))

@@ -257,6 +257,22 @@ func TestSmallHostsGoOneByOne(t *testing.T) {
 	s.checkCopy()
 }
 
+// TestAllCounts: the books of all jobs at once are those of each.
+func TestAllCounts(t *testing.T) {
+	s := newScene(t, nil)
+	s.post(0, pages("a.example", 5)...)
+	s.post(0, pages("b.example", 5)...)
+	for _, host := range []string{"a.example", "b.example"} {
+		g := s.lease("w", host, 1)
+		s.tell("w", host, g.GetEpoch(), s.got(granted(g)[0], link.OutcomeTimeout)) // another try waits
+		s.now = s.now.Add(time.Second)
+	}
+	all := s.owner.AllCounts()
+	if got, want := all[s.id], s.owner.Counts(s.id); got != want || want.Waiting != 2 || want.NextDue.IsZero() || len(all) != 1 {
+		t.Errorf("all say %+v, the job %+v", got, want)
+	}
+}
+
 // BenchmarkNewHosts takes pages that link to hosts of which nothing is known. What a link costs does not hang on how many there are.
 func BenchmarkNewHosts(b *testing.B) {
 	for _, n := range []int{256, 2048, 16384} {
