@@ -13,12 +13,12 @@ import (
 // Robots.txt that is no robots.txt.
 //
 // The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; redirects that loop or lead to another host,
-// 401, 403, 404; a Crawl-delay of years; rules that change while the site is crawled.
+// 401, 403, 404; a Crawl-delay below nothing.
 //
 // A good crawler reads rules in any form that a person could have meant, wherever a redirect leads, and takes the bounds of its time from itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
 var robotsFamily = family{
 	name:      "robots",
-	does:      "robots.txt without end, in UTF-16, as HTML, of a million lines, with redirects, errors, a Crawl-delay of years",
+	does:      "robots.txt without end, in UTF-16, as HTML, of a million lines, with redirects and errors",
 	wants:     "reads what can be read, keeps away where rules cannot be had, bounds its waiting",
 	quick:     true,
 	seeds:     func(w *world) []string { return w.urls("robots", robotsNames...) },
@@ -34,7 +34,7 @@ var robotsFamily = family{
 }
 
 var robotsNames = []string{
-	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "hops", "delay", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
+	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "hops", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
 }
 
 // openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2). Those whose rules cannot be had are in the family waits.
@@ -104,7 +104,6 @@ var robotsTexts = map[string]string{
 	"nul":       "\x00\x00\n" + secret,
 	"case":      "USER-AGENT: *\ndIsAlLoW: /secret/\n",
 	"groups":    "User-agent: nobody\nDisallow: /\n\n" + secret + "\nUser-agent: other\nAllow: /\n",
-	"delay":     secret + "Crawl-delay: 1000000000\n",
 	"delayneg":  secret + "Crawl-delay: -1e999\n",
 	"empty":     "",
 	"agent":     "User-agent: apoidea\nDisallow: /secret/\n\nUser-agent: *\nAllow: /\n",

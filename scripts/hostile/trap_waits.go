@@ -10,7 +10,7 @@ import (
 
 // Wishes to be asked later.
 //
-// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included, which fails in other ways at others; 503 with a wish of
+// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included, which fails in other ways at others; a Crawl-delay of years; 503 with a wish of
 // some seconds, which is a wish to be kept.
 //
 // A good crawler keeps the wish to the full second, rounded up, never asks the host for anything meanwhile, and does not hold up the end of a crawl for a wish
@@ -20,7 +20,7 @@ var waitsFamily = family{
 	does:  "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",
 	wants: "keeps wishes, rounded up, and has an end of its patience",
 	seeds: func(w *world) []string {
-		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears", "robots500", "robotsdrop")
+		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears", "robots500", "robotsdrop", "crawldelay")
 	},
 	serve:     serveWaits,
 	ownRobots: true,
@@ -50,6 +50,9 @@ const waitsSeconds = 6
 func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
 	if r.URL.Path == "/robots.txt" && !strings.HasPrefix(name, "robots") {
 		_, _ = io.WriteString(rw, defaultRobots)
+		if name == "crawldelay" {
+			_, _ = io.WriteString(rw, "Crawl-delay: 1000000000\n")
+		}
 		return
 	}
 	status := http.StatusServiceUnavailable
@@ -66,6 +69,9 @@ func serveWaits(_ *world, rw http.ResponseWriter, r *http.Request, name string) 
 		"robotsyears": {"1000000000000"},
 	}[name]
 	switch {
+	case name == "crawldelay":
+		writePage(rw, page(r.Host+r.URL.Path))
+		return
 	case name == "ok":
 		// A wish beside a page is none.
 		rw.Header().Set("Retry-After", "1000000000000")
