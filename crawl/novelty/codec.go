@@ -16,7 +16,7 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 64 + 2*21*maxPrints + 20*maxGroups
+const MaxBytes = 64 + 21*(maxPrints+maxTexts) + 20*maxGroups
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
@@ -53,7 +53,7 @@ func Decode(b []byte) (*State, error) {
 		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), score: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
 		since: uint8(d.uint(nearby + 1)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
 	}
-	s.text, s.all = d.prints(), d.prints()
+	s.text, s.all = d.prints(maxTexts), d.prints(maxPrints)
 	for range d.uint(maxGroups) {
 		g := group{key: d.half(), score: uint32(d.uint(maxScore)), seen: uint32(d.uint(1<<32 - 1))}
 		g.last = s.seen - min(d.uint(1<<48), s.seen)
@@ -144,8 +144,8 @@ func (d *decoder) half() uint32 {
 	return n
 }
 
-func (d *decoder) prints() (list prints) {
-	for range d.uint(maxPrints) {
+func (d *decoder) prints(most uint64) (list prints) {
+	for range d.uint(most) {
 		list = append(list, met{d.fixed(), d.byte(), keys{d.half(), d.half(), d.half()}})
 	}
 	return list

@@ -15,7 +15,8 @@ const (
 	// MaxPages bounds that number.
 	MaxPages = 1 << 20
 
-	maxPrints = 512 // remembered of a host, those met last
+	maxPrints = 512 // remembered of a host, those met last; maxTexts of words beside links
+	maxTexts  = 128
 	maxGroups = 128 // shapes and areas of a host, those met last
 	nearby    = 64
 	// often is how many times a page has to have been met before it counts as a repeat where its like was met last, most as one anywhere on the
@@ -89,7 +90,7 @@ type group struct {
 func (s *State) Seen() uint64 { return s.seen }
 
 // meet says how often a print near this one was met before and where last, and remembers it.
-func (p *prints) meet(bits uint64, at keys) (hits int, before keys) {
+func (p *prints) meet(bits uint64, at keys, room int) (hits int, before keys) {
 	list := *p
 	for i, known := range slices.Backward(list) {
 		if distance(known.bits, bits) > Near {
@@ -99,8 +100,8 @@ func (p *prints) meet(bits uint64, at keys) (hits int, before keys) {
 		list[len(list)-1] = met{known.bits, min(known.hits, math.MaxUint8-1) + 1, at}
 		return int(known.hits), known.at
 	}
-	if len(list) >= maxPrints {
-		list = append(list[:0], list[len(list)-maxPrints+1:]...)
+	if len(list) >= room {
+		list = append(list[:0], list[len(list)-room+1:]...)
 	}
 	*p = append(list, met{bits, 1, at})
 	return 0, keys{}
@@ -164,8 +165,8 @@ func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
 	case p.All == 0:
 		return evNew, parts
 	}
-	all, before := s.all.meet(p.All, at)
-	text, _ := s.text.meet(p.Text, at)
+	all, before := s.all.meet(p.All, at, maxPrints)
+	text, _ := s.text.meet(p.Text, at, maxTexts)
 	again := all >= most
 	for i := range parts {
 		switch {

@@ -96,6 +96,9 @@ func (o *Owner) keepNovelty(h *host) {
 func (o *Owner) saveNoveltyOf(h *host, hj *hostJob) {
 	if hj.news && hj.novelty != nil {
 		o.buf.set(noveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{format}))
+		if h.lease == nil {
+			hj.novelty = nil // some kilobytes, and nobody asks until the next lease
+		}
 	}
 	hj.news = false
 }
