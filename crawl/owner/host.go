@@ -77,9 +77,9 @@ type hostJob struct {
 func (hj *hostJob) ready() int64   { return hj.c.open() - hj.c.delayed - (hj.out - hj.outD) }
 func (hj *hostJob) waiting() int64 { return hj.c.delayed - hj.outD }
 
-// pages are those fetched.
+// pages are those fetched, also if only their beginnings were taken.
 func (hj *hostJob) pages() int64 {
-	return hj.c.outcomes[link.OutcomeOK] + hj.c.outcomes[link.OutcomeDuplicate]
+	return hj.c.outcomes[link.OutcomeOK] + hj.c.outcomes[link.OutcomeDuplicate] + hj.c.outcomes[link.OutcomeTooLarge]
 }
 
 const (

@@ -145,6 +145,36 @@ func TestRequestsOfAHost(t *testing.T) {
 	}
 }
 
+// TestPagesOfAHost: as many pages are fetched of a host as a job says, whatever they turned out to be and whatever happens meanwhile; what is no page does
+// not count.
+func TestPagesOfAHost(t *testing.T) {
+	const bound = 12
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.MaxPagesPerHost = bound })
+	s.post(0, pages(host, 90)...)
+	kinds := []link.Outcome{link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeTooLarge, link.OutcomeHTTPError, link.OutcomeRedirect}
+	fetched, n := 0, 0
+	answer := func(url string) *wire.Fetched {
+		outcome := kinds[n%len(kinds)]
+		if n++; outcome == link.OutcomeOK || outcome == link.OutcomeDuplicate || outcome == link.OutcomeTooLarge {
+			fetched++
+		}
+		return s.got(url, outcome)
+	}
+	s.crawl(host, 4, answer)
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	s.now = s.now.Add(time.Minute)
+	next := newScene(t, func(m *wire.JobSpec, c *owner.Config) { c.Self, m.MaxPagesPerHost = "next", bound })
+	s.crawl(host, 4, answer)
+	handoff(s, next, host)
+	next.crawl(host, 1000, answer)
+	if fetched != bound {
+		t.Errorf("%d pages were fetched, of %d", fetched, bound)
+	}
+	if got := next.owner.Totals(); got.OutOfBudget == 0 || got.URLsPending != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestRetriesAreRequests: a URL that is tried again has been asked for again.
 func TestRetriesAreRequests(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxRequests = 10 })
