@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,9 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte) error {
 	return err
 }
 
+// mostPacked is how many times smaller gzip makes a file at most, about.
+const mostPacked = 1032
+
 // unpack undoes gzip, up to MaxSitemap bytes.
 func unpack(page *Page, body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte("\x1f\x8b")) {
@@ -58,7 +62,11 @@ func unpack(page *Page, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, MaxSitemap+1))
+	// The file says at its end how long it is unpacked; without a lie nothing is copied while it grows.
+	says := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
+	buf := bytes.NewBuffer(make([]byte, 0, min(says, MaxSitemap+1, int64(len(body))*mostPacked)+bytes.MinRead))
+	_, err = buf.ReadFrom(io.LimitReader(r, MaxSitemap+1))
+	text := buf.Bytes()
 	if err != nil && len(text) == 0 {
 		return nil, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}

@@ -300,7 +300,12 @@ func TestDripsHoldNoMemory(t *testing.T) {
 			if !disk {
 				limit = 30 * time.Minute // each drips for a minute, one after another, before every page
 			}
-			if err := x.run(func() bool { return len(x.host("h0.example").done) == 10 }); err != nil {
+			if err := x.run(func() bool {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				h := x.owners["owner"].hosts["h0.example"]
+				return h != nil && len(h.done) == 10
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); took > limit {
@@ -368,4 +373,32 @@ func TestDue(t *testing.T) {
 			t.Error("due while paused")
 		}
 	})
+}
+
+// TestLarge: what takes much memory when it is worked on is told before: it has many bytes, or is a sitemap that unpacks to many.
+func TestLarge(t *testing.T) {
+	gz := "\x1f\x8b and so on"
+	for _, tt := range []struct {
+		kind link.Kind
+		body string
+		disk bool
+		want bool
+	}{
+		{link.KindPage, gz, false, false},
+		{link.KindSitemap, gz, false, true},
+		{link.KindSitemap, "<urlset>", false, false},
+		{link.KindSitemap, gz, true, true},
+		{link.KindPage, strings.Repeat("x", largePage+1), false, true},
+		{link.KindPage, strings.Repeat("x", largePage+1), true, true},
+		{link.KindPage, "short", true, false},
+	} {
+		resp := &fetch.Response{Body: []byte(tt.body)}
+		if tt.disk {
+			resp = &fetch.Response{Spilled: &testSpilled{disk: &testSpill{}, data: []byte(tt.body)}}
+		}
+		p := newPage(newHost("owner", "a.example"), item{kind: tt.kind}, resp, new(share))
+		if p.large() != tt.want {
+			t.Errorf("kind %v, %.9q of %d bytes, on disk %v: large %v", tt.kind, tt.body, len(tt.body), tt.disk, p.large())
+		}
+	}
 }

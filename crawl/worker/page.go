@@ -1,11 +1,13 @@
 package worker
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
 )
 
 // page is what an exchange brought, on its way to the archive.
@@ -23,6 +25,7 @@ type page struct {
 	size   int64    // in memory, as far as it is counted
 	held   *share   // what it was given of the memory's bound
 	number uint64   // in the order in which pages came
+	packed bool     // as a file, beneath any content coding, as far as that can be seen
 
 	waitUntil, askAt time.Time // of a body that somebody else is archiving
 	askStep          time.Duration
@@ -37,6 +40,7 @@ const pageSize = 4 << 10
 func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
 	p := pages.Get().(*page)
 	*p = page{host: h, item: it, resp: resp, held: held, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0]}
+	p.packed = resp.Spilled != nil || packed(resp.Body)
 	if resp.Spilled != nil {
 		p.strip()
 	} else {
@@ -45,8 +49,13 @@ func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
 	return p
 }
 
-// large says whether working on the page takes much memory beside its own.
-func (p *page) large() bool { return p.resp.Size() > largePage }
+// large says whether working on the page takes much memory beside its own: it has many bytes, or is a sitemap that unpacks to many.
+func (p *page) large() bool {
+	return p.resp.Size() > largePage || p.item.kind == link.KindSitemap && p.packed
+}
+
+// packed says whether a body is packed by gzip as a file, beneath any content coding.
+func packed(body []byte) bool { return bytes.HasPrefix(body, []byte("\x1f\x8b")) }
 
 // linkBytes is about what its links take.
 func (p *page) linkBytes() (n int64) {
