@@ -57,6 +57,8 @@ func (c *conn) close() {
 // Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities, settings, pings, windows, types that nobody knows. The reader of
 // frames answers or skips them for as long as they come, whether anybody waits for a response or not.
 const (
+	// headNoise is how much of that an exchange may bring beside twice the bound of the head; what comes of a body before it is read counts too.
+	headNoise = 2 * FreeBody
 	// idleNoise is how much of that a connection may bring while nothing was asked: a goodbye, a change of settings.
 	idleNoise = 16 << 10
 	// bodyNoise is how many bytes may come over the wire for each of a body: servers that write little at a time send frames of a few bytes.

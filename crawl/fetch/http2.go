@@ -37,8 +37,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	defer cancel(nil)
 	config := &x.f.config
 	before := c.meter.n.Load()
-	// The head, compressed or not, the same again for what surrounds it, and what may come of the body before it is read.
-	c.meter.allow(2*int64(config.MaxHeader) + 2*FreeBody)
+	c.meter.allow(2*int64(config.MaxHeader) + headNoise)
 	resp.Start = time.Now()
 	watch := newWatch(pace{
 		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),

@@ -42,6 +42,7 @@ type book struct {
 	mu       sync.Mutex // guards the rest, and not the writing of lines
 	messages map[message]*count
 	timer    *time.Timer // goes off at the end of the first window that has something to tell
+	swept    time.Time   // when messages were last forgotten
 	closed   bool
 }
 
@@ -122,7 +123,7 @@ func (b *book) admit(m message) bool {
 // take counts one of a message. The caller holds b.mu.
 func (b *book) take(m message, most int, now time.Time) bool {
 	c := b.messages[m]
-	if c == nil && len(b.messages) >= MaxMessages {
+	if c == nil && len(b.messages) >= MaxMessages && now.Sub(b.swept) >= time.Second {
 		b.forget(now)
 	}
 	if c == nil && len(b.messages) >= MaxMessages {
@@ -147,6 +148,7 @@ func (b *book) take(m message, most int, now time.Time) bool {
 
 // forget drops what was not met for a window. The caller holds b.mu.
 func (b *book) forget(now time.Time) {
+	b.swept = now
 	for m, c := range b.messages {
 		if now.Sub(c.begin) >= Window && c.dropped == 0 {
 			delete(b.messages, m)
