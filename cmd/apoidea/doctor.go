@@ -28,7 +28,7 @@ func newDoctor(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what works of a set-up, what does not, and the cure",
 		Long: `Examine the set-up that the same flags, environment and configuration file would give to run, and the peer that runs in the data directory, if one does:
-data directory, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each is ok, warn or fail, with a line
+data directory, data, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each is ok, warn or fail, with a line
 that says what was found and one with the cure. It asks nobody but those whom the settings name, and changes nothing.
 
 The exit code is 0 if nothing failed.`,

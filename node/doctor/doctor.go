@@ -58,6 +58,7 @@ type check struct {
 // checks in their order: what the later ones stand on comes first.
 var checks = []check{
 	{"data directory", (*examination).dataDir},
+	{"data", (*examination).data},
 	{"disk", (*examination).disk},
 	{"descriptors", (*examination).descriptors},
 	{"clock", (*examination).clock},

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/mend"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
@@ -27,12 +29,42 @@ func (e *examination) dataDir(context.Context) Finding {
 			"find it (fuser "+filepath.Join(dir, "db", "LOCK")+") and end it, or say with --api where it answers")
 	case e.keptErr != nil:
 		return found(Fail, fmt.Sprintf("the database in %s cannot be read: %v", dir, e.keptErr),
-			"check the disk; moved aside ("+filepath.Join(dir, "db")+") a new peer starts, and its replicas give back what it kept for others")
+			"apoidea check says what is damaged, apoidea repair mends what can be mended; check the disk too")
 	case fresh:
 		return fine("%s is not there yet and can be made", dir)
 	default:
 		return fine("%s: writable, no peer has it", dir)
 	}
+}
+
+// data looks whether what the last run left is damaged: what leads to it, as apoidea check does without --read-data.
+func (e *examination) data(ctx context.Context) Finding {
+	dir := e.Config.DataDir
+	if e.runs || node.InUse(e.keptErr) {
+		return fine("not looked at while a peer runs")
+	}
+	r, err := mend.Check(ctx, dir, mend.Options{})
+	cure := "apoidea check --data-dir " + dir + " says what is damaged, apoidea repair mends what can be mended"
+	switch {
+	case control.KindOf(err) == control.KindNoPeer:
+		return fine("there is none yet")
+	case ctx.Err() != nil:
+		return found(Warn, "there is so much that looking at it takes longer than "+checkTime.String(), "apoidea check --data-dir "+dir+" takes its time")
+	case err != nil:
+		return found(Fail, oneLine(err), cure)
+	case r.OK:
+		return fine("%s in the archive and %s with an outcome: what leads to them is sound", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
+	}
+	damaged := 0
+	first := ""
+	for i := range r.Findings {
+		if f := &r.Findings[i]; !f.Note {
+			if damaged++; first == "" {
+				first = f.String()
+			}
+		}
+	}
+	return found(Fail, fmt.Sprintf("%s damaged: %s", count(damaged, "thing"), first), cure)
 }
 
 // tryToWrite makes a file in dir and removes it, since permission bits do not tell of mounts and quotas. When dir is not there, fresh, the nearest directory

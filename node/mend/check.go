@@ -56,11 +56,13 @@ type examination struct {
 	// damaged are the files of the archive with something wrong, indexes those without an archive file.
 	damaged []string
 	orphans []string
-	lost    bool // records of the database were in what cannot be read
-	ahead   int64
-	missing int64 // pages that the records speak of and that the archive has not
-	dangles int64 // records of bodies whose page the archive has not
-	books   bool  // the records do not add up
+	// unfinished says that a file of the archive was not finished, as where the process was killed.
+	unfinished bool
+	lost       bool // records of the database were in what cannot be read
+	ahead      int64
+	missing    int64 // pages that the records speak of and that the archive has not
+	dangles    int64 // records of bodies whose page the archive has not
+	books      bool  // the records do not add up
 }
 
 // begin takes the data directory.
@@ -73,7 +75,7 @@ func begin(dir string, o Options) (*examination, error) {
 		o.Progress = func(string) {}
 	}
 	x := &examination{Options: o, dir: dir, report: &Report{OK: true, DataDir: dir, ReadData: o.ReadData, Findings: []Finding{}}}
-	if _, err := os.Stat(x.path("db")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(x.path("db")); err != nil {
 		if _, err := os.Stat(x.path(newName)); err == nil {
 			return x, x.acquire(newName)
 		}
@@ -197,6 +199,11 @@ func (x *examination) archive(ctx context.Context) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil // what the records say of it tells
 	}
+	open, err := filepath.Glob(filepath.Join(dir, "*.open"))
+	if err != nil {
+		return err
+	}
+	x.unfinished = len(open) > 0
 	c := warc.Checker{Dir: dir, Data: x.ReadData, Tell: x.tellArchive, Each: func(h *warc.Held) error {
 		x.report.Exchanges++
 		x.held.add(pageKey(h.URL, h.Date))

@@ -137,7 +137,7 @@ func (x *examination) addUp() {
 
 // forgotten finds pages of the archive of which the records say nothing.
 func (x *examination) forgotten(ctx context.Context) error {
-	f := Finding{Area: Records, Found: "pages are in the archive, and the records say nothing of them", Note: x.db.Unclean}
+	f := Finding{Area: Records, Found: "pages are in the archive, and the records say nothing of them", Note: x.db.Unclean && x.unfinished}
 	f.Means = "the end of the database's log is gone; apoidea repair takes their outcomes and links from the archive"
 	if f.Note {
 		f.Means = "the process was killed before it had recorded them, and they are fetched again; if there are many, the end of the database's log is gone, and apoidea repair takes them from the archive"

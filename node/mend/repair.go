@@ -107,12 +107,23 @@ func (r *repair) run(ctx context.Context) error {
 			return fmt.Errorf("repair: %w", err)
 		}
 	}
-	return r.removeSpill()
+	return errors.Join(r.removeSpill(), r.removeCopy())
+}
+
+// removeCopy puts a copy of identity and jobs aside that is of no use: the next run writes it anew.
+func (r *repair) removeCopy() error {
+	for i := range r.report.Findings {
+		if f := &r.report.Findings[i]; f.Area == Beside && !f.Note {
+			r.mended.did("%s is put aside: the next run writes it anew", f.Where)
+			return r.putAside(f.Where)
+		}
+	}
+	return nil
 }
 
 // needsDatabase says whether records have to be written anew.
 func (r *repair) needsDatabase() bool {
-	return r.lost || r.store == nil || r.books || r.missing > 0 || r.dangles > 0 || r.ahead > 0 && !r.db.Unclean || r.self == "" || r.faulty()
+	return r.lost || r.store == nil || r.books || r.missing > 0 || r.dangles > 0 || r.ahead > 0 || r.self == "" || r.faulty()
 }
 
 // faulty says that there is something wrong with files of the database, though no record was in it.

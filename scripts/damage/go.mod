@@ -1,0 +1,3 @@
+module github.com/apoidea/apoidea/scripts/damage
+
+go 1.26.0
