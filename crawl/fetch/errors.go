@@ -87,6 +87,9 @@ var (
 	ErrTooLarge = errors.New("over the size bound")
 	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error: nothing was asked of the site.
 	ErrNotPermitted = errors.New("request not permitted")
+	// ErrStale: a connection that had lain idle was closed with a request on it, which the server may have seen. Such an error is not an *Error, and only those hear of
+	// it who asked for that with Request.Once.
+	ErrStale = errors.New("connection was closed while idle, perhaps with the request")
 	// ErrClosed: the Fetcher was closed.
 	ErrClosed = errors.New("fetcher closed")
 )
@@ -96,6 +99,7 @@ var (
 	errTimeout   = errors.New("bound on time reached")
 	errTooSlow   = fmt.Errorf("%w: body slower than the least rate", errTimeout)
 	errStale     = errors.New("connection was closed while idle")
+	errUnheard   = fmt.Errorf("%w: the request may have come through", errStale)
 	errNoise     = errors.New("the server sends frames that are no part of the response")
 	errMalformed = errors.New("malformed response")
 )

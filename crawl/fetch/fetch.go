@@ -56,7 +56,7 @@ func (f *Fetcher) Close() { f.pool.close() }
 // Get makes one exchange and returns the response, whatever its status; it must be released. Requests to one scheme, host and port have their
 // turns one after another (MaxConnsPerHost). The end of ctx ends the exchange at once, at any point of it.
 //
-// A request that met a connection which the server had closed meanwhile is sent once more on a new one.
+// A request that met a connection which the server had closed meanwhile is sent once more on a new one, unless it may have come through and the Request forbids that.
 func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	t, err := parseTarget(req.URL)
 	if err == nil {
@@ -104,6 +104,9 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 			return resp, c.orClosed(), err
 		}
 		c.close()
+		if x.req.Once && errors.Is(err, errUnheard) {
+			return nil, nil, fmt.Errorf("fetch %s: %w", x.req.URL, ErrStale)
+		}
 	}
 	c, err := x.f.dial(x.ctx, x.target, x.req.Addrs, x.end)
 	if err != nil {

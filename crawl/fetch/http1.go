@@ -117,6 +117,14 @@ func (x *exchange) stale(c *conn, err error) error {
 	return x.fail(PhaseHead, err)
 }
 
+// unheard is stale for a request that was written.
+func (x *exchange) unheard(c *conn, err error) error {
+	if err = x.stale(c, err); errors.Is(err, errStale) {
+		return errUnheard
+	}
+	return err
+}
+
 // message is what a response head says about itself.
 type message struct {
 	reason    string
@@ -129,7 +137,7 @@ type message struct {
 func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 	s := resp.scratch
 	if _, err := s.reader.Peek(1); err != nil {
-		return message{}, x.stale(c, err)
+		return message{}, x.unheard(c, err)
 	}
 	resp.TTFB = time.Since(resp.Start)
 	for range maxInterim + 1 {

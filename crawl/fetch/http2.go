@@ -52,7 +52,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 			err = cause
 		}
-		return x.stale(c, err)
+		return x.unheard(c, err)
 	}
 	defer res.Body.Close()
 	resp.TTFB = time.Since(resp.Start)

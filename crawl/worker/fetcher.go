@@ -321,6 +321,7 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 		return nil
 	}
 	w.stats.requests.Add(1)
+	req.Once = true
 	if g != nil {
 		req.Progress = &g.progress
 	}
@@ -422,6 +423,10 @@ func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) 
 // failed deals with an exchange that came to no response.
 func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 	w := v.w
+	if errors.Is(err, fetch.ErrStale) {
+		v.again(h, it, now.Sub(begun), now, nil) // over a new connection, after the host's rest
+		return
+	}
 	fe, known := errors.AsType[*fetch.Error](err)
 	if !known {
 		v.untried(h, it, err, now.Sub(begun), now)

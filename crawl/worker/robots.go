@@ -99,7 +99,7 @@ func (v *visitor) parse(h *host, o *origin) {
 	}
 }
 
-// again ends a visit that was made for robots.txt, and puts the URL back.
+// again ends a visit that was made for robots.txt, or that came to nothing through no fault of the URL's, and puts the URL back.
 func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, resp *fetch.Response) {
 	w := v.w
 	w.mu.Lock()
@@ -121,6 +121,10 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 
 // robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
 func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time.Duration, now time.Time) {
+	if errors.Is(err, fetch.ErrStale) {
+		v.again(h, it, took, now, nil) // over a new connection, after the host's rest
+		return
+	}
 	fe, known := errors.AsType[*fetch.Error](err)
 	if !known {
 		v.untried(h, it, err, took, now)
