@@ -12,7 +12,7 @@
 //     segments of its path.
 //
 // Each of a host, its shapes and its areas has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen
-// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. A maze takes twelve times as many pages as repeats do, a chain twenty-five times. A shape and an
+// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. A maze takes six times as many pages as repeats do, a chain twelve times. A shape and an
 // area go by strong repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
 // in question are to be asked for less and less often.
 //

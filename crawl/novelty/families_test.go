@@ -65,7 +65,7 @@ var traps = []site{
 		}
 		return b, true
 	}},
-	{name: "facets with other results", most: 5300, page: func(_ *maker, _, query string) (string, bool) {
+	{name: "facets with other results", most: 2800, page: func(_ *maker, _, query string) (string, bool) {
 		b := lorem + nav
 		values := strings.FieldsFunc(query, func(r rune) bool { return r == '&' })
 		slices.Sort(values)
@@ -77,7 +77,7 @@ var traps = []site{
 		}
 		return b, true
 	}},
-	{name: "random words, random links", most: 5300, page: func(s *maker, _, _ string) (string, bool) {
+	{name: "random words, random links", most: 2800, page: func(s *maker, _, _ string) (string, bool) {
 		b := nav + s.words(200)
 		for range 6 {
 			b += a("/"+s.word()+"/"+s.word()+".html", s.word())
@@ -91,10 +91,10 @@ var traps = []site{
 		}
 		return b + a("/n/"+s.word(), "n"), !strings.HasPrefix(path, "/e/")
 	}},
-	{name: "a chain of random words", most: 10_300, page: func(s *maker, _, _ string) (string, bool) {
+	{name: "a chain of random words", most: 5_300, page: func(s *maker, _, _ string) (string, bool) {
 		return nav + s.words(12) + a("/"+s.word()+s.word(), "next"), true
 	}},
-	{name: "a product for each word", most: 5300, page: func(s *maker, path, _ string) (string, bool) {
+	{name: "a product for each word", most: 2800, page: func(s *maker, path, _ string) (string, bool) {
 		b := fmt.Sprintf("<h1>%s</h1><p>Buy %s for %d now. %s</p>%s", path, s.word(), s.rnd.IntN(99), s.words(20), nav)
 		for range 4 {
 			b += a("/buy/"+url.PathEscape(s.word()+"-"+s.word()), "See also")

@@ -28,8 +28,8 @@ const (
 	strongWeight = 50
 	weakWeight   = 10
 	newWeight    = 19 * strongWeight
-	mazeWeight   = 4
-	chainWeight  = 2
+	mazeWeight   = 8
+	chainWeight  = 4
 	graphWeight  = 19 * mazeWeight
 
 	mazeLinks = 3   // new URLs that a page of a maze brings at least; one of a chain brings fewer
@@ -348,14 +348,15 @@ func (s *State) Verdict(url string, pages int) (v Verdict) {
 	return v
 }
 
-// Pace is by how much less often than usual the host is to be asked: up to twice, from a quarter of the way to a trap on.
+// Pace is by how much less often than usual the host is to be asked: up to twice, from a quarter of the way to a trap on. Where links lead says nothing here:
+// such a host may well have something new to say.
 func (s *State) Pace(pages int) float64 {
-	switch stop, score := limit(pages), max(s.score, s.links); {
-	case score*4 < stop:
+	switch stop := limit(pages); {
+	case s.score*4 < stop:
 		return 1
-	case score*2 < stop:
+	case s.score*2 < stop:
 		return 1.25
-	case score/3*4 < stop:
+	case s.score/3*4 < stop:
 		return 1.5
 	default:
 		return 2
