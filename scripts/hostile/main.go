@@ -76,7 +76,7 @@ func usage() {
 	}
 	fmt.Fprintln(os.Stderr, "  together    all families before one peer")
 	fmt.Fprintln(os.Stderr, "  ring        all families before a ring of four peers")
-	fmt.Fprintln(os.Stderr, "  interrupt   a peer a family, interrupted at some moment of the crawl")
+	fmt.Fprintln(os.Stderr, "  interrupt   a peer a family, interrupted at some moment of the crawl; interrupt=FAMILY is one of them")
 }
 
 // plan is what is to be done: each entry is one trial.
@@ -113,7 +113,12 @@ func choose(names []string, quick bool) (plan, error) {
 				p = append(p, trialPlan{name: "interrupt " + f.name, families: []*family{f}, peers: 1, interrupt: true})
 			}
 		default:
+			name, interrupt := strings.CutPrefix(name, "interrupt=")
 			f := byName(name)
+			if f != nil && interrupt {
+				p = append(p, trialPlan{name: "interrupt " + name, families: []*family{f}, peers: 1, interrupt: true})
+				continue
+			}
 			if f == nil {
 				return nil, fmt.Errorf("no family %q", name)
 			}

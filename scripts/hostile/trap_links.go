@@ -9,7 +9,8 @@ import (
 
 // Links by the million.
 //
-// The trap: a page names 200,000 hosts, of one domain or of as many domains; a page has 50,000 URLs of its own host that all show the same; a domain has
+// The trap: a page names 200,000 hosts, of one domain or of as many domains; a page has 50,000 URLs of its own host that all show the same, of which robots.txt
+// leaves 2,000 open; a domain has
 // another five subdomains behind each page, without end; URLs are as long as they like.
 //
 // A good crawler takes so many links of a page and so many new hosts of a page and of a domain, counts what it left, and answers its own people meanwhile. It
@@ -21,7 +22,14 @@ var linksFamily = family{
 	seeds: func(w *world) []string {
 		return w.urls("links", "hosts", "domains", "wide", "farm", "long", "query", "ports")
 	},
-	serve: serveLinks,
+	serve:    serveLinks,
+	requests: 2100,
+	robots: func(_ *world, name string) string {
+		if name == "wide" { // 2,000 of the 50,000 may be asked for
+			return defaultRobots + "Disallow: /w/\nAllow: /w/00\nAllow: /w/01\n"
+		}
+		return ""
+	},
 	check: func(j *judge) {
 		ports := 0
 		for url := range j.urls {
@@ -65,7 +73,7 @@ func serveLinks(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 	case "wide":
 		if r.URL.Path == "/" {
 			for i := range urlsOfAPage {
-				fmt.Fprintf(rw, "<a href=/w/%d>x</a>\n", i)
+				fmt.Fprintf(rw, "<a href=/w/%05d>x</a>\n", i)
 			}
 			return
 		}

@@ -228,6 +228,8 @@ func (t *trial) alone(ctx context.Context) error {
 		return p.client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil })
 	}); err != nil {
 		t.blame("%v", err)
+		t.judge(ctx)
+		return t.end() // a crawl that goes on has nothing to come back to
 	}
 	t.judge(ctx)
 	t.back(ctx)
