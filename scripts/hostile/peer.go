@@ -92,19 +92,29 @@ func (p *peer) lastLine() string {
 
 func (p *peer) pid() int { return p.cmd.Process.Pid }
 
-// interrupt is Ctrl-C; it says how long the peer took to end. With twice set there is a second one at once.
+// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a processor that others had. With twice set there is a second one at
+// once.
 func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error) {
-	begun := time.Now()
+	begun, queued := time.Now(), p.queued()
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	if twice {
 		time.Sleep(100 * time.Millisecond)
 		_ = p.cmd.Process.Signal(syscall.SIGINT)
 	}
-	select {
-	case <-p.done:
-		return time.Since(begun), nil
-	case <-time.After(within):
-		return within, fmt.Errorf("the peer has not ended %v after Ctrl-C", within)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	waited := time.Duration(0)
+	for {
+		select {
+		case <-p.done:
+			took := time.Since(begun)
+			return took - min(took, waited), nil
+		case <-tick.C:
+			waited = max(waited, (p.queued()-queued)/processors)
+		}
+		if time.Since(begun) > within {
+			return within, fmt.Errorf("the peer has not ended %v after Ctrl-C", within)
+		}
 	}
 }
 
