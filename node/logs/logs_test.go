@@ -97,7 +97,10 @@ func TestTextsOfStrangers(t *testing.T) {
 		if n := lines(out); n > MaxMessages+First {
 			t.Errorf("%d lines", n)
 		}
-		if n := len(h.book.messages); n > MaxMessages+2 {
+		h.book.mu.Lock()
+		n := len(h.book.messages)
+		h.book.mu.Unlock()
+		if n > MaxMessages+2 {
 			t.Errorf("%d messages are remembered", n)
 		}
 		time.Sleep(2 * Window)
