@@ -91,6 +91,13 @@ var traps = []site{
 		}
 		return b + a("/n/"+s.word(), "n"), !strings.HasPrefix(path, "/e/")
 	}},
+	{name: "random words, and links to what is not there", most: 2900, page: func(s *maker, path, _ string) (string, bool) {
+		b := s.words(50)
+		for range 10 {
+			b += a("/"+s.word()+s.word(), s.word())
+		}
+		return b, path == "/" || len(path)%4 == 0
+	}},
 	{name: "a chain of random words", most: 5_300, page: func(s *maker, _, _ string) (string, bool) {
 		return nav + s.words(12) + a("/"+s.word()+s.word(), "next"), true
 	}},

@@ -138,7 +138,7 @@ func (s *State) Observe(p Page, pages int) {
 	growing := s.since <= nearby
 	stop := limit(pages)
 	s.score = step(s.score, hostWeight(host, growing), stop)
-	s.links = step(s.links, linkWeight(&p, tree), stop)
+	s.links = step(s.links, linkWeight(&p, tree, s.links), stop)
 	s.top = max(s.top, s.score, s.links)
 	if p.Failed {
 		return // an address that is nowhere says nothing of those like it
@@ -235,9 +235,11 @@ func hostWeight(e evidence, growing bool) int32 {
 	}
 }
 
-// linkWeight is what a page's links add to that of its host's links.
-func linkWeight(p *Page, t tree) int32 {
+// linkWeight is what a page's links add to the score before it of its host's links.
+func linkWeight(p *Page, t tree, before uint32) int32 {
 	switch {
+	case p.Failed && before > 0:
+		return mazeWeight // it was a page of a maze or a chain that led there
 	case p.Failed:
 		return 0
 	case t == maze:
