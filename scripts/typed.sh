@@ -92,6 +92,10 @@ typed() {
       terminals+=("$! web")
       wait_for curl -s http://127.0.0.1:8080/_audit
       ;;
+    'apoidea check'* | 'apoidea repair'*)
+      close "$dir" # they are for a peer that does not run: Ctrl-C in its terminal first
+      eval "$1" </dev/null
+      ;;
     *) eval "$1" </dev/null 2> >(tee "$HOME/stderr" >&2) || { local status=$?; as_told "$1" || return $status; } ;;
   esac
 }
