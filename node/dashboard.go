@@ -135,7 +135,7 @@ func (n shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 }
 
 // askArcs asks the leaf set what each answers for, as `apoidea ring` does. After a death the successor's new arc comes round by itself too, but a peer that is not
-// its neighbour hears of it up to a third of a minute later.
+// its neighbour hears of that up to twenty seconds later.
 func (n shown) askArcs(ctx context.Context, c *dashboard.Circle) {
 	ctx, cancel := context.WithTimeout(ctx, arcTime)
 	defer cancel()
