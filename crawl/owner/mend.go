@@ -23,8 +23,9 @@ const (
 	KindMember
 	// KindDerived follows from others.
 	KindDerived
-	// KindAccount is what this peer drew of a job's budget.
+	// KindAccount is what this peer drew of a job's budget, KindOwn what else it keeps for itself.
 	KindAccount
+	KindOwn
 )
 
 // Read is what a record says.
@@ -54,7 +55,7 @@ func ReadRecord(key, value []byte) (r Read, err error) {
 	case spaceJob, spaceTotals, spaceWork, spaceOptOut:
 		return Read{Kind: KindDerived}, nil
 	default:
-		return r, errFormat
+		return Read{Kind: KindOwn}, nil
 	}
 }
 
@@ -91,8 +92,7 @@ func readUnderHost(key, value []byte) (r Read, err error) {
 		if _, ok := decodeRobots(value); !ok {
 			err = errFormat
 		}
-	default:
-		err = errFormat
+	default: // Import knows whether it is a record
 	}
 	if err == nil && r.URL != "" {
 		if r.Host = link.Host(r.URL); PosOf(ring.HostKey(r.Host)) != r.Pos {

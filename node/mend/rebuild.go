@@ -210,10 +210,17 @@ func (b *rebuilding) open() (err error) {
 	store := space[owner.Batch]{b.dst.Keyspace(storage.KeyspaceHosts)}
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
-		if rerr != nil || r.Kind != owner.KindAccount {
-			return rerr != nil // accounts come before all else
+		if rerr != nil || r.Kind == owner.KindDerived {
+			return true
 		}
-		raw, aerr := owner.MendedAccount(value)
+		raw, aerr := bytes.Clone(value), error(nil)
+		switch r.Kind {
+		case owner.KindAccount:
+			raw, aerr = owner.MendedAccount(value)
+		case owner.KindOwn:
+		default:
+			return false // those of hosts, behind all that is this peer's own
+		}
 		if aerr == nil {
 			aerr = store.UpdateNoSync(func(w *storage.Batch) error {
 				w.Set(bytes.Clone(key), raw)
@@ -263,7 +270,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 			b.mended.Unreadable++
 			return nil
 		}
-		if r.Kind == owner.KindDerived || r.Kind == owner.KindAccount {
+		if r.Kind == owner.KindDerived || r.Kind == owner.KindAccount || r.Kind == owner.KindOwn {
 			return nil
 		}
 		if err := b.host(hosts, &r); err != nil {
