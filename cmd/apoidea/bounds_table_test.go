@@ -1,5 +1,7 @@
 package main
 
+import "github.com/apoidea/apoidea/node"
+
 // bounds is the table of bounds. What a flag sets has the flag's default, everything else the constant's very value.
 var bounds = []bound{
 	// The peer and its machine.
@@ -14,6 +16,8 @@ var bounds = []bound{
 	{what: "exchanges under way", flag: "fetchers", then: "hosts that are due wait"},
 	{what: "idle connections to sites", format: "%s, for %s", at: "crawl/fetch DefaultConfig.MaxIdleConns DefaultConfig.IdleTimeout", then: "the one idle longest is closed"},
 	{what: "a step of the owner", format: "%s", at: "node stepTime", then: "the rest of a long list goes on in the next step; it is acknowledged when done"},
+	{what: "time in which nothing moves although there is work", format: "%s", at: "node/stall After", then: "`status`, log, `doctor` and a metric say so; the stacks go to `<data-dir>/stalls`"},
+	{what: "files of stacks, the size of one", format: "%s, %s", at: "node/stall maxFiles maxStacks", then: "the oldest goes; the rest of one is cut"},
 	{what: "lines of one message in the log", format: "%s in %s, %s of a library's, %s of all of a library's", at: "node/logs First Window FirstForeign Foreign", then: "the others are counted, and told at the minute's end"},
 	{what: "a text in the log", format: "%s bytes", at: "node/logs MaxText", then: "it is cut"},
 	// Jobs.
@@ -21,7 +25,10 @@ var bounds = []bound{
 	{what: "bytes of a job", flag: "max-bytes", then: "nothing more of it is granted, and it is done"},
 	{what: "pages of a host", flag: "max-pages-per-host", then: "the host's other URLs of the job are left"},
 	{what: "depth", flag: "max-depth", then: "links beyond are not taken in"},
-	{what: "hosts of a registrable domain in a job", flag: "domain-hosts", then: "further hosts are turned away without a record; the public profile has 1,000"},
+	{what: "requests of a job to a host", flag: "max-requests-per-host", each: func(c *node.Config) int { return c.MaxRequestsPerHost }, then: "errors, redirects and denials count; what is left ends as `out_of_budget`"},
+	{what: "pages in a row that bring nothing new", flag: "novelty", then: "what is left of their host, or of their part of it, ends as `trap`"},
+	{what: "new hosts that the links of a page lead to", flag: "page-hosts", each: func(c *node.Config) int { return c.PageHosts }, then: "the other links are not taken, and are counted as cut"},
+	{what: "hosts of a registrable domain in a job", flag: "domain-hosts", each: func(c *node.Config) int { return c.DomainHosts }, then: "further hosts are turned away without a record"},
 	{what: "seeds, patterns of scope", format: "%s, %s", at: "crawl/wire MaxSeeds MaxScope", then: "the job is refused"},
 	{what: "tries of a URL that failed for a passing reason", flag: "retries", then: "the failure is final"},
 	{what: "time that a crawl waits for what is put off", flag: "patience", then: "`--until-idle` and `--wait` end; a later run takes those URLs up"},
@@ -29,7 +36,7 @@ var bounds = []bound{
 	{what: "gap between requests to a host", flag: "delay", then: "the next request waits"},
 	{what: "Crawl-delay that a host's pace follows", format: "%s", at: "crawl/frontier DefaultMaxCrawlDelay", then: "a longer one counts as this"},
 	{what: "Retry-After", format: "%s", at: "crawl/fetch MaxRetryAfter", then: "a longer one counts as this"},
-	{what: "requests a minute to an address, of all peers", flag: "ip-permits", then: "the host waits for the next minute"},
+	{what: "requests a minute to an address, of all peers", flag: "ip-permits", each: func(c *node.Config) int { return c.IPPermits }, then: "the host waits for the next minute"},
 	{what: "robots.txt", format: "%s", at: "crawl/robots MaxBody", then: "it is cut at its last whole line"},
 	{what: "a pattern of robots.txt", format: "%s bytes", at: "crawl/robots maxPattern", then: "one that disallows is cut, and so disallows more; one that allows admits nothing"},
 	{what: "sitemaps of a robots.txt", format: "%s", at: "crawl/robots MaxSitemaps", then: "the others are left out"},

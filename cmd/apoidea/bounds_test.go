@@ -17,14 +17,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/node"
 )
 
 var updateBounds = flag.Bool("update-bounds", false, "write the table of bounds in docs/operating.md anew")
 
 // bound is a row of the table of bounds: what is bounded, by which flag of run or which constants of which package, and what happens at it.
 type bound struct {
-	what   string
-	flag   string // its default is the bound's; empty: it cannot be set
+	what string
+	flag string // its default is the bound's; empty: it cannot be set
+	// each is the bound in a profile, where the flag's default is the profile's; nil where it is the flag's own.
+	each   func(c *node.Config) int
 	format string // of the constants, with a %s for each; empty for a flag
 	at     string // package and constants: "crawl/fetch FreeBody"
 	then   string
@@ -77,6 +81,9 @@ func boundOf(t *testing.T, run *cobra.Command, consts sources, b bound) string {
 		if f == nil {
 			t.Fatalf("%s: run has no flag --%s", b.what, b.flag)
 		}
+		if b.each != nil {
+			return ofProfiles(b.each)
+		}
 		return defaultOf(f.DefValue)
 	}
 	dir, names, _ := strings.Cut(b.at, " ")
@@ -88,6 +95,12 @@ func boundOf(t *testing.T, run *cobra.Command, consts sources, b bound) string {
 		t.Fatalf("%s: %d constants for %d places", b.what, len(values), n)
 	}
 	return fmt.Sprintf(b.format, values...)
+}
+
+// ofProfiles is a bound in the lab profile, which is the default one, and in the public one.
+func ofProfiles(bound func(*node.Config) int) string {
+	lab, public := node.DefaultConfig("", node.ProfileLab), node.DefaultConfig("", node.ProfilePublic)
+	return fmt.Sprintf("%s, in the public profile %s", defaultOf(fmt.Sprint(bound(&lab))), defaultOf(fmt.Sprint(bound(&public))))
 }
 
 // defaultOf is a flag's default for people: none where it means no bound.
