@@ -77,7 +77,7 @@ func quickFamilies() []*family {
 // Bounds of a trial where the family does not say otherwise.
 const (
 	crawlWithin  = 3 * time.Minute
-	hostRequests = 1500
+	hostRequests = budget + 100
 )
 
 // scope is what a job of the family may visit: its domain, and domains of their own that belong to it (see split).

@@ -165,10 +165,20 @@ func (p *peer) goroutines(ctx context.Context) (int, error) {
 	return 0, errors.New("/metrics has no go_goroutines")
 }
 
-// addrs are the multiaddrs that a peer tells.
-func (p *peer) addrs() ([]string, error) {
-	raw, err := os.ReadFile(filepath.Join(p.dir, "addrs"))
-	return strings.Fields(string(raw)), err
+// addrs are the multiaddrs that a peer tells, as soon as it does.
+func (p *peer) addrs(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if raw, err := os.ReadFile(filepath.Join(p.dir, "addrs")); err == nil && len(raw) > 0 {
+			return strings.Fields(string(raw)), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("the first peer tells no address")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // startStill starts a peer that has nothing to do. Asked at the same moments as those of a trial, it tells how slow the machine is.

@@ -22,8 +22,7 @@ var linksFamily = family{
 	seeds: func(w *world) []string {
 		return w.urls("links", "hosts", "domains", "wide", "farm", "long", "query", "ports")
 	},
-	serve:    serveLinks,
-	requests: 2100,
+	serve: serveLinks,
 	robots: func(_ *world, name string) string {
 		if name == "wide" { // 2,000 of the 50,000 may be asked for
 			return defaultRobots + "Disallow: /w/\nAllow: /w/00\nAllow: /w/01\n"

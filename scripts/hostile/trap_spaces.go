@@ -44,7 +44,20 @@ var spacesFamily = family{
 		}
 		http.NotFound(rw, r)
 	},
+	check: func(j *judge) {
+		for _, h := range j.hosts {
+			name, _, _ := strings.Cut(h.Host, ".")
+			if h.Requests > mostOfTheSame && !slices.Contains(everNew, name) {
+				j.blame("spaces: %s, which brings nothing new, was asked %d times, bound %d", name, h.Requests, mostOfTheSame)
+			}
+		}
+	},
 }
+
+// everNew are spaces of pages each of which has a text of its own, where nothing but a budget ends a crawl; the others are noticed before mostOfTheSame requests.
+var everNew = []string{"random", "date", "errors", "counter"}
+
+const mostOfTheSame = 1500
 
 // some are a few numbers that hang on a URL.
 func some(r *http.Request, n int) []int {

@@ -26,7 +26,7 @@ const (
 	mostLogLines  = 200
 	mostDisk      = 256 << 20
 	mostSpill     = 2 << 30
-	rssSlack      = 64 << 20
+	rssSlack      = 96 << 20 // caches of the database and filters of URL sets are filled once, and stay
 	routineSlack  = 30
 	filesSlack    = 30
 	diskSlack     = 64 << 20
@@ -36,6 +36,7 @@ const (
 	trialDelay    = 20 * time.Millisecond
 	delaySlack    = 5 * time.Millisecond
 	familyRetries = 1
+	budget        = 2000        // requests to a host: at the trial's delay the default, 50,000, would take a quarter of an hour
 	patience      = time.Minute // of the crawl of one family
 )
 
@@ -154,6 +155,7 @@ func (t *trial) peerArgs(ctx context.Context) []string {
 	args := []string{
 		"--quiet", "--profile", "public", "--contact", "https://crawler.example/", "--reachability", "public", "--nat-traversal", "off",
 		"--listen", "/ip4/127.0.0.1/tcp/0", "--network", "hostile", allow, "--dns-server", t.w.dnsAddr, "--delay", trialDelay.String(), "--optout-proof", "no",
+		"--max-requests-per-host", fmt.Sprint(budget),
 	}
 	return append(args, strings.Fields(t.o.extra)...)
 }
@@ -415,9 +417,9 @@ func (t *trial) together(ctx context.Context) error {
 			return err
 		}
 		if entry == nil {
-			addrs, err := p.addrs()
-			if err != nil || len(addrs) == 0 {
-				return errors.Join(errors.New("the first peer tells no address"), err)
+			addrs, err := p.addrs(ctx)
+			if err != nil {
+				return err
 			}
 			entry = []string{"--bootstrap", addrs[0]}
 		}
