@@ -146,17 +146,20 @@ func allowsPrefix(ctx context.Context) bool {
 	return false
 }
 
-// peerArgs are what all peers are started with: a public peer's manners and bounds, in a ring of loopback.
+// peerArgs are what all peers are started with: a public peer's manners and bounds. A ring on loopback is one of the lab profile, with the same bounds by hand, since
+// public peers do not tell each other addresses of loopback.
 func (t *trial) peerArgs(ctx context.Context) []string {
 	allow := "--allow-private"
 	if allowsPrefix(ctx) {
 		allow += "=" + allowedPrefix
 	}
-	args := []string{
-		"--quiet", "--profile", "public", "--contact", "https://crawler.example/", "--reachability", "public", "--nat-traversal", "off",
-		"--listen", "/ip4/127.0.0.1/tcp/0", "--network", "hostile", allow, "--dns-server", t.w.dnsAddr, "--delay", trialDelay.String(), "--optout-proof", "no",
-		"--max-requests-per-host", fmt.Sprint(budget),
+	profile := []string{"--profile", "public", "--contact", "https://crawler.example/", "--reachability", "public", "--nat-traversal", "off"}
+	if t.trialPlan.peers > 1 {
+		profile = []string{"--profile", "lab", "--page-hosts", "1000", "--domain-hosts", "1000", "--ip-permits", "2400", "--placement", "random"}
 	}
+	args := append(profile,
+		"--quiet", "--listen", "/ip4/127.0.0.1/tcp/0", "--network", "hostile", allow, "--dns-server", t.w.dnsAddr, "--delay", trialDelay.String(), "--optout-proof", "no",
+		"--max-requests-per-host", fmt.Sprint(budget))
 	return append(args, strings.Fields(t.o.extra)...)
 }
 
