@@ -191,10 +191,14 @@ func (w *watch) ask(ctx context.Context, begun time.Time) {
 	at, queued := time.Since(begun), w.peer.queued()
 	d, err := w.peer.asks(ctx)
 	base := max(<-noise, min(d, (w.peer.queued()-queued)/processors))
+	ending := time.Duration(0)
+	if err != nil {
+		ending = endWithin // a peer that has done its work closes its API before it ends
+	}
 	select {
-	case <-w.peer.done: // it was told to end
+	case <-w.peer.done:
 		return
-	default:
+	case <-time.After(ending):
 	}
 	if ctx.Err() != nil {
 		return
