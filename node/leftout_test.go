@@ -1,14 +1,20 @@
 package node
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // TestLinksLeftOut: links of a page beyond the bound are counted, the page says so, and so does a URL of which nobody has heard; in a ring as well.
@@ -69,4 +75,81 @@ func TestLinksOfACutDocument(t *testing.T) {
 	if err != nil || len(w.Jobs) != 1 || w.Jobs[0].Outcome != "too_large" {
 		t.Errorf("why: %+v, %v", w, err)
 	}
+}
+
+// TestSitemapOfFiftyThousand: a sitemap with the most URLs that its protocol allows is read whole, although it is larger than the bound on bodies, packed or not.
+func TestSitemapOfFiftyThousand(t *testing.T) {
+	t.Parallel()
+	const urls = 50_000
+	sitemap := func(host string) []byte {
+		var b bytes.Buffer
+		b.WriteString(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+		for i := range urls {
+			fmt.Fprintf(&b, "<url><loc>http://%s/%s/%d</loc><lastmod>%s</lastmod></url>\n", host, strings.Repeat("p", 60), i, strings.Repeat(" ", 400))
+		}
+		b.WriteString("</urlset>")
+		return b.Bytes()
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprintf(w, "Sitemap: http://%s/map.xml", r.Host)
+		case "/map.xml":
+			if body := sitemap(r.Host); strings.HasPrefix(r.Host, "packed.") {
+				z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+				_, _ = z.Write(body)
+				_ = z.Close()
+			} else {
+				_, _ = w.Write(body)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	host := func(name string) string {
+		return strings.Replace(server.Listener.Addr().String(), "127.0.0.1", name+".localhost", 1)
+	}
+	if size := len(sitemap(host("plain"))); size < 25<<20 || size > extract.MaxSitemap {
+		t.Fatalf("a sitemap of %d bytes", size)
+	}
+	var dir string
+	peers := ringOf(t, 1, func(_ int, c *Config) { c.MaxBody, dir = 64<<10, c.DataDir })
+	spec := control.JobSpec{Scope: []string{"*.localhost"}, MaxPagesPerHost: 2}
+	for _, name := range []string{"plain", "packed"} {
+		spec.URLs = append(spec.URLs, "http://"+host(name)+"/")
+	}
+	crawlAll(t, peers[0], spec)
+	if err := peers[0].stop(); err != nil {
+		t.Fatal(err)
+	}
+	found := outlinks(t, dir)
+	for _, name := range []string{"plain", "packed"} {
+		if n := found["http://"+host(name)+"/map.xml"]; n != urls {
+			t.Errorf("%s: %d links of the sitemap, want %d", name, n, urls)
+		}
+	}
+}
+
+// outlinks counts the links that an archive names, by page.
+func outlinks(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]int)
+	for _, path := range files {
+		if err := eachRecord(path, func(r *warc.Record) {
+			if r.Type != warc.TypeMetadata {
+				return
+			}
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Error(err)
+			}
+			found[r.TargetURI] += bytes.Count(text, []byte("outlink: "))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
 }

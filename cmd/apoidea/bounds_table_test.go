@@ -52,7 +52,7 @@ var bounds = []bound{
 	{what: "redirects of a URL", format: "%s", at: "crawl/wire MaxRedirects", then: "the chain ends there"},
 	{what: "a URL", format: "%s, %s bytes of credentials, host and port", at: "crawl/link MaxURL maxAuthority", then: "it is no link"},
 	{what: "links of a page", format: "%s, %s", at: "crawl/extract MaxLinks MaxLinkBytes", then: "the others are counted as left out, and `why` knows"},
-	{what: "a sitemap, unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "what is behind is left out"},
+	{what: "a sitemap, as it comes and unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "the URLs of its beginning are followed; `--max-body` is not for sitemaps"},
 	// Peers.
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},
 	{what: "leaf peers on each side", format: "%s", at: "dht/ring DefaultR", then: "those further away are forgotten"},

@@ -117,7 +117,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
 	f.BoolVar(&r.forgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
-	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded")
+	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded; a sitemap may have 50MiB, as its protocol allows")
 	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
 	f.StringVar(&r.natTraversal, "nat-traversal", "", "on or off: ask the home router to forward the port (UPnP, NAT-PMP), be reached through relays and by hole punching, relay for others (default: on with --profile public)")
 	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")

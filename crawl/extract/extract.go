@@ -42,10 +42,10 @@ type Page struct {
 	Base string
 	// Fingerprint of what an HTML document says; zero for others.
 	Fingerprint Fingerprint
-	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes].
+	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], or more of a sitemap than [MaxSitemap].
 	Truncated bool
-	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. Of a sitemap in XML nothing is read
-	// behind the bound, and this is 1.
+	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. What is not read of a
+	// sitemap counts as 1: all behind MaxSitemap, and of one in XML all behind the bounds on links.
 	LeftOut int
 }
 

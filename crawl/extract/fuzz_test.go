@@ -182,7 +182,7 @@ func FuzzSitemap(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var x Extractor
 		var page Page
-		if err := x.Sitemap(&page, "https://a.example/sitemap.xml", body); err == nil {
+		if err := x.Sitemap(&page, "https://a.example/sitemap.xml", body, false); err == nil {
 			checkLinks(t, page)
 		}
 	})

@@ -49,7 +49,7 @@ func TestSitemap(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var x Extractor
 			var page Page
-			err := x.Sitemap(&page, site+"sitemap.xml", []byte(tc.body))
+			err := x.Sitemap(&page, site+"sitemap.xml", []byte(tc.body), false)
 			if got := list(page); got != tc.want || err != nil && tc.name != "cut off" {
 				t.Errorf("got %q, %v; want %q", got, err, tc.want)
 			}
@@ -61,7 +61,7 @@ func TestSitemapBounds(t *testing.T) {
 	var x Extractor
 	var page Page
 	bomb := packed(t, "<urlset><url><loc>a</loc></url>"+strings.Repeat(" ", MaxSitemap))
-	if err := x.Sitemap(&page, site, []byte(bomb)); err != nil || list(page) != "a" || !page.Truncated {
+	if err := x.Sitemap(&page, site, []byte(bomb), false); err != nil || list(page) != "a" || !page.Truncated {
 		t.Errorf("bomb of %d bytes: %v, %+v", len(bomb), err, page)
 	}
 	var b strings.Builder
@@ -71,18 +71,81 @@ func TestSitemapBounds(t *testing.T) {
 		b.WriteString(strings.Repeat("y", i/100))
 		b.WriteByte('\n')
 	}
-	if err := x.Sitemap(&page, site, []byte(b.String())); err != nil || !page.Truncated || len(page.Links) > MaxLinks {
+	if err := x.Sitemap(&page, site, []byte(b.String()), false); err != nil || !page.Truncated || len(page.Links) > MaxLinks {
 		t.Errorf("%v, %d links", err, len(page.Links))
 	}
-	if err := x.Sitemap(&page, site, []byte("\x1f\x8bno gzip")); !errors.Is(err, ErrSitemap) {
+	if err := x.Sitemap(&page, site, []byte("\x1f\x8bno gzip"), false); !errors.Is(err, ErrSitemap) {
 		t.Errorf("not gzip: %v", err)
+	}
+}
+
+// TestCutSitemap: of a sitemap of which only the beginning is there, packed or not, no URL is taken that may be half of one.
+func TestCutSitemap(t *testing.T) {
+	const text = "https://a.example/d/a\nhttps://a.example/d/b\nhttps://a.example/d/c"
+	half := packed(t, text)
+	half = half[:len(half)-8] // without its sum and length
+	stored := packedAt(t, gzip.NoCompression, text)
+	for _, tc := range []struct {
+		name, body string
+		cut        bool
+		want       string
+	}{
+		{"whole", text, false, "a b c"},
+		{"cut", text[:len(text)-1], true, "a b"},
+		{"cut at a line", text[:len(text)-len("https://a.example/d/c")], true, "a b"},
+		{"cut with CR alone", strings.ReplaceAll(text, "\n", "\r"), true, "a b"},
+		{"cut in its only line", text[:10], true, ""},
+		{"cut in UTF-16", wide(text), true, "a b"},
+		{"packed", packed(t, text), false, "a b c"},
+		{"packed, with zeros behind", packed(t, text) + strings.Repeat("\x00", 512), false, "a b c"},
+		{"packed, broken off", half, false, "a b"},
+		{"packed, cut", stored[:len(stored)-10], true, "a b"},
+		{"XML, cut", "<urlset><url><loc>a</loc></url><url><loc>b/ha", true, "a"},
+	} {
+		var x Extractor
+		var page Page
+		if err := x.Sitemap(&page, site+"sitemap.txt", []byte(tc.body), tc.cut); err != nil && !errors.Is(err, ErrSitemap) || list(page) != tc.want {
+			t.Errorf("%s: %q, %v; want %q", tc.name, list(page), err, tc.want)
+		}
+	}
+}
+
+// TestSitemapLinks: the most URLs that the protocol allows a sitemap, of a usual length, all count; that there was more is told.
+func TestSitemapLinks(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		n, tail int
+		leftOut int
+	}{{"as many as are allowed", 50_000, 0, 0}, {"one more", 50_001, 0, 1}, {"more bytes than are allowed", 10, MaxSitemap, 1}} {
+		var b strings.Builder
+		b.WriteString("<urlset>")
+		for i := range tc.n {
+			fmt.Fprintf(&b, "<url><loc>https://a.example/%s/%d</loc></url>\n", strings.Repeat("p", 120), i)
+		}
+		b.WriteString(strings.Repeat(" ", tc.tail) + "</urlset>")
+		for form, body := range map[string]string{"plain": b.String(), "packed": packed(t, b.String())} {
+			var x Extractor
+			var page Page
+			err := x.Sitemap(&page, site+"sitemap.xml", []byte(body), false)
+			if err != nil || len(page.Links) != min(tc.n, 50_000) || page.LeftOut != tc.leftOut || page.Truncated != (tc.leftOut > 0) {
+				t.Errorf("%s, %s: %d links, %d left out, %v", tc.name, form, len(page.Links), page.LeftOut, err)
+			}
+		}
 	}
 }
 
 func packed(t *testing.T, text string) string {
 	t.Helper()
+	return packedAt(t, gzip.DefaultCompression, text)
+}
+
+func packedAt(t *testing.T, level int, text string) string {
+	t.Helper()
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
+	w, err := gzip.NewWriterLevel(&b, level)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}

@@ -350,7 +350,7 @@ func (v *visitor) fetch(ctx context.Context, h *host, it item) {
 	begun := time.Now()
 	room := &body{l: w.pipe}
 	resp, err := v.get(ctx, h, &fetch.Request{
-		URL: it.url, MaxBytes: it.maxBytes, Room: room,
+		URL: it.url, MaxBytes: it.bound(), Room: room,
 		Cut: it.maxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
 	now := time.Now()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -335,6 +336,38 @@ func TestSitemaps(t *testing.T) {
 				x.crawl()
 				if got := x.outcomes(); got[link.OutcomeOK] != tt.want {
 					t.Errorf("outcomes %v, want %d ok", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestLargeSitemap: a sitemap may be larger than any other body, up to the bound of its protocol; of one beyond that the beginning counts.
+func TestLargeSitemap(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		size int
+		want link.Outcome
+		read []string
+	}{
+		{"over the bound on bodies", testMaxBody + 1<<20, link.OutcomeOK, []string{"http://a.example/1", "http://a.example/2"}},
+		{"over that of the protocol", extract.MaxSitemap + 1, link.OutcomeTooLarge, []string{"http://a.example/1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				body := "http://a.example/1\n" + strings.Repeat(strings.Repeat(" ", 1<<16-1)+"\n", tt.size>>16) + "http://a.example/2\n"
+				x := newWorld(t, fixed(map[string]string{
+					"/": "home", "/robots.txt": "Sitemap: http://a.example/map.txt", "/map.txt": "Content-Type: text/plain|" + body, "/1": "one", "/2": "two",
+				}), []string{"http://a.example/"})
+				x.crawl()
+				f := x.done("http://a.example/map.txt")
+				if got := link.Outcome(f.GetOutcome()); got != tt.want || len(f.GetLinks()) != len(tt.read) {
+					t.Errorf("outcome %v, %q, links %q", got, f.GetDetail(), f.GetLinks())
+				}
+				for _, url := range tt.read {
+					if got := link.Outcome(x.done(url).GetOutcome()); got != link.OutcomeOK {
+						t.Errorf("%s: %v", url, got)
+					}
 				}
 			})
 		})

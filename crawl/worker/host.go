@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -67,6 +68,14 @@ type item struct {
 	tries    uint8
 	maxBytes int64
 	serial   uint64 // grows with each URL granted: its age
+}
+
+// bound is how many bytes of its body are taken, zero for as many as the fetcher takes of any. A sitemap may be as large as its protocol allows.
+func (it *item) bound() int64 {
+	if it.maxBytes == 0 && it.kind == link.KindSitemap {
+		return extract.MaxSitemap
+	}
+	return it.maxBytes
 }
 
 // origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host touches it, but for news.

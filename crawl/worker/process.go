@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/apoidea/apoidea/crawl/extract"
-	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -29,21 +27,13 @@ func (w *Worker) read(x *extract.Extractor, p *page) {
 	case link.KindPage:
 		err = x.Document(&p.found, p.item.url, p.resp.Header, p.resp.Body, opt)
 	case link.KindSitemap:
-		err = x.Sitemap(&p.found, p.item.url, wholeLines(p.resp))
+		err = x.Sitemap(&p.found, p.item.url, p.resp.Body, p.resp.Truncated)
 	case link.KindRequisite, link.KindRobots:
 	}
 	if err != nil {
 		w.log.Debug("links not extracted", "url", p.item.url, "err", err)
 	}
 	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && !p.resp.Truncated // the digest of a beginning is nobody's
-}
-
-// wholeLines is a body without a last line that the bound on its size may have cut: half a URL is another one. Of HTML and XML nothing half is taken anyhow.
-func wholeLines(resp *fetch.Response) []byte {
-	if !resp.Truncated || bytes.HasPrefix(bytes.TrimSpace(resp.Body[:min(len(resp.Body), 64)]), []byte("<")) {
-		return resp.Body
-	}
-	return resp.Body[:bytes.LastIndexByte(resp.Body, '\n')+1]
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
