@@ -3,7 +3,7 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all but hostile): format vet targets lint tidy test fuzz lan damage chaos hostile; with test among them, format and lint run beside the others.
+# Steps, in this order (default: all but hostile): format vet targets lint tidy test fuzz typed lan damage chaos hostile; with test among them, format and lint run beside the others.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
 # hostile puts the traps of scripts/hostile.sh before real peers, with --long all of them. It is not among the default steps until all families hold.
@@ -17,12 +17,12 @@ while [ $# -gt 0 ]; do
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | targets | lint | tidy | test | fuzz | lan | damage | chaos | hostile) steps+=("$1") ;;
+    format | vet | targets | lint | tidy | test | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz lan damage chaos)
+[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz typed lan damage chaos)
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
 tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/damage)
@@ -71,7 +71,7 @@ step_lint() {
 step_tidy() { go mod tidy -diff; }
 
 # Packages in which nothing runs beside anything else.
-lone='/(crawl/placement|node/internet)(/|$)'
+lone='/(crawl/novelty|crawl/placement|node/internet)(/|$)'
 
 # -race needs cgo and a C compiler; the product itself is built without.
 step_test() {
@@ -178,7 +178,7 @@ finish_aside() {
   cat "$asidelog"
 }
 for step in "${front[@]}"; do
-  case $step in lan | damage | chaos | hostile) finish_aside ;; esac
+  case $step in typed | lan | damage | chaos | hostile) finish_aside ;; esac
   run "$step"
 done
 finish_aside
