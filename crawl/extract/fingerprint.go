@@ -24,8 +24,8 @@ const (
 	ownWords = 32
 	// imageWeight is for how many features an image stands: those of a gallery are what is new on its pages.
 	imageWeight = 8
-	// plenty of words: of what follows them only a quarter of all pieces of so many bytes count, as reading takes time.
-	plenty = 1024
+	// plenty of words: of what follows them only an eighth of all pieces of so many bytes count, as reading takes time.
+	plenty = 512
 	chunk  = 256
 	// noWords is the fingerprint of an HTML page without any.
 	noWords = 1
@@ -169,13 +169,13 @@ func (r *reader) words(text []byte) {
 	}
 }
 
-// sampled picks a quarter of all pieces of text, by what they begin with and their length.
+// sampled picks an eighth of all pieces of text, by what they begin with and their length.
 func sampled(part []byte) bool {
 	h := uint64(len(part))
 	for _, c := range part[:min(len(part), 8)] {
 		h = h<<7 ^ uint64(c)
 	}
-	return mix(h)&3 == 0
+	return mix(h)&7 == 0
 }
 
 // all counts all words.
