@@ -18,6 +18,7 @@ import (
 // Bounds on how patient an HTTP/1.1 exchange is with a connection.
 const (
 	maxInterim  = 5        // 1xx responses before the real one
+	maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much in memory
 	maxTrailer  = 16 << 10 // bytes of trailer fields, which are not kept
 	maxDrain    = 4 << 10  // bytes read past what was wanted so that the connection can be kept
 	maxReasoned = 256      // bytes of a reason phrase that are archived
@@ -192,6 +193,9 @@ func parseHead(head string, resp *Response) (message, error) {
 		return m, err
 	}
 	s := resp.scratch
+	if n := strings.Count(rest, "\n"); n > maxFields+1 {
+		return m, fmt.Errorf("head of %d lines, at most %d: %w", n, maxFields, ErrTooLarge)
+	}
 	s.fields = parseFields(s.fields[:0], rest)
 	resp.Header = makeHeader(s.fields)
 	return m, m.frame(resp)

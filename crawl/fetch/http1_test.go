@@ -149,3 +149,29 @@ func TestHeaderValues(t *testing.T) {
 		t.Error("Content-Length is lost")
 	}
 }
+
+// A head may have 64 KiB, and no more lines than anybody needs: each takes memory of its own, and one that continues a value has all of it copied.
+func TestLinesOfHead(t *testing.T) {
+	for _, tt := range []struct {
+		name, line string
+		n          int
+		outcome    link.Outcome
+	}{
+		{"many fields", "X-A: 1\r\n", 990, link.OutcomeNone},
+		{"too many fields", "a:\n", 1001, link.OutcomeTooLarge},
+		{"too many lines of one field", " a\n", 1001, link.OutcomeTooLarge},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := answer(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"+strings.Repeat(tt.line, tt.n)+"\r\nok")
+			resp, err := newFetcher(t, nil).Get(t.Context(), &fetch.Request{URL: url})
+			if tt.outcome != link.OutcomeNone {
+				wantOutcome(t, err, tt.outcome)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Release()
+		})
+	}
+}
