@@ -320,6 +320,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// TestHostThatCannotBeAsked: a host that no request can name has an outcome at once, and not for want of a robots.txt, for which one would wait.
+func TestHostThatCannotBeAsked(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		urls := []string{`http://a"b.example/`, "http://a{b}.example/1", "http://a{b}.example/2"}
+		x := newWorld(t, site(1), urls)
+		x.crawl()
+		for _, url := range urls {
+			if f := x.done(url); link.Outcome(f.GetOutcome()) != link.OutcomeOutOfScope || f.GetRetryAfterMs() > 0 || f.GetDetail() == "" {
+				t.Errorf("%s: %v", url, f)
+			}
+		}
+	})
+}
+
 // TestRobotsUnreachable: without robots.txt nothing is fetched, the rest of the window goes back, and the state that travels with the host says when
 // to ask again.
 func TestRobotsUnreachable(t *testing.T) {

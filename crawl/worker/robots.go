@@ -130,7 +130,7 @@ func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time
 		v.untried(h, it, err, took, now)
 		return
 	}
-	if fe.Outcome == link.OutcomeOptedOut { // by its address
+	if fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope { // by its address; or its name is none that can be asked for
 		v.failed(h, it, err, now.Add(-took), now)
 		return
 	}
