@@ -30,7 +30,7 @@ func (j *jobFlags) add(f *pflag.FlagSet) {
 	f.Uint64Var(&j.maxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
 	f.BoolVar(&j.requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
 	f.BoolVar(&j.noSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
-	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 10m)")
+	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
 }
 
 func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {

@@ -90,7 +90,7 @@ func (c *Config) fill() {
 	fill(&c.Window, 256)
 	fill(&c.Delay, time.Second)
 	if c.Backoff == nil {
-		c.Backoff = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}
+		c.Backoff = []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute}
 	}
 	fill(&c.MaxRetryAfter, 24*time.Hour)
 	fill(&c.DownFor, time.Hour)

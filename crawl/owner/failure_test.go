@@ -21,7 +21,7 @@ func TestRetries(t *testing.T) {
 		f.Status, f.RetryAfterMs = 503, after
 		return f
 	}
-	waits := []time.Duration{5 * time.Second, 2 * time.Minute, 10 * time.Minute}
+	waits := []time.Duration{5 * time.Second, 2 * time.Minute, 5 * time.Minute}
 	for i, wait := range waits {
 		g := s.lease("w", "a.example", 9)
 		if !slices.Contains(granted(g), url) {
@@ -29,7 +29,7 @@ func TestRetries(t *testing.T) {
 		}
 		s.tell("w", "a.example", g.GetEpoch(), busy(uint32(i)*120_000))
 		if i == 2 {
-			wait = 10 * time.Minute
+			wait = 5 * time.Minute
 		}
 		got := s.fate(url)
 		if got.State != "waiting" || got.Due.Sub(s.now) != wait || int(got.Final.Tries) != i+1 {

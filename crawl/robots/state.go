@@ -25,7 +25,7 @@ const (
 )
 
 // retryAfter is when an unreachable robots.txt is asked for again, by the number of failures in a row; the last counts for all further ones.
-var retryAfter = [...]time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
+var retryAfter = [...]time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour}
 
 // Verdict says what a State means for the URLs of its origin.
 type Verdict uint8

@@ -117,7 +117,7 @@ func TestFailuresInARow(t *testing.T) {
 		waits = append(waits, s.Expires.Sub(now))
 		now = s.Expires
 	}
-	want := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour}
+	want := []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour}
 	if !reflect.DeepEqual(waits, want) {
 		t.Errorf("waits %v, want %v", waits, want)
 	}
