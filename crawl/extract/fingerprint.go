@@ -1,9 +1,13 @@
 package extract
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"math/bits"
 	"slices"
+
+	"github.com/apoidea/apoidea/crawl/link"
 )
 
 // Fingerprint is a simhash of a page's words (Charikar): pages that differ in about one word of a hundred have fingerprints that differ in
@@ -12,6 +16,8 @@ import (
 type Fingerprint struct {
 	// Text is of the words beside links, All of those of links as well. Zero: the document is no HTML.
 	Text, All uint64
+	// Words is a hash of the same as Text, numbers included: that of two pages is the same only if they say exactly the same.
+	Words uint64
 }
 
 const (
@@ -136,23 +142,53 @@ func (c *counter) majority() uint64 {
 type reader struct {
 	text, links counter
 	inLink      bool
+	exact       uint64 // see Fingerprint.Words
 	own         [ownWords]uint64
 	owned       int
 	ownMask     uint64 // bit w>>58 of each own word w
 }
 
-// begin forgets the last document, and notes the words of the next one's URL.
+// begin forgets the last document, and notes the words of the next one's URL. An item's number that is the only one of the path is none of them: it says
+// which of many this is, while several are a date or a place, which anybody can make up.
 func (r *reader) begin(url string) {
 	*r = reader{}
-	text := []byte(url)
-	for len(text) > 0 && r.owned < ownWords {
-		var word uint64
-		if word, text = readWord(text); word != 0 {
-			r.own[r.owned] = word
-			r.owned++
-			r.ownMask |= 1 << (word >> 58)
-		}
+	path := len(url) - len(link.PathQuery(url))
+	r.note([]byte(url[:path]))
+	host := r.owned
+	if item := r.note([]byte(url[path:])); item >= host {
+		r.owned--
+		r.own[item] = r.own[r.owned]
 	}
+}
+
+// note takes the words of a part of the URL, and returns where that item's number is, or -1.
+func (r *reader) note(text []byte) (item int) {
+	item = -1
+	numbers := 0
+	for len(text) > 0 && r.owned < ownWords {
+		word, number, rest := readWord(text)
+		if word == 0 {
+			break
+		}
+		if number {
+			numbers++
+			item = -1
+			if numbers == 1 && numbered(text[:len(text)-len(rest)]) {
+				item = r.owned
+			}
+		}
+		r.own[r.owned] = word
+		r.owned++
+		r.ownMask |= 1 << (word >> 58)
+		text = rest
+	}
+	return item
+}
+
+// numbered says whether a word is a number or ends in one, as IMG_1234 does and 3f2a9c does not.
+func numbered(word []byte) bool {
+	digits := bytes.TrimRight(word, "0123456789")
+	return len(digits) < len(word) && !bytes.ContainsAny(digits, "0123456789")
 }
 
 // words counts those of a piece of text.
@@ -164,10 +200,14 @@ func (r *reader) words(text []byte) {
 		}
 		if r.text.n+r.links.n < plenty || sampled(text[:end]) {
 			r.all(text[:end])
+		} else if !r.inLink {
+			r.exact = mix(r.exact ^ uint64(crc32.Checksum(text[:end], castagnoli)))
 		}
 		text = text[end:]
 	}
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sampled picks an eighth of all pieces of text, by what they begin with and their length.
 func sampled(part []byte) bool {
@@ -187,7 +227,14 @@ func (r *reader) all(text []byte) {
 	last := c.last
 	for len(text) > 0 {
 		var word uint64
-		if word, text = readWord(text); word == 0 || r.ownMask>>(word>>58)&1 != 0 && r.isOwn(word) {
+		var number bool
+		if word, number, text = readWord(text); word == 0 || r.ownMask>>(word>>58)&1 != 0 && r.isOwn(word) {
+			continue
+		}
+		if !r.inLink {
+			r.exact = mix(r.exact ^ word)
+		}
+		if number {
 			continue
 		}
 		c.add(mix(last ^ word))
@@ -214,6 +261,7 @@ func (r *reader) image(src []byte) {
 	for _, c := range src {
 		h = mix(h ^ uint64(c))
 	}
+	r.exact = mix(r.exact ^ h)
 	for range imageWeight {
 		r.text.add(h)
 		h = mix(h)
@@ -224,14 +272,14 @@ func (r *reader) image(src []byte) {
 func (r *reader) fingerprint() Fingerprint {
 	r.text.settle()
 	r.links.settle()
-	f := Fingerprint{Text: r.text.majority()}
+	f := Fingerprint{Text: r.text.majority(), Words: max(r.exact, noWords)}
 	r.links.merge(&r.text)
 	f.All = r.links.majority()
 	return f
 }
 
-// readWord finds the first word of a text, and what follows it. The word is its hash: 0 if there is none, or if it has a digit.
-func readWord(text []byte) (word uint64, rest []byte) {
+// readWord finds the first word of a text, and what follows it. The word is its hash, 0 if there is none; a number is one with a digit.
+func readWord(text []byte) (word uint64, number bool, rest []byte) {
 	i := 0
 	for i < len(text) && letters[text[i]] == 0 {
 		i++
@@ -245,10 +293,7 @@ func readWord(text []byte) (word uint64, rest []byte) {
 		digits |= v
 		word = bits.RotateLeft64(word, 5) ^ v
 	}
-	if digits&digit != 0 {
-		word = 0
-	}
-	return word, text[i:]
+	return word, digits&digit != 0, text[i:]
 }
 
 // mix spreads what is in a number over all of its bits (SplitMix64's finalizer).

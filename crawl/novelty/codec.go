@@ -8,7 +8,7 @@ import (
 )
 
 // version is the first byte of what is written.
-const version = 1
+const version = 2
 
 var errFormat = errors.New("novelty: malformed or of another format")
 
@@ -16,15 +16,15 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 64 + 21*(maxPrints+maxTexts) + 20*maxGroups
+const MaxBytes = 64 + 21*(maxPrints+maxTexts+maxExact) + 20*maxGroups
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
 	b = append(b, version)
-	for _, n := range []uint64{s.seen, s.repeats, uint64(s.score), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.least), uint64(s.leastBefore)} {
+	for _, n := range []uint64{s.seen, s.repeats, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.least), uint64(s.leastBefore)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	for _, list := range []prints{s.text, s.all} {
+	for _, list := range []prints{s.text, s.all, s.exact} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
 			b = append(binary.LittleEndian.AppendUint64(b, p.bits), p.hits)
@@ -50,10 +50,10 @@ func Decode(b []byte) (*State, error) {
 		return nil, errFormat
 	}
 	s := &State{
-		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), score: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
+		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
 		since: uint8(d.uint(nearby + 1)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
 	}
-	s.text, s.all = d.prints(maxTexts), d.prints(maxPrints)
+	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
 	for range d.uint(maxGroups) {
 		g := group{key: d.half(), score: uint32(d.uint(maxScore)), seen: uint32(d.uint(1<<32 - 1))}
 		g.last = s.seen - min(d.uint(1<<48), s.seen)
@@ -95,7 +95,7 @@ func Later(a, b []byte) bool {
 	if err != nil {
 		return true
 	}
-	return cmp.Or(cmp.Compare(s.seen, t.seen), cmp.Compare(s.score, t.score), cmp.Compare(s.links, t.links), cmp.Compare(s.top, t.top), bytes.Compare(a, b)) > 0
+	return cmp.Or(cmp.Compare(s.seen, t.seen), cmp.Compare(s.score, t.score), cmp.Compare(s.near, t.near), cmp.Compare(s.links, t.links), cmp.Compare(s.top, t.top), bytes.Compare(a, b)) > 0
 }
 
 type decoder struct {

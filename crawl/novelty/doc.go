@@ -6,13 +6,16 @@
 //   - repeat: a page whose print is near one of the last ones of its host. strong if that holds for all of its words, weak if only for those beside links.
 //   - growing: a repeat that brings URLs of its own host, or stands within [nearby] pages behind such a one. A site that ends stops growing, however
 //     much alike its pages are; a trap never does.
+//   - exact: a repeat that says the same to the last number, but for words of its own address, several times. near: any other. A shop or a table says
+//     almost the same on thousands of pages, and each says something; what is made up seldom bothers.
 //   - maze: pages that bring three URLs or more each and whose links are otherwise those that all pages here have: a graph without cycles. chain: the same
 //     with one or two.
 //   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
 //     segments of its path.
 //
 // Each of a host, its shapes and its areas has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen
-// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. A maze takes six times as many pages as repeats do, a chain twelve times. A shape and an
+// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Near repeats count apart, and take sixteen
+// times as many pages as exact ones do; a maze takes six times as many, a chain twelve times. A shape and an
 // area go by strong repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
 // in question are to be asked for less and less often.
 //

@@ -125,6 +125,71 @@ func session(path string, href func(k int) string) string {
 
 // innocents end, and all of their pages are to be fetched.
 var innocents = []site{
+	{name: "shop of one template", page: func(_ *maker, path, query string) (string, bool) {
+		n, b := numberIn(path), nav+strings.Repeat(lorem, 3)
+		if strings.HasPrefix(path, "/p/") {
+			m := seeded(path)
+			return b + fmt.Sprintf("<h1>%s</h1><p>Price %d.99</p>", m.word(), m.rnd.IntN(90)) + a(fmt.Sprintf("/p/%d", (n+1)%4500), "next") + a(fmt.Sprintf("/p/%d", n*7%4500), "also bought"), true
+		}
+		_, _ = fmt.Sscanf(query, "page=%d", &n)
+		for i := range 30 {
+			b += a(fmt.Sprintf("/p/%d", n*30+i), "item")
+		}
+		if n < 149 {
+			b += a(fmt.Sprintf("/c?page=%d", n+1), "more")
+		}
+		return b, true
+	}},
+	{name: "rows of a table", page: func(_ *maker, path, query string) (string, bool) {
+		n := numberIn(path)
+		if _, err := fmt.Sscanf(query, "id=%d", &n); err == nil {
+			return nav + fmt.Sprintf("<table><tr><td>id<td>%d<tr><td>value<td>%d<tr><td>unit<td>kg</table>", n, n*37%1009) + a(fmt.Sprintf("/table/%d", n/50), "table"), true
+		}
+		b := nav + "<h1>Table</h1>"
+		for i := range 50 {
+			b += a(fmt.Sprintf("/row?id=%d", n*50+i), fmt.Sprint(n*50+i))
+		}
+		if n < 99 {
+			b += a(fmt.Sprintf("/table/%d", n+1), "next")
+		}
+		return b, true
+	}},
+	{name: "items that lead to three more each", page: func(_ *maker, path, _ string) (string, bool) {
+		n, b := numberIn(path), nav+lorem
+		b += fmt.Sprintf("<h1>Item %d</h1>", n)
+		for i := 1; i < 4; i++ {
+			if k := 3*n + i; k < 5000 {
+				b += a(fmt.Sprintf("/p/%d", k), "see also")
+			}
+		}
+		return b, true
+	}},
+	{name: "photos of albums, one after the other", page: func(_ *maker, path, _ string) (string, bool) {
+		n := numberIn(path)
+		b := nav + lorem + fmt.Sprintf("<h1>IMG_%04d</h1><p>Taken at f/%d, 1/%d s</p>", n, n%13, n%997) + a(fmt.Sprintf("/album/%d", n/50), "album")
+		if n < 5000 {
+			b += a(fmt.Sprintf("/photo/%d", n+1), "next")
+		}
+		return b, true
+	}},
+	{name: "versions and languages in which nothing differs", page: func(_ *maker, path, _ string) (string, bool) {
+		var l, v, n int
+		_, _ = fmt.Sscanf(path, "/l%d/v%d/page%d.html", &l, &v, &n)
+		b := nav + seeded(fmt.Sprint(n)).words(200)
+		for i := range 6 {
+			b += a(fmt.Sprintf("/l%d/v%d/page%d.html", i, v, n), "language")
+		}
+		for i := range 9 {
+			b += a(fmt.Sprintf("/l%d/v%d/page%d.html", l, i, n), "version")
+		}
+		for i := 1; i < 5; i++ {
+			b += a(fmt.Sprintf("page%d.html", (n*4+i)%80), "see also")
+		}
+		if path == "/" {
+			return a("/l0/v0/page0.html", "documentation"), true
+		}
+		return b, true
+	}},
 	{name: "documentation", page: func(s *maker, path, _ string) (string, bool) {
 		b := nav + s.words(300)
 		if path == "/" {

@@ -87,7 +87,7 @@ func crawl(t *testing.T, s site, most int) crawled {
 			if err := x.Document(&page, url, http.Header{"Content-Type": {"text/html; charset=utf-8"}}, []byte(body), extract.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			p.Text, p.All = page.Fingerprint.Text, page.Fingerprint.All
+			p.Text, p.All, p.Words = page.Fingerprint.Text, page.Fingerprint.All, page.Fingerprint.Words
 			for _, l := range page.Links {
 				if link.Host(l.URL) != link.Host(url) {
 					continue

@@ -1,9 +1,11 @@
 package novelty
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Bounds and weights.
@@ -17,17 +19,21 @@ const (
 
 	maxPrints = 512 // remembered of a host, those met last; maxTexts of words beside links
 	maxTexts  = 128
+	maxExact  = 128 // of words in which not even a number differs
 	maxGroups = 128 // shapes and areas of a host, those met last
 	nearby    = 64
 	// often is how many times a page has to have been met before it counts as a repeat where its like was met last, most as one anywhere on the
-	// host: mirrors and versions of one tree are none.
-	often = 4
-	most  = 32
+	// host: mirrors and versions of one tree are none. exactly is that number for the same words on plain paths, as languages times versions are many.
+	often   = 4
+	most    = 32
+	exactly = 64
 
 	// What a page adds to a score, and takes off it. Weak evidence counts for a fifth.
 	strongWeight = 50
 	weakWeight   = 10
 	newWeight    = 19 * strongWeight
+	nearWeight   = 3
+	otherWeight  = 19 * nearWeight
 	mazeWeight   = 8
 	chainWeight  = 4
 	graphWeight  = 19 * mazeWeight
@@ -43,7 +49,9 @@ type Page struct {
 	URL string
 	// Text and All are the prints of an HTML page, zero for what is none; Known says of the latter that its body was met before.
 	Text, All uint64
-	Known     bool
+	// Words is the same only for pages that say exactly the same, zero if it was not told.
+	Words uint64
+	Known bool
 	// Failed: there was no page, but an error.
 	Failed bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.
@@ -55,11 +63,13 @@ type State struct {
 	seen    uint64 // pages
 	repeats uint64 // of them
 	score   uint32 // by what pages say
+	near    uint32 // the same if they say almost what others say
 	links   uint32 // the same by where they lead
 	top     uint32 // the highest score of host, shapes and areas so far
 	since   uint8  // pages since a repeat brought something, at most nearby+1
 	text    prints
 	all     prints
+	exact   prints
 	groups  []group
 	// The least number of known links of a page, in this block of pages and in the one before.
 	least, leastBefore uint32
@@ -89,11 +99,11 @@ type group struct {
 // Seen is the number of pages observed.
 func (s *State) Seen() uint64 { return s.seen }
 
-// meet says how often a print near this one was met before and where last, and remembers it.
-func (p *prints) meet(bits uint64, at keys, room int) (hits int, before keys) {
+// meet says how often a print within so many bits of this one was met before and where last, and remembers it.
+func (p *prints) meet(bits uint64, within int, at keys, room int) (hits int, before keys) {
 	list := *p
 	for i, known := range slices.Backward(list) {
-		if distance(known.bits, bits) > Near {
+		if distance(known.bits, bits) > within {
 			continue
 		}
 		copy(list[i:], list[i+1:])
@@ -113,6 +123,7 @@ type evidence uint8
 const (
 	evNew     evidence = iota // it brings something
 	evNothing                 // it says nothing either way
+	evNear                    // almost what others say
 	evWeak
 	evStrong
 )
@@ -123,7 +134,7 @@ func (s *State) Observe(p Page, pages int) {
 	at := keysOf(p.URL)
 	host, parts := s.judge(&p, at)
 	tree := s.tree(&p)
-	repeat := host >= evWeak
+	repeat := host >= evNear
 	if repeat {
 		s.repeats++
 	}
@@ -138,8 +149,9 @@ func (s *State) Observe(p Page, pages int) {
 	growing := s.since <= nearby
 	stop := limit(pages)
 	s.score = step(s.score, hostWeight(host, growing), stop)
+	s.near = step(s.near, likeWeight(host, growing), stop)
 	s.links = step(s.links, linkWeight(&p, tree, s.links), stop)
-	s.top = max(s.top, s.score, s.links)
+	s.top = max(s.top, s.score, s.near, s.links)
 	if p.Failed {
 		return // an address that is nowhere says nothing of those like it
 	}
@@ -165,23 +177,34 @@ func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
 	case p.All == 0:
 		return evNew, parts
 	}
-	all, before := s.all.meet(p.All, at, maxPrints)
-	text, _ := s.text.meet(p.Text, at, maxTexts)
-	again := all >= most
+	all, before := s.all.meet(p.All, Near, at, maxPrints)
+	text, _ := s.text.meet(p.Text, Near, at, maxTexts)
+	exact, place := s.exact.meet(cmp.Or(p.Words, p.All), 0, at, maxExact)
+	here := often
+	if p.Words != 0 && !generated(p.URL) {
+		here = exactly
+	}
+	again, like := all >= most && exact >= min(here, most), all >= most
 	for i := range parts {
 		switch {
-		case all >= often && at[i] == before[i] && at[i] != 0:
-			parts[i], again = evStrong, true
-		case all > 0:
+		case at[i] == 0 || all == 0:
+		case all >= often && at[i] == before[i]:
+			parts[i], like = evNothing, true
+			if exact >= here && at[i] == place[i] {
+				parts[i], again = evStrong, true
+			}
+		default:
 			parts[i] = evNothing
 		}
 	}
 	switch {
 	case again:
 		return evStrong, parts
+	case like:
+		return evNear, parts
 	case all > 0:
 		return evNothing, parts
-	case text >= most:
+	case text >= most && exact >= most:
 		return evWeak, parts
 	case text > 0:
 		return evNothing, parts
@@ -189,6 +212,9 @@ func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
 		return evNew, parts
 	}
 }
+
+// generated says whether a URL looks as if there were others like it without end: it asks something, or has a token or a parameter in its path.
+func generated(url string) bool { return strings.ContainsAny(Shape(url), "?;"+token) }
 
 // tree says what a page's links make of its host.
 type tree uint8
@@ -230,6 +256,18 @@ func hostWeight(e evidence, growing bool) int32 {
 		return strongWeight
 	case e == evWeak && growing:
 		return weakWeight
+	default:
+		return 0
+	}
+}
+
+// likeWeight is what a page that says almost what others say adds to the score of such.
+func likeWeight(e evidence, growing bool) int32 {
+	switch {
+	case e == evNew:
+		return -otherWeight
+	case e >= evNear && growing:
+		return nearWeight
 	default:
 		return 0
 	}
@@ -315,7 +353,7 @@ type Verdict struct {
 // Host says whether the whole host is a trap, and why.
 func (s *State) Host(pages int) (stop bool, why string) {
 	switch stop := limit(pages); {
-	case s.score >= stop:
+	case s.score >= stop, s.near >= stop:
 		return true, fmt.Sprintf("the last pages of the host brought ever new URLs and nothing new otherwise (%d of %d pages were near duplicates; %s)",
 			s.repeats, s.seen, flagNote(pages))
 	case s.links >= stop:
@@ -344,7 +382,7 @@ func (s *State) Verdict(url string, pages int) (v Verdict) {
 			return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of the form %s brought ever new URLs and nothing new otherwise (%d pages of it were seen; %s)",
 				form(url, i), g.seen, flagNote(pages))}
 		case g.score*2 >= stop:
-			v.Last = max(s.score, s.links)*2 < stop
+			v.Last = max(s.score, s.near, s.links)*2 < stop
 		}
 	}
 	return v

@@ -60,7 +60,8 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 		return
 	}
 	p := novelty.Page{
-		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Known: got.Outcome == link.OutcomeDuplicate, Links: int(f.GetOwnLinks()), New: int(brought),
+		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
+		Links: int(f.GetOwnLinks()), New: int(brought),
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:

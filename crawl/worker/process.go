@@ -142,7 +142,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 	m.RetryAfterMs = wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(extract.ContentType(p.resp.Header))
-	m.TextPrint, m.AllPrint = p.found.Fingerprint.Text, p.found.Fingerprint.All
+	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
