@@ -136,16 +136,18 @@ func unescaped(key []byte) []byte {
 	return dst[:len(dst)-1]
 }
 
+// beginning is where the entries of a key begin, and those of all keys that begin so; nil, which is no bound, for the empty key.
+func beginning(key []byte) []byte {
+	if len(key) == 0 {
+		return nil
+	}
+	at := escaped(nil, key)
+	return at[:len(at)-2]
+}
+
 // Scan calls fn in key order for the latest values of the keys in [lo, hi), of whatever keyspace, until it returns false; key and value are lent. A nil hi is the end.
 func (s *Salvaged) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	bounds := &pebble.IterOptions{LowerBound: escaped(nil, lo)}
-	if hi != nil {
-		bounds.UpperBound = escaped(nil, hi)
-	}
-	bounds.LowerBound = bounds.LowerBound[:len(bounds.LowerBound)-2] // all that begins so, and what follows
-	if hi != nil {
-		bounds.UpperBound = bounds.UpperBound[:len(bounds.UpperBound)-2]
-	}
+	bounds := &pebble.IterOptions{LowerBound: beginning(lo), UpperBound: beginning(hi)}
 	it, err := s.db.NewIter(bounds)
 	if err != nil {
 		return fmt.Errorf("salvage storage: %w", err)

@@ -1,11 +1,10 @@
 package logs
 
 import (
-	"bytes"
 	"context"
 	"log"
 	"log/slog"
-	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ import (
 // logger of its own. It is for the main of a program: what it sets belongs to the process.
 func Capture(h slog.Handler) {
 	slog.SetDefault(slog.New(foreign(h, "default")))
-	log.SetFlags(log.Llongfile)
+	log.SetFlags(0)
 	log.SetPrefix("")
 	log.SetOutput(standard{h})
 	gologshim.SetDefaultHandler(quiet{foreign(h, "libp2p")})
@@ -41,34 +40,37 @@ func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handle
 
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }
 
-// standard is the output of package log. Each line begins with the file and the number of the line that wrote it, from which the component is known.
+// standard is the output of package log. The component is the package whose function called it.
 type standard struct{ h slog.Handler }
 
 func (s standard) Write(line []byte) (int, error) {
 	if !s.h.Enabled(context.Background(), slog.LevelWarn) {
 		return len(line), nil
 	}
-	component, text := "log", string(line)
-	if place, rest, ok := bytes.Cut(line, []byte(": ")); ok && bytes.Contains(place, []byte(".go:")) {
-		component, text = componentOf(string(place)), string(rest)
-	}
-	r := slog.NewRecord(time.Now(), slog.LevelWarn, strings.TrimSpace(text), 0)
-	return len(line), foreign(s.h, component).Handle(context.Background(), r)
+	r := slog.NewRecord(time.Now(), slog.LevelWarn, strings.TrimSpace(string(line)), 0)
+	return len(line), foreign(s.h, caller()).Handle(context.Background(), r)
 }
 
-// componentOf returns the import path of a file, without the version of its module.
-func componentOf(file string) string {
-	for _, root := range []string{"/pkg/mod/", "/src/"} {
-		if _, rest, ok := strings.Cut(file, root); ok {
-			file = rest
+// caller is the import path of the package that called package log, of which Write is called in turn.
+func caller() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // not Callers, caller and Write
+	for {
+		f, more := frames.Next()
+		if name := packageOf(f.Function); name != "log" && name != "" {
+			return cut(name, 128)
+		}
+		if !more {
+			return "log"
 		}
 	}
-	dir := path.Dir(file)
-	if before, after, ok := strings.Cut(dir, "@"); ok {
-		_, rest, _ := strings.Cut(after, "/")
-		dir = path.Join(before, rest)
-	}
-	return cut(dir, 128)
+}
+
+// packageOf returns the import path of a function's package: all before the first dot of the last element.
+func packageOf(function string) string {
+	base := strings.LastIndexByte(function, '/') + 1
+	name, _, _ := strings.Cut(function[base:], ".")
+	return function[:base] + name
 }
 
 // core is where go-log, which writes by zap, puts its lines.

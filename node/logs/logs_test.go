@@ -153,17 +153,17 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-func TestComponentOf(t *testing.T) {
-	for file, want := range map[string]string{
-		"golang.org/x/net@v0.57.0/http2/transport.go:1926":                  "golang.org/x/net/http2",
-		"/root/go/pkg/mod/golang.org/x/net@v0.57.0/http2/transport.go:1926": "golang.org/x/net/http2",
-		"/usr/local/go/src/net/http/server.go:1":                            "net/http",
-		"net/http/server.go:1":                                              "net/http",
-		"github.com/quic-go/quic-go@v0.64.1/sys_conn.go:9":                  "github.com/quic-go/quic-go",
-		"server.go:1": ".",
+func TestPackageOf(t *testing.T) {
+	for function, want := range map[string]string{
+		"golang.org/x/net/http2.(*clientConnReadLoop).run": "golang.org/x/net/http2",
+		"net/http.(*conn).serve":                           "net/http",
+		"github.com/quic-go/quic-go.init.0":                "github.com/quic-go/quic-go",
+		"log.Printf":                                       "log",
+		"main.main":                                        "main",
+		"":                                                 "",
 	} {
-		if got := componentOf(file); got != want {
-			t.Errorf("%s: %s", file, got)
+		if got := packageOf(function); got != want {
+			t.Errorf("%s: %s", function, got)
 		}
 	}
 }
