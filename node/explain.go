@@ -82,7 +82,7 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	now := n.crawl.clock.Now()
 	if d.Worker != "" {
-		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), d.LeaseEnds.Sub(now).Seconds()
+		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), max(d.LeaseEnds.Sub(now).Seconds(), 0)
 		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, shortPeer(peer.ID(d.Epoch.Peer)))
 	}
 	for _, raw := range d.Addrs {
@@ -91,14 +91,14 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 		}
 	}
 	if !d.NotBefore.IsZero() {
-		h.NotBeforeS, h.Backoff = d.NotBefore.Sub(now).Seconds(), d.Backoff
+		h.NotBeforeS, h.Backoff = max(d.NotBefore.Sub(now).Seconds(), 0), d.Backoff
 		h.PutOff = d.NotBefore.After(n.horizon(n.cfg.Patience))
 	}
 	if h.Fails = d.Fails; d.Fails > 0 {
 		h.FailOutcome = d.FailOutcome.String()
 	}
 	if h.OptedOut = d.OptedOut; !d.OptedOutAt.IsZero() {
-		h.OptedOutS = now.Sub(d.OptedOutAt).Seconds()
+		h.OptedOutS = secondsSince(d.OptedOutAt, now)
 	}
 	for origin, raw := range d.Robots {
 		var s robots.State
@@ -123,7 +123,7 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLine {
 	l := control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), Bytes: len(s.Body), Failures: s.Failures}
 	if !s.Fetched.IsZero() {
-		l.AgeS = max(now.Sub(s.Fetched).Seconds(), 0)
+		l.AgeS = secondsSince(s.Fetched, now)
 	}
 	if s.Expires.After(now) {
 		l.NextS = s.Expires.Sub(now).Seconds()
@@ -134,7 +134,7 @@ func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLin
 // explainPlacement says who measured a host, what, and why it is crawled by whom.
 func (n *Node) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
 	if d.Placed != "" {
-		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), n.cfg.Placement, d.PlacedWhy, now.Sub(d.PlacedAt).Seconds()
+		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), n.cfg.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
 	}
 	for _, m := range d.Measured {
 		line := control.Measurement{
@@ -253,7 +253,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 			l.Text += fmt.Sprintf("; %d links of it were left out, as they were beyond the bounds of one page", n)
 		}
 	case "waiting":
-		l.Text = fmt.Sprintf("waits for try %d, due in %v", l.Tries+1, f.Due.Sub(now).Round(100*time.Millisecond))
+		l.Text = fmt.Sprintf("waits for try %d, %s", l.Tries+1, due(f.Due, now))
 		whyLate(&l, f, now, horizon)
 	case "pending":
 		l.Text = fmt.Sprintf("pending at depth %d", l.Depth)
@@ -271,14 +271,14 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 
 // whyLate says what a URL waits for beside its turn: the end of what its host is left alone for.
 func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
-	due := f.Due
-	if f.HostUntil.After(due) {
-		due = f.HostUntil
+	next := f.Due
+	if f.HostUntil.After(next) {
+		next = f.HostUntil
 	}
-	if l.DueS = secondsUntil(due, now); due.IsZero() {
+	if l.DueS = secondsUntil(next, now); next.IsZero() {
 		return
 	}
-	if !f.HostUntil.IsZero() {
+	if f.HostUntil.After(now) {
 		l.Text += fmt.Sprintf("; the host is left alone for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
 		if f.HostFails > 0 {
 			l.Text += fmt.Sprintf(" (failure %d in a row)", f.HostFails)
@@ -287,7 +287,7 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 			l.Text += ": " + f.HostWhy
 		}
 	}
-	if l.PutOff = due.After(horizon); l.PutOff {
+	if l.PutOff = next.After(horizon); l.PutOff {
 		l.Text += "; put off, as that is longer than the patience"
 	}
 }

@@ -264,7 +264,7 @@ func (d *desk) change(ctx context.Context, prefix, action string) (*control.Job,
 func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
 	j := &control.Job{
-		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: time.UnixMilli(s.GetCreatedMs()),
+		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: calendar(s.GetCreatedMs()),
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(),

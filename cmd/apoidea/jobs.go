@@ -32,7 +32,7 @@ func newJobs(g *globals) *cobra.Command {
 			rows := [][]string{{"ID", "STATE", "POSTED", "SEEN", "DONE", "PENDING", "LEASED", "SEEDS"}}
 			for _, j := range jobs {
 				rows = append(rows, []string{
-					j.ID, j.State, j.Created.Local().Format(time.DateTime), number(j.Accepted), number(j.Done), number(j.Pending), number(j.Leased),
+					j.ID, j.State, posted(&j), number(j.Accepted), number(j.Done), number(j.Pending), number(j.Leased),
 					seedsText(j.Spec.URLs),
 				})
 			}
@@ -92,11 +92,19 @@ func (g *globals) printJob(out io.Writer, job *control.Job, err error) error {
 	return printJob(out, job)
 }
 
+// posted is when a job was posted, by the clock of whoever did.
+func posted(j *control.Job) string {
+	if j.Created.IsZero() {
+		return "unknown"
+	}
+	return j.Created.Local().Format(time.DateTime)
+}
+
 func printJob(out io.Writer, j *control.Job) error {
 	rows := [][]string{
 		{"job", j.ID},
 		{"state", j.State},
-		{"posted", j.Created.Local().Format(time.DateTime)},
+		{"posted", posted(j)},
 		{"owner", j.Owner},
 		{"seeds", seedsText(j.Spec.URLs)},
 		{"URLs seen", number(j.Accepted)},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -218,7 +219,8 @@ func TestTable(t *testing.T) {
 func TestSmallWords(t *testing.T) {
 	for got, want := range map[string]string{
 		bytesText(999): "999 B", bytesText(1000): "1.0 kB", bytesText(51_600_000): "51.6 MB", bytesText(3e12): "3.0 TB",
-		seconds(0): "0s", seconds(61.26): "1m1.3s", short("12D3KooWabcdefgh"): "abcdefgh", short("tiny"): "tiny",
+		seconds(0): "0s", seconds(-3): "0s", seconds(math.NaN()): "0s", seconds(1e300): "over 100 years", seconds(math.Inf(1)): "over 100 years",
+		seconds(61.26): "1m1.3s", short("12D3KooWabcdefgh"): "abcdefgh", short("tiny"): "tiny",
 		peersText([]int{3}): "peer 3", peersText([]int{2, 5}): "peers 2 5",
 	} {
 		if got != want {

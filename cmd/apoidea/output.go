@@ -98,7 +98,15 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", float64(n)/float64(div), "kMGTPE"[exp])
 }
 
+// seconds writes a number of them, which may be any that another peer says: not below 0, and not beyond what a Duration holds.
 func seconds(s float64) string {
+	const century = 100 * 365 * 24 * 3600
+	switch {
+	case s > century:
+		return "over 100 years"
+	case !(s > 0):
+		s = 0
+	}
 	return (time.Duration(s*1000) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
 

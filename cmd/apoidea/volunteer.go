@@ -136,7 +136,7 @@ func untilText(until *time.Time, now time.Time) string {
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		layout = "15:04:05"
 	}
-	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), at.Sub(now).Round(time.Second))
+	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), max(at.Sub(now).Round(time.Second), 0))
 }
 
 func newLimits(g *globals) *cobra.Command {
