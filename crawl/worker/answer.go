@@ -104,11 +104,13 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 			continue
 		}
 		r.host.untold--
+		s.bytes -= int64(r.size)
 		r.host.turns = 0
 		w.stats.acknowledged.Add(1)
 		w.known.add(r.hashes)
 	}
 	s.reports = append(again, s.reports...)
+	w.weigh()
 	w.wakeOne() // there may be room in flight
 	for _, n := range t.news {
 		if !kept[n.host] && n.origin.newsSeq == n.seq {
@@ -123,8 +125,17 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 	})
 	if len(reply.GetRefused()) > 0 {
 		s.failures++
+		w.shed(s)
 		w.holdBack(s)
 	}
+}
+
+// shed forgets the oldest outcomes for an owner that does not take them, beyond the bounds on them.
+func (w *Worker) shed(s *session) {
+	for len(s.reports) > w.cfg.MaxReports || s.bytes > w.cfg.MaxReportBytes && len(s.reports) > 1 {
+		w.dropReport(s)
+	}
+	w.weigh()
 }
 
 // holdBack leaves an owner alone for a while that grows with each failure in a row.
@@ -148,6 +159,7 @@ func (w *Worker) dropReport(s *session) {
 	for more := true; more; {
 		r := s.reports[0]
 		r.host.untold--
+		s.bytes -= int64(r.size)
 		s.reports, more = s.reports[1:], r.piece
 	}
 	w.stats.dropped.Add(1)
@@ -158,9 +170,7 @@ func (w *Worker) unanswered(ctx context.Context, s *session, t *turn) {
 	w.mu.Lock()
 	s.failures++
 	s.reports, s.sending = append(t.reports, s.reports...), nil
-	for len(s.reports) > w.cfg.MaxReports {
-		w.dropReport(s)
-	}
+	w.shed(s)
 	for _, h := range s.hosts {
 		h.asked = false
 	}
@@ -223,6 +233,8 @@ func (w *Worker) reroute(s *session, name, owner string) {
 		r.host.owner = owner
 		sent[r.host] = struct{}{}
 		to.reports = append(to.reports, r)
+		s.bytes -= int64(r.size)
+		to.bytes += int64(r.size)
 		return true
 	})
 	s.releases = slices.DeleteFunc(s.releases, func(r *release) bool {

@@ -58,6 +58,9 @@ type Config struct {
 	ReportBatch  int
 	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it are forgotten, and fetched again.
 	MaxReports int
+	// MaxReportBytes bounds what outcomes take, with the links of their pages: beyond it nothing further is fetched or worked on until owners have acknowledged
+	// some, and of those for an owner that does not answer the oldest are forgotten.
+	MaxReportBytes int64
 	// ReleaseLinger is how long a host without work is kept: links to it may be on their way.
 	ReleaseLinger time.Duration
 
@@ -105,6 +108,7 @@ func (c *Config) fill() {
 	fill(&c.ReportLinger, 150*time.Millisecond)
 	fill(&c.ReportBatch, 128)
 	fill(&c.MaxReports, 4096)
+	fill(&c.MaxReportBytes, 16<<20)
 	fill(&c.ReleaseLinger, 250*time.Millisecond)
 	fill(&c.ClaimLinger, 100*time.Millisecond)
 	fill(&c.ClaimBatch, 64)

@@ -57,7 +57,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 		var due time.Time
 		if int(w.running.Load()) >= w.allowed {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
-		} else if w.inFlight() >= w.mostInFlight() {
+		} else if w.inFlight() >= w.mostInFlight() || w.laden() {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if w.pipe.full() {
 			due = time.Time{} // who gives memory back wakes us

@@ -266,6 +266,52 @@ func TestRoomWhileSpilling(t *testing.T) {
 	})
 }
 
+// TestReportsAreBounded: links of outcomes that an owner is slow to acknowledge take memory as well, and no further page is begun while they take too much.
+func TestReportsAreBounded(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const hosts, bound = 40, 2 << 20
+		var most int64
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" {
+				http.NotFound(rw, r)
+				return
+			}
+			rw.Header().Set("Content-Type", "text/html")
+			fmt.Fprintln(rw, r.Host)
+			for i := range 300 {
+				fmt.Fprintf(rw, "<a href=/%d/%s>x</a>\n", i, strings.Repeat("long", 400))
+			}
+		}, manyHosts(hosts), func(x *world) {
+			x.cfg.MaxMemory, x.cfg.MaxReportBytes = bound, bound
+			x.deps.Spill = &testSpill{max: 1 << 30}
+			inner := x.deps.Events
+			x.deps.Events = func(e Event) {
+				inner(e)
+				x.worker.mu.Lock()
+				defer x.worker.mu.Unlock()
+				sum := int64(0)
+				for _, s := range x.worker.sessions {
+					for _, r := range append(s.reports, s.sending...) {
+						sum += int64(r.size)
+					}
+				}
+				most = max(most, sum)
+			}
+		})
+		x.owner("h0.example").pause = time.Second
+		x.crawl()
+		if got := x.outcomes(); got[link.OutcomeOK] != hosts {
+			t.Errorf("outcomes %v, want %d ok", got, hosts)
+		}
+		if most == 0 || most > 3*bound {
+			t.Errorf("%d bytes of outcomes were kept, at most %d are to be, and what was under way", most, bound)
+		}
+		if n := x.worker.telling.Load(); n != 0 {
+			t.Errorf("%d bytes are counted at the end", n)
+		}
+	})
+}
+
 // TestDripsHoldNoMemory: sites whose large bodies drip do not keep another's from being worked on.
 func TestDripsHoldNoMemory(t *testing.T) {
 	for _, disk := range []bool{true, false} {

@@ -135,6 +135,13 @@ func (l *pipeline) process() {
 	}
 }
 
+// goOn has the processors look again for what they may work on.
+func (l *pipeline) goOn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.work.Broadcast()
+}
+
 // next waits for a page that may be worked on, and says whether it is the second step; false at the end.
 func (l *pipeline) next() (p *page, answered, ok bool) {
 	l.mu.Lock()
@@ -163,6 +170,9 @@ func (l *pipeline) mayBegin(p *page) bool { return l.large == 0 || !p.large() }
 
 // oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
 func (l *pipeline) oldest() *page {
+	if l.w.laden() {
+		return nil
+	}
 	fresh, stored := l.fresh.peek(l.mayBegin), l.stored.peek(l.mayBegin)
 	if stored != nil && (fresh == nil || stored.number < fresh.number) {
 		size := stored.resp.Size()

@@ -29,8 +29,10 @@ func (w *Worker) queue(r *report) {
 		one.size = proto.Size(one.fetched) + perReport
 		r.host.untold++
 		s.reports = append(s.reports, one)
+		s.bytes += int64(one.size)
 	}
 	r.ahead = nil
+	w.weigh()
 	now := time.Now()
 	switch {
 	case len(s.reports) >= w.cfg.ReportBatch:
@@ -41,6 +43,23 @@ func (w *Worker) queue(r *report) {
 		s.kick(now.Add(w.cfg.ReportLinger))
 	}
 }
+
+// weigh sums up what is to be told, but for owners that do not answer, and lets go on what waits for it to become less. Under the worker's mutex.
+func (w *Worker) weigh() {
+	sum := int64(0)
+	for _, s := range w.sessions {
+		if s.failures == 0 {
+			sum += s.bytes
+		}
+	}
+	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
+		w.wakeAll()
+		w.pipe.goOn()
+	}
+}
+
+// laden says that so much is to be told that it is to be acknowledged first.
+func (w *Worker) laden() bool { return w.telling.Load() >= w.cfg.MaxReportBytes }
 
 // event counts an outcome and tells who wants to know.
 func (w *Worker) event(r *report, links int) {

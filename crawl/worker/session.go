@@ -23,6 +23,7 @@ type session struct {
 	hosts    map[string]*host // leases held from it, and offers to be answered
 	reports  []*report        // outcomes to be told, in their order
 	sending  []*report        // those under way
+	bytes    int64            // of both
 	releases []*release       // hosts given back, until that is acknowledged
 	ack      uint64
 	at       time.Time // when to speak; zero: never
@@ -261,7 +262,7 @@ func (w *Worker) buildReports(s *session, t *turn, n int) {
 		t.bytes += r.size
 		t.reports = append(t.reports, r)
 	}
-	s.sending = t.reports
+	s.sending = t.reports // s.bytes has both
 	s.reports = slices.Clone(s.reports[len(t.reports):])
 }
 

@@ -21,14 +21,14 @@ func TestStopHasAnEnd(t *testing.T) {
 				})
 				var told time.Time
 				if err := x.run(func() bool {
-					if x.worker.Stats().Unreported == 0 {
-						return false
-					}
+					stats := x.worker.Stats()
 					x.mu.Lock()
 					defer x.mu.Unlock()
-					x.owners["owner"].pause = time.Hour
+					if o := x.owners["owner"]; o.reported > 0 {
+						o.pause = time.Hour // from here on nothing is acknowledged
+					}
 					told = time.Now()
-					return true
+					return x.owners["owner"].pause > 0 && stats.Unreported > 0
 				}); err != nil {
 					t.Fatal(err)
 				}

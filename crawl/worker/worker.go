@@ -31,6 +31,7 @@ type Worker struct {
 	permits *permits
 
 	running atomic.Int64  // exchanges under way
+	telling atomic.Int64  // bytes of outcomes that owners who answer have not acknowledged
 	watch   chan struct{} // something is held
 	quiet   chan struct{} // a session has ended
 
