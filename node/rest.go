@@ -2,37 +2,49 @@ package node
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
 // Go collects the heap of a process that allocates nothing every two minutes, and gives its pages back later still. A peer of a volunteer that has nothing to
 // fetch any more gives them back at once.
 const (
-	// restAfter is how long nothing was requested before a peer counts as at rest. Collecting costs some ten milliseconds, so it is done once in each rest.
+	// restAfter is for how long nothing may have moved in a peer at rest.
 	restAfter = 15 * time.Second
 	// restEvery is how often it is looked at.
 	restEvery = 5 * time.Second
+	// restGrowth is how much more memory than after the last time a peer at rest holds before it gives back again: others' questions and hosts that it owns take
+	// some as well. Collecting costs some ten milliseconds.
+	restGrowth = 16 << 20
 )
 
-// rest tells when a peer has come to rest, once each time. The zero value has seen nothing.
-type rest struct {
-	requests int64
-	since    time.Time
-	told     bool
+// restLook is what is seen of a peer at one moment.
+type restLook struct {
+	moved int64 // as stall.Look has it
+	busy  bool  // pages or outcomes are in hand
+	held  int64 // bytes of the heap that the system does not have back
 }
 
-// begins is told the number of requests so far.
-func (r *rest) begins(now time.Time, requests int64) bool {
-	switch {
-	case r.since.IsZero() || requests != r.requests:
-		*r = rest{requests: requests, since: now}
-	case !r.told && now.Sub(r.since) >= restAfter:
-		r.told = true
-		return true
-	}
-	return false
+// rest tells when a peer that is at rest is to give memory back. The zero value has seen nothing.
+type rest struct {
+	moved int64
+	since time.Time // when something moved last, or memory was given back
+	left  int64     // bytes that were held after that
 }
+
+// due takes a look in.
+func (r *rest) due(now time.Time, l restLook) bool {
+	if r.since.IsZero() || l.busy || l.moved != r.moved {
+		r.moved, r.since = l.moved, now
+		return false
+	}
+	return now.Sub(r.since) >= restAfter && l.held >= r.left+restGrowth
+}
+
+// done notes that memory was given back, and what is held now.
+func (r *rest) done(now time.Time, held int64) { r.since, r.left = now, held }
 
 // giveBack returns the memory of a crawl to the system whenever the peer comes to rest, until ctx ends.
 func (n *Node) giveBack(ctx context.Context) error {
@@ -43,8 +55,9 @@ func (n *Node) giveBack(ctx context.Context) error {
 	defer tick.Stop()
 	var r rest
 	for {
-		if r.begins(time.Now(), n.crawl.worker.Stats().Requests) {
-			debug.FreeOSMemory()
+		if r.due(time.Now(), n.restLook()) {
+			freeMemory()
+			r.done(time.Now(), heldMemory())
 		}
 		select {
 		case <-tick.C:
@@ -52,4 +65,28 @@ func (n *Node) giveBack(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+func (n *Node) restLook() restLook {
+	w := n.crawl.worker.Stats()
+	return restLook{moved: movedBy(&w), busy: w.InFlight+w.Processing+w.Unreported > 0, held: heldMemory()}
+}
+
+// freeMemory gives back to the system what nobody uses. What lies in a sync.Pool outlives one collection, and the pools of a crawl hold buffers and windows of
+// decoders of megabytes.
+func freeMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
+}
+
+// heldMemory is what the heap has of the system.
+func heldMemory() (sum int64) {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(samples)
+	for _, s := range samples {
+		if s.Value.Kind() == metrics.KindUint64 {
+			sum += int64(min(s.Value.Uint64(), 1<<60)) //nolint:gosec // bounded
+		}
+	}
+	return sum
 }

@@ -127,14 +127,20 @@ func (s *stalls) ownerLook() stall.Look {
 // workerLook sees what the worker has done, and has to do.
 func (s *stalls) workerLook() stall.Look {
 	w := s.n.crawl.worker.Stats()
-	look := stall.Look{Moved: w.Requests + w.WireBytes + w.Acknowledged + w.Spilled + w.Lapsed + w.Dropped + s.n.line.Down.Used(bandwidth.Sites)}
-	for _, count := range w.Outcomes {
-		look.Moved += count
-	}
+	look := stall.Look{Moved: movedBy(&w) + s.n.line.Down.Used(bandwidth.Sites)}
 	if !s.n.limits.paused() && !s.n.leaving.Load() {
 		look.Work = workOf(&w)
 	}
 	return look
+}
+
+// movedBy grows with whatever a worker gets done.
+func movedBy(w *worker.Stats) int64 {
+	sum := w.Requests + w.WireBytes + w.Acknowledged + w.Spilled + w.Lapsed + w.Dropped
+	for _, count := range w.Outcomes {
+		sum += count
+	}
+	return sum
 }
 
 // workOf says what a worker has to do at once; empty if that is nothing.
