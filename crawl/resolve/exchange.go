@@ -241,9 +241,44 @@ func (r *Resolver) exchangeOne(ctx context.Context, server, name string, qtype u
 		}
 	}
 	if reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
-		return nil, fmt.Errorf("answered %s", dns.RcodeToString[reply.Rcode])
+		return nil, fmt.Errorf("answered %s", rcodeText(reply.Rcode))
 	}
-	return reply, nil
+	return reply, saysSomething(reply)
+}
+
+// saysSomething fails for a message without records that does not mean that there are none.
+func saysSomething(reply *dns.Msg) error {
+	switch {
+	case len(reply.Answer) > 0 || reply.Rcode == dns.RcodeNameError:
+		return nil
+	case reply.Truncated:
+		return errors.New("the answer is cut short over TCP as well")
+	case isReferral(reply):
+		return errors.New("the answer names other servers: this one does not look further itself")
+	default:
+		return nil
+	}
+}
+
+// isReferral tells a message that names other servers from one that says there is no such record (RFC 2308, section 2.2).
+func isReferral(reply *dns.Msg) bool {
+	servers := false
+	for _, rr := range reply.Ns {
+		switch rr.(type) {
+		case *dns.SOA:
+			return false
+		case *dns.NS:
+			servers = true
+		}
+	}
+	return servers && !reply.Authoritative
+}
+
+func rcodeText(code int) string {
+	if text, known := dns.RcodeToString[code]; known {
+		return text
+	}
+	return fmt.Sprintf("code %d", code)
 }
 
 // roundTrip carries one message to a server and the answer back, within the Config's timeout and no longer than ctx.
@@ -259,6 +294,9 @@ func (r *Resolver) roundTrip(ctx context.Context, network, server string, query 
 	reply, _, err := client.ExchangeWithConn(query, conn)
 	if err != nil {
 		return nil, err
+	}
+	if !reply.Response {
+		return nil, errors.New("the question came back")
 	}
 	if len(reply.Question) != 1 || reply.Question[0].Qtype != query.Question[0].Qtype ||
 		!strings.EqualFold(reply.Question[0].Name, query.Question[0].Name) {

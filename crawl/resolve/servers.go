@@ -26,7 +26,7 @@ func (r *Resolver) Servers(ctx context.Context) []ServerState {
 			begin := r.config.Now()
 			reply, err := r.roundTrip(ctx, "udp", server, new(dns.Msg).SetQuestion(".", dns.TypeNS))
 			if err == nil && (reply.Rcode == dns.RcodeServerFailure || reply.Rcode == dns.RcodeNotImplemented) {
-				err = fmt.Errorf("answered %s", dns.RcodeToString[reply.Rcode])
+				err = fmt.Errorf("answered %s", rcodeText(reply.Rcode))
 			}
 			states[i] = ServerState{Server: server, Took: r.config.Now().Sub(begin), Err: err}
 		})
