@@ -8,15 +8,16 @@
 //     much alike its pages are; a trap never does.
 //   - exact: a repeat that says the same to the last number, but for words of its own address, several times. near: any other. A shop or a table says
 //     almost the same on thousands of pages, and each says something; what is made up seldom bothers.
+//     Where nothing grows, exact repeats count for a twenty-fifth, and errors for half of that: a list may name millions of such.
 //   - maze: pages that bring three URLs or more each and whose links are otherwise those that all pages here have: a graph without cycles. chain: the same
 //     with one or two.
 //   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
 //     segments of its path.
 //
 // Each of a host, its shapes and its areas has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen
-// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Near repeats count apart, and take sixteen
-// times as many pages as exact ones do; a maze takes six times as many, a chain twelve times. A shape and an
-// area go by strong repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
+// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Near
+// repeats count apart, and take sixteen times as many pages as exact ones do; a maze takes six times as many, a chain twelve times. A shape and an
+// area go by exact repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
 // in question are to be asked for less and less often.
 //
 // [State] is kept for each host and job, bounded in bytes, and [Farm] for each job on a peer: the same for hosts which bring ever new hosts that say

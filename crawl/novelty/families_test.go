@@ -98,6 +98,15 @@ var traps = []site{
 		}
 		return b, path == "/" || len(path)%4 == 0
 	}},
+	{name: "a list of what is not there", most: 20_100, page: func(_ *maker, path, _ string) (string, bool) {
+		return listed(path), path == "/"
+	}},
+	{name: "a list of one page", most: 10_200, page: func(_ *maker, path, _ string) (string, bool) {
+		if path == "/" {
+			return listed(path), true
+		}
+		return "<h1>Please enable scripts</h1>" + lorem, true
+	}},
 	{name: "a chain of random words", most: 5_300, page: func(s *maker, _, _ string) (string, bool) {
 		return nav + s.words(12) + a("/"+s.word()+s.word(), "next"), true
 	}},
@@ -108,6 +117,17 @@ var traps = []site{
 		}
 		return b, true
 	}},
+}
+
+// listed are more links than anybody should follow, all of one page, as those of a sitemap are.
+func listed(path string) string {
+	var b strings.Builder
+	for i := range 25_000 {
+		if path == "/" {
+			b.WriteString(a(fmt.Sprintf("/old/%d", i), "x"))
+		}
+	}
+	return b.String()
 }
 
 // session is a shop of forty pages that everybody gets with links of his own.

@@ -33,6 +33,8 @@ const (
 	weakWeight   = 10
 	newWeight    = 19 * strongWeight
 	nearWeight   = 3
+	sameWeight   = 2 // of a repeat, and of an error, where nothing grows: of a list without end, such as that of sitemaps
+	errorWeight  = 1
 	otherWeight  = 19 * nearWeight
 	mazeWeight   = 8
 	chainWeight  = 4
@@ -148,9 +150,9 @@ func (s *State) Observe(p Page, pages int) {
 	}
 	growing := s.since <= nearby
 	stop := limit(pages)
-	s.score = step(s.score, hostWeight(host, growing), stop)
+	s.score = step(s.score, hostWeight(host, growing, p.Failed), stop)
 	s.near = step(s.near, likeWeight(host, growing), stop)
-	s.links = step(s.links, linkWeight(&p, tree, s.links), stop)
+	s.links = step(s.links, linkWeight(&p, tree, growing && s.links > 0), stop)
 	s.top = max(s.top, s.score, s.near, s.links)
 	if p.Failed {
 		return // an address that is nowhere says nothing of those like it
@@ -184,7 +186,7 @@ func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
 	if p.Words != 0 && !generated(p.URL) {
 		here = exactly
 	}
-	again, like := all >= most && exact >= min(here, most), all >= most
+	again, like := all >= most && exact >= max(here, most), all >= most
 	for i := range parts {
 		switch {
 		case at[i] == 0 || all == 0:
@@ -248,7 +250,7 @@ func (s *State) tree(p *Page) tree {
 }
 
 // hostWeight is what a page's words add to the score of its host.
-func hostWeight(e evidence, growing bool) int32 {
+func hostWeight(e evidence, growing, failed bool) int32 {
 	switch {
 	case e == evNew:
 		return -newWeight
@@ -256,6 +258,10 @@ func hostWeight(e evidence, growing bool) int32 {
 		return strongWeight
 	case e == evWeak && growing:
 		return weakWeight
+	case e == evStrong && failed:
+		return errorWeight
+	case e == evStrong:
+		return sameWeight
 	default:
 		return 0
 	}
@@ -273,11 +279,11 @@ func likeWeight(e evidence, growing bool) int32 {
 	}
 }
 
-// linkWeight is what a page's links add to the score before it of its host's links.
-func linkWeight(p *Page, t tree, before uint32) int32 {
+// linkWeight is what a page's links add to the score of its host's links. An error among the pages of a maze or a chain is of it.
+func linkWeight(p *Page, t tree, among bool) int32 {
 	switch {
-	case p.Failed && before > 0:
-		return mazeWeight // it was a page of a maze or a chain that led there
+	case p.Failed && among:
+		return mazeWeight
 	case p.Failed:
 		return 0
 	case t == maze:
@@ -354,7 +360,7 @@ type Verdict struct {
 func (s *State) Host(pages int) (stop bool, why string) {
 	switch stop := limit(pages); {
 	case s.score >= stop, s.near >= stop:
-		return true, fmt.Sprintf("the last pages of the host brought ever new URLs and nothing new otherwise (%d of %d pages were near duplicates; %s)",
+		return true, fmt.Sprintf("the last pages of the host brought nothing new, unless it was more URLs (%d of %d were near duplicates or errors; %s)",
 			s.repeats, s.seen, flagNote(pages))
 	case s.links >= stop:
 		return true, fmt.Sprintf("the last pages of the host lead to ever new URLs and to none that other pages lead to (%d pages were seen; %s)", s.seen, flagNote(pages))
