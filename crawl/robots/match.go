@@ -5,13 +5,10 @@ import (
 	"unsafe"
 )
 
-// rule is one compiled pattern: the literal that a path must begin with, then literals that must follow in this order with anything
-// between them, and whether the path must end there.
+// rule is one pattern: a literal that a path must begin with, then, after each *, literals that must follow in this order with anything between them, and
+// whether the path must end there. It is kept as it is written, as a site may have tens of thousands.
 type rule struct {
-	text     string   // the normalised pattern
-	head     string   // the literal before the first *
-	segments []string // the literals after each *
-	length   int      // the pattern's length in octets, by which rules are ranked
+	text     string // the normalised pattern, without the $ at its end
 	allow    bool
 	anchored bool // the pattern ends in $
 }
@@ -31,31 +28,32 @@ func compile(pattern string, allow bool) (rule, bool) {
 	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {
 		return rule{}, false
 	}
-	text := normalize(pattern, true)
-	r := rule{text: text, length: len(text), allow: allow}
-	body, anchored := strings.CutSuffix(text, "$")
-	r.anchored = anchored
-	head, rest, wild := strings.Cut(body, "*")
-	r.head = head
-	if wild {
-		r.segments = strings.Split(rest, "*")
+	text, anchored := strings.CutSuffix(normalize(pattern, true), "$")
+	return rule{text: text, allow: allow, anchored: anchored}, true
+}
+
+// length is the pattern's in octets, by which rules are ranked.
+func (r *rule) length() int {
+	if r.anchored {
+		return len(r.text) + 1
 	}
-	return r, true
+	return len(r.text)
 }
 
 // matches reports whether the pattern matches the whole of path or, unless anchored, its beginning. Taking each literal at its first
 // place after the one before never loses a match, so there is no going back: the cost is linear in the path for each literal.
 func (r *rule) matches(path string) bool {
-	if !strings.HasPrefix(path, r.head) {
+	literal, more, wild := strings.Cut(r.text, "*")
+	rest, ok := strings.CutPrefix(path, literal)
+	if !ok {
 		return false
 	}
-	rest := path[len(r.head):]
-	if len(r.segments) == 0 {
+	if !wild {
 		return !r.anchored || rest == ""
 	}
-	last := len(r.segments) - 1
-	for i, literal := range r.segments {
-		if i == last && r.anchored {
+	for wild {
+		literal, more, wild = strings.Cut(more, "*")
+		if !wild && r.anchored {
 			return strings.HasSuffix(rest, literal)
 		}
 		at := strings.Index(rest, literal)

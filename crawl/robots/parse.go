@@ -211,9 +211,9 @@ func (p *parser) finish() *Rules {
 		s = &p.ours
 	}
 	slices.SortStableFunc(s.rules, func(a, b rule) int {
-		return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.text, b.text))
+		return cmp.Or(cmp.Compare(b.length(), a.length()), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.text, b.text), cmp.Compare(a.length(), b.length()))
 	})
-	rules := slices.CompactFunc(s.rules, func(a, b rule) bool { return a.allow == b.allow && a.text == b.text })
+	rules := slices.CompactFunc(s.rules, func(a, b rule) bool { return a == b })
 	r := &Rules{rules: slices.Clone(rules), delay: s.delay, hasDelay: s.hasDelay, sitemaps: p.sitemaps}
 	r.size = ruleSize * len(r.rules)
 	for i := range r.rules {

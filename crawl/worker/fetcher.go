@@ -223,12 +223,16 @@ func (v *visitor) visit(ctx context.Context, h *host, it item) {
 		v.fetchRobots(ctx, h, it, o)
 		return
 	}
-	v.parse(h, o)
-	sitemaps := w.sitemapsOf(h, o, it.job)
+	rules, err := v.parse(ctx, h, o)
+	if err != nil {
+		v.untried(h, it, err, 0, now)
+		return
+	}
+	sitemaps := w.sitemapsOf(h, o, rules, it.job)
 	switch {
 	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
 		v.closed(h, it, o, 0)
-	case o.state.Verdict == robots.Obey && !o.rules.Allowed(link.PathQuery(it.url)):
+	case o.state.Verdict == robots.Obey && !rules.Allowed(link.PathQuery(it.url)):
 		v.refused(h, it, link.OutcomeRobotsDenied, "", sitemaps)
 	default:
 		v.tell(h, sitemaps)

@@ -82,7 +82,8 @@ func (it *item) bound() int64 {
 type origin struct {
 	name    string
 	state   robots.State
-	rules   *robots.Rules
+	rules   *robots.Rules // nil also where they are large
+	large   bool          // the rules are among largeRules, if anywhere
 	parsed  bool
 	next    string // where a redirect of robots.txt leads
 	hops    int

@@ -49,7 +49,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 	o.next, o.hops, o.failure = "", 0, link.OutcomeNone
 	o.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
 	v.learn(o, robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}, now)
-	v.parse(h, o)
+	_, _ = v.parse(ctx, h, o) // else the next visit does
 	v.again(h, it, took, now, resp)
 }
 
@@ -73,7 +73,8 @@ func redirect(h *host, from string, resp *fetch.Response) string {
 // learn takes in what an answer means.
 func (v *visitor) learn(o *origin, a robots.Answer, now time.Time) {
 	o.state = robots.FromFetch(a, now, &o.state)
-	o.rules, o.parsed, o.told = nil, false, nil
+	v.w.rules.forget(o)
+	o.rules, o.parsed, o.large, o.told = nil, false, false, nil
 	encoded, err := o.state.MarshalBinary()
 	if err != nil {
 		return // a body over the bound, which FromFetch does not keep
@@ -84,19 +85,34 @@ func (v *visitor) learn(o *origin, a robots.Answer, now time.Time) {
 	o.newsSeq++
 }
 
-// parse makes the rules of an origin's state, once, and has their delay kept from the next request on.
-func (v *visitor) parse(h *host, o *origin) {
-	if o.parsed {
-		return
+// parse returns the rules of an origin's state, made once, and has their delay kept from the next request on.
+// The error is that of ctx.
+func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules, error) {
+	if o.parsed && !o.large {
+		return o.rules, nil
 	}
-	o.rules, o.parsed = o.state.Rules(v.w.cfg.Agent), true
-	if d, ok := o.rules.CrawlDelay(); ok {
+	rules := v.w.rules.get(o)
+	if rules == nil {
+		var err error
+		if rules, err = v.w.rules.make(ctx, o, v.w.cfg.Agent); err != nil {
+			return nil, err
+		}
+	}
+	if !o.large {
+		o.rules = rules
+	}
+	if o.parsed {
+		return rules, nil
+	}
+	o.parsed = true
+	if d, ok := rules.CrawlDelay(); ok {
 		v.w.mu.Lock()
 		if v.w.has(h.name) {
 			v.w.frontier.CrawlDelay(h.name, d)
 		}
 		v.w.mu.Unlock()
 	}
+	return rules, nil
 }
 
 // again ends a visit that was made for robots.txt, or that came to nothing through no fault of the URL's, and puts the URL back.
@@ -204,8 +220,8 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 }
 
 // sitemapsOf makes the report that tells a job of the sitemaps in a robots.txt, once a lease.
-func (w *Worker) sitemapsOf(h *host, o *origin, ref *jobRef) []*report {
-	if o.rules == nil || slices.Contains(o.told, ref) {
+func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *jobRef) []*report {
+	if rules == nil || slices.Contains(o.told, ref) {
 		return nil
 	}
 	o.told = append(o.told, ref)
@@ -213,7 +229,7 @@ func (w *Worker) sitemapsOf(h *host, o *origin, ref *jobRef) []*report {
 		return nil
 	}
 	var found []link.Link
-	for _, raw := range o.rules.Sitemaps() {
+	for _, raw := range rules.Sitemaps() {
 		if url, err := link.Canonical(raw); err == nil {
 			found = append(found, link.Link{URL: url, Kind: link.KindSitemap})
 		}
