@@ -47,7 +47,7 @@ type Config struct {
 	TLSTimeout time.Duration
 	// HeaderTimeout bounds writing the request and waiting for the whole response head. Zero: 20 s.
 	HeaderTimeout time.Duration
-	// TotalTimeout bounds the exchange from having its turn to the last byte. Zero: 60 s.
+	// TotalTimeout bounds the exchange from having its turn to the last byte, without what this side takes between reads. Zero: 60 s.
 	TotalTimeout time.Duration
 	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head on, after a grace of MinRateGrace: a site
 	// that trickles holds a worker no longer. Zero: 1 KiB/s after 10 s. Negative: no bound.

@@ -152,7 +152,7 @@ func (t *track) left(n int64) {
 	}
 }
 
-// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the line.
+// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the line, for memory or for this side.
 const maxHeld = 10 * time.Minute
 
 // pace says until when the next bytes of a response are waited for.
@@ -164,11 +164,19 @@ type pace struct {
 	rate    int // bytes a second; not positive: none
 	got     int64
 	track   track
+	own     time.Duration // what this side took between reads, besides waiting for memory
+	left    time.Time     // when the last read ended
+	waited  int64         // track.waited at that moment
 }
 
-// next returns the deadline and what reaching it means. Time that the line took away does not count: it is no fault of the site's.
+// next returns the deadline of a read that begins, and what reaching it means. Time that the line took away, and what this side took since the last read to
+// unpack, copy or write to disk, does not count: it is no fault of the site's.
 func (p *pace) next() (time.Time, error) {
-	held := min(p.track.held(), maxHeld)
+	if !p.left.IsZero() {
+		p.own += time.Since(p.left) - time.Duration(p.track.waited.Load()-p.waited)
+		p.left = time.Time{}
+	}
+	held := min(p.track.held()+p.own, maxHeld)
 	end := p.end.Add(held)
 	if p.body.IsZero() {
 		return earlier(p.headEnd.Add(held), end), errTimeout
@@ -181,6 +189,13 @@ func (p *pace) next() (time.Time, error) {
 		return due, errTooSlow
 	}
 	return end, errTimeout
+}
+
+// came notes the end of a read, which brought n bytes.
+func (p *pace) came(n int) {
+	p.got += int64(n)
+	p.track.came(n)
+	p.left, p.waited = time.Now(), p.track.waited.Load()
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -83,9 +83,6 @@ func (x *exchange) decodeWide(src io.Reader, length int64, codings []string, res
 	}
 	x.unslot = sync.OnceFunc(func() { <-wideSlots })
 	defer x.unslot()
-	if x.resting != nil {
-		x.resting() // nothing more is waited for
-	}
 	x.base = int64(cap(k.buf))
 	packed := &counter{r: k.reader(), limit: limit}
 	if over {

@@ -86,10 +86,9 @@ type exchange struct {
 	req    *Request
 	end    time.Time // of TotalTimeout
 
-	waited  atomic.Int64 // nanoseconds for which it waited for memory
-	base    int64        // memory that the body has beside its own buffer
-	resting func()       // stops what watches the pace until the next read, nil if nothing does
-	unslot  func()       // gives the slot of a wide decoder back, nil without one
+	waited atomic.Int64 // nanoseconds for which it waited for memory
+	base   int64        // memory that the body has beside its own buffer
+	unslot func()       // gives the slot of a wide decoder back, nil without one
 }
 
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The connection returned may be kept.

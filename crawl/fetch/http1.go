@@ -41,8 +41,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := w.conn.Read(p)
-	w.pace.got += int64(n)
-	w.pace.track.came(n)
+	w.pace.came(n)
 	if err != nil && isTimeout(err) {
 		err = reason
 	}

@@ -67,7 +67,6 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 
 	watch.pace.got, watch.pace.body = 0, time.Now()
 	watch.body = res.Body
-	x.resting = func() { watch.timer.Stop() }
 	watch.pace.track.left(res.ContentLength)
 	watch.meter = c.meter
 	if err := x.decode(watch, res.ContentLength, resp); err != nil {
@@ -129,8 +128,8 @@ func (w *watch) Read(p []byte) (int, error) {
 	w.timer.Stop()
 	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
 	n, err := w.body.Read(p)
-	w.pace.got += int64(n)
+	w.timer.Stop() // nothing is waited for until the next read
 	w.meter.most.Add(bodyNoise * int64(n))
-	w.pace.track.came(n)
+	w.pace.came(n)
 	return n, err
 }

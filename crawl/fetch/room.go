@@ -223,9 +223,6 @@ func (k *sink) reader() io.Reader {
 
 // waitForRoom waits until a body may have size bytes of memory. The site is not at fault for it, so the time is given to the exchange again.
 func (x *exchange) waitForRoom(size int64) error {
-	if x.resting != nil {
-		x.resting()
-	}
 	if x.unslot != nil { // who waits here must not be in the way of those whose end frees memory
 		x.unslot()
 	}

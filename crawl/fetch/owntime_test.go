@@ -1,0 +1,85 @@
+package fetch_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+)
+
+// lazyRoom has no memory, and a disk that takes its time for each write.
+type lazyRoom struct {
+	testRoom
+	each time.Duration
+}
+
+func (r *lazyRoom) Spill() (fetch.Spilled, error) {
+	f, err := r.testRoom.Spill()
+	return &lazyFile{f, r.each}, err
+}
+
+type lazyFile struct {
+	fetch.Spilled
+	each time.Duration
+}
+
+func (f *lazyFile) Write(p []byte) (int, error) {
+	time.Sleep(f.each)
+	return f.Spilled.Write(p)
+}
+
+// TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of the site's.
+func TestOwnTime(t *testing.T) {
+	body := noise(4 << 20)
+	answer := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = rw.Write(body)
+	})
+	some := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(some.Close)
+	over := func(proto string) func(net.Conn) {
+		return func(c net.Conn) {
+			ctx := context.Background() // of the bubble that it is made in
+			if proto == "HTTP/2.0" {
+				secure := tls.Server(c, &tls.Config{Certificates: some.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+				if err := secure.HandshakeContext(ctx); err != nil {
+					t.Error(err)
+				}
+				(&http2.Server{}).ServeConn(secure, &http2.ServeConnOpts{Context: ctx, Handler: answer})
+				return
+			}
+			readRequest(c)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n")
+			_, _ = c.Write(body)
+		}
+	}
+	for proto, url := range map[string]string{"HTTP/1.1": "http://a.example/", "HTTP/2.0": "https://a.example/"} {
+		t.Run(proto, func(t *testing.T) {
+			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, over(proto), func(t *testing.T, f *fetch.Fetcher) {
+				room := &lazyRoom{testRoom{disk: 8 << 20}, 2 * time.Second}
+				begun := time.Now()
+				resp, err := f.Get(t.Context(), &fetch.Request{URL: url, Room: room})
+				if err != nil {
+					t.Fatalf("after %s: %v", time.Since(begun), err)
+				}
+				defer resp.Release()
+				t.Logf("took %s, %d writes, held %s", time.Since(begun), len(room.files), resp.Held)
+				if resp.Proto != proto || resp.Size() != int64(len(body)) {
+					t.Errorf("%d bytes over %s", resp.Size(), resp.Proto)
+				}
+				if took := time.Since(begun); took < 61*time.Second {
+					t.Errorf("took %s: the disk was not slow enough to show anything", took)
+				}
+			})
+		})
+	}
+}
