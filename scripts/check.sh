@@ -65,7 +65,7 @@ step_targets() {
 
 step_lint() {
   ensure_lint
-  golangci-lint run ./...
+  golangci-lint run --allow-parallel-runners ./...
 }
 
 step_tidy() { go mod tidy -diff; }
