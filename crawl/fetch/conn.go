@@ -21,6 +21,7 @@ type conn struct {
 	addr     netip.AddrPort
 	used     bool // by an exchange before the present one
 	broken   bool // not to be used again
+	heavy    bool // it holds too much to lie idle
 
 	idleSince time.Time     // guarded by the pool
 	place     *list.Element // in the pool's list
@@ -38,7 +39,7 @@ func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.
 
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
 func (c *conn) orClosed() *conn {
-	if c.broken {
+	if c.broken || c.heavy {
 		c.close()
 		return nil
 	}

@@ -185,3 +185,38 @@ func TestTLSFailures(t *testing.T) {
 		wantOutcome(t, err, link.OutcomeTimeout)
 	})
 }
+
+// TestLongChain: neither a connection nor a session is kept of a server that shows a great many certificates; of others both are.
+func TestLongChain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		extra int
+		conns int64
+	}{{"one certificate", 0, 1}, {"two hundred", 200, 3}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var conns, resumed atomic.Int64
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.TLS.DidResume {
+					resumed.Add(1)
+				}
+			}))
+			srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+				if s == http.StateNew {
+					conns.Add(1)
+				}
+			}
+			url, trust := startTLS(t, srv)
+			cert := &srv.TLS.Certificates[0]
+			for range tt.extra {
+				cert.Certificate = append(cert.Certificate, cert.Certificate[0])
+			}
+			f := newFetcher(t, trust)
+			for range 3 {
+				get(t, f, url).Release()
+			}
+			if conns.Load() != tt.conns || resumed.Load() != 0 {
+				t.Errorf("%d connections, %d resumed; want %d, and none", conns.Load(), resumed.Load(), tt.conns)
+			}
+		})
+	}
+}
