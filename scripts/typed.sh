@@ -131,6 +131,7 @@ leave_session() {
 }
 if [ "${1:-}" = --session ]; then
   set -m # so that an interrupt is heard by what runs in the background
+  set +o pipefail # as in a reader's shell: `head` may have enough
   at_end leave_session
   if [ "${ALONE:-}" = 1 ]; then
     ip link set lo up
