@@ -40,7 +40,7 @@ var bounds = []bound{
 	{what: "robots.txt", format: "%s", at: "crawl/robots MaxBody", then: "it is cut at its last whole line"},
 	{what: "a pattern of robots.txt", format: "%s bytes", at: "crawl/robots maxPattern", then: "one that disallows is cut, and so disallows more; one that allows admits nothing"},
 	{what: "sitemaps of a robots.txt", format: "%s", at: "crawl/robots MaxSitemaps", then: "the others are left out"},
-	{what: "redirects of robots.txt", format: "%s", at: "crawl/robots MaxRedirects", then: "as if there were none, as RFC 9309 says"},
+	{what: "redirects of robots.txt", format: "%s", at: "crawl/robots MaxRedirects", then: "other hosts' included; beyond, as if there were no file, as RFC 9309 says"},
 	{what: "a robots.txt that cannot be reached", format: "%s", at: "crawl/robots GiveUp", then: "nothing of the host is asked until then; afterwards what is known counts"},
 	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList MaxRules", then: "the list is refused; the last good one holds"},
 	// Sites: what they send.

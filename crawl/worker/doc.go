@@ -37,8 +37,8 @@
 // other. A page that asks not to be indexed (noindex) is fetched and counted and its links followed, but nothing of it is kept: an archive is
 // an index of what it holds. Links marked nofollow are not followed. A redirect ends its exchange: its target is a link like any other.
 //
-// A robots.txt that redirects to another host counts as not there (RFC 9309, section 2.3.1.2, lets a crawler assume so): that host's files are
-// for the worker that holds its lease.
+// A robots.txt that redirects to another host is asked for there (RFC 9309, section 2.3.1.2), and holds for the host that leads there. It is the one request that is
+// made without the lease of the host it goes to; abroad.go says what is kept all the same.
 //
 // # Concurrency
 //

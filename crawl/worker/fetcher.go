@@ -308,7 +308,7 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 		return nil, errStopping
 	}
 	h.cancel = cancel
-	if time.Now().Before(h.lentUntil) {
+	if time.Now().Before(h.lentUntil) && link.Host(req.URL) == h.name {
 		req.Addrs = h.addrs
 	}
 	g := h.governed // of this visit until its end

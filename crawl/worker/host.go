@@ -87,6 +87,7 @@ type origin struct {
 	parsed  bool
 	next    string // where a redirect of robots.txt leads
 	hops    int
+	leave   string    // the other origin that lets next be asked for
 	told    []*jobRef // jobs that were told of its sitemaps
 	news    []byte    // state to be reported, encoded; guarded by the worker's mutex
 	newsSeq uint64

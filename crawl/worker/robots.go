@@ -14,47 +14,74 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect on the same host is followed by the next
-// visit, so that the host has its rest in between.
+// fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect is followed by the next visit, so that the host has its
+// rest in between. Where it leads to another host, see abroad.go.
 func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) {
 	w := v.w
 	url := o.next
 	if url == "" {
 		url = o.name + "/robots.txt"
 	}
+	q := robotsQuestion{url: url, abroad: link.Host(url) != h.name}
+	if q.abroad && !v.depart(h, it, o, &q) {
+		return
+	}
 	begun := time.Now()
 	room := &body{l: w.pipe}
 	defer room.release()
-	resp, err := v.get(ctx, h, &fetch.Request{URL: url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	resp, err := v.get(ctx, h, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		if lerr := resp.Load(); lerr != nil {
 			resp.Release()
-			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: url, Err: lerr}
+			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.url, Err: lerr}
 		}
 	}
 	now := time.Now()
 	took := now.Sub(begun)
+	if q.abroad {
+		w.back(now, &q, took)
+	}
 	if err != nil {
-		v.robotsFailed(h, it, o, err, took, now)
+		v.robotsFailed(h, it, o, &q, err, took, now)
 		return
 	}
 	w.stats.wireBytes.Add(resp.WireBytes)
 	defer resp.Release()
-	if target := redirect(h, url, resp); target != "" && o.hops < robots.MaxRedirects {
+	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}
+	if q.forLeave {
+		v.leave(ctx, h, it, o, answer, took, now)
+		return
+	}
+	if target := redirect(q.url, resp); target != "" && o.hops < robots.MaxRedirects {
 		o.next = target
 		o.hops++
 		v.again(h, it, took, now, nil)
 		return
 	}
-	o.next, o.hops, o.failure = "", 0, link.OutcomeNone
+	o.begin()
+	o.failure = link.OutcomeNone
 	o.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
-	v.learn(o, robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}, now)
+	v.learn(o, answer, now)
 	_, _ = v.parse(ctx, h, o) // else the next visit does
+	if q.abroad {
+		resp = nil // it did not come from an address of this host
+	}
 	v.again(h, it, took, now, resp)
 }
 
-// redirect is where an answer leads on the same host, else empty.
-func redirect(h *host, from string, resp *fetch.Response) string {
+// robotsQuestion is one request for a robots.txt.
+type robotsQuestion struct {
+	url      string
+	abroad   bool // at another host
+	forLeave bool // for that host's own robots.txt
+	opened   bool // its visit is open in the frontier
+}
+
+// begin has the next request be for the origin's own robots.txt.
+func (o *origin) begin() { o.next, o.hops, o.leave = "", 0, "" }
+
+// redirect is where an answer leads, empty if nowhere.
+func redirect(from string, resp *fetch.Response) string {
 	raw := resp.Location()
 	if raw == "" {
 		return ""
@@ -64,7 +91,7 @@ func redirect(h *host, from string, resp *fetch.Response) string {
 		return ""
 	}
 	target, err := base.AppendResolve(nil, []byte(raw))
-	if err != nil || link.Host(string(target)) != h.name {
+	if err != nil || link.Host(string(target)) == "" {
 		return ""
 	}
 	return string(target)
@@ -136,14 +163,23 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 }
 
 // robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
-func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time.Duration, now time.Time) {
+func (v *visitor) robotsFailed(h *host, it item, o *origin, q *robotsQuestion, err error, took time.Duration, now time.Time) {
 	if errors.Is(err, fetch.ErrStale) {
 		v.again(h, it, took, now, nil) // over a new connection, after the host's rest
+		return
+	}
+	if _, lacks := errors.AsType[*withoutPermit](err); lacks && q.abroad {
+		v.later(h, it, now.Add(permitLook))
 		return
 	}
 	fe, known := errors.AsType[*fetch.Error](err)
 	if !known {
 		v.untried(h, it, err, took, now)
+		return
+	}
+	if q.abroad {
+		o.failure, o.status = link.OutcomeRobotsUnreachable, 0
+		v.unread(h, it, o, robots.Answer{Err: err}, fe.Error(), took, now)
 		return
 	}
 	if fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope { // by its address; or its name is none that can be asked for
@@ -158,16 +194,24 @@ func (v *visitor) robotsFailed(h *host, it item, o *origin, err error, took time
 		v.again(h, it, took, now, nil)
 		return
 	}
-	o.next, o.hops, o.failure, o.status, o.detail = "", 0, link.OutcomeRobotsUnreachable, 0, clip(fe.Error())
-	if fe.HostWide() {
-		o.failure, o.status = fe.Outcome, uint32(fe.Status()) //nolint:gosec // a handful
-	}
+	answer := robots.Answer{Err: err}
 	if fe.Outcome == link.OutcomeTooLarge {
 		// Only a head can be, as the body is cut: the site answers, and what it says cannot be read.
-		v.learn(o, robots.Answer{Status: http.StatusInternalServerError}, now)
-	} else {
-		v.learn(o, robots.Answer{Err: err}, now)
+		answer = robots.Answer{Status: http.StatusInternalServerError}
 	}
+	if fe.HostWide() {
+		o.failure, o.status = fe.Outcome, uint32(fe.Status()) //nolint:gosec // a handful
+	} else {
+		o.failure, o.status = link.OutcomeRobotsUnreachable, 0
+	}
+	v.unread(h, it, o, answer, fe.Error(), took, now)
+}
+
+// unread takes in that robots.txt could not be had, for the reason in the origin's failure, and ends the visit.
+func (v *visitor) unread(h *host, it item, o *origin, answer robots.Answer, detail string, took time.Duration, now time.Time) {
+	o.begin()
+	o.detail = clip(detail)
+	v.learn(o, answer, now)
 	if o.state.Verdict != robots.DisallowAll {
 		v.again(h, it, took, now, nil) // what is known of it still holds
 		return

@@ -40,6 +40,7 @@ type Worker struct {
 	hosts    map[string]*host
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
 	sessions map[string]*session
+	abroad   map[string]time.Time // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
 	holding  map[string]time.Time // hosts whose visit is open for want of a permit, and until when
 	frontier *frontier.Frontier[item]
 	idle     []chan struct{} // fetchers that wait
@@ -87,7 +88,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), holding: make(map[string]time.Time), frontier: frontier.New[item](cfg.Politeness),
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](cfg.Politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}

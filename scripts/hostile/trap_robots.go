@@ -12,7 +12,7 @@ import (
 
 // Robots.txt that is no robots.txt.
 //
-// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; redirects that loop or lead to another host,
+// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; redirects that loop or lead to another host, where the rules are,
 // 401, 403, 404; a Crawl-delay below nothing.
 //
 // A good crawler reads rules in any form that a person could have meant, and takes the bounds of its time from itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
@@ -34,12 +34,12 @@ var robotsFamily = family{
 }
 
 var robotsNames = []string{
-	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "hops", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
+	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "elsewhere", "hops", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
 }
 
-// openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2); the last three may be taken either way. A redirect to another host, "other", SHOULD be
-// followed, says the RFC; a crawler that keeps its requests to one host's delay takes it for no robots.txt. Those whose rules cannot be had are in the family waits.
-var openRobots = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "other", "e999"}
+// openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2); the last two may be taken either way. A redirect to another host is followed: the rules
+// there are those of "other" and "elsewhere". Those whose rules cannot be had are in the family waits.
+var openRobots = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "e999"}
 
 const secret = "User-agent: *\nDisallow: /secret/\n"
 
@@ -76,6 +76,8 @@ func serveRobots(w *world, rw http.ResponseWriter, r *http.Request, name string)
 	case "loop":
 		http.Redirect(rw, r, "/robots.txt", http.StatusFound)
 	case "other":
+		http.Redirect(rw, r, w.url("robots", "rules", "/robots.txt"), http.StatusMovedPermanently)
+	case "elsewhere":
 		http.Redirect(rw, r, w.url("robots", "rules", "/robots-at/1"), http.StatusFound)
 	case "hops":
 		n := 0
@@ -131,7 +133,7 @@ func checkRobots(j *judge) {
 		}
 	}
 	// Where rules were read, what they leave open is crawled.
-	for _, name := range []string{"line", "utf16le", "utf16be", "cr", "spaces", "groups", "lines"} {
+	for _, name := range []string{"line", "utf16le", "utf16be", "cr", "spaces", "groups", "lines", "hops", "other", "elsewhere"} {
 		if j.asked(name, "/open/d") == 0 {
 			j.blame("robots: %s leaves /open/ open, and it was not asked for", name)
 		}

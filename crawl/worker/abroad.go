@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+)
+
+// A robots.txt may lead to another host, as that of example.com does to www.example.com, and what is found there are then the rules of the host that it was asked
+// for at (RFC 9309, 2.3.1.2). The request is made under the lease of the first host, which waits meanwhile. Of the manners towards the other host, these are kept:
+// it gets no such request if it has opted out; the guard of addresses and the permits for one hold; where the redirect leads to anything but its robots.txt, that is
+// asked for first, and obeyed; this worker makes one such request at a time and has the delay between two, and between them and the other requests that it makes to
+// the host. Not kept is that no other peer asks the host meanwhile: who holds its lease is not asked, for one small request a day for each host that leads there.
+
+// errBorrowed: the host that has the robots.txt may not be asked for it.
+var errBorrowed = errors.New("robots.txt leads to another host, which may not be asked for it")
+
+const (
+	// abroadLook is when to look again at another host that is being asked for something.
+	abroadLook = 250 * time.Millisecond
+	// abroadTime is how long a request to another host counts as under way at most.
+	abroadTime = 10 * time.Minute
+)
+
+// depart begins a request to another host. If it must not be made, or not now, the visit is over.
+func (v *visitor) depart(h *host, it item, o *origin, q *robotsQuestion) bool {
+	w, now := v.w, time.Now()
+	if w.deps.OptOuts != nil {
+		if why := w.deps.OptOuts.URL(q.url); why != "" {
+			v.borrowed(h, it, o, why, 0, now)
+			return false
+		}
+	}
+	if other := link.Origin(q.url); o.leave != other && q.url != other+"/robots.txt" {
+		q.url, q.forLeave = other+"/robots.txt", true
+	}
+	w.mu.Lock()
+	again := w.enter(now, q)
+	w.mu.Unlock()
+	switch {
+	case again.IsZero():
+		return true
+	case again.Sub(now) > heldPause:
+		v.borrowed(h, it, o, "it is left alone for "+again.Sub(now).String(), 0, now)
+	default:
+		v.later(h, it, again)
+	}
+	return false
+}
+
+// enter opens the visit of another host, or says when to look again. Under the mutex.
+func (w *Worker) enter(now time.Time, q *robotsQuestion) (again time.Time) {
+	name := link.Host(q.url)
+	maps.DeleteFunc(w.abroad, func(_ string, until time.Time) bool { return !until.After(now) })
+	if until, ok := w.abroad[name]; ok {
+		if look := now.Add(abroadLook); until.After(look) {
+			return look
+		}
+		return until
+	}
+	if owed := w.frontier.Owed(now, name); owed > 0 {
+		return now.Add(owed)
+	}
+	if w.frontier.Visited(name) {
+		return now.Add(abroadLook)
+	}
+	q.opened = w.frontier.Visit(now, name)
+	w.abroad[name] = now.Add(abroadTime)
+	return time.Time{}
+}
+
+// back closes what enter has opened.
+func (w *Worker) back(now time.Time, q *robotsQuestion, took time.Duration) {
+	name := link.Host(q.url)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rest := now.Add(w.cfg.Politeness.Delay)
+	w.abroad[name] = rest
+	switch {
+	case q.opened:
+		w.frontier.Done(now, name, took)
+	case w.has(name):
+		w.frontier.NotBefore(name, rest)
+	}
+	w.wakeNext(now)
+}
+
+// leave takes in the robots.txt of another host, which is asked whether what ours leads to may be asked for. Where it leads on in turn, it counts as having no rules.
+func (v *visitor) leave(ctx context.Context, h *host, it item, o *origin, answer robots.Answer, took time.Duration, now time.Time) {
+	other := &origin{name: link.Origin(o.next), state: robots.FromFetch(answer, now, nil)}
+	allowed := other.state.Verdict == robots.AllowAll
+	if other.state.Verdict == robots.Obey {
+		rules, err := v.w.rules.make(ctx, other, v.w.cfg.Agent)
+		v.w.rules.forget(other)
+		if err != nil {
+			v.again(h, it, took, now, nil)
+			return
+		}
+		allowed = rules.Allowed(link.PathQuery(o.next))
+	}
+	if !allowed {
+		v.borrowed(h, it, o, "its own robots.txt forbids it, or cannot be had", took, now)
+		return
+	}
+	o.leave = other.name
+	v.again(h, it, took, now, nil)
+}
+
+// borrowed deals with a robots.txt at another host that may not be asked for it.
+func (v *visitor) borrowed(h *host, it item, o *origin, why string, took time.Duration, now time.Time) {
+	o.failure, o.status = link.OutcomeRobotsUnreachable, 0
+	v.unread(h, it, o, robots.Answer{Err: errBorrowed}, errBorrowed.Error()+": "+why, took, now)
+}
+
+// later puts a URL back until then, whose visit came to no request.
+func (v *visitor) later(h *host, it item, at time.Time) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frontier.Free(h.name)
+	v.left(h)
+	switch {
+	case h.closing:
+		h.returned = append(h.returned, it)
+	case !h.ended.Load():
+		w.frontier.NotBefore(h.name, at)
+		w.frontier.Unget(h.name, it)
+		w.wakeNext(time.Now())
+	}
+	w.settle(h)
+}
