@@ -3,10 +3,10 @@
 #
 #   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all but hostile): format vet targets lint tidy test fuzz typed lan damage chaos hostile; with test among them, format and lint run beside the others.
+# Steps, in this order (default: all): format vet targets lint tidy test fuzz typed lan damage chaos hostile; with test among them, format and lint run beside the others.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
-# hostile puts the traps of scripts/hostile.sh before real peers, with --long all of them. It is not among the default steps until all families hold.
+# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz typed lan damage chaos)
+[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz typed lan damage chaos hostile)
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
 tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/damage)

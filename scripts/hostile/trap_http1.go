@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +37,14 @@ var http1Family = family{
 			}
 		}
 	},
+}
+
+// unasked waits a moment, shorter than a peer's delay, and says whether no question has come on the connection.
+func unasked(c net.Conn, r *bufio.Reader) bool {
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	_, err := r.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func http1Names() []string {
@@ -105,8 +116,9 @@ func serveHTTP1(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 	case "idle": // an answer that nobody asked for, on a connection that rests
 		if write(page) {
 			w.answered(c)
-			w.sleep(100 * time.Millisecond)
-			write(poison)
+			if unasked(c, buf.Reader) { // else it would be the answer to a question
+				write(poison)
+			}
 			w.hold(c, 5*time.Second)
 		}
 	case "reuse": // the connection ends when it is used again
