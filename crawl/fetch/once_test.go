@@ -61,6 +61,45 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestOnceAfterNoPermit: a connection made for a request that had no permit is kept, and the first request on it may meet a server that hangs up: it is asked once.
+func TestOnceAfterNoPermit(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var seen atomic.Int64
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					seen.Add(1)
+				}
+			}()
+		}
+	}()
+	f, err := fetch.New(fetch.Config{UserAgent: "test", AllowPrivate: true, Resolver: fixed{netip.MustParseAddr("127.0.0.1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	none := errors.New("none left")
+	for _, permit := range []error{none, nil} {
+		_, err = f.Get(t.Context(), &fetch.Request{URL: "http://" + ln.Addr().String() + "/robots.txt", Once: true, Permit: func(netip.Addr) error { return permit }})
+		if err == nil || errors.Is(err, none) != (permit != nil) {
+			t.Fatalf("with permit error %v: %v", permit, err)
+		}
+	}
+	if seen.Load() != 1 {
+		t.Errorf("the server was asked %d times", seen.Load())
+	}
+}
+
 // hangUpOnSecond answers one request of a connection, reads another and closes it.
 func hangUpOnSecond(c net.Conn, seen *atomic.Int64) {
 	defer c.Close()
