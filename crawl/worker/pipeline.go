@@ -28,6 +28,7 @@ type pipeline struct {
 	onDisk   int64  // bytes of those that are stored
 	refused  bool   // a fetcher found no room to begin
 	trouble  trouble
+	hasty    bool // no large page is begun any more
 	closed   bool
 	quiet    chan struct{} // the last page has left
 }
@@ -166,7 +167,14 @@ func (l *pipeline) next() (p *page, answered, ok bool) {
 // largePage is the size from which on a page is large: what is made of it, links and archive records, takes as much memory again, so one is worked on at once.
 const largePage = 1 << 20
 
-func (l *pipeline) mayBegin(p *page) bool { return l.large == 0 || !p.large() }
+func (l *pipeline) mayBegin(p *page) bool { return !p.large() || l.large == 0 && !l.hasty }
+
+// hasten has no large page begun any more: the end waits for those in hand, and one takes up to a second on a busy machine.
+func (l *pipeline) hasten() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hasty = true
+}
 
 // oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
 func (l *pipeline) oldest() *page {

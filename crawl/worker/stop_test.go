@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
 )
 
 // TestStopHasAnEnd: a stop waits for owners that are slow to acknowledge, but not for ever, and for less time where nobody takes over and a person waits.
@@ -38,4 +40,28 @@ func TestStopHasAnEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHastyStop: where a person waits for the end no large page is begun any more, however long it has waited, at either step; what is short is.
+func TestHastyStop(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, site(1), []string{"http://a.example/"}, func(*world) {})
+		l := x.worker.pipe
+		pageOf := func(size int) *page {
+			return newPage(newHost("owner", "a.example"), item{kind: link.KindPage}, &fetch.Response{Body: make([]byte, size)}, new(share))
+		}
+		l.push(pageOf(largePage + 1))
+		l.push(pageOf(10))
+		l.answer([]*page{pageOf(largePage + 1), pageOf(20)})
+		l.hasten()
+		for _, want := range []int64{20, 10} {
+			if p, _, ok := l.next(); !ok || p.resp.Size() != want {
+				t.Fatalf("a page of %d bytes was begun, want %d", p.resp.Size(), want)
+			}
+		}
+		l.close()
+		if p, _, ok := l.next(); ok {
+			t.Errorf("a page of %d bytes was begun", p.resp.Size())
+		}
+	})
 }

@@ -158,6 +158,7 @@ func (w *Worker) stop(ctx context.Context) {
 	limit := w.cfg.StopTimeout
 	if w.cfg.Alone != nil && w.cfg.Alone() {
 		limit /= 4
+		w.pipe.hasten()
 	}
 	whole, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
