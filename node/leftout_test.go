@@ -129,7 +129,7 @@ func TestSitemapOfFiftyThousand(t *testing.T) {
 	}
 }
 
-// outlinks counts the links that an archive names, by page.
+// outlinks counts the links that an archive names, by page; of a page that was fetched again, as it is after a lapse on a busy machine, those of one time.
 func outlinks(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
@@ -146,7 +146,7 @@ func outlinks(t *testing.T, dir string) map[string]int {
 			if err != nil {
 				t.Error(err)
 			}
-			found[r.TargetURI] += bytes.Count(text, []byte("outlink: "))
+			found[r.TargetURI] = max(found[r.TargetURI], bytes.Count(text, []byte("outlink: ")))
 		}); err != nil {
 			t.Fatal(err)
 		}
