@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/node/control"
@@ -112,7 +113,7 @@ func TestSitemapOfFiftyThousand(t *testing.T) {
 		t.Fatalf("a sitemap of %d bytes", size)
 	}
 	var dir string
-	peers := ringOf(t, 1, func(_ int, c *Config) { c.MaxBody, dir = 64<<10, c.DataDir })
+	peers := ringOf(t, 1, func(_ int, c *Config) { c.MaxBody, c.LeaseTTL, dir = 64<<10, 30*time.Second, c.DataDir })
 	spec := control.JobSpec{Scope: []string{"*.localhost"}, MaxPagesPerHost: 2}
 	for _, name := range []string{"plain", "packed"} {
 		spec.URLs = append(spec.URLs, "http://"+host(name)+"/")

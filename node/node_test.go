@@ -240,7 +240,8 @@ func TestCoverage(t *testing.T) {
 			t.Run(fmt.Sprintf("%d peers, depth %d", peers, depth), func(t *testing.T) {
 				t.Parallel()
 				web := serveWeb(t, nil)
-				ring := startRing(t, peers)
+				// Nobody dies here, and no lease is to lapse on a busy machine, or pages would be fetched again, as they should.
+				ring := ringOf(t, peers, func(_ int, c *Config) { c.LeaseTTL = 30 * time.Second })
 				spec := control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}}
 				if depth >= 0 {
 					d := uint32(depth) //nolint:gosec // small
