@@ -114,8 +114,8 @@ func (t *trial) judgeGood(f *family) {
 	}
 }
 
-// maxRecords bounds the records that are looked at.
-const maxRecords = 200_000
+// maxRecords bounds the records that are looked at; what all families lead to together is a quarter of it.
+const maxRecords = 1_000_000
 
 // records reads what the ring has on record of URLs, while the first peer lives, or from its directory.
 func (t *trial) records(ctx context.Context) {
@@ -140,6 +140,9 @@ func (t *trial) records(ctx context.Context) {
 		}
 		t.urls[u.URL] = u.Outcome
 		t.report.Outcomes[u.Outcome]++
+	}
+	if len(t.urls) == maxRecords {
+		t.blame("there are more than %d records: those of some pages were not looked at", maxRecords)
 	}
 }
 
