@@ -16,11 +16,11 @@ const prescanBytes = 1024
 type charset struct {
 	name      string // WHATWG name in lower case
 	enc       encoding.Encoding
-	tentative bool // only by default: a meta element may still say otherwise
+	tentative bool // by default, or by an XML declaration: a meta element may still say otherwise
 }
 
 // detect finds the encoding of an HTML document (HTML standard, "determining the character encoding"): byte order mark, then the header,
-// then a meta element or an XML declaration, then windows-1252, or UTF-8 for XHTML.
+// then a meta element, then an XML declaration, then windows-1252. Of XHTML a meta element says nothing, and UTF-8 is what is left.
 func detect(contentType string, body []byte) charset {
 	if c := byteOrder(body); c.enc != nil {
 		return c
@@ -28,17 +28,24 @@ func detect(contentType string, body []byte) charset {
 	if c := lookup(headerCharset(contentType)); c.enc != nil {
 		return c
 	}
-	if c := declared(body); c.enc != nil && isXHTML(contentType) {
+	head := body[:min(len(body), prescanBytes)]
+	if c := wideDeclaration(head); c.enc != nil {
 		return c
 	}
+	c := declared(head)
 	if isXHTML(contentType) {
-		return lookup("utf-8")
-	}
-	if c := prescan(body[:min(len(body), prescanBytes)]); c.enc != nil {
+		if c.enc == nil {
+			return lookup("utf-8")
+		}
 		return c
 	}
-	c := lookup("windows-1252")
-	c.tentative = true
+	if m := prescan(head); m.enc != nil {
+		return m
+	}
+	if c.enc == nil {
+		c = lookup("windows-1252")
+	}
+	c.tentative = !c.whole()
 	return c
 }
 
@@ -106,20 +113,41 @@ func (c charset) whole() bool {
 	return false
 }
 
-// declared returns the encoding of an XML declaration.
+// wideDeclaration returns the UTF-16 in which an XML declaration begins; enc is nil if none does.
+func wideDeclaration(body []byte) charset {
+	switch {
+	case bytes.HasPrefix(body, []byte("<\x00?\x00x\x00")):
+		return lookup("utf-16le")
+	case bytes.HasPrefix(body, []byte("\x00<\x00?\x00x")):
+		return lookup("utf-16be")
+	default:
+		return charset{}
+	}
+}
+
+// declared returns the encoding that an XML declaration names (HTML standard, "get an XML encoding"); enc is nil if none does.
 func declared(body []byte) charset {
-	if !bytes.HasPrefix(body, []byte("<?xml")) {
-		return charset{}
-	}
 	declaration, _, closed := bytes.Cut(body, []byte(">"))
-	_, after, ok := bytes.Cut(declaration, []byte("encoding"))
-	after = bytes.TrimLeft(after, " \t\r\n=")
-	if !closed || !ok || len(after) < 2 {
+	if !closed || !bytes.HasPrefix(declaration, []byte("<?xml")) {
 		return charset{}
 	}
-	label, _, ok := bytes.Cut(after[1:], after[:1])
+	_, after, _ := bytes.Cut(declaration, []byte("encoding"))
+	after, ok := bytes.CutPrefix(trimControls(after), []byte("="))
 	if !ok {
 		return charset{}
 	}
+	after = trimControls(after)
+	if len(after) == 0 || after[0] != '"' && after[0] != '\'' {
+		return charset{}
+	}
+	label, _, ok := bytes.Cut(after[1:], after[:1])
+	if !ok || bytes.ContainsFunc(label, func(r rune) bool { return r <= ' ' }) {
+		return charset{}
+	}
 	return lookupMeta(label)
+}
+
+// trimControls cuts what counts as white space in an XML declaration off the front.
+func trimControls(s []byte) []byte {
+	return bytes.TrimLeftFunc(s, func(r rune) bool { return r <= ' ' })
 }
