@@ -7,8 +7,11 @@ import (
 	"errors"
 )
 
-// version is the first byte of what is written.
-const version = 2
+// The first byte of what is written.
+const (
+	version     = 3
+	farmVersion = 2
+)
 
 var errFormat = errors.New("novelty: malformed or of another format")
 
@@ -16,57 +19,66 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 64 + 21*(maxPrints+maxTexts+maxExact) + 20*maxGroups
+const MaxBytes = 64 + 19*(maxPrints+maxTexts+maxExact) + 40*(maxGroups+maxForms)
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
 	b = append(b, version)
-	for _, n := range []uint64{s.seen, s.repeats, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.least), uint64(s.leastBefore)} {
+	for _, n := range []uint64{s.seen, s.repeats, s.news, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.abroad), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, list := range []prints{s.text, s.all, s.exact} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
 			b = append(binary.LittleEndian.AppendUint64(b, p.bits), p.hits)
-			for _, key := range p.at {
-				b = binary.LittleEndian.AppendUint32(b, key)
+			for _, place := range p.at {
+				b = binary.LittleEndian.AppendUint16(b, place)
 			}
 		}
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.groups)))
-	for i := range s.groups {
-		g := &s.groups[i]
+	return s.appendParts(s.appendParts(b, s.groups), s.forms)
+}
+
+func (s *State) appendParts(b []byte, list []group) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for i := range list {
+		g := &list[i]
 		b = binary.LittleEndian.AppendUint32(b, g.key)
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(g.score)), uint64(g.seen))
-		b = binary.AppendUvarint(b, s.seen-min(g.last, s.seen))
+		for _, n := range []uint64{uint64(g.score), uint64(g.near), uint64(g.seen), uint64(g.news), s.seen - min(g.last, s.seen)} {
+			b = binary.AppendUvarint(b, n)
+		}
+		b = append(b, g.fresh, g.since)
 	}
 	return b
 }
 
-// Decode reads what Append wrote.
+// Decode reads what Append wrote. What earlier versions wrote says nothing here.
 func Decode(b []byte) (*State, error) {
 	d := decoder{b: b}
-	if d.byte() != version {
+	switch v := d.byte(); {
+	case v > 0 && v < version:
+		return new(State), nil
+	case v != version:
 		return nil, errFormat
 	}
 	s := &State{
-		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
-		since: uint8(d.uint(nearby + 1)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
+		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), news: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
+		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
 	}
 	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
-	for range d.uint(maxGroups) {
-		g := group{key: d.half(), score: uint32(d.uint(maxScore)), seen: uint32(d.uint(1<<32 - 1))}
-		g.last = s.seen - min(d.uint(1<<48), s.seen)
-		s.groups = append(s.groups, g)
-	}
+	s.groups, s.forms = d.parts(maxGroups, s.seen), d.parts(maxForms, s.seen)
 	return s, d.end()
 }
 
 // Append writes a farm.
 func (f *Farm) Append(b []byte) []byte {
-	b = binary.AppendUvarint(binary.AppendUvarint(append(b, version), f.seen), uint64(f.score))
-	b = binary.AppendUvarint(b, uint64(len(f.met)))
-	for _, m := range f.met {
+	b = binary.AppendUvarint(binary.AppendUvarint(append(b, farmVersion), f.seen), uint64(f.score))
+	return appendSaid(b, f.met)
+}
+
+func appendSaid(b []byte, list []said) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, m := range list {
 		b = append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(b, m.bits), m.host), m.hits)
 	}
 	return b
@@ -75,13 +87,10 @@ func (f *Farm) Append(b []byte) []byte {
 // DecodeFarm reads what Append wrote.
 func DecodeFarm(b []byte) (*Farm, error) {
 	d := decoder{b: b}
-	if d.byte() != version {
+	if d.byte() != farmVersion {
 		return nil, errFormat
 	}
-	f := &Farm{seen: d.uint(1 << 48), score: uint32(d.uint(maxScore))}
-	for range d.uint(maxFarm) {
-		f.met = append(f.met, said{d.fixed(), d.half(), d.byte()})
-	}
+	f := &Farm{seen: d.uint(1 << 48), score: uint32(d.uint(maxScore)), met: d.said(maxFarm)}
 	return f, d.end()
 }
 
@@ -144,9 +153,41 @@ func (d *decoder) half() uint32 {
 	return n
 }
 
+func (d *decoder) quarter() uint16 {
+	if len(d.b) < 2 {
+		return uint16(d.fail()) //nolint:gosec // zero
+	}
+	n := binary.LittleEndian.Uint16(d.b)
+	d.b = d.b[2:]
+	return n
+}
+
 func (d *decoder) prints(most uint64) (list prints) {
 	for range d.uint(most) {
-		list = append(list, met{d.fixed(), d.byte(), keys{d.half(), d.half(), d.half()}})
+		m := met{bits: d.fixed(), hits: d.byte()}
+		for i := range m.at {
+			m.at[i] = d.quarter()
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func (d *decoder) said(most uint64) (list []said) {
+	for range d.uint(most) {
+		list = append(list, said{d.fixed(), d.half(), d.byte()})
+	}
+	return list
+}
+
+func (d *decoder) parts(most, seen uint64) (list []group) {
+	for range d.uint(most) {
+		g := group{
+			key: d.half(), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), seen: uint32(d.uint(1<<32 - 1)), news: uint32(d.uint(1<<32 - 1)),
+		}
+		g.last = seen - min(d.uint(1<<48), seen)
+		g.fresh, g.since = min(d.byte(), lively), min(d.byte(), nearby+1)
+		list = append(list, g)
 	}
 	return list
 }

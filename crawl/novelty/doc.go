@@ -12,14 +12,20 @@
 //   - maze: pages that bring three URLs or more each and whose links are otherwise those that all pages here have: a graph without cycles. chain: the same
 //     with one or two.
 //   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
-//     segments of its path.
+//     segments of its path. form: its first folder and the sorted names of its parameters, which tell the articles of a wiki from their histories. tail: the
+//     same with the last segment of a path of three or more. Each of them is a part of the host.
+//   - to live: to have brought something of late, as one in twenty of the last pages of a part, at least, did.
 //
-// Each of a host, its shapes and its areas has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen
-// of those add, down to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Near
-// repeats count apart, and take sixteen times as many pages as exact ones do; a maze takes six times as many, a chain twelve times. A shape and an
-// area go by exact repeats alone, so that a calendar is left and its site goes on; a host goes by all evidence. From a quarter of the way on the URLs
-// in question are to be asked for less and less often.
+// Each of a host and its parts has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen of those add, down
+// to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Where only other hosts bring
+// the URLs a repeat adds a third. Near repeats count apart, and take sixteen times as many pages as exact ones do; a maze takes six times as many, a chain
+// twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another part by near ones as well where its own pages bring the
+// URLs; the host by all evidence.
 //
-// [State] is kept for each host and job, bounded in bytes, and [Farm] for each job on a peer: the same for hosts which bring ever new hosts that say
-// what others said before. Both are plain values without clock, goroutine or lock.
+// A part is left, and the rest of its site goes on. A host, or an area, of which most brings nothing is left but for its forms that live, and for some
+// pages of those that are not known yet, if it ever brought anything; a host whose links make it a maze is left as a whole, since every page of one says
+// something. From a quarter of the way on the URLs in question are to be asked for less and less often.
+//
+// [State] is kept for each host and job, bounded in bytes; [Kin] for each registrable domain and job: the same for its hosts, each of which may be small;
+// [Farm] for each job on a peer: for hosts which bring ever new hosts that say what others said before. All are plain values without clock, goroutine or lock.
 package novelty

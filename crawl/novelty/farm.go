@@ -27,7 +27,7 @@ type said struct {
 // the page may bring: any number if it says something of its own; else ever fewer, and none once nothing but such pages was met for long.
 func (f *Farm) Observe(host string, text uint64, pages int) (most int) {
 	f.seen++
-	if !f.heard(hash(host), text) {
+	if again, _ := hear(&f.met, text, Near, hash(host), maxFarm); !again {
 		f.score = step(f.score, -newWeight, limit(pages))
 		return math.MaxInt
 	}
@@ -45,25 +45,26 @@ const (
 	slowdown     = 8
 )
 
-// heard says whether other hosts have said the same several times, and remembers it.
-func (f *Farm) heard(host uint32, text uint64) bool {
-	for i, known := range slices.Backward(f.met) {
-		if distance(known.bits, text) > Near {
+// hear says whether other hosts have said the same several times, and whether it was said at all, and remembers it.
+func hear(list *[]said, bits uint64, within int, host uint32, room int) (again, known bool) {
+	l := *list
+	for i, had := range slices.Backward(l) {
+		if distance(had.bits, bits) > within {
 			continue
 		}
-		copy(f.met[i:], f.met[i+1:])
-		again := known
-		if known.host != host {
-			again.host, again.hits = host, min(known.hits, math.MaxUint8-1)+1
+		copy(l[i:], l[i+1:])
+		now := had
+		if had.host != host {
+			now.host, now.hits = host, min(had.hits, math.MaxUint8-1)+1
 		}
-		f.met[len(f.met)-1] = again
-		return known.host != host && known.hits >= often
+		l[len(l)-1] = now
+		return had.host != host && had.hits >= often, true
 	}
-	if len(f.met) >= maxFarm {
-		f.met = append(f.met[:0], f.met[len(f.met)-maxFarm+1:]...)
+	if len(l) >= room {
+		l = append(l[:0], l[len(l)-room+1:]...)
 	}
-	f.met = append(f.met, said{text, host, 1})
-	return false
+	*list = append(l, said{bits, host, 1})
+	return false, false
 }
 
 // Full says whether pages that say what other hosts said before are to bring no more hosts, and why.

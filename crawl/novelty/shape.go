@@ -128,25 +128,61 @@ func appendWord(out []byte, s string) []byte {
 	return out
 }
 
-// keysOf a URL: its shape, and the folders of one and of two segments that it lies in.
+// keysOf a URL: its shape, the folders of one and of two segments that it lies in, its tail and its form.
 func keysOf(url string) (k keys) {
-	k[0] = hash(Shape(url))
-	for n := 1; n < len(k); n++ {
-		a := area(url, n)
-		if a == "" {
-			break
+	k[atShape] = hash(Shape(url))
+	for n := 1; n <= 2; n++ {
+		if a := area(url, n); a != "" {
+			k[atArea+n-1] = hash(a)
 		}
-		k[n] = hash(a)
 	}
+	if t := tail(url); t != "" {
+		k[atTail] = hash(t)
+	}
+	k[atForm] = hash(Form(url))
 	return k
 }
 
 // form is the text of key i of a URL.
 func form(url string, i int) string {
-	if i == 0 {
+	switch i {
+	case atShape:
 		return Shape(url)
+	case atTail:
+		return tail(url)
+	case atForm:
+		return Form(url)
+	default:
+		return area(url, i-atArea+1)
 	}
-	return area(url, i)
+}
+
+// Form is what tells the kinds of pages of a host apart, whatever each of them is about: the first segment of the path if it is a folder, and the names of
+// the parameters.
+func Form(url string) string { return formOf(url, "") }
+
+// tail is the form with the last segment of the path, where it stands two folders deep at least: /wiki/*/history. Empty if it does not.
+func tail(url string) string {
+	path, _, _ := strings.Cut(link.PathQuery(url), "?")
+	path = strings.TrimSuffix(path, "/")
+	if strings.Count(path, "/") < 3 {
+		return ""
+	}
+	return formOf(url, string(appendSegment([]byte("/"), path[strings.LastIndexByte(path, '/')+1:])))
+}
+
+// formOf is a form with something behind the star.
+func formOf(url, last string) string {
+	path, query, asked := strings.Cut(link.PathQuery(url), "?")
+	out := make([]byte, 0, 64)
+	if first, _, folder := strings.Cut(strings.TrimPrefix(path, "/"), "/"); folder {
+		out = appendSegment(append(out, '/'), first)
+	}
+	out = append(append(out, "/*"...), last...)
+	if asked {
+		out = appendQuery(append(out, '?'), query)
+	}
+	return string(out[:min(len(out), maxShape)])
 }
 
 // area is the folder of n segments that a URL lies in; empty if there is none.

@@ -60,7 +60,8 @@ type crawled struct {
 	asked, stopped int
 	share          float64
 	why            string
-	urls           map[string]bool
+	urls           map[string]bool // that were found
+	got            map[string]bool // and asked for
 }
 
 // crawl goes through a site breadth first, as one worker does, until nothing is left or the site has been asked most times.
@@ -70,7 +71,7 @@ func crawl(t *testing.T, s site, most int) crawled {
 	var state State
 	var x extract.Extractor
 	var page extract.Page
-	out := crawled{urls: map[string]bool{start: true}}
+	out := crawled{urls: map[string]bool{start: true}, got: make(map[string]bool)}
 	queue := []string{start}
 	for ; len(queue) > 0 && out.asked < most; queue = queue[1:] {
 		url := queue[0]
@@ -80,6 +81,7 @@ func crawl(t *testing.T, s site, most int) crawled {
 			continue
 		}
 		out.asked++
+		out.got[url] = true
 		path, query, _ := strings.Cut(link.PathQuery(url), "?")
 		body, ok := s.page(seeded(url), path, query)
 		p := Page{URL: url, Failed: !ok}

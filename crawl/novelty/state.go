@@ -20,8 +20,17 @@ const (
 	maxPrints = 512 // remembered of a host, those met last; maxTexts of words beside links
 	maxTexts  = 128
 	maxExact  = 128 // of words in which not even a number differs
-	maxGroups = 128 // shapes and areas of a host, those met last
+	maxGroups = 128 // shapes, areas and tails of a host, those met last
+	maxForms  = 48  // forms of a host
 	nearby    = 64
+	// A part lives for so many pages after one that brought something: as long as one in twenty does, if there were livelyLeast of them; before, as long as
+	// half of its pages did. One of fewer than fewSeen pages is not known.
+	lively  = 20
+	fewSeen = 4
+	// maxProbes pages of parts that are not known are asked for once a host brings nothing new if it brought livelyLeast pages before, and so many of parts
+	// that live keep it from being left as a whole.
+	maxProbes   = 64
+	livelyLeast = 8
 	// often is how many times a page has to have been met before it counts as a repeat where its like was met last, most as one anywhere on the
 	// host: mirrors and versions of one tree are none. exactly is that number for the same words on plain paths, as languages times versions are many.
 	often   = 4
@@ -30,6 +39,7 @@ const (
 
 	// What a page adds to a score, and takes off it. Weak evidence counts for a fifth.
 	strongWeight = 50
+	abroadWeight = 16 // of a repeat where only others bring more URLs of the host
 	weakWeight   = 10
 	newWeight    = 19 * strongWeight
 	nearWeight   = 3
@@ -58,51 +68,85 @@ type Page struct {
 	Failed bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.
 	Links, New int
+	// Came says that URLs of the host came from elsewhere since the page before.
+	Came bool
 }
 
 // State is what is remembered of a host in one job. The zero value is that of a host of which nothing is known.
 type State struct {
 	seen    uint64 // pages
 	repeats uint64 // of them
+	news    uint64 // of them, those that brought something
 	score   uint32 // by what pages say
 	near    uint32 // the same if they say almost what others say
 	links   uint32 // the same by where they lead
 	top     uint32 // the highest score of host, shapes and areas so far
 	since   uint8  // pages since a repeat brought something, at most nearby+1
+	abroad  uint8  // pages since URLs came from elsewhere before a repeat, at most nearby+1
+	probed  uint8  // pages of parts that are not known that were asked for since the host brings nothing new
 	text    prints
 	all     prints
 	exact   prints
-	groups  []group
+	groups  []group // shapes, areas and tails
+	forms   []group
 	// The least number of known links of a page, in this block of pages and in the one before.
 	least, leastBefore uint32
 }
 
-// keys are those of a page's shape and of the areas that it lies in; 0 where there is none.
-type keys [3]uint32
+// keys are those of the parts that a page is of: its shape, the areas that it lies in, its tail and its form; 0 where there is none.
+type keys [kinds]uint32
+
+const (
+	atShape = 0
+	atArea  = 1 // and the next
+	atTail  = 3
+	atForm  = 4
+	kinds   = 5
+)
+
+// places are what is left of keys in memory: enough to tell whether a page was met in the same part.
+type places [kinds]uint16
+
+func (k *keys) places() (p places) {
+	for i, key := range k {
+		p[i] = uint16(key) //nolint:gosec // the lower half
+	}
+	return p
+}
 
 // met is a print, how often, and where last.
 type met struct {
 	bits uint64
 	hits uint8
-	at   keys
+	at   places
 }
 
 // prints are those met last, the latest at the end.
 type prints []met
 
-// group is a shape or an area.
+// group is a part of a host: a shape, an area, a tail or a form.
 type group struct {
 	key   uint32
-	score uint32
+	score uint32 // by repeats that are exact
+	near  uint32 // the same by all repeats
 	seen  uint32 // pages
+	news  uint32 // of them, those that brought something
+	fresh uint8  // for how many more pages it lives
+	since uint8  // pages since a repeat of it brought something, at most nearby+1
 	last  uint64 // State.seen when it was met last
 }
+
+// lives says whether one of the last pages of a part brought something, and more of it did than is by chance.
+func (g *group) lives() bool { return g.fresh > 0 && (g.news >= livelyLeast || 2*g.news >= g.seen) }
+
+// worst is how far a part has come.
+func (g *group) worst() uint32 { return max(g.score, g.near) }
 
 // Seen is the number of pages observed.
 func (s *State) Seen() uint64 { return s.seen }
 
 // meet says how often a print within so many bits of this one was met before and where last, and remembers it.
-func (p *prints) meet(bits uint64, within int, at keys, room int) (hits int, before keys) {
+func (p *prints) meet(bits uint64, within int, at places, room int) (hits int, before places) {
 	list := *p
 	for i, known := range slices.Backward(list) {
 		if distance(known.bits, bits) > within {
@@ -116,7 +160,7 @@ func (p *prints) meet(bits uint64, within int, at keys, room int) (hits int, bef
 		list = append(list[:0], list[len(list)-room+1:]...)
 	}
 	*p = append(list, met{bits, 1, at})
-	return 0, keys{}
+	return 0, places{}
 }
 
 // evidence is what one page says.
@@ -130,52 +174,105 @@ const (
 	evStrong
 )
 
+// growth says whether more URLs of a host come as its pages repeat, and from where.
+type growth uint8
+
+const (
+	still  growth = iota
+	abroad        // pages of other hosts bring them
+	grows
+)
+
 // Observe notes a page. Pages is the number of strong repeats in a row that makes a trap.
 func (s *State) Observe(p Page, pages int) {
 	s.seen++
+	if s.seen == 1 {
+		s.since, s.abroad = nearby+1, nearby+1
+	}
 	at := keysOf(p.URL)
 	host, parts := s.judge(&p, at)
 	tree := s.tree(&p)
-	repeat := host >= evNear
-	if repeat {
+	if host >= evNear {
 		s.repeats++
 	}
-	switch {
-	case (repeat || tree == maze) && p.New > 0:
-		s.since = 0
-	case s.seen == 1:
-		s.since = nearby + 1
-	default:
-		s.since = min(s.since+1, nearby+1)
+	if host == evNew {
+		s.news++
 	}
-	growing := s.since <= nearby
+	how := s.grow(&p, host, tree)
 	stop := limit(pages)
-	s.score = step(s.score, hostWeight(host, growing, p.Failed), stop)
-	s.near = step(s.near, likeWeight(host, growing), stop)
-	s.links = step(s.links, linkWeight(&p, tree, growing && s.links > 0), stop)
-	s.top = max(s.top, s.score, s.near, s.links)
-	if p.Failed {
-		return // an address that is nowhere says nothing of those like it
+	s.score = step(s.score, hostWeight(host, how, p.Failed), stop)
+	s.near = step(s.near, likeWeight(host, how == grows), stop)
+	if host < evWeak || p.Failed { // what says exactly the same is judged by that
+		s.links = step(s.links, linkWeight(&p, tree, how == grows && s.links > 0), stop)
 	}
+	s.top = max(s.top, s.score, s.near, s.links)
 	for i, key := range at {
-		if key == 0 {
-			continue
+		if key == 0 || p.Failed && i != atForm {
+			continue // an address that is nowhere says nothing of those like it, but that its form is known
 		}
-		g := s.group(key)
+		g := s.group(i, key)
 		g.seen++
 		g.last = s.seen
-		g.score = step(g.score, partWeight(parts[i], growing), stop)
-		s.top = max(s.top, g.score)
+		if !p.Failed {
+			s.part(g, i, parts[i], host == evNew, &p, how, stop)
+		}
+	}
+	if form := s.find(atForm, at[atForm]); host == evNew && form.seen <= fewSeen {
+		s.probed -= min(s.probed, lively) // what was asked for to see has shown something
 	}
 }
 
-// judge says what a page's words are to the host, and to its shape and areas: there it is a repeat only if it was met there before.
-func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
+// grow notes whether the host grows.
+func (s *State) grow(p *Page, host evidence, t tree) growth {
+	s.since, s.abroad = min(s.since+1, nearby+1), min(s.abroad+1, nearby+1)
+	repeat := host >= evNear
+	if (repeat || t == maze) && p.New > 0 {
+		s.since = 0
+	}
+	if repeat && p.Came && !p.Failed {
+		s.abroad = 0
+	}
+	switch {
+	case s.since <= nearby:
+		return grows
+	case s.abroad <= nearby:
+		return abroad
+	default:
+		return still
+	}
+}
+
+// part notes a page of a part; fresh says that it is new to the host as well.
+func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, how growth, stop uint32) {
+	switch {
+	case fresh:
+		g.fresh = lively
+		g.news++
+	case g.fresh > 0:
+		g.fresh--
+	}
+	g.since = min(g.since+1, nearby+1)
+	if e >= evNear && p.New > 0 {
+		g.since = 0
+	}
+	g.score = step(g.score, partWeight(e, how), stop)
+	if i < atArea || i >= atTail { // the lists of an area bring what lies in it
+		g.near = step(g.near, likeWeight(e, g.since <= nearby), stop)
+	}
+	s.top = max(s.top, g.worst())
+}
+
+// judge says what a page's words are to the host, and to its parts: there it is a repeat only if it was met there before.
+func (s *State) judge(p *Page, keys keys) (host evidence, parts [kinds]evidence) {
+	at := keys.places()
 	switch {
 	case p.Failed:
 		return evStrong, parts
 	case p.All == 0 && p.Known:
-		return evNothing, [3]evidence{evNothing, evNothing, evNothing}
+		for i := range parts {
+			parts[i] = evNothing
+		}
+		return evNothing, parts
 	case p.All == 0:
 		return evNew, parts
 	}
@@ -189,9 +286,9 @@ func (s *State) judge(p *Page, at keys) (host evidence, parts [3]evidence) {
 	again, like := all >= most && exact >= max(here, most), all >= most
 	for i := range parts {
 		switch {
-		case at[i] == 0 || all == 0:
+		case keys[i] == 0 || all == 0:
 		case all >= often && at[i] == before[i]:
-			parts[i], like = evNothing, true
+			parts[i], like = evNear, true
 			if exact >= here && at[i] == place[i] {
 				parts[i], again = evStrong, true
 			}
@@ -250,16 +347,18 @@ func (s *State) tree(p *Page) tree {
 }
 
 // hostWeight is what a page's words add to the score of its host.
-func hostWeight(e evidence, growing, failed bool) int32 {
+func hostWeight(e evidence, how growth, failed bool) int32 {
 	switch {
 	case e == evNew:
 		return -newWeight
-	case e == evStrong && growing:
+	case e == evStrong && how == grows:
 		return strongWeight
-	case e == evWeak && growing:
+	case e == evWeak && how == grows:
 		return weakWeight
 	case e == evStrong && failed:
 		return errorWeight
+	case e == evStrong && how == abroad:
+		return abroadWeight
 	case e == evStrong:
 		return sameWeight
 	default:
@@ -295,13 +394,15 @@ func linkWeight(p *Page, t tree, among bool) int32 {
 	}
 }
 
-// partWeight is what a page adds to the score of its shape, or of an area.
-func partWeight(e evidence, growing bool) int32 {
+// partWeight is what a page adds to the score of a part of its host.
+func partWeight(e evidence, how growth) int32 {
 	switch {
 	case e == evNew:
 		return -newWeight
-	case e == evStrong && growing:
+	case e == evStrong && how == grows:
 		return strongWeight
+	case e == evStrong && how == abroad:
+		return abroadWeight
 	default:
 		return 0
 	}
@@ -322,29 +423,45 @@ func step(score uint32, w int32, stop uint32) uint32 {
 // limit is the score of a trap.
 func limit(pages int) uint32 { return strongWeight * uint32(min(max(pages, 1), MaxPages)) } //nolint:gosec // bounded
 
-// group returns that of a key, made in the place of the one that matters least where there is no room.
-func (s *State) group(key uint32) *group {
+// table returns where the parts of a kind are kept, and how many of them.
+func (s *State) table(kind int) (list *[]group, room int) {
+	if kind == atForm {
+		return &s.forms, maxForms
+	}
+	return &s.groups, maxGroups
+}
+
+// group returns the part of a key, made in the place of the one that matters least where there is no room.
+func (s *State) group(kind int, key uint32) *group {
+	list, room := s.table(kind)
 	least := 0
-	for i := range s.groups {
-		g := &s.groups[i]
+	for i := range *list {
+		g := &(*list)[i]
 		if g.key == key {
 			return g
 		}
-		if g.before(&s.groups[least]) {
+		if g.before(&(*list)[least]) {
 			least = i
 		}
 	}
-	if len(s.groups) < maxGroups {
-		s.groups = append(s.groups, group{})
-		least = len(s.groups) - 1
+	if len(*list) < room {
+		*list = append(*list, group{})
+		least = len(*list) - 1
 	}
-	s.groups[least] = group{key: key}
-	return &s.groups[least]
+	(*list)[least] = group{key: key, since: nearby + 1}
+	return &(*list)[least]
 }
 
-// before orders groups by which goes first where there is no room: that with the smaller score, and of these the one met longer ago.
+// before orders parts by which goes first where there is no room: that which has come less far, of these the one that does not live, and of these the
+// one met longer ago.
 func (g *group) before(o *group) bool {
-	return g.score < o.score || g.score == o.score && g.last < o.last
+	if g.worst() != o.worst() {
+		return g.worst() < o.worst()
+	}
+	if g.lives() != o.lives() {
+		return o.lives()
+	}
+	return g.last < o.last
 }
 
 // Verdict is what a host's pages so far say of one URL.
@@ -352,44 +469,88 @@ type Verdict struct {
 	// Stop: it is not to be fetched. Why says for people what was seen.
 	Stop bool
 	Why  string
-	// Last: its shape or area is half of the way to that and the host is not, so other URLs of the host go first.
+	// Last: a part that it is of is half of the way to that and the host is not, so other URLs of the host go first.
 	Last bool
 }
 
-// Host says whether the whole host is a trap, and why.
+// Host says whether the host is a trap, and why; but for parts of it that live, see Lives.
 func (s *State) Host(pages int) (stop bool, why string) {
 	switch stop := limit(pages); {
-	case s.score >= stop, s.near >= stop:
-		return true, fmt.Sprintf("the last pages of the host brought nothing new, unless it was more URLs (%d of %d were near duplicates or errors; %s)",
-			s.repeats, s.seen, flagNote(pages))
 	case s.links >= stop:
 		return true, fmt.Sprintf("the last pages of the host lead to ever new URLs and to none that other pages lead to (%d pages were seen; %s)", s.seen, flagNote(pages))
+	case s.said(stop):
+		return true, fmt.Sprintf("the last pages of the host brought nothing new, unless it was more URLs (%d of %d were near duplicates or errors; %s)",
+			s.repeats, s.seen, flagNote(pages))
 	default:
 		return false, ""
 	}
 }
 
+// said says whether what the pages of the host say makes it a trap.
+func (s *State) said(stop uint32) bool { return s.score >= stop || s.near >= stop }
+
+// Whole says whether all of the host is to be left: it is a trap, and has no part that brings anything.
+func (s *State) Whole(pages int) bool {
+	switch stop := limit(pages); {
+	case s.links >= stop, s.said(stop) && s.news < livelyLeast:
+		return true
+	case !s.said(stop) || s.probed < maxProbes:
+		return false
+	}
+	news := uint32(0)
+	for i := range s.forms {
+		if g := &s.forms[i]; g.lives() {
+			news += g.news
+		}
+	}
+	return news < livelyLeast
+}
+
+// livesAt says whether the form of a key lives.
+func (s *State) livesAt(form uint32) bool {
+	g := s.find(atForm, form)
+	return g != nil && g.lives()
+}
+
+// passes says whether a URL of a host that is a trap is fetched all the same: its form lives, or is not known and there are pages to be asked for to see.
+func (s *State) passes(form uint32, stop uint32) bool {
+	if s.links >= stop {
+		return false
+	}
+	g := s.find(atForm, form)
+	switch {
+	case g != nil && g.lives():
+		return true
+	case g != nil && g.seen >= fewSeen || s.news < livelyLeast || s.probed >= maxProbes:
+		return false
+	default:
+		s.probed++
+		return true
+	}
+}
+
 func flagNote(pages int) string { return fmt.Sprintf("--novelty %d", pages) }
 
-// Verdict judges a URL by its host, its shape and its areas.
+// Verdict judges a URL that is about to be asked for by its host and by the parts that it is of.
 func (s *State) Verdict(url string, pages int) (v Verdict) {
-	if v.Stop, v.Why = s.Host(pages); v.Stop {
-		return v
-	}
 	stop := limit(pages)
 	if s.top*2 < stop {
 		return v
 	}
-	for i, key := range keysOf(url) {
-		g := s.find(key)
+	at := keysOf(url)
+	for i, key := range at {
+		g := s.find(i, key)
 		switch {
 		case key == 0 || g == nil:
-		case g.score >= stop:
+		case g.worst() >= stop && (i < atArea || i >= atTail || !s.livesAt(at[atForm])):
 			return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of the form %s brought ever new URLs and nothing new otherwise (%d pages of it were seen; %s)",
 				form(url, i), g.seen, flagNote(pages))}
-		case g.score*2 >= stop:
+		case g.worst()*2 >= stop:
 			v.Last = max(s.score, s.near, s.links)*2 < stop
 		}
+	}
+	if trap, why := s.Host(pages); trap && !s.passes(at[atForm], stop) {
+		return Verdict{Stop: true, Why: why}
 	}
 	return v
 }
@@ -409,14 +570,16 @@ func (s *State) Pace(pages int) float64 {
 	}
 }
 
-func (s *State) find(key uint32) *group {
-	for i := range s.groups {
-		if s.groups[i].key == key {
-			return &s.groups[i]
+// find returns the part of a key, nil if it is not known.
+func (s *State) find(kind int, key uint32) *group {
+	list, _ := s.table(kind)
+	for i := range *list {
+		if g := &(*list)[i]; g.key == key {
+			return g
 		}
 	}
 	return nil
 }
 
-// Share is how far the host, or the shape or area of it that is furthest, has come on the way to a trap: 1 is one.
+// Share is how far the host, or the part of it that is furthest, has come on the way to a trap: 1 is one.
 func (s *State) Share(pages int) float64 { return min(float64(s.top)/float64(limit(pages)), 1) }

@@ -53,7 +53,8 @@ type HostCounts struct {
 	Admission domain.Verdict
 	// Requests are those made to the host; LinksCut are links of its pages that were not taken, as they led to too many new hosts.
 	Requests, LinksCut int64
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why all of it is one, if it is.
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why the host is one, if it is; parts of it
+	// that still bring something go on.
 	Novelty float64
 	Trap    string
 }
@@ -98,9 +99,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		if o.cfg.Novelty > 0 {
 			c.Novelty = o.noveltyOf(h, hj).Share(o.cfg.Novelty)
 		}
-		if hj.c.trap {
-			c.Trap = o.trapText(h, hj)
-		}
+		c.Trap = o.trapText(h, hj)
 		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true

@@ -34,15 +34,18 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	if l.bounded {
 		n = min(n, l.left)
 	}
+	left := 0 // URLs that were looked at and not granted
 	if n > 0 && !h.replace && o.urlsAt(h) <= o.now {
-		o.fillGrant(h, n, g)
+		left = o.fillGrant(h, n, g)
 	}
 	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
 		g.GiveBack = true // once what it has is done; the next worker is chosen then
 	}
 	g.More = !g.GetGiveBack() && (o.urlsAt(h) <= o.now || h.starved())
 	if l.fresh && len(g.GetUrl()) == 0 {
-		h.rest = o.now + restAfter
+		if left == 0 {
+			h.rest = o.now + restAfter
+		}
 		o.endLease(h, released, 0)
 		reply.revoke(h.rec.name)
 		return
@@ -84,8 +87,8 @@ func (o *Owner) introduce(h *host, g *wire.Grant, withRobots bool) {
 	})
 }
 
-// fillGrant puts up to n URLs into a grant.
-func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) {
+// fillGrant puts up to n URLs into a grant, and says how many it left out.
+func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) int {
 	f := filler{o: o, h: h, g: g, room: n}
 	jobs := len(h.jobs)
 	first := h.turn
@@ -105,6 +108,7 @@ func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) {
 			break
 		}
 	}
+	return len(f.gone)
 }
 
 // filler fills one grant.

@@ -61,7 +61,7 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 	}
 	p := novelty.Page{
 		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
-		Links: int(f.GetOwnLinks()), New: int(brought),
+		Links: int(f.GetOwnLinks()), New: int(brought), Came: hj.noted > 0 && hj.c.accepted-brought > hj.noted,
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:
@@ -70,13 +70,14 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 	default:
 		return
 	}
+	hj.noted = hj.c.accepted
 	s := o.noveltyOf(h, hj)
 	s.Observe(p, o.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
 		hj.news = true
 		o.changed(h, hj)
 	}
-	if stop, _ := s.Host(o.cfg.Novelty); stop {
+	if s.Whole(o.cfg.Novelty) {
 		hj.c.trap, hj.news = true, true
 		o.changed(h, hj)
 		o.schedule(h)
@@ -121,12 +122,17 @@ func (o *Owner) importNovelty(h *host, js *jobState, tail []byte, kv KV) error {
 	return nil
 }
 
-// trapText says why a host is taken for a trap.
+// trapText says why a host is taken for a trap; empty if it is none. Parts of it that still bring something may go on.
 func (o *Owner) trapText(h *host, hj *hostJob) string {
-	if _, why := o.noveltyOf(h, hj).Host(o.cfg.Novelty); why != "" {
-		return clip(why)
+	if o.cfg.Novelty > 0 {
+		if _, why := o.noveltyOf(h, hj).Host(o.cfg.Novelty); why != "" {
+			return clip(why)
+		}
 	}
-	return "an owner of the host found that its pages bring nothing new"
+	if hj.c.trap {
+		return "an owner of the host found that its pages bring nothing new"
+	}
+	return ""
 }
 
 // pace is by how much less often than usual a host is to be asked, as its pages bring little that is new.

@@ -83,6 +83,69 @@ func TestTrapEnds(t *testing.T) {
 	}
 }
 
+// TestTwoHosts: of hosts that say the same on every page and bring each other ever new URLs each is left.
+func TestTwoHosts(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s.check = false
+	hosts := []string{"a.example", "b.example"}
+	s.post(0, "http://a.example/0")
+	asked := 0
+	for range 1000 {
+		host := hosts[asked%2]
+		if got := s.crawl(host, 1, func(url string) *wire.Fetched {
+			asked++
+			f := s.got(url, link.OutcomeOK, fmt.Sprintf("http://%s/%d", hosts[asked%2], asked))
+			f.TextPrint, f.AllPrint = 77, 78
+			return f
+		}); len(got) == 0 {
+			break
+		}
+	}
+	if totals := s.owner.Totals(); asked > 400 || totals.Traps == 0 || totals.URLsPending != 0 {
+		t.Errorf("%d requests, then %+v", asked, totals)
+	}
+}
+
+// TestPartsOfAHost: a wiki of which every article has a history that says what the others say, and leads on, loses no article; each history that is left says why.
+func TestPartsOfAHost(t *testing.T) {
+	const articles = 600
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s.post(0, "http://a.example/wiki/0")
+	got := make(map[string]bool)
+	asked := s.crawl(host, 5000, func(url string) *wire.Fetched {
+		n := 0
+		_, _ = fmt.Sscanf(url, "http://a.example/wiki/%d", &n)
+		links := []string{"http://a.example/wiki/0"}
+		for _, k := range []int{2*n + 1, 2*n + 2, n * 7919 % articles, n * 104729 % articles} {
+			if k < articles {
+				links = append(links, fmt.Sprintf("http://a.example/wiki/%d", k))
+			}
+		}
+		history := strings.Contains(url, "?")
+		if history {
+			links = append(links, url+"0")
+		} else {
+			links = append(links, url+"?action=history&offset=1")
+		}
+		f := s.got(url, link.OutcomeOK, links...)
+		f.OwnLinks = uint32(len(links)) //nolint:gosec // a few
+		f.TextPrint, f.AllPrint = 77, 78
+		if !history {
+			got[url] = true
+			f.AllPrint = uint64(pick(url, 1<<31-1))<<31 | uint64(pick(url+"low", 1<<31-1)) //nolint:gosec // not below 0
+			f.TextPrint = f.AllPrint
+		}
+		return f
+	})
+	totals := s.owner.Totals()
+	if len(got) != articles || totals.Traps == 0 || totals.URLsPending != 0 || len(asked) > articles+400 {
+		t.Errorf("%d of %d articles, %d requests, then %+v", len(got), articles, len(asked), totals)
+	}
+	if f := s.fate("http://a.example/wiki/599?action=history&offset=1"); f.Final.Outcome != link.OutcomeTrap || !strings.Contains(f.Final.Detail, "--novelty 40") {
+		t.Errorf("a history says %+v", f.Final)
+	}
+}
+
 // TestTrapOnASite: what is no part of the trap is fetched all the same.
 func TestTrapOnASite(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
