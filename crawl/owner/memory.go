@@ -1,5 +1,7 @@
 package owner
 
+import "github.com/apoidea/apoidea/crawl/domain"
+
 // lru is the order in which hosts were last touched.
 type lru struct {
 	oldest, newest *host
@@ -41,35 +43,76 @@ func (l *lru) remove(h *host) {
 	h.old, h.newer, h.in = nil, nil, nil
 }
 
-// queue are hosts that are to be evaluated when there is room to place one, first come first served: so those that wait cost nothing while they do.
+// queue are hosts that are to be evaluated when there is room to place one: so those that wait cost nothing while they do. The registrable domains have turns, and of
+// each its hosts first come first served: so a farm of hosts takes no more of the room than one site does.
 type queue struct {
-	list []*host
+	lines map[string]*line
+	turns fifo[*line] // in the order of their turns
+	n     int
+}
+
+// line are the hosts of one registrable domain that wait.
+type line struct {
+	domain string
+	hosts  fifo[*host]
+}
+
+func (q *queue) len() int { return q.n }
+
+// add puts a host at the end of its domain's line unless it is in the queue.
+func (q *queue) add(h *host) {
+	if h.queued {
+		return
+	}
+	h.queued = true
+	q.n++
+	name := domain.Of(h.rec.name)
+	l := q.lines[name]
+	if l == nil {
+		if q.lines == nil {
+			q.lines = make(map[string]*line)
+		}
+		l = &line{domain: name}
+		q.lines[name] = l
+		q.turns.add(l)
+	}
+	l.hosts.add(h)
+}
+
+// take takes the first host off of the domain whose turn it is. It may be one that is not in memory any more.
+func (q *queue) take() *host {
+	l := q.turns.take()
+	h := l.hosts.take()
+	if l.hosts.len() > 0 {
+		q.turns.add(l)
+	} else {
+		delete(q.lines, l.domain)
+	}
+	q.n--
+	h.queued = false
+	return h
+}
+
+// fifo is a list of which the first is taken off.
+type fifo[T any] struct {
+	list []T
 	head int
 }
 
-func (q *queue) len() int { return len(q.list) - q.head }
+func (f *fifo[T]) len() int { return len(f.list) - f.head }
 
-// add puts a host at the end unless it is in the queue.
-func (q *queue) add(h *host) {
-	if !h.queued {
-		h.queued = true
-		q.list = append(q.list, h)
-	}
-}
+func (f *fifo[T]) add(v T) { f.list = append(f.list, v) }
 
-// take takes the first host off. It may be one that is not in memory any more.
-func (q *queue) take() *host {
-	h := q.list[q.head]
-	q.list[q.head] = nil
-	q.head++
+func (f *fifo[T]) take() (v T) {
+	v, f.list[f.head] = f.list[f.head], v
+	f.head++
 	switch {
-	case q.head == len(q.list):
-		q.list, q.head = nil, 0
-	case q.head > 1024 && q.head > len(q.list)/2:
-		q.list, q.head = append([]*host(nil), q.list[q.head:]...), 0
+	case f.head == len(f.list):
+		f.list, f.head = nil, 0
+	case f.head > 1024 && f.head > len(f.list)/2:
+		f.list, f.head = append([]T(nil), f.list[f.head:]...), 0
 	}
-	h.queued = false
-	return h
+	return v
 }
 
 // wakes is a heap of hosts by the time at which something is to be done for them.

@@ -164,6 +164,9 @@ func (o *Owner) evaluateDue() {
 	}
 	for n = 0; n < evaluatedAtOnce && o.mayPlace() && o.queue.len() > 0; n++ {
 		if h := o.queue.take(); o.byPos[h.pos] == h {
+			if o.mayBePlaced(h) {
+				o.askPlace(h)
+			}
 			o.evaluate(h)
 		}
 	}

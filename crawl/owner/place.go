@@ -53,11 +53,14 @@ func (o *Owner) evaluate(h *host) {
 	if h.placing != placeIdle && h.placeUntil <= o.now {
 		o.declined(h)
 	}
-	if h.placing == placeIdle && o.placeAt(h) <= o.now && o.mayPlace() {
-		o.askPlace(h)
+	if o.mayBePlaced(h) {
+		o.queue.add(h) // those that wait already have their turns as well
 	}
 	o.schedule(h)
 }
+
+// mayBePlaced says whether a worker is to be looked for now.
+func (o *Owner) mayBePlaced(h *host) bool { return h.placing == placeIdle && o.placeAt(h) <= o.now }
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
@@ -74,7 +77,7 @@ func (o *Owner) schedule(h *host) {
 	case h.placing != placeIdle:
 		at = h.placeUntil
 	default:
-		if at = o.placeAt(h); at <= o.now && !o.mayPlace() {
+		if at = o.placeAt(h); at <= o.now && (h.queued || !o.mayPlace()) {
 			o.queue.add(h)
 			at = never
 		}

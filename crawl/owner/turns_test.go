@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -235,5 +236,31 @@ func TestFetchedIsToldOf(t *testing.T) {
 	s.ask("w", "a.example", g.GetEpoch(), 1)
 	if fmt.Sprint(heard) != "[a.example w 2]" {
 		t.Errorf("heard %q", heard)
+	}
+}
+
+// TestDomainsHaveTurns: while there is room to look for few workers at a time the registrable domains of the hosts that wait have turns, so that a farm of
+// hosts does not keep others waiting.
+func TestDomainsHaveTurns(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxPlacing = 4 })
+	s.check = false
+	var farm []string
+	for i := range 500 {
+		farm = append(farm, fmt.Sprintf("http://h%d.farm.example/", i))
+	}
+	waiting := s.post(0, farm...).Places
+	s.post(0, "http://a.example/", "http://b.example/", "http://h500.farm.example/", "http://x.c.example/", "http://y.c.example/")
+	var asked []string
+	for len(asked) < 16 && len(waiting) > 0 {
+		p := waiting[0]
+		asked = append(asked, p.Host)
+		s.do(func(o *owner.Owner) { o.Placed(p.Host, owner.Placement{Worker: "w"}) })
+		_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: p.Host, Want: 1}}})
+		waiting = append(waiting[1:], ready.Places...)
+	}
+	for _, host := range []string{"a.example", "b.example", "x.c.example", "y.c.example"} {
+		if !slices.Contains(asked, host) {
+			t.Errorf("%s does not get its turn: %v", host, asked)
+		}
 	}
 }
