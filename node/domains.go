@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -45,8 +46,8 @@ type domains struct {
 	spread func(s optout.Subject, a optout.Action, hosts []string)
 }
 
-func newDomains(records domain.Records, hosts int, r *router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
-	state, err := domain.New(records, hosts)
+func newDomains(records domain.Records, hosts, novelty int, r *router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
+	state, err := domain.New(records, hosts, novelty)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,12 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 	var verdicts []domain.Verdict
 	var wait func() error
 	var err error
-	if lerr := d.loop.do(ctx, func() { verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost()) }); lerr != nil {
+	said := saidIn(m)
+	if lerr := d.loop.do(ctx, func() {
+		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // what of it is lost with this peer is told of other hosts
+			verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
+		}
+	}); lerr != nil {
 		return nil, lerr
 	}
 	if err = d.failure(err); err == nil {
@@ -193,6 +199,9 @@ func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
 		m.Host = append(m.Host, a.Host)
+		if a.Said != nil {
+			tell(m, *a.Said)
+		}
 	}
 	reply, err := d.put(ctx, m)
 	if err != nil {
@@ -202,6 +211,23 @@ func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 	for i, a := range list {
 		fn(a, domain.Verdict(reply.GetVerdict()[i]))
 	}
+}
+
+// tell puts what hosts said into a question, as far as there is room.
+func tell(m *wire.Admission, list []novelty.Said) {
+	for _, s := range list[:min(len(list), wire.MaxSaid-len(m.GetSaidHost()))] {
+		m.SaidHost = append(m.SaidHost, s.Host)
+		m.SaidAll, m.SaidWords = append(m.SaidAll, s.All), append(m.SaidWords, s.Words)
+		m.SaidBrought = append(m.SaidBrought, s.Brought)
+	}
+}
+
+// saidIn is what a valid question tells.
+func saidIn(m *wire.Admission) (list []novelty.Said) {
+	for i, host := range m.GetSaidHost() {
+		list = append(list, novelty.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
+	}
+	return list
 }
 
 func (d *domains) put(ctx context.Context, m *wire.Admission) (*wire.AdmissionReply, error) {

@@ -216,7 +216,7 @@ func (n *Node) furnish() (err error) {
 	if n.subnets, err = newSubnetService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
-	if n.domains, err = newDomains(shippedSpace[domain.Batch](n, storage.KeyspaceDomains), n.cfg.DomainHosts, n.router, n.keeping.Settled, n.log); err != nil {
+	if n.domains, err = newDomains(shippedSpace[domain.Batch](n, storage.KeyspaceDomains), n.cfg.DomainHosts, n.cfg.Novelty, n.router, n.keeping.Settled, n.log); err != nil {
 		return err
 	}
 	n.domains.prove, n.domains.spread = n.prove, n.spreadOptOut

@@ -170,6 +170,7 @@ func (s *Store) Import(kvs []KV) (wait func() error, err error) {
 	}
 	s.count += added
 	clear(s.counts)
+	clear(s.kins)
 	return wait, nil
 }
 
@@ -187,6 +188,8 @@ func (s *Store) merge(kv KV, values map[string][]byte) error {
 			return fmt.Errorf("%w: of another key", ErrRecord)
 		}
 		values[string(kv.Key)] = kv.Value
+	case kindKin:
+		return s.mergeKin(kv, values)
 	case kindOptOut:
 		in, err := decodeOptOut(kv.Value)
 		if err != nil {
@@ -229,5 +232,6 @@ func (s *Store) Remove(lo, hi Pos) (wait func() error, err error) {
 	}
 	s.count -= n
 	clear(s.counts)
+	clear(s.kins)
 	return wait, nil
 }

@@ -61,16 +61,21 @@ const (
 	Crowded
 	// OptedOut: the domain, or a part of it with the host, has opted out.
 	OptedOut
+	// Stale: the last hosts of the domain that the job had brought nothing new.
+	Stale
 
 	verdictEnd
 )
+
+// TurnsAway says whether the job is to have nothing of the host on account of its domain's others.
+func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale }
 
 // Valid says whether a stranger's byte is a verdict.
 func (v Verdict) Valid() bool { return v < verdictEnd }
 
 // Before orders what copies say of one host: that it was admitted wins, as something of it may have been fetched.
 func (v Verdict) Before(w Verdict) bool {
-	weight := [verdictEnd]int{Unknown: 0, Crowded: 1, OptedOut: 2, Admitted: 3}
+	weight := [verdictEnd]int{Unknown: 0, Crowded: 1, Stale: 2, OptedOut: 3, Admitted: 4}
 	return weight[v] < weight[w]
 }
 
@@ -87,9 +92,11 @@ func posOf(domain string) Pos { key := Key(domain); return Pos(key[:posSize]) }
 // Every key: the position of the registrable domain, then
 //
 //	'a' JOB hash16   a host admitted to a job; the value is its name
+//	'n' JOB          what is known of what the hosts of the domain said in a job, behind the domain's name
 //	'o' hash16       a part that opted out, or did once; the value is an OptOut
 const (
 	kindAdmitted = 'a'
+	kindKin      = 'n'
 	kindOptOut   = 'o'
 
 	hashSize = 16
@@ -117,9 +124,11 @@ func end(prefix []byte) []byte {
 type Store struct {
 	records Records
 	hosts   int // a job may have of a domain
+	novelty int // hosts in a row that bring nothing new make a farm; 0: none does
 	count   int // records kept
 	most    int
 	counts  map[countKey]int // of admitted hosts; forgotten at will
+	kins    map[countKey]*kin
 }
 
 type countKey struct {
@@ -127,9 +136,10 @@ type countKey struct {
 	id  job.ID
 }
 
-// New returns the state over records, which it counts. Hosts is how many a job may have of a domain; 0: any number.
-func New(records Records, hosts int) (*Store, error) {
-	s := &Store{records: records, hosts: hosts, most: MaxRecords, counts: make(map[countKey]int)}
+// New returns the state over records, which it counts. Hosts is how many a job may have of a domain, 0: any number; novelty after how many of them in a row
+// that bring nothing new it gets no more, 0: never.
+func New(records Records, hosts, novelty int) (*Store, error) {
+	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), kins: make(map[countKey]*kin)}
 	var err error
 	s.count, err = s.number(nil, nil)
 	return s, err
@@ -202,8 +212,14 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	if err != nil {
 		return Unknown, nil, err
 	}
-	if s.hosts > 0 && n+added[k] >= s.hosts && !Plain(host) {
+	if Plain(host) {
+		return Admitted, key, nil
+	}
+	if s.hosts > 0 && n+added[k] >= s.hosts {
 		return Crowded, nil, nil
+	}
+	if stale, err := s.stale(k); err != nil || stale {
+		return Stale, nil, err
 	}
 	return Admitted, key, nil
 }

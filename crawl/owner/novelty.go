@@ -3,6 +3,7 @@ package owner
 import (
 	"math"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
@@ -71,6 +72,7 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 		return
 	}
 	hj.noted = hj.c.accepted
+	o.say(h, hj, &p, len(f.GetLinks()) > 0)
 	s := o.noveltyOf(h, hj)
 	s.Observe(p, o.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
@@ -166,6 +168,7 @@ type pageHosts struct {
 	url   string
 	fresh map[string]bool // hosts that were not known here, and whether they are admitted
 	most  int             // of them
+	kin   int             // of those that are admitted, how many are of the page's registrable domain
 	text  uint64
 }
 
@@ -212,6 +215,9 @@ func (o *Owner) mayBring(h *host, js *jobState, name string, here bool) bool {
 	}
 	if ok {
 		o.met.put(met, 0)
+		if o.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
+			o.page.kin++
+		}
 	}
 	return ok
 }

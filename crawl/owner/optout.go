@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
 )
 
 // OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why, in a few words; nothing if there is no reason.
@@ -138,26 +139,34 @@ func (o *Owner) turnsAway(js *jobState, url string) string {
 	}
 	if h != nil {
 		if hj := o.hostJob(h, js, false); hj != nil {
-			if hj.c.admission == domain.Crowded {
-				return tooManyHosts
+			if hj.c.admission.TurnsAway() {
+				return o.turnedAway(hj.c.admission)
 			}
 			return ""
 		}
 	}
 	if o.cfg.Admission && len(o.crowded) > 0 && !domain.Plain(name) {
-		if _, full := o.crowded[crowd{js.id, domain.Of(name)}]; full {
-			return tooManyHosts
+		if v, full := o.crowded[crowd{js.id, domain.Of(name)}]; full {
+			return o.turnedAway(v)
 		}
 	}
 	return ""
 }
 
-const tooManyHosts = "its domain has as many hosts in the job as it may"
+// turnedAway says why a job may not have a host on account of its domain's others.
+func (o *Owner) turnedAway(v domain.Verdict) string {
+	if v == domain.Stale {
+		return novelty.FullText(o.cfg.Novelty)
+	}
+	return "its domain has as many hosts in the job as it may"
+}
 
 // Admission asks whether a job may have a host, of the owner of the host's registrable domain; it is answered with [Owner.Admitted].
 type Admission struct {
 	Job  job.ID
 	Host string
+	// Said is what hosts of that domain which are owned here said since the last question, nil if nothing is to be told.
+	Said *[]novelty.Said
 }
 
 // admissionEvery is how long after a question for an admission that had no answer it is asked again.
@@ -188,7 +197,7 @@ func (o *Owner) askAdmission(h *host) (again int64) {
 		}
 		if hj.askedAt == 0 || o.now-hj.askedAt >= admissionEvery {
 			hj.askedAt = max(o.now, 1)
-			o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name})
+			o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name, o.kinSaid(hj.state, h.rec.name)})
 		}
 		again = min(again, hj.askedAt+admissionEvery)
 	}
@@ -214,11 +223,11 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		return
 	}
 	hj.c.admission = v
-	if v == domain.Crowded {
+	if v.TurnsAway() {
 		if len(o.crowded) >= maxCrowded {
 			clear(o.crowded)
 		}
-		o.crowded[crowd{js.id, domain.Of(a.Host)}] = struct{}{}
+		o.crowded[crowd{js.id, domain.Of(a.Host)}] = v
 	}
 	o.changed(h, hj)
 	o.schedule(h)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -269,4 +270,68 @@ func TestCrowdedDomain(t *testing.T) {
 	s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.OptedOut) })
 	s.wait(time.Second)
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 2, link.OutcomeOptedOut: 1})
+}
+
+// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next question for one of its hosts, once, and no more of it than
+// there is room for; what is not to be asked for is not told of.
+func TestDomainIsToldOf(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
+	page := func(name string, words uint64, links ...string) {
+		f := s.got("http://"+name+"/", link.OutcomeOK, links...)
+		f.TextPrint, f.AllPrint, f.Words = words, words, words+1
+		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
+	}
+	for _, a := range s.post(0, "http://x.a.example/", "http://y.a.example/", "http://www.a.example/", "http://z.b.example/").Admissions {
+		if a.Said != nil {
+			t.Errorf("told before anything was fetched: %+v", a)
+		}
+		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Admitted) })
+	}
+	page("x.a.example", 77, "http://x.a.example/2", "http://www.b.example/")
+	page("www.a.example", 78)
+	page("z.b.example", 79)
+	var told []novelty.Said
+	f := s.got("http://y.a.example/", link.OutcomeOK, "http://new.a.example/", "http://other.a.example/")
+	f.TextPrint, f.AllPrint, f.Words = 77, 77, 78
+	_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "y.a.example", Fetched: []*wire.Fetched{f}}}})
+	for _, a := range append(ready.Admissions, s.post(1, "http://more.a.example/").Admissions...) {
+		if a.Said != nil {
+			told = append(told, *a.Said...)
+		}
+	}
+	x, y := novelty.HostOf("x.a.example"), novelty.HostOf("y.a.example")
+	if want := []novelty.Said{{Host: x, All: 77, Words: 78}, {Host: y, All: 77, Words: 78, Brought: true}}; !slices.Equal(told, want) {
+		t.Errorf("told %+v, want %+v", told, want)
+	}
+	for i := range 100 {
+		page(fmt.Sprintf("h%d.a.example", i), 77)
+	}
+	if a := s.post(2, "http://last.a.example/").Admissions; len(a) != 1 || a[0].Said == nil || len(*a[0].Said) != 32 || (*a[0].Said)[31].Host != novelty.HostOf("h99.a.example") {
+		t.Errorf("after a hundred hosts: %+v", a)
+	}
+}
+
+// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought nothing new, ends as a trap and says why; nobody is asked for
+// further ones.
+func TestStaleDomain(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
+	ready := s.post(0, "http://x.a.example/", "http://y.a.example/")
+	for _, a := range ready.Admissions {
+		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Stale) })
+	}
+	s.wait(time.Second)
+	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 2})
+	if ready := s.post(1, "http://z.a.example/"); len(ready.Admissions)+len(ready.Places) > 0 {
+		t.Errorf("asked for %v", ready)
+	}
+	for _, url := range []string{"http://x.a.example/", "http://z.a.example/"} {
+		if f := s.fate(url); !strings.Contains(f.Refusal+f.Final.Detail, "--novelty 40") {
+			t.Errorf("%s says %+v", url, f)
+		}
+	}
+	s.crash(s.now, rand.New(rand.NewPCG(1, 1)))
+	s.post(1, "http://x.a.example/2")
+	if f := s.fate("http://x.a.example/2"); !strings.Contains(f.Refusal, "--novelty 40") {
+		t.Errorf("after a restart: %+v", f)
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/novelty"
 )
 
 // Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
@@ -36,7 +38,8 @@ type Owner struct {
 	wants      []want
 	importing  *host // whose records come at present
 	purges     []*host
-	crowded    map[crowd]struct{} // domains that have as many hosts in a job as they may
+	crowded    map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
+	kin        map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
 	placing    int
 	refused    int // see mayPlace
 	leased     int
@@ -111,7 +114,7 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	o := &Owner{
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
 		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
-		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]struct{}), away: make(away),
+		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said), away: make(away),
 		page: &pageHosts{},
 	}
 	o.loadJobs()

@@ -23,6 +23,8 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeOptedOut, true
 	case hj.c.admission == domain.Crowded:
 		return link.OutcomeOutOfBudget, true
+	case hj.c.admission == domain.Stale:
+		return link.OutcomeTrap, true
 	case hj.c.trap:
 		return link.OutcomeTrap, true
 	case hj.c.down != link.OutcomeNone && o.now < hj.c.downUntil:
@@ -137,8 +139,8 @@ func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
 		return clip(o.optedOut(h))
-	case hj.c.admission == domain.Crowded:
-		return tooManyHosts
+	case hj.c.admission.TurnsAway():
+		return clip(o.turnedAway(hj.c.admission))
 	case fate == link.OutcomeTrap:
 		return o.trapText(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.state.c.exhausted:

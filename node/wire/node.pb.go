@@ -635,9 +635,15 @@ func (x *SubnetsReply) GetMoved() []uint32 {
 
 // Admission asks the peer that answers for a registrable domain which of these hosts of it a job may have.
 type Admission struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Host          []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Host  []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
+	// What pages of hosts of that domain said in the job, in columns of equal length: a hash of the host's name, prints of the page's words, those beside links,
+	// and whether it led to hosts of the domain that were not known where it was looked at.
+	SaidHost      []uint32 `protobuf:"fixed32,3,rep,packed,name=said_host,json=saidHost,proto3" json:"said_host,omitempty"`
+	SaidAll       []uint64 `protobuf:"fixed64,4,rep,packed,name=said_all,json=saidAll,proto3" json:"said_all,omitempty"`
+	SaidWords     []uint64 `protobuf:"fixed64,5,rep,packed,name=said_words,json=saidWords,proto3" json:"said_words,omitempty"`
+	SaidBrought   []bool   `protobuf:"varint,6,rep,packed,name=said_brought,json=saidBrought,proto3" json:"said_brought,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +688,34 @@ func (x *Admission) GetJob() []byte {
 func (x *Admission) GetHost() []string {
 	if x != nil {
 		return x.Host
+	}
+	return nil
+}
+
+func (x *Admission) GetSaidHost() []uint32 {
+	if x != nil {
+		return x.SaidHost
+	}
+	return nil
+}
+
+func (x *Admission) GetSaidAll() []uint64 {
+	if x != nil {
+		return x.SaidAll
+	}
+	return nil
+}
+
+func (x *Admission) GetSaidWords() []uint64 {
+	if x != nil {
+		return x.SaidWords
+	}
+	return nil
+}
+
+func (x *Admission) GetSaidBrought() []bool {
+	if x != nil {
+		return x.SaidBrought
 	}
 	return nil
 }
@@ -997,10 +1031,15 @@ const file_node_proto_rawDesc = "" +
 	"\fSubnetsReply\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\x12\x16\n" +
 	"\x06record\x18\x02 \x03(\fR\x06record\x12\x18\n" +
-	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05moved\"1\n" +
+	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05moved\"\xab\x01\n" +
 	"\tAdmission\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x12\n" +
-	"\x04host\x18\x02 \x03(\tR\x04host\"*\n" +
+	"\x04host\x18\x02 \x03(\tR\x04host\x12\x1b\n" +
+	"\tsaid_host\x18\x03 \x03(\aR\bsaidHost\x12\x19\n" +
+	"\bsaid_all\x18\x04 \x03(\x06R\asaidAll\x12\x1d\n" +
+	"\n" +
+	"said_words\x18\x05 \x03(\x06R\tsaidWords\x12!\n" +
+	"\fsaid_brought\x18\x06 \x03(\bR\vsaidBrought\"*\n" +
 	"\x0eAdmissionReply\x12\x18\n" +
 	"\averdict\x18\x01 \x01(\fR\averdict\"N\n" +
 	"\x06OptOut\x12\x18\n" +

@@ -41,8 +41,9 @@ const (
 	MaxLessons     = 256
 	MaxLessonPeers = 256
 	MaxLessonRTTs  = 64
-	// MaxAdmissions bounds the hosts of one Admission, MaxHost a host's name in it, MaxSubject the words of an OptOut.
+	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost a host's name in it, MaxSubject the words of an OptOut.
 	MaxAdmissions = 256
+	MaxSaid       = 64
 	MaxHost       = 260
 	MaxSubject    = 300
 
@@ -181,6 +182,13 @@ func (m *Admission) Validate() error {
 		if host == "" || len(host) > MaxHost {
 			return fmt.Errorf("admission: host of %d bytes", len(host))
 		}
+	}
+	n := len(m.GetSaidHost())
+	if n > MaxSaid {
+		return fmt.Errorf("admission: %d pages told of, at most %d", n, MaxSaid)
+	}
+	if len(m.GetSaidAll()) != n || len(m.GetSaidWords()) != n || len(m.GetSaidBrought()) != n {
+		return fmt.Errorf("admission: %w", errColumns)
 	}
 	return nil
 }

@@ -1,0 +1,155 @@
+package domain
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/novelty"
+)
+
+const (
+	// saveKin is after how many pages what is known of the hosts of a domain is written: after a crash so much less is known.
+	saveKin = 32
+	// maxKin bounds the domains in memory of which that is known, some 3 KB each.
+	maxKin = 1 << 10
+)
+
+// kin is what is known of the hosts of a domain in a job.
+type kin struct {
+	state *novelty.Kin
+	saved uint64 // pages seen when it was written last
+}
+
+// Tell notes what hosts of a registrable domain said in a job. Wait is never nil.
+func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait func() error, err error) {
+	if s.novelty == 0 || len(list) == 0 {
+		return onDisk, nil
+	}
+	if registrable == "" || len(registrable) > maxHost || Of(registrable) != registrable {
+		return onDisk, fmt.Errorf("%w: %.80q is no registrable domain", ErrRecord, registrable)
+	}
+	key := countKey{posOf(registrable), id}
+	k, err := s.kinOf(key)
+	if err != nil {
+		return onDisk, err
+	}
+	if k == nil {
+		k = &kin{state: new(novelty.Kin)}
+		s.keepKin(key, k)
+	}
+	full := k.state.Full(s.novelty)
+	for _, said := range list {
+		k.state.Observe(said, s.novelty)
+	}
+	if k.state.Seen() < k.saved+saveKin && k.state.Full(s.novelty) == full {
+		return onDisk, nil
+	}
+	if k.saved == 0 {
+		if s.count >= s.most {
+			return onDisk, nil // it is kept as long as this process lives
+		}
+		s.count++
+	}
+	wait, err = s.set(map[string][]byte{string(kinKey(key)): encodeKin(registrable, k.state)})
+	if err == nil {
+		k.saved = k.state.Seen()
+	}
+	return wait, err
+}
+
+// stale says whether a domain is to get no more hosts in a job, as the last ones brought nothing new.
+func (s *Store) stale(key countKey) (bool, error) {
+	if s.novelty == 0 {
+		return false, nil
+	}
+	k, err := s.kinOf(key)
+	return k != nil && k.state.Full(s.novelty), err
+}
+
+// kinOf returns what is known of the hosts of a domain, nil if nothing is.
+func (s *Store) kinOf(key countKey) (*kin, error) {
+	if k := s.kins[key]; k != nil {
+		return k, nil
+	}
+	raw, ok, err := s.records.Get(kinKey(key))
+	if err != nil || !ok {
+		return nil, err
+	}
+	_, state, err := decodeKin(raw)
+	if err != nil {
+		return nil, err
+	}
+	k := &kin{state: state, saved: state.Seen()}
+	s.keepKin(key, k)
+	return k, nil
+}
+
+// keepKin keeps what is known of a domain in memory, in the place of some others if there are many.
+func (s *Store) keepKin(key countKey, k *kin) {
+	if len(s.kins) >= maxKin {
+		for other := range s.kins {
+			if delete(s.kins, other); len(s.kins) <= maxKin/2 {
+				break
+			}
+		}
+	}
+	s.kins[key] = k
+}
+
+func kinKey(key countKey) []byte { return prefixOf(key.pos, kindKin, key.id[:]...) }
+
+func encodeKin(registrable string, k *novelty.Kin) []byte {
+	b := binary.AppendUvarint([]byte{format}, uint64(len(registrable)))
+	return k.Append(append(b, registrable...))
+}
+
+func decodeKin(b []byte) (registrable string, k *novelty.Kin, err error) {
+	if len(b) < 2 || b[0] != format || len(b) > 1+2+maxHost+novelty.MaxKinBytes {
+		return "", nil, fmt.Errorf("%w: %d bytes of what hosts said", ErrRecord, len(b))
+	}
+	n, size := binary.Uvarint(b[1:])
+	b = b[1:]
+	if size <= 0 || n == 0 || n > maxHost || uint64(len(b)-size) < n {
+		return "", nil, fmt.Errorf("%w: name of a domain", ErrRecord)
+	}
+	registrable, b = string(b[size:size+int(n)]), b[size+int(n):]
+	if k, err = novelty.DecodeKin(b); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return registrable, k, nil
+}
+
+// mergeKin takes what another peer knows of the hosts of a domain where it has seen more of them.
+func (s *Store) mergeKin(kv KV, values map[string][]byte) error {
+	registrable, in, err := decodeKin(kv.Value)
+	if err != nil {
+		return err
+	}
+	rest := kv.Key[posSize+1:]
+	if len(rest) != job.IDSize || Of(registrable) != registrable || Pos(kv.Key) != posOf(registrable) {
+		return fmt.Errorf("%w: of another key", ErrRecord)
+	}
+	key := countKey{Pos(kv.Key), job.ID(rest)}
+	had := values[string(kv.Key)]
+	if had == nil {
+		k, err := s.kinOf(key)
+		if err != nil {
+			return err
+		}
+		if k != nil {
+			had = encodeKin(registrable, k.state)
+		}
+	}
+	if had != nil {
+		_, old, err := decodeKin(had)
+		if err != nil {
+			return err
+		}
+		if !novelty.LaterKin(in.Append(nil), old.Append(nil)) {
+			return nil
+		}
+	}
+	values[string(kv.Key)] = kv.Value
+	return nil
+}
