@@ -180,7 +180,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
-	c.Novelty, c.MaxRequestsPerHost, c.PageHosts = novelty.DefaultPages, 100_000, 10_000
+	c.Novelty, c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = novelty.DefaultPages, 100_000, 10_000, domain.LabHosts
 	if profile == ProfilePublic {
 		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
 		c.OptOutProof, c.DomainHosts, c.IPPermits = true, domain.DefaultHosts, DefaultPermits(c.Delay)

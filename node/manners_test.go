@@ -521,7 +521,7 @@ func TestMannersConfig(t *testing.T) {
 		}
 	}
 	lab, public := DefaultConfig("dir", ProfileLab), DefaultConfig("dir", ProfilePublic)
-	if lab.DomainHosts+lab.IPPermits != 0 || lab.OptOutProof || public.DomainHosts != 1000 || public.IPPermits != 240 || !public.OptOutProof {
+	if lab.DomainHosts != 10_000 || lab.IPPermits != 0 || lab.OptOutProof || public.DomainHosts != 1000 || public.IPPermits != 240 || !public.OptOutProof {
 		t.Errorf("lab %+v, public %+v", lab, public)
 	}
 }

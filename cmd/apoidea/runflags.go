@@ -107,7 +107,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.optOutURL, "optout-url", "", "URL of such a list, asked every 10 minutes; the last good copy is kept")
 	f.StringVar(&r.optOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
 	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
-	f.IntVar(&r.domainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 0)")
+	f.IntVar(&r.domainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&r.maxRequests, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
 	f.IntVar(&r.pageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&r.novelty, "novelty", d.Novelty, "pages in a row which bring nothing but ever more URLs, near duplicates of earlier ones, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
