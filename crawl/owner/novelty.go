@@ -172,15 +172,26 @@ type pageHosts struct {
 	text  uint64
 }
 
-// account opens the account of a page's hosts, or goes on with it.
-func (v *Visit) account(js *jobState, f *wire.Fetched) {
-	if len(f.GetLinks()) == 0 {
+// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very many links may come in several sessions of the worker that has
+// the host: its lease keeps the account from the first of them until the page's outcome is here.
+func (v *Visit) account(h *host, js *jobState, f *wire.Fetched) {
+	kept := h.lease != nil && h.lease.session == v.session
+	if kept && h.lease.page != nil {
+		v.hosts = h.lease.page
+	}
+	if len(f.GetLinks()) > 0 {
+		if v.hosts == nil || v.hosts.job != js.id || v.hosts.url != string(f.GetUrl()) {
+			v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
+		}
+		v.owner.page = v.hosts
+	}
+	if !kept {
 		return
 	}
-	if v.hosts == nil || v.hosts.job != js.id || v.hosts.url != string(f.GetUrl()) {
-		v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
+	h.lease.page = nil
+	if link.Outcome(f.GetOutcome()) == link.OutcomeNone {
+		h.lease.page = v.hosts
 	}
-	v.owner.page = v.hosts
 }
 
 // acceptedOf is how many URLs of a host a job has.

@@ -269,6 +269,33 @@ func TestHostsOfAPage(t *testing.T) {
 	}
 }
 
+// TestHostsOfAPageInPieces: so it is where the links come in several messages, and in several pages' messages.
+func TestHostsOfAPageInPieces(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.PageHosts = 10 })
+	s.post(0, "http://a.example/", "http://a.example/next")
+	g := s.lease("w", host, 2)
+	for i, piece := range []struct {
+		url     string
+		outcome link.Outcome
+		hosts   int64
+	}{
+		{"http://a.example/", link.OutcomeNone, 10},
+		{"http://a.example/", link.OutcomeNone, 10},
+		{"http://a.example/", link.OutcomeOK, 10},
+		{"http://a.example/next", link.OutcomeNone, 20},
+		{"http://a.example/next", link.OutcomeOK, 20},
+	} {
+		f := s.got(piece.url, piece.outcome, wide(wire.MaxPageLinks*i, wire.MaxPageLinks)...)
+		if piece.outcome == link.OutcomeNone {
+			f = &wire.Fetched{Url: f.GetUrl(), Job: f.GetJob(), Links: f.GetLinks(), LinkKind: f.GetLinkKind()}
+		}
+		s.tell("w", host, g.GetEpoch(), f)
+		if got := s.owner.Totals().HostsOwned; got != 1+piece.hosts {
+			t.Fatalf("%d hosts after message %d, want %d", got, i+1, 1+piece.hosts)
+		}
+	}
+}
+
 // TestFarmOfHosts: hosts that all say the same and bring ever new ones are left, and a page that says something of its own brings hosts as before.
 func TestFarmOfHosts(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })

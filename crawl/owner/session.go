@@ -193,7 +193,7 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.job(job.ID(f.GetJob()))
-	v.account(js, f)
+	v.account(h, js, f)
 	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
 		return true
 	}
