@@ -15,7 +15,7 @@ func (o *Owner) grantAll() {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
 		case w.h.frozen > 0: // it asks again, here or where the host went
-		case w.reply.bytes <= mostAnswer:
+		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !o.hasRobots(w.h)):
 			o.grant(w.h, w.n, w.reply)
 		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
 			o.endLease(w.h, released, 0)
@@ -57,7 +57,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	}
 	if l.fresh {
 		l.fresh = false
-		o.introduce(h, g, reply.bytes < mostRobots)
+		o.introduce(h, g)
 	}
 	if len(g.GetUrl()) > 0 {
 		l.last = l.session.seq
@@ -67,17 +67,24 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	o.schedule(h)
 }
 
-// introduce tells a new worker what it has to know of a host, and if that has room what its robots.txt say, which it asks for itself otherwise.
-func (o *Owner) introduce(h *host, g *wire.Grant, withRobots bool) {
+// hasRobots says whether a robots.txt of the host is known.
+func (o *Owner) hasRobots(h *host) (has bool) {
+	prefix := hostPrefix(h.pos, kindRobots)
+	o.buf.scan(prefix, prefixEnd(prefix), func(_, _ []byte) bool {
+		has = true
+		return false
+	})
+	return has
+}
+
+// introduce tells a new worker what it has to know of a host, its robots.txt included: else the worker would ask the site again.
+func (o *Owner) introduce(h *host, g *wire.Grant) {
 	until := o.politeAt(h)
 	if h.rec.backoffUntil > until {
 		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
 	}
 	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
 	g.Addrs = h.rec.addrs
-	if !withRobots {
-		return
-	}
 	prefix := hostPrefix(h.pos, kindRobots)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if len(value) > 0 && value[0] == format {

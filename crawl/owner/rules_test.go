@@ -1,7 +1,9 @@
 package owner_test
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +252,52 @@ func TestAnswersFit(t *testing.T) {
 			return
 		}
 		reply, _ = s.say("w", again)
+	}
+	t.Errorf("%d of %d hosts were granted", len(got), hosts)
+}
+
+// TestLargeRobotsGoAlong: no host with a large robots.txt that is known is given to a worker without it, as it would ask the site again; where an answer has no room for all, the others
+// are offered again.
+func TestLargeRobotsGoAlong(t *testing.T) {
+	const hosts = 8
+	s := newScene(t, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	states := make(map[string][]byte)
+	for i := range hosts {
+		host := fmt.Sprintf("h%d.example", i)
+		s.post(0, pages(host, 3)...)
+		var body strings.Builder
+		for body.Len() < 450<<10 {
+			fmt.Fprintf(&body, "Disallow: /%x%x\n", rng.Uint64(), rng.Uint64())
+		}
+		states[host] = robotsState(t, s.now, body.String())
+		g := s.lease("w", host, 1)
+		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{
+			Host: host, Epoch: g.GetEpoch(), Release: true, Robots: []*wire.Robots{{Origin: "http://" + host, State: states[host]}},
+		}}})
+	}
+	got := make(map[string]bool)
+	for range 100 {
+		s.placed(s.wait(time.Minute), "w")
+		m := &wire.Session{}
+		for host := range states {
+			if !got[host] {
+				m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: 3})
+			}
+		}
+		reply, _ := s.say("w", m)
+		if size := proto.Size(reply); size > 3<<20 {
+			t.Errorf("an answer of %d bytes", size)
+		}
+		for _, g := range reply.GetGrants() {
+			got[g.GetHost()] = true
+			if len(g.GetRobots()) != 1 || !bytes.Equal(g.GetRobots()[0].GetState(), states[g.GetHost()]) {
+				t.Errorf("%s is granted with %d files", g.GetHost(), len(g.GetRobots()))
+			}
+		}
+		if len(got) == hosts {
+			return
+		}
 	}
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
 }

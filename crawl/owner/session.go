@@ -17,8 +17,8 @@ type answer struct {
 	bytes   int // of its grants
 }
 
-// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant with more than mostURLs of URLs no further URL, and the
-// robots.txt of a host go with it as long as there is less than mostRobots.
+// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant with more than mostURLs of URLs no further URL, and
+// one with more than mostRobots no further host whose worker is to be told of a robots.txt: it is offered again.
 const (
 	mostAnswer = 3 << 19
 	mostURLs   = 1 << 20

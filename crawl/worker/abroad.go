@@ -91,22 +91,19 @@ func (w *Worker) back(now time.Time, q *robotsQuestion, took time.Duration) {
 
 // leave takes in the robots.txt of another host, which is asked whether what ours leads to may be asked for. Where it leads on in turn, it counts as having no rules.
 func (v *visitor) leave(ctx context.Context, h *host, it item, o *origin, answer robots.Answer, took time.Duration, now time.Time) {
-	other := &origin{name: link.Origin(o.next), state: robots.FromFetch(answer, now, nil)}
-	allowed := other.state.Verdict == robots.AllowAll
-	if other.state.Verdict == robots.Obey {
-		rules, err := v.w.rules.make(ctx, other, v.w.cfg.Agent)
-		v.w.rules.forget(other)
-		if err != nil {
-			v.again(h, it, took, now, nil)
-			return
-		}
-		allowed = rules.Allowed(link.PathQuery(o.next))
+	other := robots.FromFetch(answer, now, nil)
+	done, err := v.w.shelf.turn(ctx, len(other.Body))
+	if err != nil {
+		v.again(h, it, took, now, nil)
+		return
 	}
+	allowed := other.Allowed(v.w.cfg.Agent, link.PathQuery(o.next))
+	done()
 	if !allowed {
 		v.borrowed(h, it, o, "its own robots.txt forbids it, or cannot be had", took, now)
 		return
 	}
-	o.leave = other.name
+	o.leave = link.Origin(o.next)
 	v.again(h, it, took, now, nil)
 }
 

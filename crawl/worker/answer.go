@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -114,7 +116,7 @@ func (w *Worker) acknowledge(s *session, t *turn, reply *wire.SessionReply) {
 	w.wakeOne() // there may be room in flight
 	for _, n := range t.news {
 		if !kept[n.host] && n.origin.newsSeq == n.seq {
-			n.origin.news = nil
+			n.origin.untold = false
 		}
 	}
 	for _, h := range t.fresh {
@@ -318,9 +320,15 @@ func (w *Worker) introduced(h *host, g *wire.Grant, now time.Time) {
 			continue
 		}
 		o := &origin{name: r.GetOrigin()}
-		if o.state.UnmarshalBinary(r.GetState()) == nil {
-			h.origins[o.name] = o
+		var state robots.State
+		if state.UnmarshalBinary(r.GetState()) != nil {
+			continue
 		}
+		if o.set(state); !w.shelf.take(o, bytes.Clone(r.GetState()), false) {
+			w.close(h, roomPause, noRoom)
+			continue
+		}
+		h.origins[o.name] = o
 	}
 	if len(h.addrs) > 0 {
 		return

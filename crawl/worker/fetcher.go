@@ -57,7 +57,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 		var due time.Time
 		if int(w.running.Load()) >= w.allowed {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
-		} else if w.inFlight() >= w.mostInFlight() || w.laden() {
+		} else if w.inFlight() >= w.mostInFlight() || w.laden() || w.shelf.crowded() {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if w.pipe.full() {
 			due = time.Time{} // who gives memory back wakes us
@@ -247,7 +247,7 @@ func (v *visitor) origin(h *host, name string) *origin {
 	defer v.w.mu.Unlock()
 	o := h.origins[name]
 	if o == nil {
-		o = &origin{name: name}
+		o = &origin{name: name, length: -1}
 		h.origins[name] = o
 	}
 	return o

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"net/netip"
@@ -81,19 +82,42 @@ func (it *item) bound() int64 {
 // origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host touches it, but for news.
 type origin struct {
 	name    string
-	state   robots.State
-	rules   *robots.Rules // nil also where they are large
-	large   bool          // the rules are among largeRules, if anywhere
-	parsed  bool
-	next    string // where a redirect of robots.txt leads
+	state   robots.State // without its body
+	length  int          // of the body, -1 if there is none
+	encoded []byte       // the state with its body, as owners keep it; written by the visitor under the worker's mutex, and by it alone
+	parsed  bool         // its rules were made, and their delay is kept
+	next    string       // where a redirect of robots.txt leads
 	hops    int
 	leave   string    // the other origin that lets next be asked for
 	told    []*jobRef // jobs that were told of its sitemaps
-	news    []byte    // state to be reported, encoded; guarded by the worker's mutex
+	untold  bool      // the state is to be reported; guarded by the worker's mutex
 	newsSeq uint64
 	failure link.Outcome // why robots.txt could not be had
 	status  uint32       // of that, where it is a name's
 	detail  string
+
+	// Guarded by the shelf's mutex.
+	counted int           // bytes of encoded there
+	place   *list.Element // of the rules there, nil without any
+	gone    bool          // its host was forgotten
+}
+
+// set has the state of an origin be this one, which lies encoded as well.
+func (o *origin) set(s robots.State) {
+	if o.length = len(s.Body); s.Body == nil {
+		o.length = -1
+	}
+	s.Body = nil
+	o.state, o.parsed, o.told = s, false, nil
+}
+
+// whole is the state with its body.
+func (o *origin) whole() (s robots.State, err error) {
+	if o.encoded == nil {
+		return o.state, nil
+	}
+	err = s.UnmarshalBinary(o.encoded)
+	return s, err
 }
 
 func newHost(owner, name string) *host {
@@ -141,6 +165,13 @@ func (w *Worker) revoke(h *host) {
 
 // forget ends what is known of a host that is neither held nor offered any more, its queue with it.
 func (w *Worker) forget(h *host) {
+	awaited := false
+	for _, o := range h.origins {
+		awaited = w.shelf.forget(o) || awaited
+	}
+	if awaited {
+		w.wakeAll()
+	}
 	if w.hosts[h.name] == h {
 		delete(w.hosts, h.name)
 		w.frontier.Remove(h.name)

@@ -33,8 +33,11 @@ type page struct {
 
 var pages = sync.Pool{New: func() any { return new(page) }}
 
-// pageSize is about what a page takes beside its bytes.
-const pageSize = 4 << 10
+// pageSize is about what a page takes beside its bytes, fieldSize a field of its head.
+const (
+	pageSize  = 4 << 10
+	fieldSize = 192
+)
 
 // newPage makes the page of a response whose body was given that share of the memory.
 func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
@@ -44,7 +47,7 @@ func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
 	if resp.Spilled != nil {
 		p.strip()
 	} else {
-		p.size = int64(pageSize + cap(resp.Body) + len(resp.RequestHead) + 2*len(resp.ResponseHead))
+		p.size = int64(pageSize + cap(resp.Body) + len(resp.RequestHead) + 2*len(resp.ResponseHead) + fieldSize*len(resp.Header))
 	}
 	return p
 }

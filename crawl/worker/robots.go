@@ -61,7 +61,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 	o.begin()
 	o.failure = link.OutcomeNone
 	o.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
-	v.learn(o, answer, now)
+	v.learn(h, o, answer, now)
 	_, _ = v.parse(ctx, h, o) // else the next visit does
 	if q.abroad {
 		resp = nil // it did not come from an address of this host
@@ -97,36 +97,40 @@ func redirect(from string, resp *fetch.Response) string {
 	return string(target)
 }
 
-// learn takes in what an answer means.
-func (v *visitor) learn(o *origin, a robots.Answer, now time.Time) {
-	o.state = robots.FromFetch(a, now, &o.state)
-	v.w.rules.forget(o)
-	o.rules, o.parsed, o.large, o.told = nil, false, false, nil
-	encoded, err := o.state.MarshalBinary()
+// learn takes in what an answer means. Where there is no room for it the host is given back as soon as its owner was told.
+func (v *visitor) learn(h *host, o *origin, a robots.Answer, now time.Time) {
+	before, err := o.whole()
 	if err != nil {
-		return // a body over the bound, which FromFetch does not keep
+		before = robots.State{} // as if nothing were known
 	}
-	v.w.mu.Lock()
-	defer v.w.mu.Unlock()
-	o.news = encoded
+	state := robots.FromFetch(a, now, &before)
+	encoded, err := state.MarshalBinary()
+	if err != nil { // a body over the bound, which FromFetch does not keep
+		state = robots.FromFetch(robots.Answer{Err: err}, now, nil)
+		encoded, _ = state.MarshalBinary()
+	}
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o.set(state)
+	o.untold = true
 	o.newsSeq++
+	if !w.shelf.take(o, encoded, true) {
+		w.close(h, roomPause, noRoom)
+	}
 }
 
-// parse returns the rules of an origin's state, made once, and has their delay kept from the next request on.
-// The error is that of ctx.
+// noRoom is why a host is given back whose robots.txt is too large for what is left of mostStates.
+const noRoom = "there is no room for its robots.txt"
+
+// parse returns the rules of an origin's state, and has their delay kept from the next request on. The error is that of ctx.
 func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules, error) {
-	if o.parsed && !o.large {
-		return o.rules, nil
-	}
-	rules := v.w.rules.get(o)
+	rules := v.w.shelf.get(o)
 	if rules == nil {
 		var err error
-		if rules, err = v.w.rules.make(ctx, o, v.w.cfg.Agent); err != nil {
+		if rules, err = v.w.shelf.make(ctx, o, v.w.cfg.Agent); err != nil {
 			return nil, err
 		}
-	}
-	if !o.large {
-		o.rules = rules
 	}
 	if o.parsed {
 		return rules, nil
@@ -211,7 +215,7 @@ func (v *visitor) robotsFailed(h *host, it item, o *origin, q *robotsQuestion, e
 func (v *visitor) unread(h *host, it item, o *origin, answer robots.Answer, detail string, took time.Duration, now time.Time) {
 	o.begin()
 	o.detail = clip(detail)
-	v.learn(o, answer, now)
+	v.learn(h, o, answer, now)
 	if o.state.Verdict != robots.DisallowAll {
 		v.again(h, it, took, now, nil) // what is known of it still holds
 		return

@@ -1,27 +1,36 @@
 package worker
 
 import (
+	"container/list"
 	"context"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
 const (
-	// largeRuleSet is the size from which on the rules of an origin are large, mostRules what all large ones take together.
-	largeRuleSet = 64 << 10
-	mostRules    = 8 << 20
+	// smallState is the size up to which what is known of an origin's robots.txt, packed, always has room; larger ones have mostStates in all. Where there is none
+	// their hosts are given back for roomPause: owners keep what was learnt.
+	smallState = 4 << 10
+	mostStates = 16 << 20
+	roomPause  = 5 * time.Second
+	// mostLearnt is how much more those take at most that were learnt without room, until their owners were told: beyond it no exchange begins.
+	mostLearnt = 8 << 20
+	// mostRules bounds what the rules made of them take. Those used longest ago go first, and are made again within milliseconds.
+	mostRules = 8 << 20
+	// largeFile is the size from which on one file is read at once: it takes a processor for some ten milliseconds, and megabytes.
+	largeFile = 16 << 10
 )
 
-// largeRules keeps the rules of those origins that have very many, the ones made last: a robots.txt of 500 KiB makes megabytes of them, a worker holds a
-// thousand hosts, and rules are made again within milliseconds.
-type largeRules struct {
-	slot chan struct{} // one such file is read at once: it takes a processor for that long
+// shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB makes megabytes of rules.
+type shelf struct {
+	slot chan struct{}
 
-	mu    sync.Mutex
-	list  []madeRules // the oldest first
-	bytes int
+	mu     sync.Mutex
+	states int       // bytes of states that are not small
+	rules  list.List // of *madeRules, the ones used last in front
+	made   int       // bytes of those
 }
 
 type madeRules struct {
@@ -29,65 +38,112 @@ type madeRules struct {
 	rules  *robots.Rules
 }
 
-func newLargeRules() *largeRules { return &largeRules{slot: make(chan struct{}, 1)} }
+func newShelf() *shelf { return &shelf{slot: make(chan struct{}, 1)} }
+
+// take finds room for the state of an origin, in place of the one that it had. A state without room is kept only if it must be, and is counted all the same.
+func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
+	size := len(encoded)
+	if size <= smallState {
+		size = 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(o)
+	s.states -= o.counted
+	o.counted, o.encoded = 0, nil
+	if o.gone {
+		size = 0
+	}
+	room = size == 0 || s.states+size <= mostStates
+	if room || must {
+		s.states += size
+		o.counted, o.encoded = size, encoded
+	}
+	return room
+}
+
+// forget gives up all that is kept of an origin, for good. It says whether exchanges wait for that.
+func (s *shelf) forget(o *origin) (awaited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(o)
+	before := s.full()
+	s.states -= o.counted
+	o.counted, o.gone = 0, true
+	return before && !s.full()
+}
+
+// crowded says that so much was learnt without room that owners are to be told first.
+func (s *shelf) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full()
+}
+
+func (s *shelf) full() bool { return s.states > mostStates+mostLearnt }
 
 // get returns the rules of an origin, nil if they are not here.
-func (l *largeRules) get(o *origin) *robots.Rules {
-	if !o.large {
+func (s *shelf) get(o *origin) *robots.Rules {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.place == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := l.index(o); i >= 0 {
-		return l.list[i].rules
-	}
-	return nil
+	s.rules.MoveToFront(o.place)
+	return o.place.Value.(*madeRules).rules
 }
 
-func (l *largeRules) index(o *origin) int {
-	return slices.IndexFunc(l.list, func(m madeRules) bool { return m.origin == o })
-}
-
-// make makes the rules of an origin, and keeps them if they are large. The error is that of ctx.
-func (l *largeRules) make(ctx context.Context, o *origin, agent string) (*robots.Rules, error) {
-	if len(o.state.Body) >= largeRuleSet/4 {
-		select {
-		case l.slot <- struct{}{}:
-			defer func() { <-l.slot }()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+// make makes the rules of an origin and keeps them. The error is that of ctx.
+func (s *shelf) make(ctx context.Context, o *origin, agent string) (*robots.Rules, error) {
+	if o.length < 0 {
+		return nil, nil //nolint:nilnil // rules that allow everything: whether anything is allowed is the verdict's to say
 	}
-	rules := o.state.Rules(agent)
-	if o.large = rules.Size() >= largeRuleSet; o.large {
-		l.keep(madeRules{o, rules})
+	done, err := s.turn(ctx, o.length)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
+	full, err := o.whole()
+	if err != nil {
+		return nil, err
+	}
+	rules := full.Rules(agent)
+	s.keep(o, rules)
 	return rules, nil
 }
 
-func (l *largeRules) keep(m madeRules) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, m)
-	l.bytes += m.rules.Size()
-	for l.bytes > mostRules && len(l.list) > 1 {
-		l.drop(0)
+// turn waits until a file of so many bytes may be read, which ends with done. The error is that of ctx.
+func (s *shelf) turn(ctx context.Context, length int) (done func(), err error) {
+	if length < largeFile {
+		return func() {}, nil
+	}
+	select {
+	case s.slot <- struct{}{}:
+		return func() { <-s.slot }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
-// forget drops the rules of an origin that are no more in force.
-func (l *largeRules) forget(o *origin) {
-	if !o.large {
+func (s *shelf) keep(o *origin, rules *robots.Rules) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.gone {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := l.index(o); i >= 0 {
-		l.drop(i)
+	s.drop(o)
+	o.place = s.rules.PushFront(&madeRules{o, rules})
+	s.made += rules.Size()
+	for s.made > mostRules && s.rules.Len() > 1 {
+		s.drop(s.rules.Back().Value.(*madeRules).origin)
 	}
 }
 
-func (l *largeRules) drop(i int) {
-	l.bytes -= l.list[i].rules.Size()
-	l.list = slices.Delete(l.list, i, i+1)
+// drop takes the rules of an origin off the list. The caller holds the mutex.
+func (s *shelf) drop(o *origin) {
+	if o.place == nil {
+		return
+	}
+	s.made -= s.rules.Remove(o.place).(*madeRules).rules.Size()
+	o.place = nil
 }

@@ -2,12 +2,14 @@ package worker
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
 )
 
 // TestLargeRules: the rules of many hosts with files of 500 KiB take bounded memory, and all of them are kept to.
@@ -28,36 +30,80 @@ func TestLargeRules(t *testing.T) {
 			rw.Header().Set("Content-Type", "text/html")
 			fmt.Fprintln(rw, r.Host, r.URL.Path, "<a href=/closed/1></a><a href=/open></a><a href=/x7/y></a>")
 		}, manyHosts(hosts))
-		most := 0
-		inner := x.deps.Events
-		x.worker.deps.Events = func(e Event) {
-			inner(e)
-			x.worker.mu.Lock()
-			defer x.worker.mu.Unlock()
-			sum := 0
-			for _, h := range x.worker.hosts {
-				for _, o := range h.origins {
-					if !h.running {
-						sum += o.rules.Size()
-					}
-				}
-			}
-			x.worker.rules.mu.Lock()
-			defer x.worker.rules.mu.Unlock()
-			for _, m := range x.worker.rules.list {
-				sum += m.rules.Size()
-			}
-			if x.worker.rules.bytes > mostRules {
-				t.Errorf("%d bytes of rules are counted", x.worker.rules.bytes)
-			}
-			most = max(most, sum)
-		}
+		most := x.watchShelf()
 		x.crawl()
 		if got := x.outcomes(); got[link.OutcomeOK] != 2*hosts || got[link.OutcomeRobotsDenied] != 2*hosts {
 			t.Errorf("outcomes %v", got)
 		}
-		if most == 0 || most > mostRules {
-			t.Errorf("rules of %d bytes were kept, want some and at most %d", most, mostRules)
+		if most.rules == 0 || most.rules > mostRules {
+			t.Errorf("rules of %d bytes were kept, want some and at most %d", most.rules, mostRules)
 		}
 	})
+}
+
+// TestManyLargeFiles: so many hosts have files of 480 KiB that are not to be packed that there is no room for all. Those without room wait; each file is asked for once, and kept to.
+func TestManyLargeFiles(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const hosts = 60
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				fmt.Fprint(rw, "User-agent: *\nDisallow: /closed\n")
+				for rng, n := rand.New(rand.NewPCG(uint64(len(r.Host)), uint64(r.Host[1]))), 0; n < 480<<10; {
+					k, _ := fmt.Fprintf(rw, "Disallow: /%x%x%x%x\n", rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64())
+					n += k
+				}
+				return
+			}
+			rw.Header().Set("Content-Type", "text/html")
+			fmt.Fprintln(rw, r.Host, r.URL.Path, "<a href=/closed/1></a><a href=/open></a>")
+		}, manyHosts(hosts))
+		most := x.watchShelf()
+		x.crawl()
+		if got := x.outcomes(); got[link.OutcomeOK] != 2*hosts || got[link.OutcomeRobotsDenied] != hosts {
+			t.Errorf("outcomes %v", got)
+		}
+		if most.states < mostStates/2 || most.states > mostStates+mostLearnt+8*robots.MaxEncoded {
+			t.Errorf("files of %d bytes were kept, want many and not much over %d", most.states, mostStates+mostLearnt)
+		}
+		for i := range hosts {
+			if n := x.asked[fmt.Sprintf("http://h%d.example/robots.txt", i)]; n != 1 {
+				t.Errorf("robots.txt of host %d was asked for %d times", i, n)
+			}
+		}
+		if s := x.worker.shelf; s.states != 0 || s.made != 0 || s.rules.Len() != 0 {
+			t.Errorf("%d bytes of files and %d of rules are counted when no host is left", s.states, s.made)
+		}
+	})
+}
+
+// shelved is what was kept of robots.txt at most.
+type shelved struct{ states, rules int }
+
+// watchShelf looks at what is kept whenever there is an outcome.
+func (x *world) watchShelf() *shelved {
+	var most shelved
+	inner := x.worker.deps.Events
+	x.worker.deps.Events = func(e Event) {
+		inner(e)
+		w := x.worker
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		states := 0
+		for _, h := range w.hosts {
+			for _, o := range h.origins {
+				states += len(o.encoded)
+			}
+		}
+		w.shelf.mu.Lock()
+		defer w.shelf.mu.Unlock()
+		rules := 0
+		for e := w.shelf.rules.Front(); e != nil; e = e.Next() {
+			rules += e.Value.(*madeRules).rules.Size()
+		}
+		if rules != w.shelf.made {
+			x.t.Errorf("%d bytes of rules are counted, %d are kept", w.shelf.made, rules)
+		}
+		most.states, most.rules = max(most.states, states), max(most.rules, rules)
+	}
+	return &most
 }

@@ -294,12 +294,12 @@ func (w *Worker) buildHost(s *session, t *turn, h *host, now time.Time) {
 // buildNews tells what was learnt of a host.
 func (w *Worker) buildNews(t *turn, h *host) {
 	for _, o := range h.origins {
-		if o.news == nil || len(t.works[h.name].GetRobots()) == wire.MaxOrigins {
+		if !o.untold || len(t.works[h.name].GetRobots()) == wire.MaxOrigins {
 			continue
 		}
 		work := t.work(h.name, h.epoch)
-		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.news})
-		t.bytes += len(o.news)
+		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.encoded})
+		t.bytes += len(o.encoded)
 		t.news = append(t.news, robotsNews{o, o.newsSeq, h.name})
 	}
 	if h.fresh {

@@ -102,7 +102,7 @@ func (p *page) strip() {
 	}
 	r.Release()
 	p.resp = stripped
-	p.size = int64(pageSize + len(stripped.RequestHead) + 2*len(stripped.ResponseHead))
+	p.size = int64(pageSize + len(stripped.RequestHead) + 2*len(stripped.ResponseHead) + fieldSize*len(stripped.Header))
 }
 
 // lost deals with a page that could not be read back from disk: it is fetched again, as nothing was said of it.

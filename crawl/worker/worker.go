@@ -26,7 +26,7 @@ type Worker struct {
 	specs *specs
 	stats stats
 	pipe  *pipeline
-	rules *largeRules
+	shelf *shelf
 	conf  *confirmer
 	// permits is nil where there is no limit that all workers share.
 	permits *permits
@@ -92,7 +92,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
-	w.rules = newLargeRules()
+	w.shelf = newShelf()
 	w.specs = newSpecs(deps.Jobs, w.seed)
 	w.permits = newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits)
 	w.pipe = newPipeline(w)
