@@ -19,9 +19,10 @@ type conn struct {
 	h2       *http2.ClientConn // nil for HTTP/1.1
 	key      string
 	addr     netip.AddrPort
-	used     bool // by an exchange before the present one
-	broken   bool // not to be used again
-	heavy    bool // it holds too much to lie idle
+	used     bool      // by an exchange before the present one
+	broken   bool      // not to be used again
+	greeting *greeting // nil without TLS
+	unslot   func()    // gives up its place among large handshakes, nil without one
 
 	idleSince time.Time     // guarded by the pool
 	place     *list.Element // in the pool's list
@@ -39,7 +40,7 @@ func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.
 
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
 func (c *conn) orClosed() *conn {
-	if c.broken || c.heavy {
+	if c.broken || c.greeting != nil && c.greeting.heavy.Load() {
 		c.close()
 		return nil
 	}
@@ -48,11 +49,19 @@ func (c *conn) orClosed() *conn {
 
 // close closes the connection. Nothing is done about an error: there is nobody that it would tell anything.
 func (c *conn) close() {
+	c.leave()
 	if c.h2 != nil {
 		_ = c.h2.Close()
 		return
 	}
 	_ = c.Conn.Close()
+}
+
+// leave gives up its place among large handshakes.
+func (c *conn) leave() {
+	if c.unslot != nil {
+		c.unslot()
+	}
 }
 
 // Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities, settings, pings, windows, types that nobody knows. The reader of
@@ -72,10 +81,29 @@ type meter struct {
 	n     atomic.Int64 // HTTP/2 reads in a goroutine of its own
 	most  atomic.Int64 // that n may come to; zero: no bound
 	noisy atomic.Bool  // it was beyond
+	admit func() error // asked once before more than freeHandshake is read; nil if that was done, and beside the handshake
+}
+
+// greets bounds what comes in a handshake that begins now; without admit it has ended.
+func (m *meter) greets(admit func() error) {
+	if m.admit = admit; admit == nil {
+		m.most.Store(0)
+		return
+	}
+	m.allow(maxHandshake)
 }
 
 // Read counts what was read.
 func (m *meter) Read(p []byte) (int, error) {
+	if m.admit != nil {
+		if free := freeHandshake - m.n.Load(); free > 0 {
+			p = p[:min(int64(len(p)), free)]
+		} else if err := m.admit(); err != nil {
+			return 0, err
+		} else {
+			m.admit = nil
+		}
+	}
 	n, err := m.Conn.Read(p)
 	if most := m.most.Load(); m.n.Add(int64(n)) > most && most > 0 {
 		m.noisy.Store(true)

@@ -83,7 +83,7 @@ func (x *exchange) decodeWide(src io.Reader, length int64, codings []string, res
 	}
 	x.unslot = sync.OnceFunc(func() { <-wideSlots })
 	defer x.unslot()
-	x.base = int64(cap(k.buf))
+	x.base += int64(cap(k.buf))
 	packed := &counter{r: k.reader(), limit: limit}
 	if over {
 		packed.r = io.MultiReader(packed.r, cutOff{limit})

@@ -19,34 +19,6 @@ const maxAddrs = 4
 // tlsSessions bounds the TLS sessions remembered, over all hosts.
 const tlsSessions = 512
 
-// mostCertificates is how many bytes of certificates a connection or a session may hold while nothing is asked: a usual chain has four thousand, and there are
-// hundreds of both.
-const mostCertificates = 32 << 10
-
-// sessionsOf is the cache of sessions for one connection, which remembers nothing of a server with a very long chain.
-type sessionsOf struct {
-	tls.ClientSessionCache
-	heavy bool
-}
-
-// look is called in the handshake, before a session can be remembered.
-func (s *sessionsOf) look(state tls.ConnectionState) error {
-	size := 0
-	for _, cert := range state.PeerCertificates {
-		size += len(cert.Raw)
-	}
-	s.heavy = size > mostCertificates
-	return nil
-}
-
-// Put implements tls.ClientSessionCache.
-func (s *sessionsOf) Put(key string, session *tls.ClientSessionState) {
-	if s.heavy {
-		session = nil
-	}
-	s.ClientSessionCache.Put(key, session)
-}
-
 func tlsConfig(c *Config) *tls.Config {
 	protos := []string{"h2", "http/1.1"}
 	if c.NoHTTP2 {
@@ -165,21 +137,14 @@ func (f *Fetcher) dialOne(ctx context.Context, address string, timeout time.Dura
 
 // secure makes the TLS handshake and starts HTTP/2 if that was agreed on.
 func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
-	defer cancel()
-	config := f.tls.Clone()
-	config.ServerName = t.serverName()
-	sessions := &sessionsOf{ClientSessionCache: config.ClientSessionCache}
-	config.ClientSessionCache, config.VerifyConnection = sessions, sessions.look
-	tc := tls.Client(c.meter, config)
-	if err := tc.HandshakeContext(ctx); err != nil {
+	tc, err := f.greet(ctx, c, t, end, f.tls.NextProtos...)
+	if err != nil {
 		return err
 	}
-	c.Conn, c.heavy = tc, sessions.heavy
 	if tc.ConnectionState().NegotiatedProtocol != "h2" {
 		return nil
 	}
-	h2, err := f.h2.NewClientConn(tc)
+	h2, err := f.h2.NewClientConn(newForgetful(tc))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@
 // # Memory
 //
 // The first FreeBody bytes of a body are in memory. What grows beyond asks for it (Request.Room), and is on disk if there is none: Response.Spilled. Bodies in a
-// coding whose window the sender chooses, br and zstd, are unpacked when all of them is here.
+// coding whose window the sender chooses, br and zstd, are unpacked when all of them is here. A TLS handshake is bounded in bytes, and few large ones are under way at
+// once; what their certificates take counts with the body, and neither their connections nor their sessions are kept.
 //
 // A Fetcher is safe for concurrent use. It has no goroutine of its own, except that an idle HTTP/2 connection has its reader.
 package fetch

@@ -22,6 +22,7 @@ type Fetcher struct {
 	tls    *tls.Config
 	h2     *http2.Transport
 	pool   *pool
+	large  chan struct{} // handshakes under way that are large
 }
 
 // New returns a Fetcher without connections.
@@ -36,6 +37,7 @@ func New(config Config) (*Fetcher, error) {
 		dialer: net.Dialer{KeepAlive: -1}, // an idle connection that died is found out when it is used next
 		tls:    tlsConfig(&config),
 		pool:   newPool(&config),
+		large:  make(chan struct{}, largeHandshakes),
 	}
 	var err error
 	if f.h2, err = newHTTP2(&config); err != nil {
@@ -87,7 +89,7 @@ type exchange struct {
 	end    time.Time // of TotalTimeout
 
 	waited atomic.Int64 // nanoseconds for which it waited for memory
-	base   int64        // memory that the body has beside its own buffer
+	base   int64        // memory that the exchange has beside the buffer of its body
 	unslot func()       // gives the slot of a wide decoder back, nil without one
 }
 
@@ -111,6 +113,10 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := x.carry(c); err != nil {
+		c.close()
+		return nil, nil, x.fail(PhaseTLS, err)
+	}
 	resp, err := x.over(c)
 	return resp, c.orClosed(), err
 }
@@ -126,6 +132,7 @@ func (x *exchange) over(c *conn) (*Response, error) {
 		err = x.http2(c, resp)
 	} else {
 		err = x.http1(c, resp)
+		s.rest()
 	}
 	c.used = true
 	if err != nil {

@@ -3,7 +3,6 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +96,7 @@ func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, er
 	}
 	defer c.close()
 	if t.https {
-		if err := f.securePlain(ctx, c, t, end); err != nil {
+		if _, err := f.greet(ctx, c, t, end, "http/1.1"); err != nil {
 			return nil, fail(ctx, t.key, PhaseTLS, err)
 		}
 	}
@@ -111,20 +110,6 @@ func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, er
 		return nil, fail(ctx, t.key, PhaseHead, err)
 	}
 	return h, nil
-}
-
-// securePlain makes the TLS handshake for HTTP/1.1 alone.
-func (f *Fetcher) securePlain(ctx context.Context, c *conn, t *target, end time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
-	defer cancel()
-	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = t.serverName(), []string{"http/1.1"}
-	tc := tls.Client(c.meter, config)
-	if err := tc.HandshakeContext(ctx); err != nil {
-		return err
-	}
-	c.Conn = tc
-	return nil
 }
 
 // headOver sends the request and reads the status line.

@@ -88,9 +88,13 @@ var scratches = sync.Pool{New: func() any { return &scratch{reader: bufio.NewRea
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-func (s *scratch) put() {
+// rest lets go of the connection: a response may wait for long, and a connection can hold megabytes of certificates.
+func (s *scratch) rest() {
 	s.reader.Reset(nil)
 	s.wire = wire{}
+}
+
+func (s *scratch) put() {
 	clear(s.fields)
 	s.fields = s.fields[:0]
 	if cap(s.body) > maxKeptBody {

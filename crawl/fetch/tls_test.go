@@ -192,7 +192,7 @@ func TestLongChain(t *testing.T) {
 		name  string
 		extra int
 		conns int64
-	}{{"one certificate", 0, 1}, {"two hundred", 200, 3}} {
+	}{{"one certificate", 0, 1}, {"a hundred", 100, 3}} {
 		t.Run(tt.name, func(t *testing.T) {
 			var conns, resumed atomic.Int64
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,186 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds on a TLS handshake. Of a usual server it has four thousand bytes. Go takes certificates of 256 KiB, and what it makes of them can be fifty times as much: in three
+// bytes there is room for a name.
+const (
+	// maxHandshake is how many bytes a server may send in it; OpenSSL takes as many of certificates.
+	maxHandshake = 100 << 10
+	// freeHandshake is how many need nobody's leave. Of handshakes with more, largeHandshakes are under way at once.
+	freeHandshake   = 16 << 10
+	largeHandshakes = 4
+	// mostIdle is how much memory the certificates of a connection or a session may take while nothing is asked, with a ticket: there are hundreds of both. What takes
+	// more is counted as memory of the exchange, and ends with it.
+	mostIdle = 64 << 10
+)
+
+var errLongHandshake = fmt.Errorf("the server sends more than %d bytes in the handshake", maxHandshake)
+
+// greeting is what a server told of itself in the handshake of one connection. It is the connection's cache of sessions as well, which remembers none that takes much.
+type greeting struct {
+	tls.ClientSessionCache
+	weight int64       // of the certificates, once they were read
+	heavy  atomic.Bool // the connection holds too much to lie idle; HTTP/2 reads in a goroutine of its own
+}
+
+// look is called in the handshake, before a session can be remembered.
+func (g *greeting) look(state tls.ConnectionState) error {
+	g.weight = 4 * int64(len(state.OCSPResponse))
+	for _, cert := range state.PeerCertificates {
+		g.weight += weigh(cert)
+	}
+	g.heavy.Store(g.weight > mostIdle)
+	return nil
+}
+
+// Put implements tls.ClientSessionCache.
+func (g *greeting) Put(key string, session *tls.ClientSessionState) {
+	ticket, _, err := session.ResumptionState()
+	if err != nil || g.weight+int64(len(ticket)) > mostIdle {
+		g.heavy.Store(true)
+		session = nil
+	}
+	g.ClientSessionCache.Put(key, session)
+}
+
+// weigh is about how much memory a certificate takes: its bytes, of which crypto/tls has three copies, and what was made of those parts that can be very many.
+func weigh(c *x509.Certificate) int64 {
+	const fixed, text, other = 3 << 10, 32, 160
+	texts := len(c.DNSNames) + len(c.EmailAddresses) + len(c.OCSPServer) + len(c.IssuingCertificateURL) + len(c.CRLDistributionPoints) +
+		len(c.PermittedDNSDomains) + len(c.ExcludedDNSDomains) + len(c.PermittedEmailAddresses) + len(c.ExcludedEmailAddresses) +
+		len(c.PermittedURIDomains) + len(c.ExcludedURIDomains)
+	others := len(c.Subject.Names) + len(c.Issuer.Names) + len(c.Extensions) + len(c.UnhandledCriticalExtensions) + len(c.ExtKeyUsage) +
+		len(c.UnknownExtKeyUsage) + len(c.IPAddresses) + len(c.URIs) + len(c.PermittedIPRanges) + len(c.ExcludedIPRanges) +
+		len(c.PolicyIdentifiers) + len(c.Policies) + len(c.PolicyMappings)
+	return fixed + 4*int64(len(c.Raw)) + text*int64(texts) + other*int64(others)
+}
+
+// greet makes the TLS handshake, for one of the protocols.
+func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, protos ...string) (*tls.Conn, error) {
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
+	defer cancel()
+	config := f.tls.Clone()
+	config.ServerName, config.NextProtos = t.serverName(), protos
+	g := &greeting{ClientSessionCache: config.ClientSessionCache}
+	config.ClientSessionCache, config.VerifyConnection = g, g.look
+	c.meter.greets(func() error { return f.admit(ctx, c) })
+	tc := tls.Client(c.meter, config)
+	err := tc.HandshakeContext(ctx)
+	c.meter.greets(nil)
+	if err != nil {
+		if c.meter.noisy.Load() {
+			err = errLongHandshake
+		}
+		return nil, err
+	}
+	c.Conn, c.greeting = tc, g
+	return tc, nil
+}
+
+// admit waits until another large handshake may go on. The time is part of that for the handshake.
+func (f *Fetcher) admit(ctx context.Context, c *conn) error {
+	select {
+	case f.large <- struct{}{}:
+		c.unslot = sync.OnceFunc(func() { <-f.large })
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// carry counts the certificates of a connection, where they take much, among the memory of this exchange. Whoever has no Room for them is one of a few until the
+// connection is closed.
+func (x *exchange) carry(c *conn) error {
+	if c.greeting == nil || x.req.Room == nil {
+		return nil
+	}
+	if c.greeting.heavy.Load() {
+		x.base = c.greeting.weight
+		if !x.req.Room.Grow(x.base) {
+			if err := x.waitForRoom(x.base); err != nil {
+				return err
+			}
+		}
+	}
+	c.leave()
+	return nil
+}
+
+// closeTime bounds the farewell to a server that takes nothing any more.
+const closeTime = 250 * time.Millisecond
+
+// forgetful is a TLS connection that is forgotten when it is closed: x/net/http2 holds on to a connection for five seconds more, and to what the server showed in the
+// handshake as well where it can ask for that.
+type forgetful struct {
+	at            atomic.Pointer[tls.Conn]
+	local, remote net.Addr
+}
+
+var _ net.Conn = (*forgetful)(nil)
+
+func newForgetful(tc *tls.Conn) *forgetful {
+	c := &forgetful{local: tc.LocalAddr(), remote: tc.RemoteAddr()}
+	c.at.Store(tc)
+	return c
+}
+
+// Read implements net.Conn.
+func (c *forgetful) Read(p []byte) (int, error) {
+	if tc := c.at.Load(); tc != nil {
+		return tc.Read(p)
+	}
+	return 0, net.ErrClosed
+}
+
+// Write implements net.Conn.
+func (c *forgetful) Write(p []byte) (int, error) {
+	if tc := c.at.Load(); tc != nil {
+		return tc.Write(p)
+	}
+	return 0, net.ErrClosed
+}
+
+// Close implements net.Conn. It takes closeTime at most.
+func (c *forgetful) Close() error {
+	tc := c.at.Swap(nil)
+	if tc == nil {
+		return net.ErrClosed
+	}
+	t := time.AfterFunc(closeTime, func() { _ = tc.NetConn().Close() })
+	defer t.Stop()
+	return tc.Close()
+}
+
+// LocalAddr implements net.Conn.
+func (c *forgetful) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *forgetful) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *forgetful) SetDeadline(t time.Time) error { return c.set((*tls.Conn).SetDeadline, t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *forgetful) SetReadDeadline(t time.Time) error { return c.set((*tls.Conn).SetReadDeadline, t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *forgetful) SetWriteDeadline(t time.Time) error {
+	return c.set((*tls.Conn).SetWriteDeadline, t)
+}
+
+func (c *forgetful) set(deadline func(*tls.Conn, time.Time) error, t time.Time) error {
+	if tc := c.at.Load(); tc != nil {
+		return deadline(tc, t)
+	}
+	return net.ErrClosed
+}
