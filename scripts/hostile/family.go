@@ -51,7 +51,7 @@ var families []*family
 func allFamilies() []*family {
 	return []*family{
 		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily, &waitsFamily, &spacesFamily,
-		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily,
+		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily,
 	}
 }
 

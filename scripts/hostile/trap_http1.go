@@ -9,13 +9,14 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // Lies in HTTP/1.
 //
-// The trap: lengths that are too short or too long, given twice or beside chunks; floods of interim answers and of fields; heads without an end; status lines
+// The trap: lengths that are too short or too long, given twice or beside chunks; floods of interim answers and of fields, of three bytes each too; heads without an end; status lines
 // that are none; answers that nobody asked for, behind the true one or while the connection rests; connections that end early, by a reset, or at the next use.
 //
 // A good crawler never takes bytes for the answer to another request than its own (here: never asks for /poison), bounds heads and interim answers, and comes
@@ -81,6 +82,7 @@ var http1Answers = map[string]string{
 	"badchunk":   ok("Transfer-Encoding: chunked\r\n", "zz\r\n"+chain),
 	"extension":  ok("Transfer-Encoding: chunked\r\n", "36;"+strings.Repeat("a", 100_000)+"\r\n"+chain+"\r\n0\r\n\r\n"),
 	"trailers":   ok("Transfer-Encoding: chunked\r\n", "0\r\n"+strings.Repeat("X-T: a\r\n", 50_000)+"\r\n"),
+	"tiny":       "HTTP/1.1 200 OK\r\n" + tinyFields(15_000) + "Content-Length: 54\r\n\r\n" + chain,
 	"codings":    ok("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"),
 	"surplus":    ok(fmt.Sprintf("Content-Length: %d\r\n", len(chain)), chain+poison+poison),
 	"nocontent":  "HTTP/1.1 204 No Content\r\nContent-Length: 100\r\n\r\n" + poison,
@@ -105,6 +107,15 @@ var http1Answers = map[string]string{
 	"coding":     ok("Content-Encoding: gzip\r\nContent-Length: 54\r\n", chain),
 	"unknown":    ok("Content-Encoding: quantum\r\nContent-Length: 54\r\n", chain),
 	"types":      ok("Content-Type: text/html\r\nContent-Type: image/png\r\nContent-Length: 54\r\n", chain),
+}
+
+// tinyFields are fields of one or two letters and no value, of which a map takes a hundred times their bytes.
+func tinyFields(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strconv.FormatInt(int64(i), 36) + ":\n")
+	}
+	return b.String()
 }
 
 func serveHTTP1(w *world, rw http.ResponseWriter, r *http.Request, name string) {
