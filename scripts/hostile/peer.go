@@ -92,15 +92,18 @@ func (p *peer) lastLine() string {
 
 func (p *peer) pid() int { return p.cmd.Process.Pid }
 
-// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a processor that others had. With twice set there is a second one at
-// once.
+// echo is for how long a peer takes a second Ctrl-C for the first one, delivered twice.
+const echo = 400 * time.Millisecond
+
+// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a processor that others had. With twice set there is a second one soon, from
+// which on it counts: the first has a peer hand over what it keeps.
 func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error) {
-	begun, queued := time.Now(), p.queued()
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	if twice {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(echo)
 		_ = p.cmd.Process.Signal(syscall.SIGINT)
 	}
+	begun, queued := time.Now(), p.queued()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	waited := time.Duration(0)
