@@ -79,10 +79,11 @@ type Config struct {
 	MaxSpilled int64
 	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a power of two.
 	KnownLinks int
-	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports.
+	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports. Large pages are not waited for: they are fetched again
+	// by whoever comes next.
 	StopTimeout time.Duration
-	// Alone, if not nil, says at a stop that nobody takes over from this peer. Then a person waits for the end, and the stop takes a quarter of StopTimeout at most and
-	// begins no large page: what is not told by then is fetched again after the next start.
+	// Alone, if not nil, says at a stop that nobody takes over from this peer. Then a person waits for the end, and the stop takes a sixth of StopTimeout at most: what
+	// is not told by then is fetched again after the next start.
 	Alone func() bool
 }
 

@@ -28,7 +28,7 @@ type pipeline struct {
 	onDisk   int64  // bytes of those that are stored
 	refused  bool   // a fetcher found no room to begin
 	trouble  trouble
-	hasty    bool // no large page is begun any more
+	hasty    bool // large pages are left, to be fetched again
 	closed   bool
 	quiet    chan struct{} // the last page has left
 }
@@ -78,20 +78,26 @@ func (l *pipeline) drain(ctx context.Context) {
 // push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes none the fetcher waits.
 func (l *pipeline) push(p *page) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.pages++
 	l.number++
 	p.number = l.number
-	for p.resp.Spilled == nil && !l.closed && l.crowded(p) {
+	for p.resp.Spilled == nil && !l.closed && !l.leaves(p) && l.crowded(p) {
 		l.mu.Unlock()
 		err := l.spill(p)
 		l.mu.Lock()
 		// Memory may have become free while the mutex was: who waits must have looked.
-		if err == nil || !l.crowded(p) || l.closed {
+		if err == nil || !l.crowded(p) || l.closed || l.leaves(p) {
 			break
 		}
 		l.room.Wait()
 	}
+	if l.leaves(p) {
+		l.working++ // until done
+		l.mu.Unlock()
+		l.w.leave(p)
+		return
+	}
+	defer l.mu.Unlock()
 	l.memory.keep(p.held, p.size)
 	if p.resp.Spilled == nil {
 		l.fresh.push(p)
@@ -124,7 +130,7 @@ func (l *pipeline) process() {
 			return
 		}
 		large := p.large() // its bytes are gone at the end
-		if answered || l.first(&x, p) {
+		if (answered || l.first(&x, p)) && !l.left(p) {
 			l.w.finish(&f, p)
 		}
 		if large {
@@ -167,13 +173,42 @@ func (l *pipeline) next() (p *page, answered, ok bool) {
 // largePage is the size from which on a page is large: what is made of it, links and archive records, takes as much memory again, so one is worked on at once.
 const largePage = 1 << 20
 
-func (l *pipeline) mayBegin(p *page) bool { return !p.large() || l.large == 0 && !l.hasty }
+func (l *pipeline) mayBegin(p *page) bool { return !p.large() || l.large == 0 }
 
-// hasten has no large page begun any more: the end waits for those in hand, and one takes up to a second on a busy machine.
+// leaves says whether a page is left as it is, to be fetched again: the worker is about to stop, and a large page takes up to a second on a busy machine.
+func (l *pipeline) leaves(p *page) bool { return l.hasty && p.large() }
+
+// hasten leaves the large pages: those that wait at once, others as they come and those in hand before their next step.
 func (l *pipeline) hasten() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.hasty = true
+	var left []*page
+	for _, q := range []*fifo{&l.fresh, &l.stored, &l.answered} {
+		for p := q.first(l.leaves); p != nil; p = q.first(l.leaves) {
+			if left = append(left, p); q == &l.stored {
+				l.onDisk -= p.resp.Size()
+			}
+			if q != &l.answered {
+				l.working++ // until done
+			}
+		}
+	}
+	l.room.Broadcast()
+	l.mu.Unlock()
+	for _, p := range left {
+		l.w.leave(p)
+	}
+}
+
+// left leaves a page in hand if it is to be left.
+func (l *pipeline) left(p *page) bool {
+	l.mu.Lock()
+	leaves := l.leaves(p)
+	l.mu.Unlock()
+	if leaves {
+		l.w.leave(p)
+	}
+	return leaves
 }
 
 // oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
@@ -215,12 +250,17 @@ func (l *pipeline) first(x *extract.Extractor, p *page) bool {
 	}
 	l.mu.Lock()
 	l.busy--
+	leaves := err == nil && l.leaves(p)
 	p.size += p.linkBytes()
 	l.memory.keep(p.held, p.size)
 	last := l.busy == 0 && l.fresh.len() == 0 && l.stored.len() == 0
 	l.mu.Unlock()
 	if err != nil {
 		l.w.lost(p, err)
+		return false
+	}
+	if leaves {
+		l.w.leave(p)
 		return false
 	}
 	if !p.asked {
@@ -250,11 +290,19 @@ func (l *pipeline) done(p *page) {
 // answer hands pages on whose question is answered.
 func (l *pipeline) answer(batch []*page) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	var left []*page
 	for _, p := range batch {
+		if l.leaves(p) {
+			left = append(left, p)
+			continue
+		}
 		l.answered.push(p)
 	}
 	l.work.Broadcast()
+	l.mu.Unlock()
+	for _, p := range left {
+		l.w.leave(p)
+	}
 }
 
 // fifo is a queue that keeps its memory.

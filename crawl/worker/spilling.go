@@ -105,9 +105,14 @@ func (p *page) strip() {
 	p.size = int64(pageSize + len(stripped.RequestHead) + 2*len(stripped.ResponseHead) + fieldSize*len(stripped.Header))
 }
 
-// lost deals with a page that could not be read back from disk: it is fetched again, as nothing was said of it.
+// lost deals with a page that could not be read back from disk.
 func (w *Worker) lost(p *page, err error) {
 	w.log.Warn("page on disk was lost, it is fetched again", "url", p.item.url, "err", err)
+	w.leave(p)
+}
+
+// leave lets a page go of which nothing was said: it is fetched again.
+func (w *Worker) leave(p *page) {
 	h := p.host
 	w.mu.Lock()
 	h.piped--

@@ -157,8 +157,7 @@ func (w *Worker) broken(what string, err error) {
 func (w *Worker) stop(ctx context.Context) {
 	limit := w.cfg.StopTimeout
 	if w.cfg.Alone != nil && w.cfg.Alone() {
-		limit /= 4
-		w.pipe.hasten()
+		limit /= 6
 	}
 	whole, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -169,6 +168,7 @@ func (w *Worker) stop(ctx context.Context) {
 	}
 	w.wakeAll()
 	w.mu.Unlock()
+	w.pipe.hasten()
 
 	part, cancelPart := context.WithTimeout(whole, limit/3)
 	ended := wait(part, w.crew.Wait)
