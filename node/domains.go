@@ -282,15 +282,11 @@ func (m domainMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m domainMover) Import(p custody.Push) (later bool, err error) {
-	kvs := make([]domain.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = domain.KV{Key: r.Key, Value: r.Value}
-	}
-	if _, err = m.domains.state.Import(kvs); err != nil {
-		return false, refuse("%v", err)
-	}
-	return true, nil
+func (m domainMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	return inPieces(p.Records, func(r custody.Record) domain.KV { return domain.KV(r) }, func(kvs []domain.KV) error {
+		_, err := m.domains.state.Import(kvs)
+		return err
+	})
 }
 
 // decodeOptOut reads what a stranger says of a wish.

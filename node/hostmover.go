@@ -55,8 +55,8 @@ func (m hostMover) Remove(pos custody.Pos) error {
 	return nil
 }
 
-// Import implements mover. Records of a copy come after its peer's leases have run out; those of a living one bring its leases along.
-func (m hostMover) Import(p custody.Push) (later bool, err error) {
+// Import implements mover. Records of a copy come after its peer's leases have run out; those of a living one bring its leases along, when all records are in.
+func (m hostMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
 	o := m.owners.loop.owner
 	kvs := make([]owner.KV, len(p.Records))
 	for i, r := range p.Records {
@@ -66,29 +66,44 @@ func (m hostMover) Import(p custody.Push) (later bool, err error) {
 	if p.From != "" {
 		until = m.owners.leasesEnd(p.From, p.Gone)
 	}
-	if err := o.ImportUntil(kvs, until); err != nil {
-		return false, refuse("%v", err)
-	}
-	for _, n := range p.Notes {
-		note := new(wire.LeaseNote)
-		if err := decodeInto(n.Note, note); err != nil {
-			return false, err
-		}
-		if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
-			return false, refuse("lease note of host %q is at another's position", note.GetHost())
-		}
-		if err := o.Adopt(note); err != nil {
+	records, notes := o.Merge(kvs, until), p.Notes
+	return func() (bool, error) {
+		if through, err := records.Go(); err != nil {
 			return false, refuse("%v", err)
+		} else if !through {
+			return false, nil
 		}
-		_, goes := o.Lease(owner.Pos(n.Pos))
-		m.owners.log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
-	}
-	return false, nil // the loop waits
+		for n := 0; len(notes) > 0 && (n == 0 || o.HasRoom()); n++ {
+			if err := m.adopt(notes[0]); err != nil {
+				return false, err
+			}
+			notes = notes[1:]
+		}
+		return len(notes) == 0, nil
+	}, false // the loop waits
 }
 
-// onLoop runs fn in a step of the owner and returns when that is on the disks that count.
-func (w *owners) onLoop(ctx context.Context, fn func()) error {
-	return w.loop.do(ctx, func(*owner.Owner) { fn() })
+// adopt continues a lease that comes with records.
+func (m hostMover) adopt(n custody.Note) error {
+	o := m.owners.loop.owner
+	note := new(wire.LeaseNote)
+	if err := decodeInto(n.Note, note); err != nil {
+		return err
+	}
+	if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
+		return refuse("lease note of host %q is at another's position", note.GetHost())
+	}
+	if err := o.Adopt(note); err != nil {
+		return refuse("%v", err)
+	}
+	_, goes := o.Lease(owner.Pos(n.Pos))
+	m.owners.log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
+	return nil
+}
+
+// onLoop runs fn in steps of the owner until it says that it is through, and returns when what the last of them came to is on the disks that count.
+func (w *owners) onLoop(ctx context.Context, fn func() (through bool)) error {
+	return w.loop.doOver(ctx, func(*owner.Owner) bool { return fn() })
 }
 
 // recordsCame counts that hosts came or went, for those who wait for the ring to be idle. On the loop.

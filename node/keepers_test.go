@@ -125,9 +125,9 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
-	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.do)
-	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.do)
-	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.do)
+	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.doOver)
+	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.doOver)
+	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.doOver)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
 	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.subnets.loop.run, p.runOwners, p.keeping.run)

@@ -35,9 +35,9 @@ const (
 // mover is one kind of records with the state machine that keeps them: hosts, jobs or bodies.
 type mover interface {
 	custody.Space
-	// Import merges records. Called like the rest, by run; later says that they need not be on disk when run returns: neither these, nor those that were
-	// merged by an earlier try, of which this one finds nothing new.
-	Import(p custody.Push) (later bool, err error)
+	// Import begins to merge records. Merge is called like the rest, by run, until it says that it is through, or fails. Later says that they need not be on disk
+	// when run returns: neither these, nor those that were merged by an earlier try, of which this one finds nothing new.
+	Import(p custody.Push) (merge func() (through bool, err error), later bool)
 }
 
 // room is a kind of records in this peer.
@@ -45,8 +45,9 @@ type room struct {
 	prefix byte
 	mover  mover
 	keeper *custody.Keeper
-	// run has fn run on the goroutine of the state machine, and returns when that and what it wrote is done.
-	run   func(ctx context.Context, fn func()) error
+	// run has fn run on the goroutine of the state machine until it says that it is through, and returns when that and what it wrote is done. Questions, or
+	// other inputs, come in between.
+	run   func(ctx context.Context, fn func() (through bool)) error
 	clean atomic.Uint64 // Keeper.CleanAt as of its last step
 	wake  chan struct{}
 }
@@ -89,7 +90,7 @@ func keepingOf(watch *ringWatch, r *router, ship *replication, ttl time.Duration
 }
 
 // add puts a kind of records under this keeping.
-func (k *keeping) add(prefix byte, m mover, run func(ctx context.Context, fn func()) error) {
+func (k *keeping) add(prefix byte, m mover, run func(ctx context.Context, fn func() (through bool)) error) {
 	r := &room{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
 	r.keeper = custody.NewKeeper(custody.Config{}, k.self, m, copiesOf{k.ship, prefix, headOf(prefix)}, k.ring)
 	k.rooms = append(k.rooms, r)
@@ -202,7 +203,15 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 // soon has fn run in a room, and what it writes go to the replicas without waiting for company.
 func (k *keeping) soon(ctx context.Context, r *room, fn func()) error {
 	defer k.ship.hurried()()
-	return r.run(ctx, fn)
+	return r.whole(ctx, fn)
+}
+
+// whole is run for what is through at once.
+func (r *room) whole(ctx context.Context, fn func()) error {
+	return r.run(ctx, func() bool {
+		fn()
+		return true
+	})
 }
 
 // make makes a push, and drops or removes here what is there by then.
@@ -285,18 +294,25 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 	return err
 }
 
-// take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked between two steps of
-// the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
+// take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked, with each step, between two
+// steps of the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
 func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
 	defer k.ship.hurried()()
-	var later bool
+	var merge func() (bool, error)
+	var through, later bool
 	var mark waiter
 	var err error
-	if lerr := r.run(ctx, func() {
-		if err = k.foreign(r, p); err == nil {
-			later, err = r.mover.Import(p)
+	if lerr := r.run(ctx, func() bool {
+		if err = k.foreign(r, p); err != nil {
+			return true
+		}
+		if merge == nil {
+			merge, later = r.mover.Import(p)
+		}
+		if through, err = merge(); through {
 			mark = k.ship.mark()
 		}
+		return through || err != nil
 	}); lerr != nil {
 		return lerr
 	}
@@ -396,7 +412,7 @@ func (k *keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 	for _, r := range k.rooms {
 		var free bool
 		var err error
-		if lerr := r.run(ctx, func() { free, err = r.keeper.Free(arc) }); lerr != nil {
+		if lerr := r.whole(ctx, func() { free, err = r.keeper.Free(arc) }); lerr != nil {
 			return false, lerr
 		}
 		if !free || err != nil {

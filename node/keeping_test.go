@@ -237,7 +237,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 		a := w.peers["a"]
 		// The loop is busy while the request comes in and the arc goes.
 		busy, went := make(chan struct{}), make(chan error, 1)
-		go func() { _ = a.owners.onLoop(context.Background(), func() { <-busy }) }()
+		go func() { _ = a.owners.onLoop(context.Background(), func() bool { <-busy; return true }) }()
 		synctest.Wait()
 		go func() {
 			_, err := a.keeping.handle(context.Background(), "c", raw)

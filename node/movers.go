@@ -9,6 +9,25 @@ import (
 	"github.com/apoidea/apoidea/node/subnets"
 )
 
+// recordsAtOnce is how many records are merged before others of the loop have their turn.
+const recordsAtOnce = 256
+
+// inPieces merges records some at a time. They need not be on disk when that is through.
+func inPieces[KV any](records []custody.Record, of func(custody.Record) KV, merge func([]KV) error) (func() (through bool, err error), bool) {
+	return func() (bool, error) {
+		n := min(recordsAtOnce, len(records))
+		kvs := make([]KV, n)
+		for i, r := range records[:n] {
+			kvs[i] = of(r)
+		}
+		if err := merge(kvs); err != nil {
+			return false, refuse("%v", err)
+		}
+		records = records[n:]
+		return len(records) == 0, nil
+	}, true
+}
+
 // jobMover is what custody does with the records of jobs, on the loop of their service.
 type jobMover struct {
 	ranged
@@ -25,16 +44,12 @@ func (m jobMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m jobMover) Import(p custody.Push) (later bool, err error) {
-	kvs := make([]job.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = job.KV{Key: r.Key, Value: r.Value}
-	}
-	if _, err = m.jobs.registry.Import(kvs); err != nil {
-		return false, refuse("%v", err)
-	}
-	m.jobs.wake() // its seeds may not have been sent
-	return true, nil
+func (m jobMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	return inPieces(p.Records, func(r custody.Record) job.KV { return job.KV(r) }, func(kvs []job.KV) error {
+		_, err := m.jobs.registry.Import(kvs)
+		m.jobs.wake() // its seeds may not have been sent
+		return err
+	})
 }
 
 // subnetMover is what custody does with the records of subnets, on the loop of their service.
@@ -53,15 +68,11 @@ func (m subnetMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m subnetMover) Import(p custody.Push) (later bool, err error) {
-	kvs := make([]subnets.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = subnets.KV{Key: r.Key, Value: r.Value}
-	}
-	if _, err = m.subnets.state.Import(time.Now(), kvs); err != nil {
-		return false, refuse("%v", err)
-	}
-	return true, nil
+func (m subnetMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	return inPieces(p.Records, func(r custody.Record) subnets.KV { return subnets.KV(r) }, func(kvs []subnets.KV) error {
+		_, err := m.subnets.state.Import(time.Now(), kvs)
+		return err
+	})
 }
 
 // bodyMover is what custody does with the records of bodies, on the loop of their owner.
@@ -80,13 +91,9 @@ func (m bodyMover) Remove(pos custody.Pos) error {
 }
 
 // Import implements mover.
-func (m bodyMover) Import(p custody.Push) (later bool, err error) {
-	kvs := make([]dedup.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = dedup.KV{Key: r.Key, Value: r.Value}
-	}
-	if _, _, err = m.contents.state.Import(kvs); err != nil {
-		return false, refuse("%v", err)
-	}
-	return true, nil
+func (m bodyMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	return inPieces(p.Records, func(r custody.Record) dedup.KV { return dedup.KV(r) }, func(kvs []dedup.KV) error {
+		_, _, err := m.contents.state.Import(kvs)
+		return err
+	})
 }

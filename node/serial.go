@@ -58,6 +58,16 @@ func (s *serial) do(ctx context.Context, fn func()) error {
 	}
 }
 
+// doOver is do for what takes several turns: fn is called again until it says that it is through, and others have theirs in between.
+func (s *serial) doOver(ctx context.Context, fn func() (through bool)) error {
+	for through := false; !through; {
+		if err := s.do(ctx, func() { through = fn() }); err != nil {
+			return err // and through may still be written
+		}
+	}
+	return nil
+}
+
 // unlessStopping drops the error of a part that found a loop ended: the loop's own error, if it has one, says why.
 func unlessStopping(err error) error {
 	if errors.Is(err, errStopping) {

@@ -15,8 +15,8 @@
 //
 // [Owner] is a plain state machine in steps: [Owner.Begin] with the time, any number of inputs, [Owner.Commit]. It has no goroutine, clock,
 // lock or network; one goroutine (or a simulator) drives it. All inputs of a step land in at most a few batches of the [Store], each of which
-// is whole: an outcome is never without the links of its page. [Owner.Within] bounds what a step takes in; a [Visit] or a [Delivery] that is longer goes on in
-// later steps, the links of a page ahead of its outcome. Commit applies them and returns a [Ready]: its Wait says when they are on
+// is whole: an outcome is never without the links of its page. [Owner.Within] bounds what a step takes in; a [Visit], a [Delivery] or a [Merge] that is longer goes
+// on in later steps, the links of a page ahead of its outcome. Commit applies them and returns a [Ready]: its Wait says when they are on
 // disk, and only then may replies and effects leave. The next step may begin before that; Readys are to be released in their order.
 //
 // Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts without a lease are dropped beyond

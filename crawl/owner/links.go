@@ -64,7 +64,7 @@ func (d *Delivery) Go() (through bool) {
 		to := min(d.next+linksAtOnce, len(d.m.GetUrl()))
 		d.take(d.next, to)
 		d.next = to
-		if to < len(d.m.GetUrl()) && !d.owner.hasRoom() {
+		if to < len(d.m.GetUrl()) && !d.owner.HasRoom() {
 			return false
 		}
 	}

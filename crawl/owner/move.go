@@ -42,51 +42,87 @@ func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
 // Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
 func (o *Owner) Import(kvs []KV) error { return o.ImportUntil(kvs, time.Time{}) }
 
-// ImportUntil merges records of another owner into this one's: the union of URLs, outcomes and outboxes; an outcome beats pending, a page beats an
+// ImportUntil is a [Merge] that is taken in within one step, whatever it takes. Part of a step.
+func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
+	m := o.Merge(kvs, until)
+	for {
+		if through, err := m.Go(); through || err != nil {
+			return err
+		}
+	}
+}
+
+// Merge is records of another owner that come into this one's over as many steps as that takes.
+type Merge struct {
+	owner *Owner
+	kvs   []KV
+	next  int
+	bar   int64
+}
+
+// Merge begins to merge records of another owner into this one's: the union of URLs, outcomes and outboxes; an outcome beats pending, a page beats an
 // error, the smaller depth and the later epoch win. Any number of times and in any order of calls, with the records of a host in key order in each.
-// A record that does not belong where its key says is refused with an error, the ones before it taken.
 //
 // Until is when, by the lease clock, the last lease that the records' origin may have given or renewed is over: nothing is granted before of a host that the
 // records say is leased, unless [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
-func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
+func (o *Owner) Merge(kvs []KV, until time.Time) *Merge {
 	bar := o.now + o.cfg.TTL.Milliseconds()
 	if !until.IsZero() {
 		bar = min(bar, until.UnixMilli())
 	}
+	return &Merge{owner: o, kvs: kvs, bar: bar}
+}
+
+// Go merges records for as long as the step has room, and one in any case, and says whether all of them are in: they are on disk after the Wait of that step. A
+// record that does not belong where its key says ends it with an error, the ones before it taken. What a host's own record says of a lease comes first of all, so
+// other steps may come in between. Part of a step.
+func (m *Merge) Go() (through bool, err error) {
+	o := m.owner
 	defer o.importInto(nil)
 	var h *host
-	for _, kv := range kvs {
-		if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
-			return fmt.Errorf("import: key %.40x is none of a host", kv.Key)
+	for m.next < len(m.kvs) {
+		if h, err = o.importOne(h, m.kvs[m.next], m.bar); err != nil {
+			return false, err
 		}
-		pos := Pos(kv.Key[1:])
-		if kv.Key[1+posSize] == kindHost {
-			rec, err := decodeHost(kv.Value)
-			if err != nil {
-				return fmt.Errorf("import: %w", err)
-			}
-			if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
-				return fmt.Errorf("import: host %q lies elsewhere", rec.name)
-			}
-			if err := o.admitRecord(&rec); err != nil {
-				return fmt.Errorf("import: host %q: %w", rec.name, err)
-			}
-			h = o.open(rec.name)
-			o.importInto(h)
-			o.importHost(h, &rec, bar)
-			continue
-		}
-		if h == nil || h.pos != pos {
-			if h = o.at(pos); h == nil {
-				return fmt.Errorf("import: record of an unknown host at %x", pos)
-			}
-			o.importInto(h)
-		}
-		if err := o.importRecord(h, kv); err != nil {
-			return fmt.Errorf("import: %s: %w", h.rec.name, err)
+		if m.next++; m.next < len(m.kvs) && !o.HasRoom() {
+			break
 		}
 	}
-	return o.buf.err
+	return m.next == len(m.kvs), o.buf.err
+}
+
+// importOne merges one record, h being the host of the one before it, and returns the host that it is of.
+func (o *Owner) importOne(h *host, kv KV, bar int64) (*host, error) {
+	if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
+		return nil, fmt.Errorf("import: key %.40x is none of a host", kv.Key)
+	}
+	pos := Pos(kv.Key[1:])
+	if kv.Key[1+posSize] == kindHost {
+		rec, err := decodeHost(kv.Value)
+		if err != nil {
+			return nil, fmt.Errorf("import: %w", err)
+		}
+		if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
+			return nil, fmt.Errorf("import: host %q lies elsewhere", rec.name)
+		}
+		if err := o.admitRecord(&rec); err != nil {
+			return nil, fmt.Errorf("import: host %q: %w", rec.name, err)
+		}
+		h = o.open(rec.name)
+		o.importInto(h)
+		o.importHost(h, &rec, bar)
+		return h, nil
+	}
+	if h == nil || h.pos != pos {
+		if h = o.at(pos); h == nil {
+			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
+		}
+		o.importInto(h)
+	}
+	if err := o.importRecord(h, kv); err != nil {
+		return nil, fmt.Errorf("import: %s: %w", h.rec.name, err)
+	}
+	return h, nil
 }
 
 // importInto says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.

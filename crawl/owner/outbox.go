@@ -224,7 +224,7 @@ func (o *Owner) runAgain() {
 			return // the rest of them in a later step
 		}
 		b.again = b.again[1:]
-		if !o.hasRoom() {
+		if !o.HasRoom() {
 			break
 		}
 	}
@@ -254,7 +254,7 @@ func (o *Owner) emitAgain(e *outEntry) (through bool) {
 	}
 	for len(e.rest) > linksAtOnce {
 		o.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
-		if e.rest = e.rest[linksAtOnce:]; !o.hasRoom() {
+		if e.rest = e.rest[linksAtOnce:]; !o.HasRoom() {
 			return false
 		}
 	}

@@ -147,8 +147,8 @@ func (o *Owner) Within(room func() bool) { o.within = room }
 // wantsAtOnce bounds the wishes for URLs that one step serves, give or take those of one host.
 const wantsAtOnce = 256
 
-// hasRoom says whether the step may take in more.
-func (o *Owner) hasRoom() bool {
+// HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
+func (o *Owner) HasRoom() bool {
 	return o.within == nil || len(o.wants) < wantsAtOnce && o.within()
 }
 

@@ -125,7 +125,7 @@ func (v *Visit) Go() (through bool) {
 			return false
 		}
 		v.report, v.went = 0, ahead{}
-		if !v.owner.hasRoom() {
+		if !v.owner.HasRoom() {
 			v.host++
 			return false
 		}
@@ -182,7 +182,7 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 		v.owner.report(h, v.session.peer, f, v.went)
 		v.report++
 		v.went = ahead{}
-		if !v.owner.hasRoom() {
+		if !v.owner.HasRoom() {
 			return false
 		}
 	}
@@ -210,7 +210,7 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 		o.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
 		v.went.brought += o.acceptedOf(h, js) - before
-		if !o.hasRoom() {
+		if !o.HasRoom() {
 			return false
 		}
 	}

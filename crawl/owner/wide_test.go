@@ -136,6 +136,58 @@ func TestLongDeliveryTakesManySteps(t *testing.T) {
 	}
 }
 
+// TestLongImportTakesManySteps: so are records that come from another owner, and a crash in between is the same as a push that broke off.
+func TestLongImportTakesManySteps(t *testing.T) {
+	const hosts = 100
+	from := newScene(t, nil)
+	from.check = false
+	from.post(0, wide(0, hosts)...)
+	kvs := exported(t, from.peer)
+	s := newScene(t, nil)
+	s.check = false
+	var m *owner.Merge
+	last := int64(0)
+	merge := func(o *owner.Owner) bool {
+		if m == nil {
+			m = o.Merge(kvs, time.Time{})
+		}
+		through, err := m.Go()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := o.Totals().HostsOwned
+		if n-last > 1 {
+			t.Errorf("a step took in %d hosts", n-last)
+		}
+		last = n
+		return through
+	}
+	for range 150 {
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return false })
+			if merge(o) {
+				t.Error("150 steps of one record are all")
+			}
+		})
+	}
+	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
+	if err := s.owner.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if m, last = nil, s.owner.Totals().HostsOwned; last < 20 {
+		t.Errorf("%d hosts are left after a crash in the 151st step", last)
+	}
+	if n := s.pieces(merge); n != len(kvs) {
+		t.Errorf("%d records took %d steps", len(kvs), n)
+	}
+	if got := s.owner.Totals(); got.HostsOwned != hosts || got.URLsSeen != hosts {
+		t.Errorf("%d hosts with %d URLs, want %d of each", got.HostsOwned, got.URLsSeen, hosts)
+	}
+	if err := s.owner.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and in between nothing is lost by a crash.
 func TestLongPageAgainTakesManySteps(t *testing.T) {
 	const page, hosts = "http://a.example/deep", 2000

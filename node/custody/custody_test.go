@@ -279,3 +279,57 @@ func TestRefusedPushIsSmallAtFirst(t *testing.T) {
 		t.Errorf("pushes of %d, after a refusal %d and %d, after that was taken %d", first, again, taken, rest)
 	}
 }
+
+// TestManyPositionsGoInPieces: who has pushed many positions removes them some at a time, so that others of the state machine have their turn, and goes on when
+// they are gone.
+func TestManyPositionsGoInPieces(t *testing.T) {
+	w := newWorld(t, 1, 2, 0)
+	a, b := w.peers[0], w.peers[1]
+	a.start()
+	b.start()
+	a.learn(b.id)
+	a.keeper = NewKeeper(Config{}, a.id, space{a}, copiesOf{a}, a)
+	n := 0
+	for i := range 1024 {
+		pos := Pos{byte(i), byte(i >> 8)}
+		if to, _ := a.Owner(pos); to == b.id {
+			a.own.merge(string(pos[:])+"\x00", "version1")
+			n++
+		}
+	}
+	if n < 3*removedAtOnce {
+		t.Fatalf("%d positions of the other peer", n)
+	}
+	w.now = w.now.Add(time.Minute)
+	for len(a.own) > 0 {
+		before := len(a.own)
+		r, err := a.keeper.Tick(w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range r.Calls {
+			for _, rec := range call.Push.Records {
+				b.own.merge(string(rec.Key), string(rec.Value))
+			}
+			if _, err := a.keeper.Result(call.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if gone := before - len(a.own); gone > removedAtOnce {
+			t.Fatalf("%d positions were removed at once", gone)
+		} else if gone == 0 && len(r.Calls) == 0 {
+			t.Fatalf("nothing moves, %d positions are left", len(a.own))
+		}
+		if a.keeper.Clean() && len(a.own) > 0 {
+			t.Fatalf("clean with %d positions", len(a.own))
+		}
+	}
+	for range 10 {
+		if _, err := a.keeper.Tick(w.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !a.keeper.Clean() || a.keeper.Moved() != int64(n) {
+		t.Errorf("clean: %v, %d positions of %d moved", a.keeper.Clean(), a.keeper.Moved(), n)
+	}
+}

@@ -150,6 +150,7 @@ type Keeper struct {
 	call  uint64 // under way; 0: none
 	last  uint64
 	sent  sent
+	gone  []gone // own records that are elsewhere by now and still to be removed here; nothing else is done before
 	moved int64
 	// refused are peers that did not take the last push: the next one is small, until one is taken.
 	refused map[peer.ID]bool
@@ -178,6 +179,12 @@ type sent struct {
 	cursor Pos // where the walk goes on
 	from   []byte
 	ended  bool
+}
+
+// gone is a position whose records another peer has on disk.
+type gone struct {
+	pos Pos
+	sum uint64 // of what was pushed
 }
 
 // NewKeeper returns a keeper of one space. Copies may be nil.
@@ -245,6 +252,10 @@ func (k *Keeper) Moved() int64 { return k.moved }
 func (k *Keeper) Tick(now time.Time) (r Ready, err error) {
 	if k.call != 0 {
 		return r, nil
+	}
+	if len(k.gone) > 0 {
+		err := k.removeSome()
+		return Ready{Next: now}, err
 	}
 	version := k.view.Version()
 	if k.walk != nil && k.walk.version != version {
@@ -472,30 +483,46 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		return nil, nil
 	}
 	delete(k.refused, s.to)
-	var failures []error
 	for i, pos := range s.whole {
 		k.moved++
 		if s.source != "" {
 			drops = append(drops, Drop{s.source, pos, pos})
-			continue
-		}
-		gone, err := k.remove(pos, s.sums[i])
-		if err != nil {
-			w.left++
-			failures = append(failures, err)
-		} else if !gone {
-			w.left++
+		} else {
+			k.gone = append(k.gone, gone{pos, s.sums[i]})
 		}
 	}
-	return merged(drops), errors.Join(failures...)
+	return merged(drops), k.removeSome()
+}
+
+// removedAtOnce bounds the positions that one call removes: each costs a batch, and whoever has the state machine waits.
+const removedAtOnce = 64
+
+// removeSome removes some of the own records that were pushed, unless they are others by now. Tick goes on with it.
+func (k *Keeper) removeSome() error {
+	n := min(removedAtOnce, len(k.gone))
+	var failures []error
+	for _, g := range k.gone[:n] {
+		removed, err := k.remove(g.pos, g.sum)
+		if !removed {
+			k.walk.left++
+			failures = append(failures, err)
+		}
+	}
+	if k.gone = k.gone[n:]; len(k.gone) == 0 {
+		k.gone = nil
+	}
+	return errors.Join(failures...)
 }
 
 // remove removes own records that were pushed, unless they are others by now.
-func (k *Keeper) remove(pos Pos, sum uint64) (gone bool, err error) {
+func (k *Keeper) remove(pos Pos, sum uint64) (removed bool, err error) {
 	if same, err := k.unchanged(pos, sum); err != nil || !same {
 		return false, err
 	}
-	return true, k.space.Remove(pos)
+	if err := k.space.Remove(pos); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // unchanged says whether own records that were pushed are still another peer's, and still what was pushed: this peer may have served them again for a moment.
@@ -503,12 +530,13 @@ func (k *Keeper) unchanged(pos Pos, sum uint64) (bool, error) {
 	if k.view.Serves(pos) {
 		return false, nil
 	}
-	k.walk.sum.Reset()
+	var now maphash.Hash // the walk's own may be in the middle of a position
+	now.SetSeed(k.walk.sum.Seed())
 	err := k.space.Export(pos, nil, func(key, value []byte) bool {
-		add(&k.walk.sum, key, value)
+		add(&now, key, value)
 		return true
 	})
-	return k.walk.sum.Sum64() == sum, err
+	return now.Sum64() == sum, err
 }
 
 func add(h *maphash.Hash, key, value []byte) {
