@@ -26,6 +26,7 @@ type lease struct {
 	bounded bool
 	left    int
 	page    *pageHosts // of the page whose links have come in part
+	said    uint64     // number of the last visit in which its worker said that it holds it
 	want    int        // number of the wish of this step in Owner.wants, from 1 on; 0: none
 	pace    float64    // by how much the worker asks less often than usual; 1 or less: as usual
 	told    float64    // of that, with what the host's pages add, what the worker was told; 0: nothing
@@ -45,6 +46,9 @@ func (l *lease) item(hash uint64) *item {
 	return l.out[hash]
 }
 
+// spokenOf says whether that which the worker said together with holding the lease is still being taken in: it waits for an answer.
+func (l *lease) spokenOf() bool { return l.said > 0 && l.said == l.session.visiting }
+
 // leasedTo says whether a worker has a host under that epoch.
 func (h *host) leasedTo(s *session, epoch *wire.Epoch) bool {
 	return h != nil && h.lease != nil && h.lease.session == s && h.lease.epoch.is(epoch)
@@ -62,6 +66,7 @@ type session struct {
 	relieved    int64 // when a host was taken from it last, as it had too much
 	leases      map[*host]struct{}
 	offers      int
+	visiting    uint64 // number of the visit under way; 0: none is
 }
 
 func errMissing(h *host, js *jobState) error {
@@ -212,8 +217,9 @@ func (o *Owner) PeerDead(peer string) {
 }
 
 // renew prolongs the leases that a worker says it holds, and takes back what went lost with an answer.
-func (o *Owner) renew(s *session, held []*wire.HostLease, reply *answer) {
-	for _, lease := range held {
+func (o *Owner) renew(v *Visit) {
+	s, reply := v.session, v.reply
+	for _, lease := range v.m.GetHeld() {
 		switch o.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
 		case hostMoved:
 			reply.move(lease.GetHost())
@@ -227,7 +233,7 @@ func (o *Owner) renew(s *session, held []*wire.HostLease, reply *answer) {
 			reply.revoke(lease.GetHost())
 			continue
 		}
-		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
+		h.lease.expires, h.lease.said = o.now+o.cfg.TTL.Milliseconds(), s.visiting
 		o.takeBackLost(h, s)
 		o.schedule(h)
 	}

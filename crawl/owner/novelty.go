@@ -170,6 +170,13 @@ type pageHosts struct {
 	most  int             // of them
 	kin   int             // of those that are admitted, how many are of the page's registrable domain
 	text  uint64
+	// brought counts the new URLs of the page's own host among the links that came without its outcome.
+	brought int64
+}
+
+// of says whether the account is that of the page that a report is of.
+func (p *pageHosts) of(f *wire.Fetched) bool {
+	return p != nil && p.job == job.ID(f.GetJob()) && p.url == string(f.GetUrl())
 }
 
 // account opens the account of a page's hosts, or goes on with it. The pieces of a page with very many links may come in several sessions of the worker that has
@@ -180,7 +187,7 @@ func (v *Visit) account(h *host, js *jobState, f *wire.Fetched) {
 		v.hosts = h.lease.page
 	}
 	if len(f.GetLinks()) > 0 {
-		if v.hosts == nil || v.hosts.job != js.id || v.hosts.url != string(f.GetUrl()) {
+		if !v.hosts.of(f) {
 			v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
 		}
 		v.owner.page = v.hosts

@@ -10,7 +10,7 @@ import (
 // packFrom is the size from which a list of links is packed: below it S2 wins nothing.
 const packFrom = 256
 
-// maxList bounds the links of one value: a page's come in several outcomes of wire.MaxPageLinks where there are more, and several fetches of a page may
+// maxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where there are more, and several fetches of a page may
 // bring different ones.
 const maxList = 1<<linkIDBits - 1
 

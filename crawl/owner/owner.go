@@ -41,7 +41,8 @@ type Owner struct {
 	crowded    map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
 	kin        map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
 	placing    int
-	refused    int // see mayPlace
+	refused    int    // see mayPlace
+	visits     uint64 // that have begun
 	leased     int
 	sweep      sweep
 	away       away

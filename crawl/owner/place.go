@@ -46,7 +46,11 @@ func (o *Owner) evaluate(h *host) {
 	if h.frozen > 0 && h.frozen <= o.now {
 		h.frozen = 0
 	}
-	if h.lease != nil && h.lease.expires <= o.now && h.frozen == 0 {
+	switch {
+	case h.lease == nil || h.lease.expires > o.now || h.frozen > 0:
+	case h.lease.spokenOf():
+		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
+	default:
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
 		o.endLease(h, lapsed, 0)
 	}

@@ -126,7 +126,7 @@ func wholePiece(f *wire.Fetched) bool {
 	for _, url := range f.GetLinks() {
 		size += len(url) + wire.LinkBytes
 	}
-	return len(f.GetLinks()) == wire.MaxPageLinks || size > wire.PieceBytes-link.MaxURL-wire.LinkBytes
+	return len(f.GetLinks()) >= wire.PieceLinks || size > wire.PieceBytes-link.MaxURL-wire.LinkBytes
 }
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.

@@ -95,22 +95,25 @@ type Visit struct {
 	hosts        *pageHosts // of the page of that report
 }
 
-// Visit begins to take in what a worker says, which must have been validated: its leases are renewed. Part of a step.
+// Visit begins to take in what a worker says, which must have been validated: its leases are renewed, and do not run out as long as the visit is under way, which
+// therefore is to be driven to its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := &answer{
 		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
 		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
 	}
-	s := o.sessionOf(from, m)
-	if s == nil {
+	v := &Visit{owner: o, session: o.sessionOf(from, m), m: m, reply: reply}
+	if v.session == nil {
 		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
 			reply.revoke(held.GetHost())
 		}
-		s = &session{peer: from, leases: map[*host]struct{}{}}
-	} else {
-		o.renew(s, m.GetHeld(), reply)
+		v.session = &session{peer: from, leases: map[*host]struct{}{}}
+		return v
 	}
-	return &Visit{owner: o, session: s, m: m, reply: reply}
+	o.visits++
+	v.session.visiting = o.visits
+	o.renew(v)
+	return v
 }
 
 // Reply is the answer. It is complete after the Commit of the step in which Go said so, and may leave after that step's Wait; then all outcomes in hosts that it
@@ -131,6 +134,7 @@ func (v *Visit) Go() (through bool) {
 		}
 	}
 	v.owner.relieve(v.session)
+	v.session.visiting = 0
 	return true
 }
 
@@ -179,7 +183,7 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 		if !v.ahead(h, f) {
 			return false
 		}
-		v.owner.report(h, v.session.peer, f, v.went)
+		v.take(h, f)
 		v.report++
 		v.went = ahead{}
 		if !v.owner.HasRoom() {
@@ -187,6 +191,20 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 		}
 	}
 	return true
+}
+
+// take takes in a report, with the links that did not go ahead of it. What the links brought that came without an outcome counts with the outcome.
+func (v *Visit) take(h *host, f *wire.Fetched) {
+	o, js := v.owner, v.owner.job(job.ID(f.GetJob()))
+	before, went := o.acceptedOf(h, js), v.went
+	page := v.hosts.of(f)
+	if page {
+		went.brought += v.hosts.brought
+	}
+	o.report(h, v.session.peer, f, went)
+	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
+		v.hosts.brought += v.went.brought + o.acceptedOf(h, js) - before
+	}
 }
 
 // ahead takes in the links of a report before it while they are many; false if they are more than the step has room for.

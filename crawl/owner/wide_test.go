@@ -188,6 +188,58 @@ func TestLongImportTakesManySteps(t *testing.T) {
 	}
 }
 
+// TestVisitIsASignOfLife: as long as what a worker says is being taken in, the leases that it holds by its own word do not run out, and others do; once that is
+// done they are over a TTL later at the latest.
+func TestVisitIsASignOfLife(t *testing.T) {
+	const page = "http://a.example/"
+	s := newScene(t, nil)
+	s.check = false
+	s.post(0, page, "http://b.example/", "http://c.example/")
+	epoch := make(map[string]*wire.Epoch)
+	for _, host := range []string{"a.example", "b.example", "c.example"} {
+		epoch[host] = s.lease("w", host, 1).GetEpoch()
+	}
+	m := &wire.Session{
+		Incarnation: 1, Seq: 2, Ack: 1, Held: []*wire.HostLease{{Host: "a.example", Epoch: epoch["a.example"]}, {Host: "b.example", Epoch: epoch["b.example"]}},
+		Hosts: []*wire.HostWork{
+			{Host: "a.example", Epoch: epoch["a.example"], Fetched: []*wire.Fetched{s.got(page, link.OutcomeOK, wide(0, wire.PieceLinks)...)}},
+			// Late, as the lease is not held any more: it renews nothing.
+			{Host: "c.example", Epoch: epoch["c.example"], Fetched: []*wire.Fetched{s.got("http://c.example/x", link.OutcomeHTTPError)}},
+		},
+	}
+	var v *owner.Visit
+	leased := func(want int64, when string) {
+		t.Helper()
+		if n := s.owner.Totals().HostsLeased; n != want {
+			t.Errorf("%d hosts are leased %s, want %d", n, when, want)
+		}
+	}
+	for through := false; !through; {
+		s.now = s.now.Add(time.Second) // a busy machine
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return false })
+			if v == nil {
+				v = o.Visit("w", m)
+			}
+			through = v.Go()
+		})
+	}
+	if took := s.now.Sub(epochStart); took < 12*time.Second {
+		t.Fatalf("the visit took %v", took)
+	}
+	leased(2, "after the visit")
+	if len(v.Reply().GetRevoked()) != 1 {
+		t.Errorf("revoked: %v", v.Reply().GetRevoked())
+	}
+	s.wait(8 * time.Second)
+	leased(0, "a TTL later")
+	for _, host := range []string{"b.example", "c.example"} {
+		if f := s.fate("http://" + host + "/"); f.State != "pending" {
+			t.Errorf("the URL of %s is %s", host, f.State)
+		}
+	}
+}
+
 // TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and in between nothing is lost by a crash.
 func TestLongPageAgainTakesManySteps(t *testing.T) {
 	const page, hosts = "http://a.example/deep", 2000

@@ -23,7 +23,7 @@ func TestAttachSplits(t *testing.T) {
 	h := newHost("owner", "a.example")
 	it := item{job: &jobRef{}, url: "http://a.example/map.xml", kind: link.KindSitemap, depth: 3}
 	r := newReport(h, &it, link.OutcomeOK)
-	n := 2*wire.MaxPageLinks + 5
+	n := 2*wire.PieceLinks + 5
 	links := told{urls: make([][]byte, n), kinds: make([]byte, n)}
 	for i := range n {
 		links.urls[i] = fmt.Appendf(nil, "http://a.example/%d", i)
@@ -150,6 +150,18 @@ func TestPiecesFit(t *testing.T) {
 	}
 	if total != len(links.urls) || messages < 3 {
 		t.Errorf("%d links of %d in %d messages", total, len(links.urls), messages)
+	}
+	short := newReport(h, &it, link.OutcomeOK)
+	attach(short, told{urls: slices.Repeat([][]byte{[]byte("http://b.example/")}, extract.MaxLinks)})
+	x.worker.queue(short)
+	for len(s.reports) > 0 { // whoever takes them in may have to make a record of each
+		n := 0
+		for _, f := range x.worker.build(s, len(s.reports), time.Now()).m.GetHosts()[0].GetFetched() {
+			n += len(f.GetLinks())
+		}
+		if n == 0 || n > maxTold {
+			t.Errorf("a message of %d links", n)
+		}
 	}
 	for range 3 {
 		x.worker.queue(&report{host: h, piece: true, fetched: &wire.Fetched{}})

@@ -212,7 +212,7 @@ func attach(r *report, t told) {
 func piece(urls [][]byte) int {
 	size := 0
 	for i, url := range urls {
-		if size += len(url) + wire.LinkBytes; i == wire.MaxPageLinks || size > wire.PieceBytes {
+		if size += len(url) + wire.LinkBytes; i == wire.PieceLinks || size > wire.PieceBytes {
 			return i
 		}
 	}

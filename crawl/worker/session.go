@@ -12,6 +12,8 @@ const (
 	// maxMessage bounds outcomes and robots states of one Session; what is beyond it waits for the next one. A frame holds twice as much, and no outcome
 	// takes more than wire.PieceBytes and a little.
 	maxMessage = 2 << 20
+	// maxTold bounds the links of one Session in the same way: its answer renews leases, and comes when they are all taken in.
+	maxTold = 2 * wire.PieceLinks
 	// retryFirst and retryMost bound the wait before an owner that did not answer, or was busy, is spoken to again; it doubles in between.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = time.Second
@@ -183,6 +185,7 @@ type turn struct {
 	news     []robotsNews
 	fresh    []*host // whose addresses it tells
 	bytes    int
+	links    int
 	works    map[string]*wire.HostWork
 }
 
@@ -252,7 +255,8 @@ func (w *Worker) buildReports(s *session, t *turn, n int) {
 		if h := s.hosts[name]; h != nil {
 			epoch = h.epoch
 		}
-		if t.full() || t.bytes > 0 && t.bytes+r.size > maxMessage || len(t.works[name].GetFetched()) == wire.MaxFetched {
+		links := len(r.fetched.GetLinks())
+		if t.full() || t.bytes > 0 && t.bytes+r.size > maxMessage || t.links > 0 && t.links+links > maxTold || len(t.works[name].GetFetched()) == wire.MaxFetched {
 			s.kick(time.Now())
 			break
 		}
@@ -260,6 +264,7 @@ func (w *Worker) buildReports(s *session, t *turn, n int) {
 		work.Fetched = append(work.Fetched, r.fetched)
 		t.told[name]++
 		t.bytes += r.size
+		t.links += links
 		t.reports = append(t.reports, r)
 	}
 	s.sending = t.reports // s.bytes has both
