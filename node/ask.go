@@ -50,6 +50,9 @@ func decodeAnswer[T any](raw []byte) (*T, error) {
 // pageSize is how many hosts or URLs go into one answer: bounded, so that a listing holds up neither the owner's loop nor the network.
 const pageSize = 500
 
+// hostsAtOnce is how many hosts go into one: each takes some looks at the disk while the owner's loop waits.
+const hostsAtOnce = 100
+
 // hostPage is a part of a peer's list of hosts; After is empty at its end.
 type hostPage struct {
 	Hosts []control.HostLine `json:"hosts"`
@@ -67,7 +70,7 @@ func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		copy(pos[:], raw)
 	}
 	var list []owner.HostSummary
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, pageSize) }); err != nil {
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, hostsAtOnce) }); err != nil {
 		return nil, err
 	}
 	page := &hostPage{}
@@ -82,7 +85,7 @@ func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		}
 		page.Hosts = append(page.Hosts, line)
 	}
-	if len(list) == pageSize {
+	if len(list) == hostsAtOnce {
 		last := owner.PosOf(list[len(list)-1].Key)
 		page.After = fmt.Sprintf("%x", last[:])
 	}

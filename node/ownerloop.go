@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -13,9 +14,9 @@ const (
 	// stepMax bounds the requests that share one step, and so one batch: enough that a burst costs one fsync, few enough that nobody waits
 	// long behind others.
 	stepMax = 256
-	// stepTime bounds what is taken in in one step; what is longer goes on in the next. With what a step does beside it this is the 50 ms within which a question
-	// is answered.
-	stepTime = 30 * time.Millisecond
+	// stepTime bounds what is taken in in one step; what is longer goes on in the next. Questions are answered between two pieces of it, and so wait for no more than
+	// what a step comes to at its end.
+	stepTime = 10 * time.Millisecond
 	// looksMax bounds the questions that wait.
 	looksMax = 64
 	// stepsAhead bounds the steps that wait for the disk while the next is made.
@@ -24,14 +25,14 @@ const (
 
 // ownerLoop drives the owner: one goroutine makes steps, another waits for the disk and then lets answers and effects go, in their order.
 // Nothing is acknowledged that a crash could lose, and no lock spans the disk. A request that is longer than a step goes on in the next ones, before any other
-// request, and is acknowledged with the last; only questions come in between.
+// request, and is acknowledged with the last; only questions come in between, within a step too.
 type ownerLoop struct {
 	owner    *owner.Owner
 	now      func() time.Time // the lease clock
 	requests chan ownerRequest
 	looks    chan ownerRequest  // questions, which are answered first
 	going    *ownerRequest      // what the last step did not come to the end of
-	room     func() func() bool // says for the step that begins whether it may take in more
+	room     func() func() bool // says for the step that begins whether it has time left
 	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
 	done     chan struct{}      // closed when run has returned
 	log      *slog.Logger
@@ -195,6 +196,17 @@ func (s *step) answer(o *owner.Owner, r ownerRequest) {
 	}
 }
 
+// answer answers the questions that wait, within a step.
+func (l *ownerLoop) answer(s *step) {
+	n := len(l.looks)
+	for range n {
+		s.answer(l.owner, <-l.looks)
+	}
+	if n > 0 {
+		runtime.Gosched() // who asked goes on now, and not when this has had its time on the processor
+	}
+}
+
 // step takes what waits into one step of the owner: questions first, then what the last step did not come to the end of, then what came since.
 func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
 	var s step
@@ -202,10 +214,12 @@ func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
 	if look != nil {
 		s.answer(l.owner, *look)
 	}
-	for range len(l.looks) {
-		s.answer(l.owner, <-l.looks)
+	l.answer(&s)
+	timeLeft := l.room()
+	room := func() bool {
+		l.answer(&s)
+		return timeLeft()
 	}
-	room := l.room()
 	l.owner.Within(room)
 	for n := 0; n < stepMax && (n == 0 || room()); n++ {
 		r := first

@@ -212,6 +212,41 @@ func TestQuestionsComeBetween(t *testing.T) {
 	})
 }
 
+// TestQuestionsWithinAStep: nor do they wait for the end of the step that takes a long list in.
+func TestQuestionsWithinAStep(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		spec := newSpec(t, nil, "http://a.example/")
+		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
+		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+		l.room = func() func() bool { return func() bool { return true } }
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- l.run(ctx) }()
+		asked, long := 0, make(chan error, 1)
+		go func() {
+			long <- l.doOver(context.Background(), func(o *owner.Owner) bool {
+				for i := 0; asked < 2; i++ {
+					if time.Sleep(time.Millisecond); !o.HasRoom() || i == 1000 {
+						t.Error("the step came to its end before the questions were answered")
+						break
+					}
+				}
+				return true
+			})
+		}()
+		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.look, l.ask} {
+			go func() { _ = question(context.Background(), func(*owner.Owner) { asked++ }) }()
+		}
+		if err := <-long; err != nil || asked != 2 {
+			t.Errorf("%d questions were answered: %v", asked, err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestEndWithinALongList: a loop that is told to end does so between two steps of a list, which is not acknowledged.
 func TestEndWithinALongList(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {

@@ -220,7 +220,7 @@ func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 		o.changedJob(js)
 	}
 	js.starved = false
-	o.wakeJob(js)
+	o.reviewJob(js)
 }
 
 // Exhausted says whether a job's budget is used up, as far as this peer was told.

@@ -286,8 +286,8 @@ func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
 // Cursor is a place in the walk over all URLs; nil before the first.
 type Cursor []byte
 
-// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. Between
-// the inputs of a step, or between steps.
+// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. There may be fewer than
+// limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
 func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	o.flush()
 	if o.buf.err != nil {
@@ -305,17 +305,29 @@ type Scanner interface {
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 }
 
-// URLsIn is what URLs does, of a store that no owner has open: that of a peer which does not run.
+const (
+	// passedAtOnce bounds the records that one call of URLsIn passes over, a search for the next one counting as searchPasses: most URLs may not be done.
+	passedAtOnce = 1 << 14
+	searchPasses = 16
+)
+
+// URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not run.
 func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	next := []byte{spaceHost}
 	if after != nil {
 		next = append(slices.Clone(after), 0)
 	}
-	for n := 0; n < limit && next != nil; {
+	last := slices.Clone(after)
+	for n, passed := 0, 0; n < limit && next != nil; {
 		var jump []byte
 		end := true
+		if passed += searchPasses; passed > passedAtOnce {
+			return last, nil
+		}
 		if err := store.Scan(slices.Clone(next), []byte{spaceHost + 1}, func(key, value []byte) bool {
 			end = false
+			last = append(last[:0], key...)
+			passed++
 			if kind := key[1+posSize]; kind != kindEntry {
 				// Entries lie behind the host's other records: jump there.
 				jump = append(append([]byte(nil), key[:1+posSize]...), kindEntry)
@@ -329,13 +341,15 @@ func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)
 				fn(job.ID(key[1+posSize+1:jobPrefixLen]), &e.final)
 				n++
 			}
-			return n < limit
+			return n < limit && passed < passedAtOnce
 		}); err != nil {
 			return nil, fmt.Errorf("list URLs: %w", err)
 		}
 		switch {
 		case jump != nil:
 			next = jump
+		case passed >= passedAtOnce:
+			return last, nil
 		case end || n < limit:
 			return nil, nil
 		}

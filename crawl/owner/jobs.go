@@ -152,14 +152,5 @@ func (o *Owner) JobChanged(id job.ID) {
 		return
 	}
 	js.spec, js.state, js.known = o.specs.Job(id)
-	o.wakeJob(js)
-}
-
-// wakeJob looks again at the hosts in memory that have URLs of a job.
-func (o *Owner) wakeJob(js *jobState) {
-	for _, h := range o.hosts {
-		if hj := o.hostJob(h, js, false); hj != nil && hj.c.open() > 0 {
-			o.schedule(h)
-		}
-	}
+	o.reviewJob(js)
 }

@@ -206,12 +206,19 @@ func (o *Owner) void(s *session) {
 // PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out by themselves, as it may only be cut off
 // from us and still crawl. Part of a step.
 func (o *Owner) PeerDead(peer string) {
+	s := o.sessions[peer]
+	if s == nil {
+		return
+	}
 	for _, h := range o.hosts {
+		if s.offers == 0 {
+			break
+		}
 		if h.placing == placeOffered && h.offered == peer {
 			o.declined(h)
 		}
 	}
-	if s := o.sessions[peer]; s != nil && len(s.leases) == 0 && s.offers == 0 {
+	if len(s.leases) == 0 && s.offers == 0 {
 		delete(o.sessions, peer)
 	}
 }

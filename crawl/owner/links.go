@@ -31,7 +31,7 @@ func memo(hash uint64, kind link.Kind) uint64 {
 func (a *arrival) memo() uint64 { return memo(a.hash, a.kind) }
 
 // linksAtOnce is how many links are taken in between two looks at whether the step has room for more.
-const linksAtOnce = 256
+const linksAtOnce = 128
 
 // Links is a [Delivery] that is taken in within one step, whatever it takes. Part of a step.
 func (o *Owner) Links(m *wire.Links) *wire.LinksReply {

@@ -95,15 +95,10 @@ func (o *Owner) optOutChanged(h *host) {
 	o.schedule(h)
 }
 
-// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before. Part of a step.
+// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing is granted from here on that is on it, and the leases on hosts
+// that are end with this step or the next ones. Part of a step.
 func (o *Owner) OptOutsChanged() {
-	for _, h := range o.hosts {
-		if o.cfg.OptOuts.Host(h.rec.name) != "" {
-			o.optOutChanged(h)
-		} else {
-			o.schedule(h)
-		}
-	}
+	o.reviewAll(true)
 	o.known.clear()
 }
 

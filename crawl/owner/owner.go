@@ -45,6 +45,7 @@ type Owner struct {
 	visits     uint64 // that have begun
 	leased     int
 	sweep      sweep
+	review     review
 	away       away
 	ready      Ready
 	within     func() bool // whether the step may go on; nil: it may
@@ -145,16 +146,22 @@ func (o *Owner) Begin(now time.Time) {
 // step. It says so from then on.
 func (o *Owner) Within(room func() bool) { o.within = room }
 
-// wantsAtOnce bounds the wishes for URLs that one step serves, give or take those of one host.
-const wantsAtOnce = 256
+// What a step takes in at most beside its time, give or take a piece, so that what Commit makes of it takes some milliseconds as well.
+const (
+	// wantsAtOnce bounds the wishes for URLs that a step serves.
+	wantsAtOnce = 64
+	// writesAtOnce bounds what a step writes; a host that has changed comes to about writesOfHost.
+	writesAtOnce = 2048
+	writesOfHost = 3
+)
 
 // HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
 func (o *Owner) HasRoom() bool {
-	return o.within == nil || len(o.wants) < wantsAtOnce && o.within()
+	return o.within == nil || len(o.wants) < wantsAtOnce && len(o.buf.writes)+writesOfHost*len(o.dirty) < writesAtOnce && o.within()
 }
 
 // evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are not counted: nothing may happen before they have ended.
-const evaluatedAtOnce = 2048
+const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
 	n := 0
@@ -179,6 +186,7 @@ func (o *Owner) evaluateDue() {
 // Commit ends the step. After an error of the store the owner does nothing any more, and what was not acknowledged is in doubt: the
 // process should end and start again from what is on disk.
 func (o *Owner) Commit() (Ready, error) {
+	o.reviewSome()
 	o.runAgain()
 	o.purgeSome()
 	o.flush()
@@ -221,7 +229,7 @@ func (o *Owner) next() time.Time {
 	if len(o.outbox.again) > 0 {
 		at = min(at, o.outbox.againAt)
 	}
-	if len(o.purges) > 0 || o.queue.len() > 0 && o.mayPlace() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+	if len(o.purges) > 0 || o.review.reviewing() || o.queue.len() > 0 && o.mayPlace() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
 		at = o.now
 	} else if o.sweep.wanted {
 		at = min(at, o.sweep.nextAt)

@@ -144,11 +144,10 @@ func (o *Owner) placeAt(h *host) int64 {
 }
 
 // SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts that waited for that are looked at again. Part of a
-// step.
+// step; with thousands of
+// hosts in memory, over the next ones.
 func (o *Owner) SettledChanged() {
-	for _, h := range o.hosts {
-		o.schedule(h)
-	}
+	o.reviewAll(false)
 	o.sweep.wanted, o.sweep.cursor, o.sweep.nextAt = true, nil, 0
 }
 

@@ -8,8 +8,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// purgePerStep bounds how many URLs meet their fate in one step.
-const purgePerStep = 512
+// purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host counts as purgeHost of them.
+const (
+	purgePerStep = 512
+	purgeHost    = 8
+)
 
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
 func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
@@ -71,6 +74,7 @@ func (o *Owner) purgeSome() {
 	budget := purgePerStep
 	for budget > 0 && len(o.purges) > 0 && o.buf.err == nil {
 		h := o.purges[0]
+		budget -= purgeHost
 		for _, hj := range h.jobs {
 			budget -= o.purge(h, hj, budget)
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// sweepHosts of the work index are looked at in one step.
-	sweepHosts = 256
+	// sweepHosts are loaded in one step: each takes a look at the disk or two.
+	sweepHosts = 64
 	// sweepEvery is the pause between such steps once memory is full of hosts with URLs that wait.
 	sweepEvery = 1000
 )
