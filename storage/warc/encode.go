@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/apoidea/apoidea/storage/warc/deflate"
 )
 
 // Compression is how records are stored.
 type Compression string
 
-// The two ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper levels gain little
+// The two ways. Even as quick as it is, gzip is a quarter of the cost of a page that is crawled; what packs better gains little
 // on pages of some ten kilobytes, each compressed alone.
 const (
 	Gzip Compression = "gzip"
@@ -26,20 +26,12 @@ type Members struct {
 	// RecordID is the identity of the response or revisit record.
 	RecordID ID
 
-	data  buffer
-	index buffer // the CDXJ line up to the offset
+	data  []byte
+	index []byte // the CDXJ line up to the offset
 }
 
 // Len returns the size in the archive, in bytes.
 func (m *Members) Len() int { return len(m.data) }
-
-// buffer is a slice that gzip can write to.
-type buffer []byte
-
-func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
-}
 
 // Encoder turns exchanges into members. The zero value is not for use; its methods may be called by many goroutines.
 type Encoder struct {
@@ -51,22 +43,18 @@ type Encoder struct {
 // maxPooled bounds the buffers that are kept for the next exchange, so that one giant page does not stay in memory.
 const maxPooled = 1 << 20
 
-// scratch is what one encoding needs. A gzip writer alone takes about half a megabyte.
+// scratch is what one encoding needs. What gzip needs alone is up to two hundred kilobytes.
 type scratch struct {
-	gzip   *gzip.Writer
+	gzip   deflate.Writer
 	digest hash.Hash
-	head   buffer // head of the record
-	block  buffer // block of a metadata record
+	head   []byte // head of the record
+	block  []byte // block of a metadata record
 }
 
 // NewEncoder returns an encoder. An empty compression means Gzip.
 func NewEncoder(c Compression) *Encoder {
 	e := &Encoder{compression: c}
-	e.scratch.New = func() any {
-		// The level is valid, so there is no error.
-		zw, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-		return &scratch{gzip: zw, digest: sha256.New()}
-	}
+	e.scratch.New = func() any { return &scratch{digest: sha256.New()} }
 	e.members.New = func() any { return new(Members) }
 	return e
 }
@@ -191,12 +179,11 @@ func (e *Encoder) finish(s *scratch, m *Members, a, b []byte) {
 		}
 		return
 	}
-	s.gzip.Reset(&m.data)
+	s.gzip.Begin(m.data)
 	for _, part := range [][]byte{s.head, a, b, recordEnd} {
-		// A write to memory does not fail.
-		_, _ = s.gzip.Write(part)
+		s.gzip.Write(part)
 	}
-	_ = s.gzip.Close()
+	m.data = s.gzip.End()
 }
 
 var recordEnd = []byte("\r\n\r\n")
