@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -290,7 +291,7 @@ func parseLine(raw []byte) (IndexLine, bool) {
 	date, err1 := time.Parse("20060102150405", string(at))
 	offset, err2 := strconv.ParseInt(l.Offset, 10, 64)
 	length, err3 := strconv.ParseInt(l.Length, 10, 64)
-	if errors.Join(err1, err2, err3) != nil || offset < 0 || length <= 0 {
+	if errors.Join(err1, err2, err3) != nil || offset < 0 || length <= 0 || offset > math.MaxInt64-length {
 		return IndexLine{}, false
 	}
 	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
