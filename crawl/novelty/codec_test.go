@@ -77,6 +77,31 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzDecodeFarm: the same of what is remembered of hosts that bring hosts.
+func FuzzDecodeFarm(f *testing.F) {
+	var farm Farm
+	f.Add(farm.Append(nil))
+	for i := range 300 {
+		farm.Observe(fmt.Sprintf("%d.a.example", i), uint64(i%3), DefaultPages)
+	}
+	f.Add(farm.Append(nil))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		farm, err := DecodeFarm(raw)
+		if err != nil {
+			return
+		}
+		if most := farm.Observe("b.example", 1, DefaultPages); most < 0 {
+			t.Errorf("a page may bring %d hosts", most)
+		}
+		farm.Full(DefaultPages)
+		if b := farm.Append(nil); len(b) > MaxBytes {
+			t.Errorf("%d bytes, at most %d", len(b), MaxBytes)
+		} else if _, err := DecodeFarm(b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestShape(t *testing.T) {
 	for _, tt := range []struct{ url, want string }{
 		{"http://a.example/", "/"},

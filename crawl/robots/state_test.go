@@ -232,3 +232,33 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFromFetch: whatever a site answers, one fetch of robots.txt comes to a State that can be kept, holds within its bounds and keeps what was known.
+func FuzzFromFetch(f *testing.F) {
+	f.Add(200, "", "", "", closed)
+	f.Add(200, "max-age=60, no-cache", "99999999999999999999", "", []byte{})
+	f.Add(404, "max-age=\"9223372036854775807\"", "-1", "", closed)
+	f.Add(429, "", "", "99999999999999999999", closed)
+	f.Add(503, "private,max-age", "1", "Fri, 31 Dec 9999 23:59:59 GMT", []byte("\xff\xfeD\x00"))
+	f.Add(304, ",,=", "", "1.0000001", closed)
+	f.Fuzz(func(t *testing.T, status int, cache, age, retry string, body []byte) {
+		answer := robots.Answer{Status: status, Header: header("Cache-Control", cache, "Age", age, "Retry-After", retry), Body: body}
+		for _, before := range []*robots.State{nil, {Verdict: robots.Obey, Body: closed, Fetched: noon.Add(-time.Hour), Expires: noon}} {
+			s := robots.FromFetch(answer, noon, before)
+			if holds := s.Expires.Sub(noon); holds < time.Second || holds > robots.MaxAge {
+				t.Errorf("it holds for %v", holds)
+			}
+			if s.Verdict == robots.Unknown || len(s.Body) > robots.MaxBody || s.NotBefore.After(s.Expires) {
+				t.Errorf("%v of %d bytes, silence until %v, holds until %v", s.Verdict, len(s.Body), s.NotBefore, s.Expires)
+			}
+			raw, err := s.MarshalBinary()
+			var again robots.State
+			if err == nil {
+				err = again.UnmarshalBinary(raw)
+			}
+			if err != nil || again.Verdict != s.Verdict || !again.Expires.Equal(s.Expires) || !bytes.Equal(again.Body, s.Body) {
+				t.Errorf("%+v is kept as %+v, %v", s, again, err)
+			}
+		}
+	})
+}

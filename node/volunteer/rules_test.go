@@ -119,3 +119,22 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
+
+// FuzzAmounts: sizes and rates that are read are within their bounds, and written they are read again as they are.
+func FuzzAmounts(f *testing.F) {
+	for _, text := range []string{"none", "0", "500MB", "2GiB", "1.5 kB", "2Mbit/s", "250kB", "-1B", "1e30TB", "0x10", "inf", "nan", "1_000", "1024PiB", "0.3bit", "/s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, err := ParseSize(text); err == nil {
+			if again, err := ParseSize(SizeText(n)); n < 0 || n > maxAmount || err != nil || again != n {
+				t.Errorf("size %q: %d, written %s, read %d, %v", text, n, SizeText(n), again, err)
+			}
+		}
+		if n, err := ParseRate(text); err == nil {
+			if again, err := ParseRate(RateText(n)); n < 0 || n > maxAmount || err != nil || again != n {
+				t.Errorf("rate %q: %d, written %s, read %d, %v", text, n, RateText(n), again, err)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/permit"
 )
 
@@ -76,6 +77,29 @@ func FuzzPermits(f *testing.F) {
 		}
 		if p, err := permit.ParseName(m.GetPrefix()); err == nil && !p.IsValid() {
 			t.Errorf("%x is %v", m.GetPrefix(), p)
+		}
+	})
+}
+
+// FuzzOptOut: what passes is read as a subject and an action or refused, and a subject that is read is read again as itself.
+func FuzzOptOut(f *testing.F) {
+	seed(f, &OptOut{Subject: "host a.example:8080", Action: "opt-out", Host: "a.example"}, &OptOut{Subject: "domain bücher.example", Action: "withdraw"},
+		&OptOut{Subject: "domain [::1]"}, &OptOut{Subject: " host \u00ad"})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m := new(OptOut)
+		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
+			return
+		}
+		_, _ = optout.ParseAction(m.GetAction())
+		s, err := optout.ParseSubject(m.GetSubject())
+		if err != nil {
+			return
+		}
+		if again, err := optout.ParseSubject(s.String()); err != nil || again != s {
+			t.Errorf("%q is read as %+v, and that as %+v, %v", m.GetSubject(), s, again, err)
+		}
+		if !optout.Shows(optout.Token(s, optout.Out), s, optout.Out) || optout.Shows(optout.Token(s, optout.Out), s, optout.Back) {
+			t.Errorf("the line of %s does not show what it asks for", s)
 		}
 	})
 }
