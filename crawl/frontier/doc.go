@@ -7,6 +7,7 @@
 //   - visit: from Next to Done or Free. A host has one visit at a time, so it never sees two requests of this peer at once.
 //   - delay: the politeness owed after a request: the largest of the floor, what robots.txt asks (up to a cap), and a factor times the time the
 //     last request took, so that a site that is slow because it is busy gets rest.
+//   - group: the registrable domain of a host. Of the hosts that may be asked the groups have turns, as one may have thousands of hosts.
 //   - address: the IP behind a host, where known. Hosts behind one address share a bound on requests at once and a gap between them, because
 //     thousands of names may be one machine.
 //

@@ -11,6 +11,7 @@ type Frontier[T any] struct {
 	cfg    Config
 	hosts  map[string]*host[T]
 	due    queue[*host[T]]
+	lines  lines[T] // hosts whose time has come
 	ips    map[netip.Addr]*address[T]
 	freed  queue[*address[T]] // addresses with hosts that wait for them, and room
 	serial uint64
@@ -19,10 +20,13 @@ type Frontier[T any] struct {
 	entered []*address[T]
 }
 
-// host is one host queue. It is in exactly one place: in the heap of due times, parked at its address, visited, or, without items, nowhere.
+// host is one host queue. It is in exactly one place: in the heap of due times, in the line of its group, parked at its address, visited, or, without items,
+// nowhere.
 type host[T any] struct {
 	entry
 	name    string
+	group   string
+	line    *line[T]
 	items   []T
 	head    int // items before it are taken
 	crawl   time.Duration
@@ -66,6 +70,9 @@ func (f *Frontier[T]) open(name string) *host[T] {
 	h := f.hosts[name]
 	if h == nil {
 		h = &host[T]{name: name, entry: entry{index: -1}}
+		if f.cfg.Group != nil {
+			h.group = f.cfg.Group(name)
+		}
 		f.hosts[name] = h
 	}
 	h.gone = false
@@ -74,7 +81,7 @@ func (f *Frontier[T]) open(name string) *host[T] {
 
 // place puts a host that has items, and is not visited, where it waits.
 func (f *Frontier[T]) place(h *host[T]) {
-	if h.visited || h.parked != nil || h.index >= 0 || h.head == len(h.items) {
+	if h.visited || h.parked != nil || h.line != nil || h.index >= 0 || h.head == len(h.items) {
 		return
 	}
 	f.serial++
@@ -82,8 +89,8 @@ func (f *Frontier[T]) place(h *host[T]) {
 	heap.Push(&f.due, h)
 }
 
-// Next opens the visit of the host that has been due for longest and returns its name. If none is due the name is empty, and due is when to
-// ask again; the zero time if only a Push or the end of a visit can change that.
+// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name. If none is due the name is empty, and due
+// is when to ask again; the zero time if only a Push or the end of a visit can change that.
 func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	for {
 		h, a := f.longest(now)
@@ -94,7 +101,7 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 			f.unpark(a)
 			return f.visit(now, h), now
 		}
-		heap.Remove(&f.due, h.index)
+		f.lines.take(h)
 		if a := f.ips[h.addr]; a != nil && (a.waits() || !f.room(a) || a.due.After(now)) {
 			f.park(h, a)
 			continue
@@ -103,11 +110,12 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	}
 }
 
-// longest returns the host that has been due for longest, with its address if it waits for that; nil if none may be visited.
+// longest returns the host whose turn it is, with its address if it waits for that and has been due for longer; nil if none may be visited.
 func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
-	if len(f.due) > 0 && !f.due[0].due.After(now) {
-		h = f.due[0]
+	for len(f.due) > 0 && !f.due[0].due.After(now) {
+		f.lines.add(now, heap.Pop(&f.due).(*host[T])) //nolint:revive // it holds nothing else
 	}
+	h = f.lines.first()
 	if len(f.freed) > 0 && !f.freed[0].due.After(now) {
 		if first := f.freed[0].waiting[0]; h == nil || first.due.Before(h.due) {
 			return first, f.freed[0]
@@ -123,6 +131,9 @@ func (f *Frontier[T]) Ready(now time.Time) bool {
 }
 
 func (f *Frontier[T]) nextDue() (due time.Time) {
+	if f.lines.n > 0 {
+		return f.lines.since
+	}
 	if len(f.due) > 0 {
 		due = f.due[0].due
 	}

@@ -77,6 +77,57 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestGroupsHaveTurns: of hosts that may be asked the groups have turns, however many hosts one has and however new they are; what leaves its line is not
+// asked, and loses nothing.
+func TestGroupsHaveTurns(t *testing.T) {
+	f := New[int](Config{Group: func(host string) string { return host[:1] }})
+	for i := range 100 {
+		f.Push(fmt.Sprint("f", i), 1)
+	}
+	f.Push("a", 1, 2, 3)
+	f.Push("b", 1)
+	turn := 0
+	next := func() string {
+		name, _ := f.Next(at(float64(turn)))
+		f.Take(name)
+		f.Done(at(float64(turn)), name, 0)
+		turn++
+		f.Push(fmt.Sprint("f", 100+turn), 1) // new ones, that were never asked
+		return name
+	}
+	var got []string
+	for range 9 {
+		got = append(got, next())
+	}
+	if want := []string{"f0", "a", "b", "f1", "a", "f2", "a", "f3", "f4"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+	f.Push("c", 1)
+	f.Next(at(float64(turn))) // f5; c is in a line now
+	f.NotBefore("c", at(1000))
+	f.Remove("f6")
+	for range 300 {
+		if name := next(); name == "c" || name == "f6" {
+			t.Fatalf("%s is asked", name)
+		}
+	}
+	if name, _ := f.Next(at(1000)); name == "" {
+		t.Error("nothing is due")
+	}
+	for range 3 {
+		if next() == "c" {
+			return
+		}
+	}
+	turn = 1001
+	for range 3 {
+		if next() == "c" {
+			return
+		}
+	}
+	t.Error("c never has its turn")
+}
+
 // TestNotBefore leaves a host alone, never less than before.
 func TestNotBefore(t *testing.T) {
 	f := New[int](Config{})
@@ -321,6 +372,9 @@ func TestProperties(t *testing.T) {
 			cfg: Config{Delay: time.Duration(1+r.IntN(1000)) * time.Millisecond, PerIP: r.IntN(4) - 1, IPDelay: time.Duration(r.IntN(300)-1) * time.Millisecond},
 		}
 		m.cfg.fill()
+		if seed%3 > 0 {
+			m.cfg.Group = func(host string) string { return fmt.Sprint(host[1] % 3) }
+		}
 		m.f = New[int](m.cfg)
 		now := epoch
 		for range 600 {
@@ -404,6 +458,16 @@ func (m *model) step(now time.Time) {
 		if h.visited {
 			m.end(now, name, h)
 		}
+	case 7:
+		if m.r.IntN(4) > 0 || h.addr.IsValid() || h.visited { // of those it forgets more, or less
+			m.next(now)
+			break
+		}
+		rest := m.f.Remove(name)
+		if !slices.Equal(rest, h.items) {
+			m.t.Errorf("seed %d: %v is left of %s, want %v", m.seed, rest, name, h.items)
+		}
+		delete(m.hosts, name)
 	default:
 		m.next(now)
 	}

@@ -27,6 +27,11 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 		heap.Fix(&f.due, h.index)
 		return
 	}
+	if h.line != nil {
+		f.lines.remove(h)
+		f.place(h)
+		return
+	}
 	if a := h.parked; a != nil {
 		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
 		h.parked = nil
@@ -77,6 +82,7 @@ func (f *Frontier[T]) Remove(name string) []T {
 	if h.index >= 0 {
 		heap.Remove(&f.due, h.index)
 	}
+	f.lines.remove(h)
 	if h.visited {
 		h.gone = true
 		return rest

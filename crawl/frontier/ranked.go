@@ -33,7 +33,7 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 			due = at
 		}
 	}
-	for _, h := range f.due {
+	look := func(h *host[T]) {
 		a := f.ips[h.addr]
 		switch {
 		case h.due.After(now):
@@ -42,6 +42,14 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 			add(h)
 		case f.room(a):
 			later(a.due)
+		}
+	}
+	for _, h := range f.due {
+		look(h)
+	}
+	for _, h := range f.hosts {
+		if h.line != nil {
+			look(h)
 		}
 	}
 	for _, a := range f.freed {
@@ -80,6 +88,8 @@ func (f *Frontier[T]) Visit(now time.Time, name string) bool {
 		return false
 	case h.index >= 0:
 		heap.Remove(&f.due, h.index)
+	case h.line != nil:
+		f.lines.remove(h)
 	case h.parked != nil:
 		a := h.parked
 		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })

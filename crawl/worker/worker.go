@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/frontier"
 )
 
@@ -86,9 +87,11 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Clock == nil {
 		deps.Clock = NewSystemClock()
 	}
+	politeness := cfg.Politeness
+	politeness.Group = domain.Of
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](cfg.Politeness),
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
