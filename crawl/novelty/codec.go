@@ -19,21 +19,19 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 64 + 19*(maxPrints+maxTexts+maxExact) + 40*(maxGroups+maxForms)
+const MaxBytes = 64 + 21*(maxPrints+maxTexts+maxExact) + 40*(maxGroups+maxForms)
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
 	b = append(b, version)
-	for _, n := range []uint64{s.seen, s.repeats, s.news, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.abroad), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
+	for _, n := range []uint64{s.seen, s.repeats, s.news, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.abroad), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, list := range []prints{s.text, s.all, s.exact} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
 			b = append(binary.LittleEndian.AppendUint64(b, p.bits), p.hits)
-			for _, place := range p.at {
-				b = binary.LittleEndian.AppendUint16(b, place)
-			}
+			b = append(append(b, p.at[0][:]...), p.at[1][:]...)
 		}
 	}
 	return s.appendParts(s.appendParts(b, s.groups), s.forms)
@@ -63,7 +61,7 @@ func Decode(b []byte) (*State, error) {
 	}
 	s := &State{
 		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), news: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
-		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
+		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(nearby + 1)), mazed: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
 	}
 	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
 	s.groups, s.forms = d.parts(maxGroups, s.seen), d.parts(maxForms, s.seen)
@@ -153,20 +151,13 @@ func (d *decoder) half() uint32 {
 	return n
 }
 
-func (d *decoder) quarter() uint16 {
-	if len(d.b) < 2 {
-		return uint16(d.fail()) //nolint:gosec // zero
-	}
-	n := binary.LittleEndian.Uint16(d.b)
-	d.b = d.b[2:]
-	return n
-}
-
 func (d *decoder) prints(most uint64) (list prints) {
 	for range d.uint(most) {
 		m := met{bits: d.fixed(), hits: d.byte()}
 		for i := range m.at {
-			m.at[i] = d.quarter()
+			for k := range m.at[i] {
+				m.at[i][k] = d.byte()
+			}
 		}
 		list = append(list, m)
 	}

@@ -4,8 +4,8 @@
 //
 //   - print: the simhash of a page's words, package extract's Fingerprint. Prints that differ in [Near] bits or less are near duplicates.
 //   - repeat: a page whose print is near one of the last ones of its host. strong if that holds for all of its words, weak if only for those beside links.
-//   - growing: a repeat that brings URLs of its own host, or stands within [nearby] pages behind such a one. A site that ends stops growing, however
-//     much alike its pages are; a trap never does.
+//   - growing: a repeat that brings URLs of its own host, or stands within [nearby] pages behind such a one; in a part, one of the part. A site that ends stops
+//     growing, however much alike its pages are; a trap never does. Among the pages of a maze errors grow as well.
 //   - exact: a repeat that says the same to the last number, but for words of its own address, several times. near: any other. A shop or a table says
 //     almost the same on thousands of pages, and each says something; what is made up seldom bothers.
 //     Where nothing grows, exact repeats count for a twenty-fifth, and errors for half of that: a list may name millions of such.
@@ -13,14 +13,14 @@
 //     with one or two.
 //   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
 //     segments of its path. form: its first folder and the sorted names of its parameters, which tell the articles of a wiki from their histories. tail: the
-//     same with the last segment of a path of three or more. Each of them is a part of the host.
-//   - to live: to have brought something of late, as one in twenty of the last pages of a part, at least, did.
+//     same with the last segment of a path of three or more; and all forms of a folder that ask for something. Each of them is a part of the host.
+//   - to live: to have brought something of late, as one in ten of the last pages of a part, at least, did.
 //
 // Each of a host and its parts has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen of those add, down
 // to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Where only other hosts bring
-// the URLs a repeat adds a third. Near repeats count apart, and take sixteen times as many pages as exact ones do; a maze takes six times as many, a chain
-// twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another part by near ones as well where its own pages bring the
-// URLs; the host by all evidence.
+// the URLs a repeat adds a third. Near repeats count apart, and take sixteen times as many pages as exact ones do; pages with nothing new but the words of their
+// links three and a half times, a maze six times, a chain twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another
+// part by near ones as well where its own pages bring the URLs; the host by all evidence.
 //
 // A part is left, and the rest of its site goes on. A host, or an area, of which most brings nothing is left but for its forms that live, and for some
 // pages of those that are not known yet, if it ever brought anything; a host whose links make it a maze is left as a whole, since every page of one says

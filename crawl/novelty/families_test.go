@@ -28,6 +28,25 @@ var traps = []site{
 		_, _ = fmt.Sscanf(query, "month=%d", &n)
 		return fmt.Sprintf("<h1>%s</h1><table><tr><td>1<td>2</table>%s", months[n%12], a(fmt.Sprintf("/?month=%d", n+1), "next")), true
 	}},
+	{name: "calendar whose pages say something else every twenty months, with a day each", most: 1500, page: func(_ *maker, path, query string) (string, bool) {
+		n := 0
+		_, _ = fmt.Sscanf(query, "month=%d", &n)
+		b := seeded(fmt.Sprint(n / 20)).words(120)
+		for _, to := range []string{fmt.Sprintf("/?month=%d", n+1), fmt.Sprintf("/?month=%d", n-1), fmt.Sprintf("/day?month=%d&d=%d", n, (n%28+28)%28)} {
+			b += a(to, to)
+		}
+		return b, true
+	}},
+	{name: "filters in every order, named in links", most: 1500, page: func(s *maker, _, _ string) (string, bool) {
+		b := seeded("filters").words(120)
+		words := strings.Fields("red blue green small large new old cheap used best")
+		for range 6 {
+			s.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+			to := "/" + strings.Join(words[:2+s.rnd.IntN(8)], "/")
+			b += a(to, to)
+		}
+		return b, true
+	}},
 	{name: "session in the path", most: 700, page: func(s *maker, path, _ string) (string, bool) {
 		return session(path, func(k int) string { return fmt.Sprintf("/s/%016x/page%d", s.rnd.Uint64(), k) }), true
 	}},
@@ -274,6 +293,39 @@ var innocents = []site{
 			b += a(fmt.Sprintf("/wiki/%d", (n*5+i)%1500), seeded(fmt.Sprint(n*5+i)).word())
 		}
 		return b, true
+	}},
+	{name: "forum of which each post has an address of its own", page: func(_ *maker, _, query string) (string, bool) {
+		n, p := 0, 0
+		if _, err := fmt.Sscanf(query, "p=%d", &p); err == nil {
+			n = p / 10
+		} else if _, err := fmt.Sscanf(query, "t=%d", &n); err != nil {
+			return nav + a("/viewtopic.php?t=0", "threads"), true
+		}
+		b := nav + a("/viewtopic.php?t=0", "first") + seeded(fmt.Sprint("thread", n)).words(200)
+		for i := range 10 {
+			b += a(fmt.Sprintf("/viewtopic.php?p=%d", 10*n+i), "permalink")
+		}
+		for _, k := range []int{2*n + 1, 2*n + 2} {
+			if k < 400 {
+				b += a(fmt.Sprintf("/viewtopic.php?t=%d", k), "see also")
+			}
+		}
+		return b, true
+	}},
+	{name: "wiki by parameters with pages without news that end", page: func(_ *maker, _, query string) (string, bool) {
+		n, action := 0, ""
+		_, _ = fmt.Sscanf(query, "title=%d&action=%s", &n, &action)
+		b := nav + a(fmt.Sprintf("/index.php?title=%d", n), "article")
+		if action != "" {
+			return b + lorem, true
+		}
+		for _, act := range []string{"history", "edit", "info"} {
+			b += a(fmt.Sprintf("/index.php?title=%d&action=%s", n, act), act)
+		}
+		for i := 1; i < 6; i++ {
+			b += a(fmt.Sprintf("/index.php?title=%d", (n*5+i)%1200), "see also")
+		}
+		return b + seeded(fmt.Sprint(n)).words(200), true
 	}},
 	{name: "forum with lists", page: func(_ *maker, path, _ string) (string, bool) {
 		if strings.HasPrefix(path, "/thread/") {

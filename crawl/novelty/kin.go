@@ -21,9 +21,9 @@ const (
 type Said struct {
 	// Host is HostOf its name.
 	Host uint32
-	// All and Words are those of Page.
+	// All and Words are those of Page; zero if there was no page but a redirect to another host.
 	All, Words uint64
-	// Brought says that the page links to hosts of its registrable domain that nobody knew where it was looked at.
+	// Brought says that it links to hosts of its registrable domain that nobody knew where it was looked at.
 	Brought bool
 }
 
@@ -68,7 +68,10 @@ func (k *Kin) Observe(p Said, hosts int) {
 
 // weigh says what a page's words add: most if other hosts said all of them several times, some if they said those beside links.
 func (k *Kin) weigh(p *Said) int32 {
-	if p.All <= noWords {
+	switch {
+	case p.All == 0 && p.Brought:
+		return strongWeight // what it leads to says what there is to say
+	case p.All <= noWords:
 		return 0
 	}
 	like, known := hear(&k.all, p.All, Near, p.Host, maxSayings)

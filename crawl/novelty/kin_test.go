@@ -26,6 +26,7 @@ var domains = []struct {
 	{name: "one page each, with other words in its links", farm: true, pages: 1, page: func(host string, n, _ int) string {
 		return lorem + "<a href=/x>" + seeded(host).words(12) + "</a>" + next(n, 3)
 	}},
+	{name: "redirects to ever more hosts", farm: true, pages: 1, page: func(string, int, int) string { return "" }},
 	{name: "a wiki in 900 languages", pages: 5, page: func(host string, n, page int) string {
 		return nav + seeded(fmt.Sprint(host, page)).words(150) + next(n, 20)
 	}},
@@ -78,6 +79,10 @@ func TestKin(t *testing.T) {
 					brought := false
 					for _, l := range page.Links {
 						brought = brought || !bytes.Contains([]byte(l.URL), []byte(host))
+					}
+					if d.page(host, n, i) == "" {
+						k.Observe(Said{Host: HostOf(host), Brought: true}, DefaultPages)
+						continue
 					}
 					k.Observe(Said{Host: HostOf(host), All: page.Fingerprint.All, Words: page.Fingerprint.Words, Brought: brought}, DefaultPages)
 				}

@@ -128,13 +128,16 @@ func appendWord(out []byte, s string) []byte {
 	return out
 }
 
-// keysOf a URL: its shape, the folders of one and of two segments that it lies in, its tail and its form.
+// keysOf a URL: its shape, the folders of one and of two segments that it lies in, what is asked for in its first folder, its tail and its form.
 func keysOf(url string) (k keys) {
 	k[atShape] = hash(Shape(url))
 	for n := 1; n <= 2; n++ {
 		if a := area(url, n); a != "" {
 			k[atArea+n-1] = hash(a)
 		}
+	}
+	if a := asked(url); a != "" {
+		k[atAsked] = hash(a)
 	}
 	if t := tail(url); t != "" {
 		k[atTail] = hash(t)
@@ -148,6 +151,8 @@ func form(url string, i int) string {
 	switch i {
 	case atShape:
 		return Shape(url)
+	case atAsked:
+		return asked(url)
 	case atTail:
 		return tail(url)
 	case atForm:
@@ -160,6 +165,15 @@ func form(url string, i int) string {
 // Form is what tells the kinds of pages of a host apart, whatever each of them is about: the first segment of the path if it is a folder, and the names of
 // the parameters.
 func Form(url string) string { return formOf(url, "") }
+
+// asked is the form of all that asks for something in the first folder, whatever the parameters: /wiki/*?... Empty if a URL has none.
+func asked(url string) string {
+	path, _, query := strings.Cut(url, "?")
+	if !query {
+		return ""
+	}
+	return formOf(path, "") + "?..."
+}
 
 // tail is the form with the last segment of the path, where it stands two folders deep at least: /wiki/*/history. Empty if it does not.
 func tail(url string) string {

@@ -20,12 +20,12 @@ const (
 	maxPrints = 512 // remembered of a host, those met last; maxTexts of words beside links
 	maxTexts  = 128
 	maxExact  = 128 // of words in which not even a number differs
-	maxGroups = 128 // shapes, areas and tails of a host, those met last
+	maxGroups = 128 // parts of a host but for its forms, those met last
 	maxForms  = 48  // forms of a host
 	nearby    = 64
-	// A part lives for so many pages after one that brought something: as long as one in twenty does, if there were livelyLeast of them; before, as long as
+	// A part lives for so many pages after one that brought something: as long as one in ten does, if there were livelyLeast of them; before, as long as
 	// half of its pages did. One of fewer than fewSeen pages is not known.
-	lively  = 20
+	lively  = 10
 	fewSeen = 4
 	// maxProbes pages of parts that are not known are asked for once a host brings nothing new if it brought livelyLeast pages before, and so many of parts
 	// that live keep it from being left as a whole.
@@ -37,10 +37,10 @@ const (
 	most    = 32
 	exactly = 64
 
-	// What a page adds to a score, and takes off it. Weak evidence counts for a fifth.
+	// What a page adds to a score, and takes off it. Weak evidence counts for a quarter.
 	strongWeight = 50
 	abroadWeight = 16 // of a repeat where only others bring more URLs of the host
-	weakWeight   = 10
+	weakWeight   = 14
 	newWeight    = 19 * strongWeight
 	nearWeight   = 3
 	sameWeight   = 2 // of a repeat, and of an error, where nothing grows: of a list without end, such as that of sitemaps
@@ -83,6 +83,7 @@ type State struct {
 	top     uint32 // the highest score of host, shapes and areas so far
 	since   uint8  // pages since a repeat brought something, at most nearby+1
 	abroad  uint8  // pages since URLs came from elsewhere before a repeat, at most nearby+1
+	mazed   uint8  // pages since one of a maze, at most nearby+1
 	probed  uint8  // pages of parts that are not known that were asked for since the host brings nothing new
 	text    prints
 	all     prints
@@ -93,32 +94,48 @@ type State struct {
 	least, leastBefore uint32
 }
 
-// keys are those of the parts that a page is of: its shape, the areas that it lies in, its tail and its form; 0 where there is none.
+// keys are those of the parts that a page is of; 0 where there is none.
 type keys [kinds]uint32
 
 const (
-	atShape = 0
-	atArea  = 1 // and the next
-	atTail  = 3
-	atForm  = 4
-	kinds   = 5
+	atShape = iota
+	atArea  // and the next
+	_
+	atAsked
+	atTail
+	atForm
+
+	kinds
 )
 
+// wide says whether a kind of part holds several forms.
+func wide(kind int) bool { return kind >= atArea && kind <= atAsked }
+
 // places are what is left of keys in memory: enough to tell whether a page was met in the same part.
-type places [kinds]uint16
+type places [kinds]uint8
 
 func (k *keys) places() (p places) {
 	for i, key := range k {
-		p[i] = uint16(key) //nolint:gosec // the lower half
+		p[i] = uint8(key) //nolint:gosec // the lowest byte
 	}
 	return p
 }
 
-// met is a print, how often, and where last.
+// met is a print, how often, and in which two parts of each kind last, as parts may say the same in turn.
 type met struct {
 	bits uint64
 	hits uint8
-	at   places
+	at   [2]places
+}
+
+// here notes where a print is met, and says in which parts of those it was met before.
+func (m *met) here(at *places) (before [kinds]bool) {
+	for i, place := range at {
+		if before[i] = m.at[0][i] == place || m.at[1][i] == place; m.at[0][i] != place {
+			m.at[0][i], m.at[1][i] = place, m.at[0][i]
+		}
+	}
+	return before
 }
 
 // prints are those met last, the latest at the end.
@@ -132,7 +149,7 @@ type group struct {
 	seen  uint32 // pages
 	news  uint32 // of them, those that brought something
 	fresh uint8  // for how many more pages it lives
-	since uint8  // pages since a repeat of it brought something, at most nearby+1
+	since uint8  // pages since one of it that was not new itself brought something, at most nearby+1
 	last  uint64 // State.seen when it was met last
 }
 
@@ -145,22 +162,24 @@ func (g *group) worst() uint32 { return max(g.score, g.near) }
 // Seen is the number of pages observed.
 func (s *State) Seen() uint64 { return s.seen }
 
-// meet says how often a print within so many bits of this one was met before and where last, and remembers it.
-func (p *prints) meet(bits uint64, within int, at places, room int) (hits int, before places) {
+// meet says how often a print within so many bits of this one was met before and in which parts of late, and remembers it.
+func (p *prints) meet(bits uint64, within int, at *places, room int) (hits int, before [kinds]bool) {
 	list := *p
 	for i, known := range slices.Backward(list) {
 		if distance(known.bits, bits) > within {
 			continue
 		}
 		copy(list[i:], list[i+1:])
-		list[len(list)-1] = met{known.bits, min(known.hits, math.MaxUint8-1) + 1, at}
-		return int(known.hits), known.at
+		hits, before = int(known.hits), known.here(at)
+		known.hits = min(known.hits, math.MaxUint8-1) + 1
+		list[len(list)-1] = known
+		return hits, before
 	}
 	if len(list) >= room {
 		list = append(list[:0], list[len(list)-room+1:]...)
 	}
-	*p = append(list, met{bits, 1, at})
-	return 0, places{}
+	*p = append(list, met{bits, 1, [2]places{*at, *at}})
+	return 0, before
 }
 
 // evidence is what one page says.
@@ -187,7 +206,7 @@ const (
 func (s *State) Observe(p Page, pages int) {
 	s.seen++
 	if s.seen == 1 {
-		s.since, s.abroad = nearby+1, nearby+1
+		s.since, s.abroad, s.mazed = nearby+1, nearby+1, nearby+1
 	}
 	at := keysOf(p.URL)
 	host, parts := s.judge(&p, at)
@@ -214,7 +233,7 @@ func (s *State) Observe(p Page, pages int) {
 		g.seen++
 		g.last = s.seen
 		if !p.Failed {
-			s.part(g, i, parts[i], host == evNew, &p, how, stop)
+			s.part(g, i, parts[i], host == evNew, &p, stop)
 		}
 	}
 	if form := s.find(atForm, at[atForm]); host == evNew && form.seen <= fewSeen {
@@ -222,18 +241,21 @@ func (s *State) Observe(p Page, pages int) {
 	}
 }
 
-// grow notes whether the host grows.
+// grow notes whether the host grows. That pages of a maze bring URLs says something of the errors among them alone.
 func (s *State) grow(p *Page, host evidence, t tree) growth {
-	s.since, s.abroad = min(s.since+1, nearby+1), min(s.abroad+1, nearby+1)
+	s.since, s.abroad, s.mazed = min(s.since+1, nearby+1), min(s.abroad+1, nearby+1), min(s.mazed+1, nearby+1)
 	repeat := host >= evNear
-	if (repeat || t == maze) && p.New > 0 {
+	if repeat && p.New > 0 {
 		s.since = 0
+	}
+	if t == maze {
+		s.mazed = 0
 	}
 	if repeat && p.Came && !p.Failed {
 		s.abroad = 0
 	}
 	switch {
-	case s.since <= nearby:
+	case s.since <= nearby, p.Failed && s.mazed <= nearby:
 		return grows
 	case s.abroad <= nearby:
 		return abroad
@@ -243,7 +265,7 @@ func (s *State) grow(p *Page, host evidence, t tree) growth {
 }
 
 // part notes a page of a part; fresh says that it is new to the host as well.
-func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, how growth, stop uint32) {
+func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, stop uint32) {
 	switch {
 	case fresh:
 		g.fresh = lively
@@ -252,12 +274,19 @@ func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, how growt
 		g.fresh--
 	}
 	g.since = min(g.since+1, nearby+1)
-	if e >= evNear && p.New > 0 {
+	if !fresh && p.New > 0 {
 		g.since = 0
 	}
+	how := still
+	switch {
+	case g.since <= nearby:
+		how = grows
+	case s.abroad <= nearby:
+		how = abroad
+	}
 	g.score = step(g.score, partWeight(e, how), stop)
-	if i < atArea || i >= atTail { // the lists of an area bring what lies in it
-		g.near = step(g.near, likeWeight(e, g.since <= nearby), stop)
+	if !wide(i) { // the lists of an area bring what lies in it
+		g.near = step(g.near, likeWeight(e, how == grows), stop)
 	}
 	s.top = max(s.top, g.worst())
 }
@@ -276,36 +305,34 @@ func (s *State) judge(p *Page, keys keys) (host evidence, parts [kinds]evidence)
 	case p.All == 0:
 		return evNew, parts
 	}
-	all, before := s.all.meet(p.All, Near, at, maxPrints)
-	text, _ := s.text.meet(p.Text, Near, at, maxTexts)
-	exact, place := s.exact.meet(cmp.Or(p.Words, p.All), 0, at, maxExact)
+	all, like := s.all.meet(p.All, Near, &at, maxPrints)
+	text, _ := s.text.meet(p.Text, Near, &at, maxTexts)
+	exact, same := s.exact.meet(cmp.Or(p.Words, p.All), 0, &at, maxExact)
 	here := often
 	if p.Words != 0 && !generated(p.URL) {
 		here = exactly
 	}
-	again, like := all >= most && exact >= max(here, most), all >= most
+	near, strong := all >= most, all >= most && exact >= max(here, most)
 	for i := range parts {
 		switch {
 		case keys[i] == 0 || all == 0:
-		case all >= often && at[i] == before[i]:
-			parts[i], like = evNear, true
-			if exact >= here && at[i] == place[i] {
-				parts[i], again = evStrong, true
+		case all >= often && like[i]:
+			parts[i], near = evNear, true
+			if exact >= here && same[i] {
+				parts[i], strong = evStrong, true
 			}
 		default:
 			parts[i] = evNothing
 		}
 	}
 	switch {
-	case again:
+	case strong:
 		return evStrong, parts
-	case like:
+	case near:
 		return evNear, parts
-	case all > 0:
-		return evNothing, parts
 	case text >= most && exact >= most:
 		return evWeak, parts
-	case text > 0:
+	case all > 0 || text > 0:
 		return evNothing, parts
 	default:
 		return evNew, parts
@@ -542,7 +569,7 @@ func (s *State) Verdict(url string, pages int) (v Verdict) {
 		g := s.find(i, key)
 		switch {
 		case key == 0 || g == nil:
-		case g.worst() >= stop && (i < atArea || i >= atTail || !s.livesAt(at[atForm])):
+		case g.worst() >= stop && !(wide(i) && s.livesAt(at[atForm])):
 			return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of the form %s brought ever new URLs and nothing new otherwise (%d pages of it were seen; %s)",
 				form(url, i), g.seen, flagNote(pages))}
 		case g.worst()*2 >= stop:

@@ -2,7 +2,9 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 const (
@@ -13,9 +15,14 @@ const (
 	maxKin  = 1 << 10
 )
 
-// say notes what one of the first pages of a host says, for whoever answers for its domain.
-func (o *Owner) say(h *host, hj *hostJob, p *novelty.Page, links bool) {
-	if !o.cfg.Admission || p.All == 0 || hj.c.requests > saidOf || domain.Plain(h.rec.name) {
+// say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain.
+func (o *Owner) say(h *host, hj *hostJob, got *Final, f *wire.Fetched) {
+	redirect := got.Outcome == link.OutcomeRedirect
+	if !o.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.requests > saidOf || domain.Plain(h.rec.name) {
+		return
+	}
+	brought := len(f.GetLinks()) > 0 && o.page.url == got.URL && o.page.kin > 0
+	if redirect && !brought {
 		return
 	}
 	key := crowd{hj.state.id, domain.Of(h.rec.name)}
@@ -29,9 +36,7 @@ func (o *Owner) say(h *host, hj *hostJob, p *novelty.Page, links bool) {
 	if len(list) >= maxSaid {
 		list = list[:copy(list, list[1:])]
 	}
-	o.kin[key] = append(list, novelty.Said{
-		Host: novelty.HostOf(h.rec.name), All: p.All, Words: p.Words, Brought: links && o.page.url == p.URL && o.page.kin > 0,
-	})
+	o.kin[key] = append(list, novelty.Said{Host: novelty.HostOf(h.rec.name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
 }
 
 // kinSaid takes what is to be told with a question for a host.

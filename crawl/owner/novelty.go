@@ -60,6 +60,7 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 	if o.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
 		return
 	}
+	o.say(h, hj, got, f)
 	p := novelty.Page{
 		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
 		Links: int(f.GetOwnLinks()), New: int(brought), Came: hj.noted > 0 && hj.c.accepted-brought > hj.noted,
@@ -72,7 +73,6 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 		return
 	}
 	hj.noted = hj.c.accepted
-	o.say(h, hj, &p, len(f.GetLinks()) > 0)
 	s := o.noveltyOf(h, hj)
 	s.Observe(p, o.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {

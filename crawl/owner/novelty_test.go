@@ -62,11 +62,9 @@ func TestTrapEnds(t *testing.T) {
 		t.Errorf("%d requests, then %+v", len(asked), totals)
 	}
 	left := ""
-	for url := asked[len(asked)-1]; left == ""; url += "a/" {
-		if f := s.fate(url); f.Final.Outcome == link.OutcomeTrap {
+	for _, url := range asked { // some of what they lead to is refused by its form
+		if f := s.fate(url + "a/"); f.Final.Outcome == link.OutcomeTrap {
 			left = f.Final.Detail
-		} else if f.State == "unknown" {
-			break
 		}
 	}
 	d, _ := s.owner.Host(host)
