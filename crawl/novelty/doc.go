@@ -19,7 +19,7 @@
 // Each of a host and its parts has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen of those add, down
 // to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Where only other hosts bring
 // the URLs a repeat adds a third. Near repeats count apart, and take sixteen times as many pages as exact ones do; pages with nothing new but the words of their
-// links three and a half times, a maze six times, a chain twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another
+// links three times, a maze six times, a chain twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another
 // part by near ones as well where its own pages bring the URLs; the host by all evidence.
 //
 // A part is left, and the rest of its site goes on. A host, or an area, of which most brings nothing is left but for its forms that live, and for some

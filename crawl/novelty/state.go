@@ -37,10 +37,10 @@ const (
 	most    = 32
 	exactly = 64
 
-	// What a page adds to a score, and takes off it. Weak evidence counts for a quarter.
+	// What a page adds to a score, and takes off it. Weak evidence counts for a third.
 	strongWeight = 50
 	abroadWeight = 16 // of a repeat where only others bring more URLs of the host
-	weakWeight   = 14
+	weakWeight   = 16
 	newWeight    = 19 * strongWeight
 	nearWeight   = 3
 	sameWeight   = 2 // of a repeat, and of an error, where nothing grows: of a list without end, such as that of sitemaps
