@@ -51,6 +51,7 @@ var families []*family
 func allFamilies() []*family {
 	return []*family{
 		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily, &waitsFamily, &spacesFamily,
+		&mixedFamily,
 		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily,
 	}
 }
