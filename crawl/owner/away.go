@@ -38,7 +38,8 @@ func (o *Owner) leave(h *host) {
 	var parts []byte
 	until, n := never, int64(0)
 	for _, hj := range h.jobs {
-		if urls, at := hj.waits(whole, h.rec.backoffUntil > o.now); urls > 0 && at > o.now+awayUnit {
+		w := hj.wait()
+		if urls, at := w.until(whole, h.rec.backoffUntil > o.now); urls > 0 && at > o.now+awayUnit {
 			until = min(until, at)
 			n += urls
 			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.id[:]...), uint64(urls)) //nolint:gosec // positive

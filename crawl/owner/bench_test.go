@@ -3,6 +3,7 @@ package owner_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,5 +175,39 @@ func BenchmarkHosts(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(before.HeapAlloc-after.HeapAlloc)/hosts, "B/host")
 		runtime.KeepAlive(store)
+	}
+}
+
+// BenchmarkWaits is what a status costs the owner that has as many hosts in memory as it has room for: of all of them nothing is fetched for a while, or of none.
+func BenchmarkWaits(b *testing.B) {
+	for _, rests := range []bool{true, false} {
+		b.Run(fmt.Sprintf("rests=%v", rests), func(b *testing.B) {
+			const hosts = 20_000
+			p, id := benchPeer(b, &wire.JobSpec{}, owner.Config{})
+			urls := wide(0, hosts)
+			p.step(epochStart, func(o *owner.Owner) {
+				for list := range slices.Chunk(urls, wire.MaxLinks) {
+					o.Links(links(id, 1, list...))
+				}
+			})
+			if rests {
+				for list := range slices.Chunk(urls, 1000) {
+					m := &wire.Session{Incarnation: 1}
+					for _, url := range list {
+						f := &wire.Fetched{Job: id[:], Url: []byte(url), Outcome: uint32(link.OutcomeConnect), FetchedMs: 1}
+						m.Hosts = append(m.Hosts, &wire.HostWork{Host: link.Host(url), Fetched: []*wire.Fetched{f}})
+					}
+					p.step(epochStart, func(o *owner.Owner) { o.Session("w", m) })
+				}
+			}
+			waits, _ := p.owner.Waits(epochStart)
+			if rests != (len(waits) == 1 && waits[0].Hosts == hosts) {
+				b.Fatalf("%+v", waits)
+			}
+			for b.Loop() {
+				p.owner.Waits(epochStart)
+				p.owner.AllCounts()
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -23,6 +24,7 @@ func (o *Owner) Check() error {
 	c.endHost()
 	c.sums()
 	c.leases()
+	c.resters()
 	if c.err == nil {
 		c.err = o.buf.err
 	}
@@ -262,6 +264,36 @@ func (c *checker) sums() {
 		got.exhausted, got.minDepth = false, 0
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
+		}
+	}
+}
+
+// resters compares what is noted of hosts of which something waits with the hosts.
+func (c *checker) resters() {
+	o := c.o
+	for i := range o.resters {
+		if h := o.resters[i].h; h.rester != i+1 || o.byPos[h.pos] != h {
+			c.fail("%s is not where it waits", h.rec.name)
+			return
+		}
+	}
+	for _, h := range o.hosts {
+		c.name = h.rec.name
+		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
+		for _, horizon := range []int64{o.now, o.now + 5*60_000} {
+			jobs, gotJobs := make(map[job.ID]PutOff), make(map[job.ID]PutOff)
+			var got rest
+			if r := want.rest(o.now, horizon, jobs); h.rester > 0 {
+				got = o.resters[h.rester-1].rest(o.now, horizon, gotJobs)
+				if got != r {
+					c.fail("%+v waits, noted is %+v", r, got)
+				}
+			} else if r.urls > 0 {
+				c.fail("%+v waits, and is not noted", r)
+			}
+			if !maps.Equal(jobs, gotJobs) {
+				c.fail("put off %v, noted is %v", jobs, gotJobs)
+			}
 		}
 	}
 }

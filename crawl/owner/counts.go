@@ -45,11 +45,13 @@ func (o *Owner) Counts(id job.ID) Counts {
 	c := js.counts()
 	if c.Waiting > 0 {
 		due := never
-		for _, h := range o.hosts {
-			if hj := o.hostJob(h, js, false); hj != nil {
-				due = min(due, hj.nextDue)
-			}
-		}
+		o.eachRester(func(e *rester) {
+			e.each(func(of *jobState, w *wait) {
+				if of == js {
+					due = min(due, w.due)
+				}
+			})
+		})
 		if due != never {
 			c.NextDue = time.UnixMilli(due)
 		}
@@ -57,7 +59,7 @@ func (o *Owner) Counts(id job.ID) Counts {
 	return c
 }
 
-// AllCounts returns the books of all jobs of which something was met, with one look at each host in memory for all of them.
+// AllCounts returns the books of all jobs of which something was met, with one look at each host of which something waits for all of them.
 func (o *Owner) AllCounts() map[job.ID]Counts {
 	all := make(map[job.ID]Counts, len(o.jobOrder))
 	waiting := false
@@ -69,13 +71,13 @@ func (o *Owner) AllCounts() map[job.ID]Counts {
 		return all
 	}
 	due := make(map[*jobState]int64)
-	for _, h := range o.hosts {
-		for _, hj := range h.jobs {
-			if had, ok := due[hj.state]; hj.nextDue != never && (!ok || hj.nextDue < had) {
-				due[hj.state] = hj.nextDue
+	o.eachRester(func(e *rester) {
+		e.each(func(js *jobState, w *wait) {
+			if had, ok := due[js]; w.due != never && (!ok || w.due < had) {
+				due[js] = w.due
 			}
-		}
-	}
+		})
+	})
 	for js, at := range due {
 		if c := all[js.id]; c.Waiting > 0 {
 			c.NextDue = time.UnixMilli(at)

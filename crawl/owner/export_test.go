@@ -48,3 +48,6 @@ func Canonical(key, value []byte) (name, text string, err error) {
 		return name + string(tail), fmt.Sprintf("%x", value), nil
 	}
 }
+
+// Resters is how many hosts each status looks at.
+func Resters(o *Owner) int { return len(o.resters) }

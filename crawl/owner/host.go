@@ -49,6 +49,7 @@ type host struct {
 	pace       float64 // by how much the next worker is to ask it less often than usual
 	exclude    []string
 	purging    bool
+	rester     int // number in Owner.resters, from 1 on; 0: it is not there
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	queued     bool
@@ -241,6 +242,7 @@ func (o *Owner) changed(h *host, hj *hostJob) {
 func (o *Owner) saveHost(h *host) {
 	h.dirty, h.saved = false, true
 	h.rec.version++
+	o.noteRest(h)
 	o.buf.set(hostKey(h.pos), h.rec.encode())
 	if h.rec.optOut.on {
 		o.buf.set(optOutKey(h.pos), append([]byte{format}, h.rec.name...))
@@ -307,6 +309,7 @@ func (o *Owner) forget(h *host) {
 		o.sweep.wanted, o.sweep.dropped = true, true
 	}
 	o.wakes.remove(h)
+	o.forgetRest(h)
 	h.in.remove(h)
 	delete(o.hosts, h.rec.name)
 	delete(o.byPos, h.pos)

@@ -47,6 +47,7 @@ type Owner struct {
 	sweep      sweep
 	review     review
 	away       away
+	resters    []rester
 	ready      Ready
 	within     func() bool // whether the step may go on; nil: it may
 	queue      queue

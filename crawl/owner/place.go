@@ -89,6 +89,7 @@ func (o *Owner) schedule(h *host) {
 	if o.byPos[h.pos] == h {
 		o.wakes.set(h, min(at, purge))
 	}
+	o.noteRest(h)
 }
 
 // jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.

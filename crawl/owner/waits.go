@@ -45,11 +45,11 @@ const maxExamples = 4
 func (o *Owner) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
 	byOutcome := make(map[link.Outcome]*Wait)
 	jobs := make(map[job.ID]PutOff)
-	for _, h := range o.hosts {
-		if rest := o.restOf(h, horizon.UnixMilli(), jobs); rest.urls > 0 {
-			waitOf(byOutcome, rest.outcome).add(h, &rest)
+	o.eachRester(func(e *rester) {
+		if rest := e.rest(o.now, horizon.UnixMilli(), jobs); rest.urls > 0 {
+			waitOf(byOutcome, rest.outcome).add(e.h, &rest)
 		}
-	}
+	})
 	o.away.waits(o.now, horizon.UnixMilli(), byOutcome, jobs)
 	list := make([]Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {
@@ -78,42 +78,42 @@ type rest struct {
 	until        int64
 }
 
-// restOf looks at one host, and counts what is put off for its jobs.
-func (o *Owner) restOf(h *host, horizon int64, jobs map[job.ID]PutOff) rest {
-	r := rest{outcome: h.rec.failOutcome, until: never}
-	whole := o.restsUntil(h)
-	for _, hj := range h.jobs {
-		urls, at := hj.waits(whole, h.rec.backoffUntil > o.now || whole > horizon)
-		if urls == 0 || at <= o.now {
-			continue
-		}
-		r.urls += urls
-		r.until = min(r.until, at)
-		if at <= horizon {
-			continue
-		}
-		r.putOff += urls
-		if jobs != nil {
-			p := jobs[hj.state.id]
-			p.URLs += urls
-			p.Hosts++
-			p.Next = earlier(p.Next, time.UnixMilli(at))
-			jobs[hj.state.id] = p
-		}
+// add counts URLs of a job that wait until then.
+func (r *rest) add(js *jobState, urls, at, now, horizon int64, jobs map[job.ID]PutOff) {
+	if urls == 0 || at <= now {
+		return
 	}
-	return r
+	r.urls += urls
+	r.until = min(r.until, at)
+	if at <= horizon {
+		return
+	}
+	r.putOff += urls
+	p := jobs[js.id]
+	p.URLs += urls
+	p.Hosts++
+	p.Next = earlier(p.Next, time.UnixMilli(at))
+	jobs[js.id] = p
 }
 
-// waits says how many URLs of a job wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
-func (hj *hostJob) waits(whole int64, rests bool) (urls, at int64) {
-	open, waiting := hj.c.open()-hj.out, hj.waiting()
+// wait is what URLs of a job on a host wait for.
+type wait struct {
+	open    int64 // URLs that are not out
+	waiting int64 // of them, those that wait for another try
+	due     int64 // when the first of those is due; never if there is none
+}
+
+func (hj *hostJob) wait() wait { return wait{hj.c.open() - hj.out, hj.waiting(), hj.nextDue} }
+
+// until says how many URLs wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
+func (w *wait) until(whole int64, rests bool) (urls, at int64) {
 	switch {
-	case waiting > 0 && waiting == open:
-		return waiting, max(hj.nextDue, whole)
+	case w.waiting > 0 && w.waiting == w.open:
+		return w.waiting, max(w.due, whole)
 	case rests:
-		return open, whole
-	case waiting > 0:
-		return waiting, max(hj.nextDue, whole)
+		return w.open, whole
+	case w.waiting > 0:
+		return w.waiting, max(w.due, whole)
 	default:
 		return 0, 0
 	}
@@ -129,14 +129,13 @@ func (w *Wait) add(h *host, r *rest) {
 		w.HostsPutOff++
 		w.NextPutOff = earlier(w.NextPutOff, until)
 	}
-	w.Examples = append(w.Examples, Waiting{
-		Host: h.rec.name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.fails, Why: h.rec.backoffReason,
+	e := Waiting{Host: h.rec.name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.fails, Why: h.rec.backoffReason}
+	at, _ := slices.BinarySearchFunc(w.Examples, e, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
 	})
-	if len(w.Examples) > maxExamples {
-		slices.SortFunc(w.Examples, func(a, b Waiting) int {
-			return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
-		})
-		w.Examples = w.Examples[:maxExamples]
+	if at < maxExamples {
+		w.Examples = slices.Insert(w.Examples, at, e)
+		w.Examples = w.Examples[:min(maxExamples, len(w.Examples))]
 	}
 }
 

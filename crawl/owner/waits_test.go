@@ -44,6 +44,32 @@ func crawlFailing(t *testing.T, s *scene, f failing, most int) (leases int, took
 	}
 }
 
+// TestRestersAreForgotten: hosts of which nothing waits cost a status nothing, also those of which something waited.
+func TestRestersAreForgotten(t *testing.T) {
+	const hosts = 300
+	s := newScene(t, nil)
+	s.post(0, wide(0, hosts)...)
+	looks := func() int { return owner.Resters(s.owner) }
+	if n := looks(); n > 0 {
+		t.Errorf("%d hosts that were just met wait", n)
+	}
+	m := &wire.Session{}
+	for _, url := range wide(0, hosts) {
+		m.Hosts = append(m.Hosts, &wire.HostWork{Host: link.Host(url), Fetched: []*wire.Fetched{s.got(url, link.OutcomeConnect)}})
+	}
+	s.say("w", m)
+	if waits, jobs := s.owner.Waits(s.now); len(waits) != 1 || waits[0].Hosts != hosts || waits[0].URLs != hosts || len(waits[0].Examples) != 4 || jobs[s.id].URLs != hosts {
+		t.Errorf("%+v", waits)
+	}
+	if n := looks(); n != hosts {
+		t.Errorf("%d of %d hosts are noted", n, hosts)
+	}
+	s.wait(time.Minute)
+	if waits, _ := s.owner.Waits(s.now); len(waits) > 0 || looks() > 0 {
+		t.Errorf("after the wait: %+v, %d hosts are noted", waits, looks())
+	}
+}
+
 // TestFailingHostEnds: a host that never does otherwise is left alone after a bounded number of tries, whatever it says each time and however many URLs it has.
 func TestFailingHostEnds(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -1,0 +1,91 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// rester is a host in memory of which something may wait for a time, with all that decides about it: each status asks all of them, of which there may be as many as
+// memory has room for hosts, so they lie beside each other.
+type rester struct {
+	h       *host
+	whole   int64 // until when nothing at all of the host is fetched
+	backoff int64 // until when it is left alone after a failure, or by its own wish
+	outcome link.Outcome
+	// js is its job, wait what that waits for; nil: it has several, or none.
+	js   *jobState
+	wait wait
+}
+
+// noteRest notes what waits of a host. It is called after everything that may change that.
+func (o *Owner) noteRest(h *host) {
+	whole := o.restsUntil(h)
+	waits := whole > o.now
+	for _, hj := range h.jobs {
+		waits = waits || hj.nextDue != never || hj.waiting() > 0
+	}
+	if !waits || o.byPos[h.pos] != h {
+		o.forgetRest(h)
+		return
+	}
+	if h.rester == 0 {
+		o.resters = append(o.resters, rester{})
+		h.rester = len(o.resters)
+	}
+	e := &o.resters[h.rester-1]
+	*e = rester{h: h, whole: whole, backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
+	if len(h.jobs) == 1 {
+		e.js, e.wait = h.jobs[0].state, h.jobs[0].wait()
+	}
+}
+
+// forgetRest takes a host out of those of which something may wait.
+func (o *Owner) forgetRest(h *host) {
+	i := h.rester - 1
+	if i < 0 {
+		return
+	}
+	last := len(o.resters) - 1
+	o.resters[i] = o.resters[last]
+	o.resters[i].h.rester = i + 1
+	o.resters[last] = rester{}
+	o.resters, h.rester = o.resters[:last], 0
+}
+
+// eachRester calls fn for the hosts of which something may wait, and forgets those that have rested.
+func (o *Owner) eachRester(fn func(e *rester)) {
+	for i := 0; i < len(o.resters); {
+		e := &o.resters[i]
+		if e.whole <= o.now && (e.js == nil || e.wait.due == never && e.wait.waiting == 0) {
+			h := e.h
+			if o.noteRest(h); h.rester == 0 {
+				continue // another is in its place
+			}
+		}
+		fn(e)
+		i++
+	}
+}
+
+// rest says what waits of a host, and counts what is put off for its jobs.
+func (e *rester) rest(now, horizon int64, jobs map[job.ID]PutOff) rest {
+	r := rest{outcome: e.outcome, until: never}
+	rests := e.backoff > now || e.whole > horizon
+	e.each(func(js *jobState, w *wait) {
+		urls, at := w.until(e.whole, rests)
+		r.add(js, urls, at, now, horizon, jobs)
+	})
+	return r
+}
+
+// each calls fn for the jobs of a host.
+func (e *rester) each(fn func(js *jobState, w *wait)) {
+	if e.js != nil {
+		fn(e.js, &e.wait)
+		return
+	}
+	for _, hj := range e.h.jobs {
+		w := hj.wait()
+		fn(hj.state, &w)
+	}
+}
