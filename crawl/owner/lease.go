@@ -25,11 +25,10 @@ type lease struct {
 	// bounded: only so many URLs may still be granted before the host is placed anew.
 	bounded bool
 	left    int
-	page    *pageHosts // of the page whose links have come in part
-	said    uint64     // number of the last visit in which its worker said that it holds it
-	want    int        // number of the wish of this step in Owner.wants, from 1 on; 0: none
-	pace    float64    // by how much the worker asks less often than usual; 1 or less: as usual
-	told    float64    // of that, with what the host's pages add, what the worker was told; 0: nothing
+	said    uint64  // number of the last visit in which its worker said that it holds it
+	want    int     // number of the wish of this step in Owner.wants, from 1 on; 0: none
+	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
+	told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
 }
 
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"math"
+	"slices"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -17,6 +18,8 @@ const (
 	fewPages = 32
 	// maxFresh bounds the hosts of a page that are remembered; a page with more of them has them counted once each time.
 	maxFresh = 1 << 16
+	// maxParted bounds the pages whose links have come in part, of which it is remembered which hosts they led to.
+	maxParted = 16
 	// lastFor is for how many usual times between requests a URL waits that goes last, and lastMost in ms the longest.
 	lastFor  = 20
 	lastMost = 30_000
@@ -179,26 +182,32 @@ func (p *pageHosts) of(f *wire.Fetched) bool {
 	return p != nil && p.job == job.ID(f.GetJob()) && p.url == string(f.GetUrl())
 }
 
-// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very many links may come in several sessions of the worker that has
-// the host: its lease keeps the account from the first of them until the page's outcome is here.
-func (v *Visit) account(h *host, js *jobState, f *wire.Fetched) {
-	kept := h.lease != nil && h.lease.session == v.session
-	if kept && h.lease.page != nil {
-		v.hosts = h.lease.page
+// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very many links may come in several sessions, also of a worker whose
+// lease is over by then: the account is kept from the first of them until the page's outcome is here, or until those of maxParted other pages are.
+func (v *Visit) account(js *jobState, f *wire.Fetched) {
+	o := v.owner
+	at := slices.IndexFunc(o.parted, func(p *pageHosts) bool { return p.of(f) })
+	switch {
+	case at >= 0:
+		v.hosts = o.parted[at]
+		o.parted = slices.Delete(o.parted, at, at+1)
+	case !v.hosts.of(f):
+		v.hosts = nil
 	}
-	if len(f.GetLinks()) > 0 {
-		if !v.hosts.of(f) {
-			v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
-		}
-		v.owner.page = v.hosts
-	}
-	if !kept {
+	if len(f.GetLinks()) == 0 {
 		return
 	}
-	h.lease.page = nil
-	if link.Outcome(f.GetOutcome()) == link.OutcomeNone {
-		h.lease.page = v.hosts
+	if v.hosts == nil {
+		v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
 	}
+	o.page = v.hosts
+	if link.Outcome(f.GetOutcome()) != link.OutcomeNone {
+		return
+	}
+	if len(o.parted) == maxParted {
+		o.parted = slices.Delete(o.parted, 0, 1)
+	}
+	o.parted = append(o.parted, v.hosts)
 }
 
 // acceptedOf is how many URLs of a host a job has.

@@ -287,7 +287,11 @@ func TestHostsOfAPageInPieces(t *testing.T) {
 		if piece.outcome == link.OutcomeNone {
 			f = &wire.Fetched{Url: f.GetUrl(), Job: f.GetJob(), Links: f.GetLinks(), LinkKind: f.GetLinkKind()}
 		}
-		s.tell("w", host, g.GetEpoch(), f)
+		if i == 1 { // as of a worker whose lease is over
+			s.say("late", &wire.Session{Hosts: []*wire.HostWork{{Host: host, Fetched: []*wire.Fetched{f}}}})
+		} else {
+			s.tell("w", host, g.GetEpoch(), f)
+		}
 		if got := s.owner.Totals().HostsOwned; got != 1+piece.hosts {
 			t.Fatalf("%d hosts after message %d, want %d", got, i+1, 1+piece.hosts)
 		}

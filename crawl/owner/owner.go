@@ -32,6 +32,7 @@ type Owner struct {
 	sent       depths
 	met        depths     // hosts that were linked to
 	page       *pageHosts // of the page whose links are at hand
+	parted     []*pageHosts
 	totals     totals
 	totalsMod  bool
 	outbox     outbox

@@ -211,7 +211,7 @@ func (v *Visit) take(h *host, f *wire.Fetched) {
 func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.job(job.ID(f.GetJob()))
-	v.account(h, js, f)
+	v.account(js, f)
 	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
 		return true
 	}
