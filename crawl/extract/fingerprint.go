@@ -37,23 +37,14 @@ const (
 	noWords = 1
 )
 
-// letters has a random number for each byte of words, the same for both cases; zero for what parts them. Digits are odd, letters even.
-var letters = func() (t [256]uint64) {
+// inWord says of each byte whether it is part of a word: letters, digits, underscores, and all that is not ASCII.
+var inWord = func() (t [256]bool) {
 	for c := range t {
-		switch {
-		case '0' <= c && c <= '9':
-			t[c] = mix(uint64(c)) | digit
-		case 'a' <= c && c <= 'z', c == '_', c >= 0x80:
-			t[c] = mix(uint64(c)) &^ digit
-		}
-	}
-	for c := 'A'; c <= 'Z'; c++ {
-		t[c] = t[c|0x20]
+		lower := c | 0x20
+		t[c] = 'a' <= lower && lower <= 'z' || '0' <= c && c <= '9' || c == '_' || c >= 0x80
 	}
 	return t
 }()
-
-const digit = 1
 
 // counter counts, for each bit, in how many features it is set. Its planes are the digits of 64 binary numbers that stand beside each other,
 // so that a feature is added to all of them at once; eight together cost little more than one.
@@ -145,7 +136,7 @@ type reader struct {
 	exact       uint64 // see Fingerprint.Words
 	own         [ownWords]uint64
 	owned       int
-	ownMask     uint64 // bit w>>58 of each own word w
+	ownMask     [16]uint64 // has for each own word the bit that its highest ten say
 }
 
 // begin forgets the last document, and notes the words of the next one's URL. An item's number that is the only one of the path is none of them: it says
@@ -179,7 +170,7 @@ func (r *reader) note(text []byte) (item int) {
 		}
 		r.own[r.owned] = word
 		r.owned++
-		r.ownMask |= 1 << (word >> 58)
+		r.ownMask[word>>60] |= 1 << (word >> 54 & 63)
 		text = rest
 	}
 	return item
@@ -195,13 +186,13 @@ func numbered(word []byte) bool {
 func (r *reader) words(text []byte) {
 	for len(text) > 0 {
 		end := min(len(text), chunk)
-		for end < min(len(text), chunk+maxWord) && letters[text[end]] != 0 {
+		for end < min(len(text), chunk+maxWord) && inWord[text[end]] {
 			end++ // up to the end of the word
 		}
 		if r.text.n+r.links.n < plenty || sampled(text[:end]) {
 			r.all(text[:end])
 		} else if !r.inLink {
-			r.exact = mix(r.exact ^ uint64(crc32.Checksum(text[:end], castagnoli)))
+			r.exact = fold(r.exact^uint64(crc32.Checksum(text[:end], castagnoli)), first)
 		}
 		text = text[end:]
 	}
@@ -211,36 +202,60 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sampled picks an eighth of all pieces of text, by what they begin with and their length.
 func sampled(part []byte) bool {
-	h := uint64(len(part))
-	for _, c := range part[:min(len(part), 8)] {
-		h = h<<7 ^ uint64(c)
-	}
-	return mix(h)&7 == 0
+	var begin [8]byte
+	copy(begin[:], part)
+	return fold(binary.LittleEndian.Uint64(begin[:])^first, uint64(len(part))^second)&7 == 0
 }
 
-// all counts all words.
+// all counts all words of a piece of text.
 func (r *reader) all(text []byte) {
+	if cap(text)-len(text) < window {
+		r.allOfLast(text)
+		return
+	}
 	c := &r.text
 	if r.inLink {
 		c = &r.links
 	}
-	last := c.last
-	for len(text) > 0 {
-		var word uint64
-		var number bool
-		if word, number, text = readWord(text); word == 0 || r.ownMask>>(word>>58)&1 != 0 && r.isOwn(word) {
-			continue
+	last, exact := c.last, r.exact
+	for at := 0; at < len(text); {
+		next := at + window
+		words, digits := classes(text[at:next])
+		words &= ^uint64(0) >> max(next-len(text), 0)
+		for words != 0 {
+			begin := bits.TrailingZeros64(words)
+			n := bits.TrailingZeros64(^(words >> begin))
+			if begin+n == window && begin > 0 {
+				next = at + begin // it may go on
+				break
+			}
+			n = min(n, maxWord)
+			words &= ^uint64(0) << (begin + n)
+			number := digits>>begin&(1<<n-1) != 0
+			b := text[at+begin : at+begin+maxWord]
+			word := hashWord(binary.LittleEndian.Uint64(b)&cut[n][0], binary.LittleEndian.Uint64(b[8:])&cut[n][1])
+			if r.ownMask[word>>60]>>(word>>54&63)&1 != 0 && r.isOwn(word) {
+				continue
+			}
+			exact = fold(exact^word, first)
+			if number {
+				continue
+			}
+			c.add(fold(last^word, second))
+			last = bits.RotateLeft64(word, 23)
 		}
-		if !r.inLink {
-			r.exact = mix(r.exact ^ word)
-		}
-		if number {
-			continue
-		}
-		c.add(mix(last ^ word))
-		last = bits.RotateLeft64(word, 23)
+		at = next
 	}
 	c.last = last
+	if !r.inLink {
+		r.exact = exact
+	}
+}
+
+// allOfLast is all for a piece behind which no memory may be read.
+func (r *reader) allOfLast(text []byte) {
+	var room [chunk + maxWord + window]byte
+	r.all(room[:copy(room[:], text)])
 }
 
 func (r *reader) isOwn(word uint64) bool { return slices.Contains(r.own[:r.owned], word) }
@@ -255,16 +270,16 @@ func (r *reader) image(src []byte) {
 	}
 	h := uint64(len(src))
 	for len(src) >= 8 {
-		h = mix(h ^ binary.LittleEndian.Uint64(src))
+		h = fold(h^binary.LittleEndian.Uint64(src), first)
 		src = src[8:]
 	}
 	for _, c := range src {
-		h = mix(h ^ uint64(c))
+		h = fold(h^uint64(c), second)
 	}
-	r.exact = mix(r.exact ^ h)
+	r.exact = fold(r.exact^h, first)
 	for range imageWeight {
 		r.text.add(h)
-		h = mix(h)
+		h = fold(h^first, second)
 	}
 }
 
@@ -280,25 +295,85 @@ func (r *reader) fingerprint() Fingerprint {
 
 // readWord finds the first word of a text, and what follows it. The word is its hash, 0 if there is none; a number is one with a digit.
 func readWord(text []byte) (word uint64, number bool, rest []byte) {
-	i := 0
-	for i < len(text) && letters[text[i]] == 0 {
-		i++
+	for len(text) > 0 && !inWord[text[0]] {
+		text = text[1:]
 	}
-	digits := uint64(0)
-	for end := min(len(text), i+maxWord); i < end; i++ {
-		v := letters[text[i]]
-		if v == 0 {
-			break
-		}
-		digits |= v
-		word = bits.RotateLeft64(word, 5) ^ v
+	if len(text) == 0 {
+		return 0, false, nil
 	}
-	return word, digits&digit != 0, text[i:]
+	var letters [maxWord]byte
+	n := 0
+	for n < min(len(text), maxWord) && inWord[text[n]] {
+		letters[n] = text[n]
+		number = number || '0' <= text[n] && text[n] <= '9'
+		n++
+	}
+	return hashWord(binary.LittleEndian.Uint64(letters[:]), binary.LittleEndian.Uint64(letters[8:])), number, text[n:]
 }
 
-// mix spreads what is in a number over all of its bits (SplitMix64's finalizer).
-func mix(h uint64) uint64 {
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
+// Eight bytes at once: one and the high bit of each of them.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+	// window is how many bytes are looked at for where words are, at once.
+	window = 64
+)
+
+// classes says of each byte of a window whether it is part of a word, and whether it is a digit.
+func classes(text []byte) (words, digits uint64) {
+	text = text[:window]
+	some := uint64(0)
+	for i := 0; i < window; i += 8 {
+		x := binary.LittleEndian.Uint64(text[i:])
+		ascii := x &^ highs
+		lower := ascii | 0x20*ones
+		// The high bit of a byte's sum says that it is not below a bound.
+		letter := (lower + (0x80-'a')*ones) &^ (lower + (0x80-'z'-1)*ones)
+		digit := digit(x)
+		other := (ascii ^ '_'*ones) + 0x7f*ones
+		words |= gather(letter|digit|^other|x) << i
+		some |= digit
+	}
+	if some&highs != 0 {
+		for i := 0; i < window; i += 8 {
+			digits |= gather(digit(binary.LittleEndian.Uint64(text[i:]))) << i
+		}
+	}
+	return words, digits
+}
+
+// digit has the high bits of the bytes that are digits.
+func digit(x uint64) uint64 {
+	ascii := x &^ highs
+	return (ascii + (0x80-'0')*ones) &^ (ascii + (0x80-'9'-1)*ones) &^ x
+}
+
+// gather moves the high bits of eight bytes beside one another.
+func gather(x uint64) uint64 { return (x & highs >> 7) * 0x0102040810204080 >> 56 }
+
+// cut has, for each length of a word, what of 16 bytes is part of it.
+var cut = func() (t [maxWord + 1][2]uint64) {
+	for n := range t {
+		t[n] = [2]uint64{1<<(8*n) - 1, 1<<(8*max(n-8, 0)) - 1}
+	}
+	return t
+}()
+
+// hashWord is the same for both cases of a word, whose bytes stand in two numbers with zeros behind it.
+func hashWord(a, b uint64) uint64 {
+	a |= 0x20 * ones &^ (a & highs >> 2)
+	b |= 0x20 * ones &^ (b & highs >> 2)
+	return fold(a^first, b^second)
+}
+
+// Random numbers.
+const (
+	first  = 0x9e3779b97f4a7c15
+	second = 0xe7037ed1a0b428db
+)
+
+// fold spreads what is in two numbers over all bits of one.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }

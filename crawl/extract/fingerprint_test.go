@@ -152,6 +152,42 @@ func TestFingerprintOfAnything(t *testing.T) {
 	}
 }
 
+// TestWordsAtOnce: words that are looked for in many bytes at once are those that are found one by one, wherever the text ends and whatever stands behind it.
+func TestWordsAtOnce(t *testing.T) {
+	signs := []string{"a", "Z", "q", "7", "_", " ", " ", "-", "@", "[", "`", "{", "/", ":", "ü", "語", "\x00", "\x7f", "\xff", "\n"}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range 5000 {
+		var b strings.Builder
+		for few := 1 + rnd.IntN(len(signs)); b.Len() <= rnd.IntN(chunk); {
+			b.WriteString(strings.Repeat(signs[rnd.IntN(few)], 1+rnd.IntN(3)*rnd.IntN(40)))
+		}
+		text := []byte(b.String()[:min(b.Len(), chunk)])
+		var got, want reader
+		got.begin("http://a.example/aa/7")
+		want.begin("http://a.example/aa/7")
+		for rest := text; ; {
+			word, number, after := readWord(rest)
+			if rest = after; word == 0 {
+				break
+			}
+			if want.isOwn(word) {
+				continue
+			}
+			want.exact = fold(want.exact^word, first)
+			if !number {
+				want.text.add(fold(want.text.last^word, second))
+				want.text.last = bits.RotateLeft64(word, 23)
+			}
+		}
+		slack := i % (2 * window)
+		behind := append(append([]byte("a"), text...), strings.Repeat("a7", window)...)
+		got.all(behind[1 : 1+len(text) : 1+len(text)+slack])
+		if got != want {
+			t.Fatalf("%q: other words than one by one", text)
+		}
+	}
+}
+
 // TestCounter: the counters of all bits, added eight at a time, are those that counting makes.
 func TestCounter(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 100, 1000} {
