@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # The gate: what must hold before a change goes in. The same by hand and in CI.
 #
-#   scripts/check.sh [--fuzz DURATION] [--long] [STEP]...
+#   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
 # Steps, in this order (default: all): format vet targets lint tidy test fuzz typed lan damage chaos hostile; with test among them, format and lint run beside the others.
+# --fast is for between two edits, and is no gate: format vet lint tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
+# packages that have not changed since they passed.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
 # hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them.
@@ -11,18 +13,23 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lint_version=v2.15.0
-fuzz=0 long=0 steps=()
+fuzz=0 long=0 fast=0 steps=()
 while [ $# -gt 0 ]; do
   case $1 in
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
+    --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
     format | vet | targets | lint | tidy | test | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#steps[@]} -gt 0 ] || steps=(format vet targets lint tidy test fuzz typed lan damage chaos hostile)
+[ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
+if [ ${#steps[@]} = 0 ]; then
+  steps=(format vet targets lint tidy test fuzz typed lan damage chaos hostile)
+  [ $fast = 0 ] || steps=(format vet lint tidy test)
+fi
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
 tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/damage)
@@ -75,6 +82,10 @@ lone='/(crawl/(domain|extract|frontier|job|novelty|owner|permit|placement|robots
 
 # -race needs cgo and a C compiler; the product itself is built without.
 step_test() {
+  if [ $fast = 1 ]; then
+    go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -short -vet=off ./... # vet is a step of its own
+    return
+  fi
   if ! command -v "$(go env CC)" >/dev/null; then
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "go test -race needs a C compiler ($(go env CC)); none is installed"; return 1; }
     apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
@@ -104,7 +115,7 @@ step_fuzz() {
   done
 }
 
-# What README.md and docs/ say to type works as typed, on a fresh clone of HEAD.
+# What README.md, CONTRIBUTING.md and docs/ say to type works as typed, on a fresh clone of HEAD.
 step_typed() {
   if [ $long = 1 ]; then scripts/typed.sh --long; else scripts/typed.sh; fi
 }
