@@ -1,6 +1,7 @@
 package robots_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -62,6 +63,35 @@ func FuzzAgainstGoogle(f *testing.F) {
 			t.Errorf("%s allowed %t, Google's parser says %t, by\n%s", path, got, want, body)
 		}
 	})
+}
+
+// The same for many bodies made of these words, so that a clone without the sample of real bodies has a judge, too.
+func TestAgainstGoogle(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	closed, open := 0, 0
+	for range 20_000 {
+		script := make([]byte, 8+rnd.IntN(60))
+		for i := range script {
+			script[i] = byte(rnd.IntN(256))
+		}
+		script[0] = 0 // "User-agent: apoidea", or most bodies would say nothing
+		body, path := compose(script)
+		if path == "/robots.txt" {
+			continue
+		}
+		want := grobotstxt.AgentAllowed(body, "apoidea", "http://site.example"+path)
+		if got := robots.Parse([]byte(body), "apoidea").Allowed(path); got != want {
+			t.Fatalf("%s allowed %t, Google's parser says %t, by\n%s", path, got, want, body)
+		}
+		if want {
+			open++
+		} else {
+			closed++
+		}
+	}
+	if closed < 1000 || open < 1000 {
+		t.Errorf("%d closed and %d open: the words do not try the rules", closed, open)
+	}
 }
 
 // Any bytes are a body and any string is a path: nothing panics, a verdict does not depend on the spelling of the path, and rules do not change
