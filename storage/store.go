@@ -60,15 +60,21 @@ func acquire(dir string, fs vfs.FS) (*Lock, error) {
 	return lock, nil
 }
 
-// DefaultOpenFiles is how many files a database has open at most.
-const DefaultOpenFiles = 128
+// What a database has where Options do not say otherwise.
+const (
+	// DefaultOpenFiles is how many files it has open at most.
+	DefaultOpenFiles = 128
+	// DefaultCacheBytes and DefaultMemTableBytes are its memory. Of tables of recent writes Pebble keeps two for good once they were used, the present one and the one before.
+	DefaultCacheBytes    = 8 << 20
+	DefaultMemTableBytes = 16 << 20
+)
 
 func (o Options) withDefaults() Options {
 	if o.CacheBytes == 0 {
-		o.CacheBytes = 8 << 20
+		o.CacheBytes = DefaultCacheBytes
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 16 << 20
+		o.MemTableBytes = DefaultMemTableBytes
 	}
 	if o.MaxOpenFiles == 0 {
 		o.MaxOpenFiles = DefaultOpenFiles

@@ -16,6 +16,7 @@ var bounds = []bound{
 	{what: "exchanges under way", flag: "fetchers", then: "hosts that are due wait"},
 	{what: "idle connections to sites", format: "%s, for %s", at: "crawl/fetch DefaultConfig.MaxIdleConns DefaultConfig.IdleTimeout", then: "the one idle longest is closed"},
 	{what: "a step of the owner", format: "%s", at: "node stepTime", then: "the rest of a long list goes on in the next step; it is acknowledged when done"},
+	{what: "cache of the database, a table of recent writes", format: "%s, %s", at: "storage DefaultCacheBytes DefaultMemTableBytes", then: "blocks used longest ago go; writes wait while four tables are full. Two tables stay for good"},
 	{what: "time in which nothing moves although there is work", format: "%s", at: "node/stall After", then: "`status`, log, `doctor` and a metric say so; the stacks go to `<data-dir>/stalls`"},
 	{what: "files of stacks, the size of one", format: "%s, %s", at: "node/stall maxFiles maxStacks", then: "the oldest goes; the rest of one is cut"},
 	{what: "lines of one message in the log", format: "%s in %s, %s of a library's, %s of all of a library's", at: "node/logs First Window FirstForeign Foreign", then: "the others are counted, and told at the minute's end"},
@@ -54,6 +55,7 @@ var bounds = []bound{
 	{what: "HTTP/2 frames that are no part of a response", format: "%s beside twice the head, %s times the body, %s at rest", at: "crawl/fetch headNoise bodyNoise idleNoise", then: "the connection is closed"},
 	{what: "redirects of a URL", format: "%s", at: "crawl/wire MaxRedirects", then: "the chain ends there"},
 	{what: "a URL", format: "%s, %s bytes of credentials, host and port", at: "crawl/link MaxURL maxAuthority", then: "it is no link"},
+	{what: "URLs that a worker has taken to fetch", format: "%s of all hosts", at: "crawl/worker mostWindows", then: "a host asks for one more when it has none"},
 	{what: "links of a page", format: "%s, %s", at: "crawl/extract MaxLinks MaxLinkBytes", then: "the others are counted as left out, and `why` knows"},
 	{what: "a sitemap, as it comes and unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "the URLs of its beginning are followed; `--max-body` is not for sitemaps"},
 	// Peers.

@@ -125,7 +125,7 @@ func (v *visitor) later(h *host, it item, at time.Time) {
 		h.returned = append(h.returned, it)
 	case !h.ended.Load():
 		w.frontier.NotBefore(h.name, at)
-		w.frontier.Unget(h.name, it)
+		w.unpop(h, it)
 		w.wakeNext(time.Now())
 	}
 	w.settle(h)

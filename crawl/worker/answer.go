@@ -292,7 +292,7 @@ func (w *Worker) granted(s *session, g *wire.Grant, until int64, refs map[job.ID
 		w.serial++
 		items[i].serial = w.serial
 	}
-	w.frontier.Push(h.name, items...)
+	w.push(h, items)
 	w.wakeOne()
 }
 

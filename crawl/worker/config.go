@@ -47,6 +47,8 @@ type Config struct {
 	// messages, and more that waits elsewhere while this worker is away.
 	Window  int
 	Horizon time.Duration
+	// MaxWindowBytes bounds the bytes of all hosts' windows: beyond it a host asks for one URL more when it has none.
+	MaxWindowBytes int64
 
 	// TTL of a lease until an owner says another. The worker stops at three quarters of it.
 	TTL time.Duration
@@ -94,6 +96,9 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
+// mostWindows is the default of Config.MaxWindowBytes: some hundred thousand usual URLs.
+const mostWindows = 16 << 20
+
 func (c *Config) fill() {
 	fill(&c.Fetchers, 16)
 	fill(&c.Governor, bandwidth.Ours)
@@ -104,6 +109,7 @@ func (c *Config) fill() {
 	fill(&c.Capacity, c.Fetchers*256)
 	fill(&c.Window, 256)
 	fill(&c.Horizon, 4*time.Second)
+	fill(&c.MaxWindowBytes, mostWindows)
 	fill(&c.TTL, 8*time.Second)
 	fill(&c.CallTimeout, c.TTL/2)
 	fill(&c.ReportLinger, 150*time.Millisecond)

@@ -67,7 +67,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 				w.ended(h)
 				continue
 			}
-			it, ok := w.frontier.Take(name)
+			it, ok := w.pop(name, h)
 			if h == nil || !ok {
 				if h != nil {
 					w.permits.giveBack(&h.pass)
@@ -440,7 +440,7 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 	w.frontier.Done(now, h.name, now.Sub(begun))
 	v.left(h)
 	if fe.HostWide() && v.lent(h) {
-		w.frontier.Unget(h.name, it) // once more, with addresses of our own
+		w.unpop(h, it) // once more, with addresses of our own
 		w.settle(h)
 		w.mu.Unlock()
 		return

@@ -36,10 +36,11 @@ type host struct {
 	again    bool      // it was offered while held: the owner knows of an end that we have yet to hear of
 	giveBack bool      // to be released when its window is done
 	running  bool
-	pass     pass // of the visit under way
-	piped    int  // pages between the exchange and the report
-	turns    int  // owners in a row that sent us on, or did not answer
-	untold   int  // outcomes that the owner has not acknowledged
+	pass     pass  // of the visit under way
+	window   int64 // bytes of its URLs that wait
+	piped    int   // pages between the exchange and the report
+	turns    int   // owners in a row that sent us on, or did not answer
+	untold   int   // outcomes that the owner has not acknowledged
 	dryAt    time.Time
 
 	closing  bool // no further request; released when its pages are reported
@@ -175,6 +176,7 @@ func (w *Worker) forget(h *host) {
 	if w.hosts[h.name] == h {
 		delete(w.hosts, h.name)
 		w.frontier.Remove(h.name)
+		w.weighWindow(h, -int(h.window))
 	}
 	if s := w.sessions[h.owner]; s != nil && s.hosts[h.name] == h {
 		delete(s.hosts, h.name)
@@ -210,7 +212,7 @@ func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 // takeWindow empties the window without forgetting the host, whose politeness is still to be told.
 func (w *Worker) takeWindow(h *host) (rest []item) {
 	for {
-		it, ok := w.frontier.Take(h.name)
+		it, ok := w.pop(h.name, h)
 		if !ok {
 			return rest
 		}
@@ -243,7 +245,7 @@ func (w *Worker) settle(h *host) {
 			s.kick(h.dryAt.Add(w.cfg.ReleaseLinger))
 		}
 		return
-	case h.more && !h.giveBack && !h.asked && left <= w.target(h)/2:
+	case h.more && !h.giveBack && !h.asked && left <= w.low(h):
 		s.kick(latest(now, h.askAgain))
 	}
 	h.dryAt = time.Time{}

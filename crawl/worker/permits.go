@@ -208,7 +208,7 @@ func (v *visitor) noPermit(h *host, it item, addr netip.Addr, now time.Time) {
 	case h.ended.Load():
 		w.frontier.Free(h.name)
 	default:
-		w.frontier.Unget(h.name, it)
+		w.unpop(h, it)
 		w.holding[h.name] = now
 		poke(w.permits.wake)
 	}

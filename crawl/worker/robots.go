@@ -160,7 +160,7 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 	case h.closing:
 		h.returned = append(h.returned, it)
 	case !h.ended.Load():
-		w.frontier.Unget(h.name, it)
+		w.unpop(h, it)
 		w.wakeNext(now)
 	}
 	w.settle(h)

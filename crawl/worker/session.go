@@ -277,7 +277,7 @@ func (w *Worker) buildHost(s *session, t *turn, h *host, now time.Time) {
 		return
 	}
 	if h.epoch == nil {
-		t.work(h.name, nil).Want = uint32(min(w.target(h), firstWindow)) //nolint:gosec // at most Window
+		t.work(h.name, nil).Want = uint32(min(w.ask(h, 0), firstWindow)) //nolint:gosec // at most Window
 		h.asked = true
 		t.offered = append(t.offered, h)
 		return
@@ -290,8 +290,8 @@ func (w *Worker) buildHost(s *session, t *turn, h *host, now time.Time) {
 	if h.closing || h.giveBack {
 		return
 	}
-	if target := w.target(h); w.frontier.Len(h.name) <= target/2 {
-		t.work(h.name, h.epoch).Want = uint32(target - w.frontier.Len(h.name)) //nolint:gosec // at most Window
+	if left := w.frontier.Len(h.name); left <= w.low(h) {
+		t.work(h.name, h.epoch).Want = uint32(max(w.ask(h, left), 0)) //nolint:gosec // at most Window
 		h.asked = true
 	}
 }

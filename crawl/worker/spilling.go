@@ -121,7 +121,7 @@ func (w *Worker) leave(p *page) {
 	case h.closing:
 		h.returned = append(h.returned, p.item)
 	case !h.ended.Load():
-		w.frontier.Unget(h.name, p.item)
+		w.unpop(h, p.item)
 		w.wakeNext(time.Now())
 	}
 	w.settle(h)

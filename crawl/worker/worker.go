@@ -51,6 +51,7 @@ type Worker struct {
 	wg       sync.WaitGroup
 	seq      uint64
 	serial   uint64 // of URLs
+	windows  int64  // bytes of URLs in the windows of all hosts
 
 	governor  bandwidth.Governor // nil without a cap
 	estimates *bandwidth.Estimates
