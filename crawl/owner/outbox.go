@@ -292,23 +292,36 @@ func (o *Owner) refillOutbox() {
 		b.cursor = []byte{spaceWork}
 	}
 	var hosts []Pos
+	end, passed := true, 0
 	o.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
-		b.cursor = append(b.cursor[:0], key...)
-		b.cursor = append(b.cursor, 0)
+		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
+			end = false
+			return false
+		}
+		b.cursor = append(append(b.cursor[:0], key...), 0)
 		if len(key) == 1+posSize && len(value) == 2 && value[1]&workOutbox != 0 {
 			hosts = append(hosts, Pos(key[1:]))
 		}
-		return len(hosts) < sweepHosts
+		return true
 	})
+	room := refillLinks
 	for _, pos := range hosts {
-		o.refillFrom(pos)
+		if !o.refillFrom(pos, &room) {
+			b.cursor, end = workKey(pos), false
+			break
+		}
 	}
-	if len(hosts) < sweepHosts {
+	if end {
 		b.cursor, b.spilled = nil, b.missed
 	}
 }
 
-func (o *Owner) refillFrom(pos Pos) {
+// refillLinks bounds the links that one step brings into memory, give or take those of an entry.
+const refillLinks = 4096
+
+// refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
+func (o *Owner) refillFrom(pos Pos, room *int) (through bool) {
+	through = true
 	prefix := hostPrefix(pos, kindOutbox)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if _, held := o.outbox.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
@@ -323,6 +336,12 @@ func (o *Owner) refillFrom(pos Pos) {
 		d := dec{b: key[jobPrefixLen:]}
 		hash := d.hash()
 		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
-		return o.hold(pos, o.job(id), key, hash, depth, &list)
+		if !o.hold(pos, o.job(id), key, hash, depth, &list) {
+			return false
+		}
+		*room -= len(list.links)
+		through = *room > 0
+		return through
 	})
+	return through
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // What a step does is bounded whatever pages bring: nobody is answered meanwhile.
@@ -95,6 +96,36 @@ func TestPurgeOfManyHosts(t *testing.T) {
 	}
 	if err := s.owner.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOutboxComesBackInPieces: links for others that wait on disk come into memory over many steps.
+func TestOutboxComesBackInPieces(t *testing.T) {
+	const links = 20_000
+	s := newScene(t, nil)
+	s.check = false
+	s.ring = only{ring.HostKey("a.example")}
+	s.open(s.now)
+	s.post(0, pages("a.example", 2)...)
+	g := s.lease("w", "a.example", 2)
+	for i, url := range granted(g) {
+		for from := range links / 2 / wire.PieceLinks {
+			s.tell("w", "a.example", g.GetEpoch(), s.got(url, link.OutcomeNone, wide(i*links+from*wire.PieceLinks, wire.PieceLinks)...))
+		}
+		s.tell("w", "a.example", g.GetEpoch(), s.got(url, link.OutcomeOK, wide(i*links+links/2-links/2%wire.PieceLinks, links/2%wire.PieceLinks)...))
+	}
+	s.open(s.now)
+	found := 0
+	for found < links {
+		s.do(nil)
+		n := len(s.owner.Outbox(links))
+		if n == 0 || n > 2*4096 {
+			t.Fatalf("a step brought %d links, %d before", n, found)
+		}
+		found += n
+	}
+	if n := s.owner.Totals().Outbox; found != links || n != links {
+		t.Errorf("%d links in memory, %d in all, want %d", found, n, links)
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 const (
 	// sweepHosts are loaded in one step: each takes a look at the disk or two.
 	sweepHosts = 64
+	// sweepPasses bounds the hosts of the index that one step passes over, as they are in memory or have other work.
+	sweepPasses = 4096
 	// sweepEvery is the pause between such steps once memory is full of hosts with URLs that wait.
-	sweepEvery = 1000
+	sweepEvery = 250
 )
 
 // sweep walks over the index of hosts with work and loads those that are not in memory: all of them after a start, and those that were
@@ -40,9 +42,9 @@ func (o *Owner) sweepSome() {
 		s.cursor = []byte{spaceWork}
 	}
 	var missing []Pos
-	end := true
+	end, passed := true, 0
 	o.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
-		if len(missing) == sweepHosts {
+		if passed++; len(missing) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
 		}

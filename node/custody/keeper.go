@@ -458,8 +458,8 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 // smallPart is about the size in bytes of a push to a peer that took none lately: it may not serve yet what comes into its arc.
 const smallPart = 4 << 10
 
-// MaxPositions bounds the positions of which one push holds records.
-const MaxPositions = 1024
+// MaxPositions bounds the positions of which one push holds records: who gathers them holds up the state machine meanwhile.
+const MaxPositions = 256
 
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
