@@ -88,8 +88,8 @@ var mixed = []struct {
 	}},
 	{pages: 2000, most: 2500, url: func(n int) string { return fmt.Sprintf("/section%c/%d", 'a'+n%20, n) }, site: site{
 		name: "twenty sections behind a trap that has no form of its own", page: func(s *maker, path, _ string) (string, bool) {
-			n, real := 0, 0
-			if _, err := fmt.Sscanf(path, "/section", &real); err == nil || strings.HasPrefix(path, "/section") {
+			n, own := 0, 0
+			if _, err := fmt.Sscanf(path, "/section", &own); err == nil || strings.HasPrefix(path, "/section") {
 				n = numberIn(path)
 				b := nav + seeded(path).words(200) + a("/sectiona/0", "start")
 				for _, k := range []int{2*n + 1, 2*n + 2} {
