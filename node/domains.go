@@ -110,12 +110,16 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 		return nil, err
 	}
 	var verdicts []domain.Verdict
+	var stale bool
 	var wait func() error
 	var err error
 	said := saidIn(m)
 	if lerr := d.loop.do(ctx, func() {
 		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // what of it is lost with this peer is told of other hosts
 			verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
+		}
+		if err == nil {
+			stale, err = d.state.Stale(job.ID(m.GetJob()), name)
 		}
 	}); lerr != nil {
 		return nil, lerr
@@ -126,7 +130,7 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 	if err != nil {
 		return nil, err
 	}
-	reply := &wire.AdmissionReply{Verdict: make([]byte, len(verdicts))}
+	reply := &wire.AdmissionReply{Verdict: make([]byte, len(verdicts)), Stale: stale}
 	for i, v := range verdicts {
 		reply.Verdict[i] = byte(v)
 	}
@@ -192,8 +196,8 @@ func (d *domains) hosts(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// ask asks for admissions, in one question of one job and domain, and calls fn with each answer there is.
-func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) {
+// ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
+func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
 	ctx, cancel := context.WithTimeout(ctx, admissionTime)
 	defer cancel()
 	m := &wire.Admission{Job: list[0].Job[:]}
@@ -206,11 +210,12 @@ func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 	reply, err := d.put(ctx, m)
 	if err != nil {
 		d.log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
-		return
+		return false
 	}
 	for i, a := range list {
 		fn(a, domain.Verdict(reply.GetVerdict()[i]))
 	}
+	return reply.GetStale()
 }
 
 // tell puts what hosts said into a question, as far as there is room.

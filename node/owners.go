@@ -284,9 +284,11 @@ func (w *owners) effects(r owner.Ready) {
 
 // askAdmissions puts one question to the owner of a domain, and tells the owner of the hosts the answers.
 func (w *owners) askAdmissions(ctx context.Context, list []owner.Admission) {
-	w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
+	if stale := w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
 		w.loop.post(func(o *owner.Owner) { o.Admitted(a, v) })
-	})
+	}); stale {
+		w.loop.post(func(o *owner.Owner) { o.Stale(list[0].Job, domain.Of(list[0].Host)) })
+	}
 }
 
 // spawn runs fn beside the loop; run waits for it. Once the loop has ended there is nothing left that fn could tell, and it does not run.

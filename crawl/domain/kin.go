@@ -58,6 +58,11 @@ func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait f
 	return wait, err
 }
 
+// Stale says whether a registrable domain is to get no more hosts in a job, as the last ones brought nothing new.
+func (s *Store) Stale(id job.ID, registrable string) (bool, error) {
+	return s.stale(countKey{posOf(registrable), id})
+}
+
 // stale says whether a domain is to get no more hosts in a job, as the last ones brought nothing new.
 func (s *Store) stale(key countKey) (bool, error) {
 	if s.novelty == 0 {

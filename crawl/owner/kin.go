@@ -10,7 +10,7 @@ import (
 const (
 	// saidOf bounds the requests to a host among which are the pages that its domain is judged by.
 	saidOf = 16
-	// maxSaid bounds the pages of hosts of one domain that wait for a question, maxKin the domains.
+	// maxSaid pages of hosts of one domain wait for a question at most before they are told without one; maxKin bounds the domains.
 	maxSaid = 32
 	maxKin  = 1 << 10
 )
@@ -26,17 +26,17 @@ func (o *Owner) say(h *host, hj *hostJob, got *Final, f *wire.Fetched) {
 		return
 	}
 	key := crowd{hj.state.id, domain.Of(h.rec.name)}
-	if _, full := o.crowded[key]; full {
+	if o.crowded[key] == domain.Stale {
 		return
 	}
 	if len(o.kin) >= maxKin {
 		clear(o.kin)
 	}
 	list := o.kin[key]
-	if len(list) >= maxSaid {
-		list = list[:copy(list, list[1:])]
+	list = append(list, novelty.Said{Host: novelty.HostOf(h.rec.name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
+	if o.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
+		o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name, o.kinSaid(hj.state, h.rec.name)})
 	}
-	o.kin[key] = append(list, novelty.Said{Host: novelty.HostOf(h.rec.name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
 }
 
 // kinSaid takes what is to be told with a question for a host.

@@ -170,8 +170,8 @@ type pageHosts struct {
 	job   job.ID
 	url   string
 	fresh map[string]bool // hosts that were not known here, and whether they are admitted
-	most  int             // of them
-	kin   int             // of those that are admitted, how many are of the page's registrable domain
+	most  int             // of those that may be admitted
+	kin   int             // of them, those of the page's registrable domain
 	text  uint64
 	// brought counts the new URLs of the page's own host among the links that came without its outcome.
 	brought int64
@@ -242,9 +242,9 @@ func (o *Owner) mayBring(h *host, js *jobState, name string, here bool) bool {
 	}
 	if ok {
 		o.met.put(met, 0)
-		if o.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
-			o.page.kin++
-		}
+	}
+	if o.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
+		o.page.kin++
 	}
 	return ok
 }

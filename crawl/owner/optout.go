@@ -219,11 +219,26 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	}
 	hj.c.admission = v
 	if v.TurnsAway() {
-		if len(o.crowded) >= maxCrowded {
-			clear(o.crowded)
-		}
-		o.crowded[crowd{js.id, domain.Of(a.Host)}] = v
+		o.crowds(crowd{js.id, domain.Of(a.Host)}, v)
 	}
 	o.changed(h, hj)
 	o.schedule(h)
+}
+
+// Stale says that a job gets no more hosts of a registrable domain, as the last ones brought nothing new. Those of which nothing was asked for yet end as well,
+// when their turn comes. Part of a step.
+func (o *Owner) Stale(id job.ID, registrable string) {
+	if o.cfg.Novelty > 0 && o.jobs[id] != nil {
+		o.crowds(crowd{id, registrable}, domain.Stale)
+	}
+}
+
+func (o *Owner) crowds(c crowd, v domain.Verdict) {
+	if o.crowded[c] == domain.Stale {
+		return
+	}
+	if len(o.crowded) >= maxCrowded {
+		clear(o.crowded)
+	}
+	o.crowded[c] = v
 }

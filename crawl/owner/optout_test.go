@@ -272,14 +272,15 @@ func TestCrowdedDomain(t *testing.T) {
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 2, link.OutcomeOptedOut: 1})
 }
 
-// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next question for one of its hosts, once, and no more of it than
-// there is room for; what is not to be asked for is not told of.
+// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next question for one of its hosts, once, or by itself if it is
+// much; what is not to be asked for is not told of.
 func TestDomainIsToldOf(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
-	page := func(name string, words uint64, links ...string) {
+	page := func(name string, words uint64, links ...string) []owner.Admission {
 		f := s.got("http://"+name+"/", link.OutcomeOK, links...)
 		f.TextPrint, f.AllPrint, f.Words = words, words, words+1
-		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
+		_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
+		return ready.Admissions
 	}
 	for _, a := range s.post(0, "http://x.a.example/", "http://y.a.example/", "http://www.a.example/", "http://z.b.example/").Admissions {
 		if a.Said != nil {
@@ -303,24 +304,40 @@ func TestDomainIsToldOf(t *testing.T) {
 	if want := []novelty.Said{{Host: x, All: 77, Words: 78}, {Host: y, All: 77, Words: 78, Brought: true}}; !slices.Equal(told, want) {
 		t.Errorf("told %+v, want %+v", told, want)
 	}
+	told = nil
 	for i := range 100 {
-		page(fmt.Sprintf("h%d.a.example", i), 77)
+		for _, a := range page(fmt.Sprintf("h%d.a.example", i), 77) {
+			told = append(told, *a.Said...)
+		}
 	}
-	if a := s.post(2, "http://last.a.example/").Admissions; len(a) != 1 || a[0].Said == nil || len(*a[0].Said) != 32 || (*a[0].Said)[31].Host != novelty.HostOf("h99.a.example") {
+	if len(told) != 96 || told[95].Host != novelty.HostOf("h95.a.example") {
+		t.Errorf("of a hundred hosts %d pages are told without a question for another", len(told))
+	}
+	if a := s.post(2, "http://last.a.example/").Admissions; len(a) != 1 || a[0].Said == nil || len(*a[0].Said) != 4 {
 		t.Errorf("after a hundred hosts: %+v", a)
 	}
 }
 
-// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought nothing new, ends as a trap and says why; nobody is asked for
-// further ones.
+// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought nothing new, ends as a trap and says why, and so does a host that it
+// got before and of which nothing was asked for; nobody is asked for further ones.
 func TestStaleDomain(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
-	ready := s.post(0, "http://x.a.example/", "http://y.a.example/")
-	for _, a := range ready.Admissions {
-		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Stale) })
+	for _, a := range s.post(0, "http://had.a.example/", "http://had.a.example/2", "http://unasked.a.example/").Admissions {
+		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Admitted) })
 	}
-	s.wait(time.Second)
-	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 2})
+	g := s.lease("w", "had.a.example", 1)
+	s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
+	ready := s.post(0, "http://x.a.example/", "http://y.a.example/")
+	for i, a := range ready.Admissions {
+		s.do(func(o *owner.Owner) { o.Admitted(a, []domain.Verdict{domain.Stale, domain.Crowded}[i]) })
+	}
+	s.wait(time.Minute)
+	g = s.lease("w", "had.a.example", 1) // it was asked before
+	s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
+	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 2, link.OutcomeOutOfBudget: 1, link.OutcomeOK: 2})
+	if f := s.fate("http://unasked.a.example/"); !strings.Contains(f.Final.Detail, "--novelty 40") {
+		t.Errorf("a host that was admitted and not asked for anything yet: %+v", f)
+	}
 	if ready := s.post(1, "http://z.a.example/"); len(ready.Admissions)+len(ready.Places) > 0 {
 		t.Errorf("asked for %v", ready)
 	}

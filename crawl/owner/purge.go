@@ -26,7 +26,7 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeOptedOut, true
 	case hj.c.admission == domain.Crowded:
 		return link.OutcomeOutOfBudget, true
-	case hj.c.admission == domain.Stale:
+	case hj.c.admission == domain.Stale || o.late(h, hj):
 		return link.OutcomeTrap, true
 	case hj.c.trap:
 		return link.OutcomeTrap, true
@@ -41,6 +41,14 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	default:
 		return 0, false
 	}
+}
+
+// late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet.
+func (o *Owner) late(h *host, hj *hostJob) bool {
+	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.out > 0 || len(o.crowded) == 0 {
+		return false
+	}
+	return o.crowded[crowd{hj.state.id, domain.Of(h.rec.name)}] == domain.Stale
 }
 
 // checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
@@ -143,6 +151,8 @@ func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
 		return clip(o.optedOut(h))
+	case o.late(h, hj):
+		return clip(o.turnedAway(domain.Stale))
 	case hj.c.admission.TurnsAway():
 		return clip(o.turnedAway(hj.c.admission))
 	case fate == link.OutcomeTrap:

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
@@ -175,6 +176,11 @@ func (w *Worker) forget(h *host) {
 	}
 	if w.hosts[h.name] == h {
 		delete(w.hosts, h.name)
+		if kin := domain.Of(h.name); w.kin[kin] > 1 {
+			w.kin[kin]--
+		} else {
+			delete(w.kin, kin)
+		}
 		w.frontier.Remove(h.name)
 		w.weighWindow(h, -int(h.window))
 	}

@@ -468,6 +468,29 @@ func TestOfferBeyondCapacity(t *testing.T) {
 	}
 }
 
+// TestDomainLeavesRoom: a registrable domain of any number of hosts leaves room for those of others, and has its place again once a host is given back.
+func TestDomainLeavesRoom(t *testing.T) {
+	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.MaxHosts = 8 })
+	w := x.worker
+	var farm []string
+	for i := range 10 {
+		farm = append(farm, fmt.Sprintf("h%d.farm.example", i))
+	}
+	if declined := w.Offer("owner", farm); len(declined) != 4 {
+		t.Errorf("of ten hosts of one domain %d were declined, want 4", len(declined))
+	}
+	if declined := w.Offer("owner", []string{"a.example", "b.example", "c.example"}); len(declined) != 1 || declined[0] != 2 {
+		t.Errorf("declined %v, want the third: the worker is full", declined)
+	}
+	w.mu.Lock()
+	w.forget(w.hosts["b.example"])
+	w.forget(w.hosts["h3.farm.example"])
+	w.mu.Unlock()
+	if declined := w.Offer("owner", []string{"h9.farm.example", "h8.farm.example"}); len(declined) != 1 {
+		t.Errorf("%d declined after a host of the domain was given back, want one", len(declined))
+	}
+}
+
 // TestArchiveFails: a disk that fails ends the worker with its error, and nothing is reported that is not archived.
 func TestArchiveFails(t *testing.T) {
 	for _, tt := range []struct {

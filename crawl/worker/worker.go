@@ -39,6 +39,7 @@ type Worker struct {
 
 	mu       sync.Mutex // guards what follows
 	hosts    map[string]*host
+	kin      map[string]int     // of them, by registrable domain
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
 	sessions map[string]*session
 	abroad   map[string]time.Time // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
@@ -92,7 +93,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	politeness.Group = domain.Of
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
+		hosts: make(map[string]*host), kin: make(map[string]int), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
@@ -242,6 +243,9 @@ func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 	return declined
 }
 
+// sparedShare of the hosts that a worker may hold is kept from those of any one registrable domain, as a farm of hosts would leave no room for others.
+const sparedShare = 4
+
 // take notes the wish for a host that was offered.
 func (w *Worker) take(owner, name string) bool {
 	if h := w.hosts[name]; h != nil {
@@ -251,6 +255,11 @@ func (w *Worker) take(owner, name string) bool {
 	if w.stopping || w.paused || len(w.hosts) >= w.cfg.MaxHosts || w.backlog() >= w.cfg.Capacity {
 		return false
 	}
+	kin := domain.Of(name)
+	if w.kin[kin] >= w.cfg.MaxHosts-w.cfg.MaxHosts/sparedShare {
+		return false
+	}
+	w.kin[kin]++
 	h := newHost(owner, name)
 	w.hosts[name] = h
 	s := w.session(owner)

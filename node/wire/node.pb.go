@@ -724,6 +724,7 @@ func (x *Admission) GetSaidBrought() []bool {
 type AdmissionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Verdict       []byte                 `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"` // domain.Verdict, one byte each
+	Stale         bool                   `protobuf:"varint,2,opt,name=stale,proto3" json:"stale,omitempty"`    // the job gets no more hosts of the domain, as the last ones brought nothing new
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +764,13 @@ func (x *AdmissionReply) GetVerdict() []byte {
 		return x.Verdict
 	}
 	return nil
+}
+
+func (x *AdmissionReply) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
 }
 
 // OptOut says that a site wishes not to be crawled, or withdraws that. It goes to the owner of the host, or of the registrable domain, which sees for itself.
@@ -1039,9 +1047,10 @@ const file_node_proto_rawDesc = "" +
 	"\bsaid_all\x18\x04 \x03(\x06R\asaidAll\x12\x1d\n" +
 	"\n" +
 	"said_words\x18\x05 \x03(\x06R\tsaidWords\x12!\n" +
-	"\fsaid_brought\x18\x06 \x03(\bR\vsaidBrought\"*\n" +
+	"\fsaid_brought\x18\x06 \x03(\bR\vsaidBrought\"@\n" +
 	"\x0eAdmissionReply\x12\x18\n" +
-	"\averdict\x18\x01 \x01(\fR\averdict\"N\n" +
+	"\averdict\x18\x01 \x01(\fR\averdict\x12\x14\n" +
+	"\x05stale\x18\x02 \x01(\bR\x05stale\"N\n" +
 	"\x06OptOut\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +
