@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +71,7 @@ func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, 
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = t.serverName(), protos
+	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), protos // sessions are kept under the name, which is part of a URL
 	g := &greeting{ClientSessionCache: config.ClientSessionCache}
 	config.ClientSessionCache, config.VerifyConnection = g, g.look
 	c.meter.greets(func() error { return f.admit(ctx, c) })

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -104,6 +105,7 @@ func (o *Owner) open(name string) *host {
 	if h := o.find(name); h != nil {
 		return h
 	}
+	name = strings.Clone(name) // it may be part of a URL, which need not live as long
 	h := &host{key: ring.HostKey(name), heap: -1, wakeAt: never}
 	h.pos, h.rec.name = PosOf(h.key), name
 	o.keep(h)

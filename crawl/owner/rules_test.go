@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -300,4 +301,30 @@ func TestLargeRobotsGoAlong(t *testing.T) {
 		}
 	}
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
+}
+
+// TestHostsHoldNoURLs: what is kept of a host in memory does not hold the URL that first led to it, which may have thousands of bytes.
+func TestHostsHoldNoURLs(t *testing.T) {
+	const hosts, long = 1000, 8000
+	s := newScene(t, nil)
+	s.store.Forgetful = true
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc) - s.store.Bytes()
+	}
+	before := heap()
+	for i := 0; i < hosts; i += 100 {
+		var urls []string
+		for k := range 100 {
+			urls = append(urls, fmt.Sprintf("http://h%d.example/%s", i+k, strings.Repeat("x", long)))
+		}
+		s.post(0, urls...)
+	}
+	if grown := heap() - before; grown > hosts*long*7/4 { // the log of the test has each once
+		t.Errorf("%d hosts take %d bytes each beside the store", hosts, grown/hosts)
+	}
+	runtime.KeepAlive(s)
 }

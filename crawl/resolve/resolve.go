@@ -173,6 +173,7 @@ func (r *Resolver) board(ctx context.Context, name string) *flight {
 		f.waiting++
 		return f
 	}
+	name = strings.Clone(name) // it is part of a URL, which need not live as long as the answer
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &flight{name: name, waiting: 1, cancel: cancel, done: make(chan struct{})}
 	r.flights[name] = f

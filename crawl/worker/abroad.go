@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -69,7 +70,7 @@ func (w *Worker) enter(now time.Time, q *robotsQuestion) (again time.Time) {
 		return now.Add(abroadLook)
 	}
 	q.opened = w.frontier.Visit(now, name)
-	w.abroad[name] = now.Add(abroadTime)
+	w.abroad[strings.Clone(name)] = now.Add(abroadTime)
 	return time.Time{}
 }
 

@@ -247,6 +247,7 @@ func (v *visitor) origin(h *host, name string) *origin {
 	defer v.w.mu.Unlock()
 	o := h.origins[name]
 	if o == nil {
+		name = strings.Clone(name) // it is part of a URL
 		o = &origin{name: name, length: -1}
 		h.origins[name] = o
 	}
