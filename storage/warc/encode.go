@@ -54,6 +54,7 @@ const maxPooled = 1 << 20
 // scratch is what one encoding needs. A gzip writer alone takes about half a megabyte.
 type scratch struct {
 	gzip   *gzip.Writer
+	stored *gzip.Writer // for requests, without compression
 	digest hash.Hash
 	head   buffer // head of the record
 	block  buffer // block of a metadata record
@@ -63,9 +64,10 @@ type scratch struct {
 func NewEncoder(c Compression) *Encoder {
 	e := &Encoder{compression: c}
 	e.scratch.New = func() any {
-		// The level is valid, so there is no error.
-		zw, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-		return &scratch{gzip: zw, digest: sha256.New()}
+		// The levels are valid, so there is no error.
+		packs, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+		stores, _ := gzip.NewWriterLevel(nil, gzip.NoCompression)
+		return &scratch{gzip: packs, stored: stores, digest: sha256.New()}
 	}
 	e.members.New = func() any { return new(Members) }
 	return e
@@ -91,7 +93,9 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 		s.field("WARC-Target-URI", x.URL)
 		s.idField("WARC-Concurrent-To", m.RecordID)
 		s.field("Content-Type", contentTypeRequest)
-		e.finish(s, m, x.Request, nil)
+		// Stored as it is: half of the record are digests and identities, which get no shorter, and what is done once for each member that is packed takes as long
+		// as packing three kilobytes.
+		e.finish(s, m, s.stored, x.Request, nil)
 	}
 	e.metadata(s, m, x, date)
 	return m, nil
@@ -117,7 +121,7 @@ func (e *Encoder) response(s *scratch, m *Members, x *Exchange, date time.Time) 
 		s.field("WARC-Truncated", x.Truncated)
 	}
 	s.field("Content-Type", contentTypeResponse)
-	e.finish(s, m, x.ResponseHead, body)
+	e.finish(s, m, s.gzip, x.ResponseHead, body)
 }
 
 func (s *scratch) revisit(of *Original) {
@@ -148,7 +152,7 @@ func (e *Encoder) metadata(s *scratch, m *Members, x *Exchange, date time.Time) 
 	s.field("WARC-Target-URI", x.URL)
 	s.idField("WARC-Concurrent-To", m.RecordID)
 	s.field("Content-Type", contentTypeFields)
-	e.finish(s, m, s.block, nil)
+	e.finish(s, m, s.gzip, s.block, nil)
 }
 
 // begin starts the head of a record.
@@ -176,7 +180,7 @@ func (s *scratch) digestField(name string, sum []byte) {
 }
 
 // finish adds what depends on the block, which is a and then b, and writes the record as one member.
-func (e *Encoder) finish(s *scratch, m *Members, a, b []byte) {
+func (e *Encoder) finish(s *scratch, m *Members, zip *gzip.Writer, a, b []byte) {
 	s.digest.Reset()
 	s.digest.Write(a)
 	s.digest.Write(b)
@@ -191,12 +195,12 @@ func (e *Encoder) finish(s *scratch, m *Members, a, b []byte) {
 		}
 		return
 	}
-	s.gzip.Reset(&m.data)
+	zip.Reset(&m.data)
 	for _, part := range [][]byte{s.head, a, b, recordEnd} {
 		// A write to memory does not fail.
-		_, _ = s.gzip.Write(part)
+		_, _ = zip.Write(part)
 	}
-	_ = s.gzip.Close()
+	_ = zip.Close()
 }
 
 var recordEnd = []byte("\r\n\r\n")
