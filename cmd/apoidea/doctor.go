@@ -91,9 +91,9 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 }
 
 func printFinding(out io.Writer, f *doctor.Finding) error {
-	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, f.Found); err != nil || f.Cure == "" {
+	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, legible(f.Found)); err != nil || f.Cure == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", f.Cure)
+	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", legible(f.Cure))
 	return err
 }

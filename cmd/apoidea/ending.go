@@ -38,7 +38,7 @@ func explainNothing(ctx context.Context, e explainer, job string, w io.Writer) e
 		last := why.Jobs[len(why.Jobs)-1]
 		text, outcome = last.Text, last.Outcome
 	}
-	text = "no page was fetched. " + why.URL + ": " + text
+	text = "no page was fetched. " + why.URL + ": " + legible(text)
 	switch {
 	case outcome == "blocked_address":
 		return control.Refused(text + "; --allow-private permits addresses of this machine and its networks")

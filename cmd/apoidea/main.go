@@ -34,7 +34,7 @@ func main() {
 	}
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "apoidea:", err)
+		fmt.Fprintln(os.Stderr, "apoidea:", errorText(err))
 	}
 	os.Exit(exitCode(err))
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -59,12 +61,44 @@ func leftText(c *control.Counters) string {
 	return text
 }
 
+// legible is a text of others, as a site's certificate or another peer has it, for a terminal: signs that would command one, end the line or turn its direction are
+// written out.
+func legible(text string) string {
+	if strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !unprintable(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
+}
+
+// errorText is an error for a terminal, of which some have several lines.
+func errorText(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = legible(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
 // table prints rows of cells in columns.
 func table(w io.Writer, rows [][]string) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = legible(cell)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

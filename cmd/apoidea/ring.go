@@ -47,7 +47,7 @@ func (g *globals) watchRing(ctx context.Context, out io.Writer, c *control.Clien
 		if g.json {
 			return printLine(out, e)
 		}
-		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), e.Event, e.Text)
+		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), legible(e.Event), legible(e.Text))
 		return err
 	})
 	if ctx.Err() != nil {

@@ -44,7 +44,7 @@ func reasonText(reason string) string {
 func exampleText(h *control.WaitingHost) string {
 	text := h.Host
 	if h.Why != "" {
-		text += ": " + h.Why
+		text += ": " + legible(h.Why)
 	}
 	return text
 }
