@@ -8,6 +8,8 @@
 //   - delay: the politeness owed after a request: the largest of the floor, what robots.txt asks (up to a cap), and a factor times the time the
 //     last request took, so that a site that is slow because it is busy gets rest.
 //   - group: the registrable domain of a host. Of the hosts that may be asked the groups have turns, as one may have thousands of hosts.
+//   - prompt, doubtful: a host whose last request was over within some seconds, and any other. Visits of doubtful hosts have a bound, so that hosts which hold a
+//     fetcher until a timeout leave some for the others.
 //   - address: the IP behind a host, where known. Hosts behind one address share a bound on requests at once and a gap between them, because
 //     thousands of names may be one machine.
 //

@@ -16,6 +16,7 @@ type Frontier[T any] struct {
 	freed  queue[*address[T]] // addresses with hosts that wait for them, and room
 	serial uint64
 	items  int
+	doubts doubts
 	// entered are addresses that requests of no queue were made to, and that are to be left alone yet or had the last of them a moment ago.
 	entered []*address[T]
 }
@@ -32,7 +33,10 @@ type host[T any] struct {
 	crawl   time.Duration
 	took    time.Duration
 	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
+	met     bool    // a request was made to it
+	stood   uint64
 	visited bool
+	doubted bool // its visit counts as one of a doubtful host
 	gone    bool // removed while visited: forgotten when the visit ends, unless it comes back
 	addr    netip.Addr
 	parked  *address[T]
@@ -89,8 +93,8 @@ func (f *Frontier[T]) place(h *host[T]) {
 	heap.Push(&f.due, h)
 }
 
-// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name. If none is due the name is empty, and due
-// is when to ask again; the zero time if only a Push or the end of a visit can change that.
+// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name; not of a doubtful one if as many of these are
+// visited as may be. If none is due the name is empty, and due is when to ask again; the zero time if only a Push or the end of a visit can change that.
 func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	for {
 		h, a := f.longest(now)
@@ -113,9 +117,9 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 // longest returns the host whose turn it is, with its address if it waits for that and has been due for longer; nil if none may be visited.
 func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	for len(f.due) > 0 && !f.due[0].due.After(now) {
-		f.lines.add(now, heap.Pop(&f.due).(*host[T])) //nolint:revive // it holds nothing else
+		f.lines.add(now, heap.Pop(&f.due).(*host[T]))
 	}
-	h = f.lines.first()
+	h = f.lines.first(f.doubts.full())
 	if len(f.freed) > 0 && !f.freed[0].due.After(now) {
 		if first := f.freed[0].waiting[0]; h == nil || first.due.Before(h.due) {
 			return first, f.freed[0]
@@ -131,7 +135,7 @@ func (f *Frontier[T]) Ready(now time.Time) bool {
 }
 
 func (f *Frontier[T]) nextDue() (due time.Time) {
-	if f.lines.n > 0 {
+	if f.lines.n[prompt] > 0 || f.lines.n[doubtful] > 0 && !f.doubts.full() {
 		return f.lines.since
 	}
 	if len(f.due) > 0 {
@@ -146,6 +150,9 @@ func (f *Frontier[T]) nextDue() (due time.Time) {
 // visit opens the visit of a host that waits nowhere any more.
 func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	h.visited = true
+	if h.doubted = h.kind() == doubtful; h.doubted {
+		f.doubts.begin(h.group)
+	}
 	if a := f.ips[h.addr]; a != nil {
 		h.using = a
 		f.begin(now, a)
@@ -175,7 +182,7 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	if h == nil || !h.visited {
 		return
 	}
-	h.took = took
+	h.took, h.met = took, true
 	h.setDue(now.Add(f.delay(h)))
 	f.leave(h)
 }
@@ -189,6 +196,10 @@ func (f *Frontier[T]) Free(name string) {
 
 func (f *Frontier[T]) leave(h *host[T]) {
 	h.visited = false
+	if h.doubted {
+		h.doubted = false
+		f.doubts.end(h.group)
+	}
 	if a := h.using; a != nil {
 		h.using = nil
 		a.running--

@@ -3,18 +3,19 @@ package frontier
 import "time"
 
 // lines are the hosts that may be asked as far as their own delays go, one line a group. The groups have turns; within one the host that came first is next. Each
-// operation takes the same time, however many wait.
+// operation takes the same time, however many wait; but where doubtful hosts are passed over, each group may be looked at.
 type lines[T any] struct {
 	of    map[string]*line[T]
 	turns fifo[*line[T]] // in the order of their turns
-	n     int            // hosts
-	since time.Time      // when a host was added last
+	n     [kinds]int     // hosts
+	added uint64
+	since time.Time // when a host was added last
 }
 
 // line are the hosts of a group, some of which may have left it by other ways than its front.
 type line[T any] struct {
 	group string
-	hosts fifo[*host[T]]
+	hosts [kinds]fifo[*host[T]]
 }
 
 // add puts a host at the end of its group's line.
@@ -28,50 +29,79 @@ func (l *lines[T]) add(now time.Time, h *host[T]) {
 		l.of[h.group] = own
 		l.turns.add(own)
 	}
-	own.hosts.add(h)
+	k := h.kind()
+	own.hosts[k].add(h)
 	h.line = own
-	l.n++
+	l.n[k]++
+	l.added++
+	h.stood = l.added
 	l.since = now
 }
 
-// first returns the first host of the group whose turn it is, nil if there is none.
-func (l *lines[T]) first() *host[T] {
-	for l.turns.len() > 0 {
-		own := l.turns.first()
-		for own.hosts.len() > 0 {
-			if h := own.hosts.first(); h.line == own {
-				return h
-			}
-			own.hosts.drop()
+// first returns the first host of the group whose turn it is, or of the next one that has any; nil if there is none. Of doubtful hosts it is not where these are
+// to be passed over.
+func (l *lines[T]) first(passing bool) *host[T] {
+	for l.turns.len() > 0 && l.turns.first().empty() {
+		l.drop()
+	}
+	for i := range l.turns.len() {
+		if h := l.turns.at(i).next(passing); h != nil {
+			return h
 		}
-		l.next()
 	}
 	return nil
 }
 
-// take takes off the host that first returned.
-func (l *lines[T]) take(h *host[T]) {
-	l.turns.first().hosts.drop()
-	l.remove(h)
-	l.next()
+// next is the host of the line that came first, nil if there is none.
+func (own *line[T]) next(passing bool) *host[T] {
+	p, d := own.front(prompt), own.front(doubtful)
+	if d == nil || passing || p != nil && p.stood < d.stood {
+		return p
+	}
+	return d
 }
 
-// next ends the turn of the first group, which is forgotten if nobody waits in its line.
-func (l *lines[T]) next() {
-	own := l.turns.first()
-	l.turns.drop()
-	if own.hosts.len() > 0 {
-		l.turns.add(own)
-	} else {
-		delete(l.of, own.group)
+// front is the first host of a kind. Those that have left the line are dropped.
+func (own *line[T]) front(k kind) *host[T] {
+	for q := &own.hosts[k]; q.len() > 0; q.drop() {
+		if h := q.first(); h.line == own {
+			return h
+		}
 	}
+	return nil
+}
+
+func (own *line[T]) empty() bool { return own.front(prompt) == nil && own.front(doubtful) == nil }
+
+// take takes off a host that first returned, which ends the turn of its group.
+func (l *lines[T]) take(h *host[T]) {
+	own := h.line
+	own.hosts[h.kind()].drop()
+	l.remove(h)
+	for i := range l.turns.len() {
+		if l.turns.at(i) == own {
+			l.turns.remove(i)
+			break
+		}
+	}
+	if own.empty() {
+		delete(l.of, own.group)
+		return
+	}
+	l.turns.add(own)
+}
+
+// drop forgets the group whose turn it is.
+func (l *lines[T]) drop() {
+	delete(l.of, l.turns.first().group)
+	l.turns.drop()
 }
 
 // remove takes a host out of its line, if it is in one. What stands there of it is passed over.
 func (l *lines[T]) remove(h *host[T]) {
 	if h.line != nil {
 		h.line = nil
-		l.n--
+		l.n[h.kind()]--
 	}
 }
 
@@ -84,6 +114,14 @@ type fifo[E any] struct {
 func (q *fifo[E]) len() int { return len(q.list) - q.head }
 
 func (q *fifo[E]) first() E { return q.list[q.head] }
+
+func (q *fifo[E]) at(i int) E { return q.list[q.head+i] }
+
+// remove takes one out, of which there are few before it.
+func (q *fifo[E]) remove(i int) {
+	copy(q.list[q.head+1:q.head+i+1], q.list[q.head:q.head+i])
+	q.drop()
+}
 
 func (q *fifo[E]) add(e E) {
 	if q.head > len(q.list)/2 {

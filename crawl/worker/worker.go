@@ -94,9 +94,10 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
 		hosts: make(map[string]*host), kin: make(map[string]int), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
-		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL, allowed: cfg.Fetchers,
+		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL,
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
+	w.allow(cfg.Fetchers)
 	w.shelf = newShelf()
 	w.specs = newSpecs(deps.Jobs, w.seed)
 	w.permits = newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits)
@@ -324,9 +325,15 @@ func (w *Worker) BreakOff() {
 func (w *Worker) SetFetchers(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.allowed = max(n, 0)
+	w.allow(n)
 	w.hire()
 	w.wakeAll()
+}
+
+// allow bounds the exchanges. A quarter of the fetchers is for hosts that answer: those that take a request and say nothing would have all, however many they are.
+func (w *Worker) allow(fetchers int) {
+	w.allowed = max(fetchers, 0)
+	w.frontier.Doubt(w.allowed - w.allowed/4)
 }
 
 // SetMemory changes what Config.MaxMemory bounds, from now on.
