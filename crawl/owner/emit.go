@@ -50,11 +50,12 @@ func (o *Owner) keepLinks(h *host, js *jobState, hash uint64, page *Final, links
 }
 
 // children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
-// redirected to, and for the sitemaps a robots.txt names.
+// redirected to, and for the sitemaps a robots.txt names. An index of sitemaps within another one counts as a redirect does, as it passes on what it was asked for.
 func children(page *Final, f *wire.Fetched) []outlink {
 	links := make([]outlink, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
-	if redirect && page.Hops >= wire.MaxRedirects {
+	passed := page.Hops >= wire.MaxRedirects
+	if redirect && passed {
 		return nil
 	}
 	for i, url := range f.GetLinks() {
@@ -68,9 +69,14 @@ func children(page *Final, f *wire.Fetched) []outlink {
 		case redirect:
 			k.kind = page.Kind
 		}
-		if redirect {
+		switch index := k.kind == link.KindSitemap && page.Kind == link.KindSitemap; {
+		case redirect:
 			k.depth, k.hops = 0, page.Hops+1
-		} else if k.kind == link.KindRequisite || page.Kind == link.KindRobots && k.kind == link.KindSitemap {
+		case index && passed:
+			continue
+		case index:
+			k.hops = page.Hops + 1
+		case k.kind == link.KindRequisite || page.Kind == link.KindRobots && k.kind == link.KindSitemap:
 			k.depth = 0
 		}
 		links = append(links, k)

@@ -112,6 +112,45 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestIndexesEnd: a sitemap that is an index of ever new indexes is followed as far as a redirect is; the pages that they name are taken.
+func TestIndexesEnd(t *testing.T) {
+	s := newScene(t, nil)
+	s.post(0, "http://a.example/")
+	g := s.lease("w", "a.example", 4)
+	robots := s.got("http://a.example/robots.txt", link.OutcomeNone, "http://a.example/s0")
+	robots.Kind, robots.LinkKind = uint32(link.KindRobots), []byte{byte(link.KindSitemap)}
+	s.tell("w", "a.example", g.GetEpoch(), s.got("http://a.example/", link.OutcomeOK), robots)
+	for i := range wire.MaxRedirects + 1 {
+		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
+		g = s.lease("w", "a.example", 4)
+		at := slices.Index(granted(g), fmt.Sprintf("http://a.example/s%d", i))
+		if at < 0 || int(column(g.GetHops(), at)) != i {
+			t.Fatalf("index %d: granted %v", i, g)
+		}
+		for k, url := range granted(g) {
+			f := s.got(url, link.OutcomeOK)
+			if k == at {
+				f = s.got(url, link.OutcomeOK, fmt.Sprintf("http://a.example/s%d", i+1), fmt.Sprintf("http://a.example/page%d", i))
+				f.Kind, f.Hops, f.LinkKind = uint32(link.KindSitemap), uint32(i), []byte{byte(link.KindSitemap), byte(link.KindPage)}
+			}
+			s.tell("w", "a.example", g.GetEpoch(), f)
+		}
+	}
+	last := wire.MaxRedirects
+	for url, want := range map[string]string{fmt.Sprintf("http://a.example/s%d", last+1): "unknown", fmt.Sprintf("http://a.example/page%d", last): "pending"} {
+		if got := s.fate(url); got.State != want {
+			t.Errorf("%s is %s, want %s", url, got.State, want)
+		}
+	}
+}
+
+func column(hops []byte, i int) byte {
+	if len(hops) == 0 {
+		return 0
+	}
+	return hops[i]
+}
+
 // TestKindsOfLinks: requisites belong to their page's depth, a robots.txt's sitemaps have the depth it says.
 func TestKindsOfLinks(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth, m.Requisites = true, 0, true })
