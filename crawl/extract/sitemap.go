@@ -96,15 +96,3 @@ func isAbsolute(line []byte) bool {
 	}
 	return false
 }
-
-// charsetReader decodes what an XML declaration announces. UTF-16 has been decoded by its byte order mark before.
-func charsetReader(label string, input io.Reader) (io.Reader, error) {
-	c := lookup(label)
-	if c.enc == nil {
-		return nil, fmt.Errorf("charset %q is not known", label)
-	}
-	if c.whole() {
-		return input, nil
-	}
-	return c.enc.NewDecoder().Reader(input), nil
-}

@@ -3,9 +3,7 @@ package extract
 import (
 	"bytes"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -45,19 +43,14 @@ type space struct {
 	prefix, uri string
 }
 
-// sitemapXML notes the entries of an XML sitemap.
+// sitemapXML notes the entries of an XML sitemap. The error is the first that stands in it; what stands behind is read all the same.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
-	d := xml.NewDecoder(bytes.NewReader(text))
-	d.Strict = false
-	d.CharsetReader = charsetReader
 	var at entries
+	r := newXMLReader(text)
 	for room := true; room; {
-		token, err := d.RawToken()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		token, err := r.next()
 		if err != nil {
-			return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, err)
+			break
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -73,7 +66,12 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
 			}
 			at.close(t.Name)
+		case fault:
+			at.taking = false
 		}
+	}
+	if r.first != nil {
+		return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, r.first)
 	}
 	return nil
 }
