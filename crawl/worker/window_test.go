@@ -70,7 +70,8 @@ func TestWindowsAreBounded(t *testing.T) {
 		if bound := w.cfg.MaxWindowBytes + int64(owners.most) + hosts*(long+100); most > bound || w.windows != 0 {
 			t.Errorf("windows of %d bytes, want %d at most; %d at the end", most, bound, w.windows)
 		}
-		if all := int64(hosts * each * long); most > all/3 {
+		// Without the bound all are held at once. How many an answer brings hangs on how many hosts ask in one session.
+		if all := int64(hosts * each * long); most > all/2 {
 			t.Errorf("windows of %d bytes, of %d in all", most, all)
 		}
 	})
