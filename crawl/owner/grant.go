@@ -15,7 +15,7 @@ func (o *Owner) grantAll() {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
 		case w.h.frozen > 0: // it asks again, here or where the host went
-		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !o.hasRobots(w.h)):
+		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !o.hasLargeRobots(w.h)):
 			o.grant(w.h, w.n, w.reply)
 		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
 			o.endLease(w.h, released, 0)
@@ -67,14 +67,15 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	o.schedule(h)
 }
 
-// hasRobots says whether a robots.txt of the host is known.
-func (o *Owner) hasRobots(h *host) (has bool) {
+// hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.
+func (o *Owner) hasLargeRobots(h *host) bool {
+	size := 0
 	prefix := hostPrefix(h.pos, kindRobots)
-	o.buf.scan(prefix, prefixEnd(prefix), func(_, _ []byte) bool {
-		has = true
-		return false
+	o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+		size += len(value)
+		return size <= smallRobots
 	})
-	return has
+	return size > smallRobots
 }
 
 // introduce tells a new worker what it has to know of a host, its robots.txt included: else the worker would ask the site again.

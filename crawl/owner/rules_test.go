@@ -342,6 +342,42 @@ func TestLargeRobotsGoAlong(t *testing.T) {
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
 }
 
+// TestSmallRobotsGoBesideLarge: hosts whose robots.txt is small are granted in an answer that has no room for a further large one.
+func TestSmallRobotsGoBesideLarge(t *testing.T) {
+	const large, small = 6, 40
+	s := newScene(t, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	m := &wire.Session{}
+	for i := range large + small {
+		host := fmt.Sprintf("h%d.example", i)
+		s.post(0, pages(host, 3)...)
+		var body strings.Builder
+		body.WriteString("User-agent: *\nDisallow: /x\n")
+		for i < large && body.Len() < 450<<10 {
+			fmt.Fprintf(&body, "Disallow: /%x%x\n", rng.Uint64(), rng.Uint64())
+		}
+		g := s.lease("w", host, 1)
+		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{
+			Host: host, Epoch: g.GetEpoch(), Release: true, Robots: []*wire.Robots{{Origin: "http://" + host, State: robotsState(t, s.now, body.String())}},
+		}}})
+		m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: 3})
+	}
+	s.placed(s.wait(time.Minute), "w")
+	reply, _ := s.say("w", m)
+	got := 0
+	for _, g := range reply.GetGrants() {
+		if len(g.GetRobots()) != 1 {
+			t.Errorf("%s is granted with %d files", g.GetHost(), len(g.GetRobots()))
+		}
+		if proto.Size(g) < 64<<10 {
+			got++
+		}
+	}
+	if got != small || len(reply.GetGrants()) == large+small {
+		t.Errorf("%d of %d hosts with a small file were granted, %d in all", got, small, len(reply.GetGrants()))
+	}
+}
+
 // TestHostsHoldNoURLs: what is kept of a host in memory does not hold the URL that first led to it, which may have thousands of bytes.
 func TestHostsHoldNoURLs(t *testing.T) {
 	const hosts, long = 1000, 8000

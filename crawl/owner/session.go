@@ -18,11 +18,13 @@ type answer struct {
 }
 
 // A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant with more than mostURLs of URLs no further URL, and
-// one with more than mostRobots no further host whose worker is to be told of a robots.txt: it is offered again.
+// one with more than mostRobots no further host whose worker is to be told of a robots.txt of more than smallRobots: it is offered again. Most hosts have a small
+// one, and hundreds of them are not to go from hand to hand because of two that have not.
 const (
-	mostAnswer = 3 << 19
-	mostURLs   = 1 << 20
-	mostRobots = 1 << 20
+	mostAnswer  = 3 << 19
+	mostURLs    = 1 << 20
+	mostRobots  = 1 << 20
+	smallRobots = 4 << 10
 )
 
 func (a *answer) revoke(host string) {
