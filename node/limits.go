@@ -68,7 +68,7 @@ type levers interface {
 type gauges interface {
 	// traffic is all that came and went since the start, in bytes.
 	traffic() (down, up int64)
-	// processTime is what the process has used, heap what it could not collect.
+	// processTime is what the process has used, heap what it could not collect, without the bodies of pages.
 	processTime() time.Duration
 	heap() int64
 	fetching() int

@@ -51,8 +51,11 @@ func (p peerLevers) traffic() (down, up int64) { return p.n.line.total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
-// heap is what the last collection left.
-func (peerLevers) heap() int64 {
+// heap is what the last collection left, without the bodies of pages: those have a bound of their own, and wait on disk beyond it. While large ones are at work a
+// peer slowed for them would ask the hosts that let it wait, and hardly any other.
+func (p peerLevers) heap() int64 { return max(liveHeap()-p.n.crawl.worker.Stats().Memory, 0) }
+
+func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {

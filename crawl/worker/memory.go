@@ -169,6 +169,13 @@ func (l *pipeline) setMemory(bound int64) {
 	l.work.Broadcast()
 }
 
+// held is what bodies take now, in bytes.
+func (l *pipeline) held() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memory.used()
+}
+
 // full says that no further exchange is to begin: there is no room for what it may bring, neither in memory nor on disk. Who was told so is woken when a page
 // leaves.
 func (l *pipeline) full() bool {

@@ -38,6 +38,8 @@ type Stats struct {
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and report, Unreported that of outcomes on their way to
 	// owners.
 	InFlight, Processing, Unreported int
+	// Memory is what bodies take of Config.MaxMemory, in bytes.
+	Memory int64
 	// Due says that a host may be asked for a page now and a fetcher is free to do so.
 	Due bool
 	// Hosts is the number of leases held, Window that of URLs in their windows.
@@ -56,6 +58,7 @@ func (w *Worker) Stats() Stats {
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()
 	}
+	s.Memory = w.pipe.held()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.Due = w.frontier.Ready(time.Now()) && !w.paused && !w.stopping && int(w.running.Load()) < w.allowed

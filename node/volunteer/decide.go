@@ -26,7 +26,7 @@ type Observed struct {
 	IdleKnown bool
 	// Disk is what lies in the data directory, in bytes.
 	Disk int64
-	// Heap is what the program's memory could not be collected below, in bytes.
+	// Heap is what the program's memory could not be collected below, in bytes, without what has a bound of its own.
 	Heap int64
 }
 
