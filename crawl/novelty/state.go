@@ -597,6 +597,13 @@ func (s *State) Pace(pages int) float64 {
 	}
 }
 
+// Ahead is how many of so many URLs the host is to be asked for before the answers to them were looked at: the fewer the nearer the host is to a trap, and an eighth at
+// least. What is ahead when the verdict comes is asked for in vain.
+func (s *State) Ahead(pages, most int) int {
+	way := min(float64(max(s.score, s.near, s.links))/float64(limit(pages)), 1)
+	return max(int(float64(most)*(1-way)), most/8, 1)
+}
+
 // find returns the part of a key, nil if it is not known.
 func (s *State) find(kind int, key uint32) *group {
 	list, _ := s.table(kind)

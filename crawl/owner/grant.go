@@ -30,7 +30,7 @@ func (o *Owner) grantAll() {
 func (o *Owner) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.replace}
-	n = min(n, o.cfg.Window-len(l.out), wire.MaxGrant)
+	n = min(n, o.windowOf(h)-len(l.out), wire.MaxGrant)
 	if l.bounded {
 		n = min(n, l.left)
 	}

@@ -151,6 +151,17 @@ func (o *Owner) pace(h *host) float64 {
 	return most
 }
 
+// windowOf is how many URLs of a host are out at once.
+func (o *Owner) windowOf(h *host) int {
+	window := o.cfg.Window
+	for _, hj := range h.jobs {
+		if o.cfg.Novelty > 0 && hj.novelty != nil {
+			window = min(window, hj.novelty.Ahead(o.cfg.Novelty, o.cfg.Window))
+		}
+	}
+	return window
+}
+
 // farmOf returns what is known of hosts that bring hosts in a job.
 func (o *Owner) farmOf(js *jobState) *novelty.Farm {
 	if js.farm != nil {

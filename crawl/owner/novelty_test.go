@@ -81,6 +81,40 @@ func TestTrapEnds(t *testing.T) {
 	}
 }
 
+// TestFewAhead: of a host that is nearly a trap few URLs are out at once, so that little is asked for in vain when it is one.
+func TestFewAhead(t *testing.T) {
+	const pages, window = 400, 256
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.Window = pages, window })
+	s.post(0, "http://a.example/")
+	s.placed(s.wait(time.Second), "w")
+	var out []string
+	var epoch *wire.Epoch
+	asked, most := 0, 0
+	for range 10_000 {
+		work := &wire.HostWork{Host: host, Want: window, Epoch: epoch}
+		var held []*wire.HostLease
+		if epoch != nil {
+			held = append(held, &wire.HostLease{Host: host, Epoch: epoch})
+			for _, url := range out[:min(8, len(out))] {
+				work.Fetched = append(work.Fetched, s.endless(url))
+			}
+			out = out[len(work.GetFetched()):]
+		}
+		reply, _ := s.say("w", &wire.Session{Held: held, Hosts: []*wire.HostWork{work}})
+		for _, g := range reply.GetGrants() {
+			epoch = g.GetEpoch()
+			out = append(out, granted(g)...)
+			asked += len(granted(g))
+		}
+		if most = max(most, len(out)); len(out) == 0 {
+			break
+		}
+	}
+	if most < window/2 || asked > pages+window/4 {
+		t.Errorf("%d URLs of a trap were granted, up to %d of them at once", asked, most)
+	}
+}
+
 // TestTwoHosts: of hosts that say the same on every page and bring each other ever new URLs each is left.
 func TestTwoHosts(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
