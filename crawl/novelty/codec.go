@@ -9,7 +9,7 @@ import (
 
 // The first byte of what is written.
 const (
-	version     = 3
+	version     = 4
 	farmVersion = 2
 )
 
@@ -61,7 +61,7 @@ func Decode(b []byte) (*State, error) {
 	}
 	s := &State{
 		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), news: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
-		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(nearby + 1)), mazed: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
+		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(mostAbroad)), mazed: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
 	}
 	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
 	s.groups, s.forms = d.parts(maxGroups, s.seen), d.parts(maxForms, s.seen)

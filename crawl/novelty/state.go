@@ -23,6 +23,9 @@ const (
 	maxGroups = 128 // parts of a host but for its forms, those met last
 	maxForms  = 48  // forms of a host
 	nearby    = 64
+	// A repeat before which URLs came from elsewhere has the next nearby pages count as grown by others, and as many as there were URLs, up to mostAbroad: two hosts
+	// that lead to each other may be asked in turns of hundreds.
+	mostAbroad = 255
 	// A part lives for so many pages after one that brought something: as long as one in ten does, if there were livelyLeast of them; before, as long as
 	// half of its pages did. One of fewer than fewSeen pages is not known.
 	lively  = 10
@@ -68,8 +71,8 @@ type Page struct {
 	Failed bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.
 	Links, New int
-	// Came says that URLs of the host came from elsewhere since the page before.
-	Came bool
+	// Came is how many URLs of the host came from elsewhere since the page before.
+	Came int
 }
 
 // State is what is remembered of a host in one job. The zero value is that of a host of which nothing is known.
@@ -82,7 +85,7 @@ type State struct {
 	links   uint32 // the same by where they lead
 	top     uint32 // the highest score of host, shapes and areas so far
 	since   uint8  // pages since a repeat brought something, at most nearby+1
-	abroad  uint8  // pages since URLs came from elsewhere before a repeat, at most nearby+1
+	abroad  uint8  // pages that URLs from elsewhere stand for, at most mostAbroad
 	mazed   uint8  // pages since one of a maze, at most nearby+1
 	probed  uint8  // pages of parts that are not known that were asked for since the host brings nothing new
 	text    prints
@@ -206,7 +209,7 @@ const (
 func (s *State) Observe(p Page, pages int) {
 	s.seen++
 	if s.seen == 1 {
-		s.since, s.abroad, s.mazed = nearby+1, nearby+1, nearby+1
+		s.since, s.mazed = nearby+1, nearby+1
 	}
 	at := keysOf(p.URL)
 	host, parts := s.judge(&p, at)
@@ -243,7 +246,7 @@ func (s *State) Observe(p Page, pages int) {
 
 // grow notes whether the host grows. That pages of a maze bring URLs says something of the errors among them alone.
 func (s *State) grow(p *Page, host evidence, t tree) growth {
-	s.since, s.abroad, s.mazed = min(s.since+1, nearby+1), min(s.abroad+1, nearby+1), min(s.mazed+1, nearby+1)
+	s.since, s.abroad, s.mazed = min(s.since+1, nearby+1), s.abroad-min(s.abroad, 1), min(s.mazed+1, nearby+1)
 	repeat := host >= evNear
 	if repeat && p.New > 0 {
 		s.since = 0
@@ -251,13 +254,13 @@ func (s *State) grow(p *Page, host evidence, t tree) growth {
 	if t == maze {
 		s.mazed = 0
 	}
-	if repeat && p.Came && !p.Failed {
-		s.abroad = 0
+	if repeat && p.Came > 0 && !p.Failed {
+		s.abroad = max(s.abroad, uint8(min(max(p.Came, nearby+1), mostAbroad))) //nolint:gosec // bounded
 	}
 	switch {
 	case s.since <= nearby, p.Failed && s.mazed <= nearby:
 		return grows
-	case s.abroad <= nearby:
+	case s.abroad > 0:
 		return abroad
 	default:
 		return still
@@ -281,7 +284,7 @@ func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, stop uint
 	switch {
 	case g.since <= nearby:
 		how = grows
-	case s.abroad <= nearby:
+	case s.abroad > 0:
 		how = abroad
 	}
 	g.score = step(g.score, partWeight(e, how), stop)

@@ -66,7 +66,10 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 	o.say(h, hj, got, f)
 	p := novelty.Page{
 		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
-		Links: int(f.GetOwnLinks()), New: int(brought), Came: hj.noted > 0 && hj.c.accepted-brought > hj.noted,
+		Links: int(f.GetOwnLinks()), New: int(brought),
+	}
+	if hj.noted > 0 {
+		p.Came = int(max(hj.c.accepted-brought-hj.noted, 0))
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:

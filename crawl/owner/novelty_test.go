@@ -138,6 +138,43 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
+// TestTwoHostsInTurns: it takes no more when each of them is asked for hundreds of URLs before the other has its turn.
+func TestTwoHostsInTurns(t *testing.T) {
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 400 })
+	s.check = false
+	hosts := []string{"a.example", "b.example"}
+	s.post(0, "http://a.example/0")
+	asked := make(map[string]int)
+	for turn := range 40 {
+		name, other := hosts[turn%2], hosts[1-turn%2]
+		for got, idle := 0, 0; got < 256 && idle < 4; {
+			s.placed(s.wait(time.Second), "w")
+			reply, _ := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Want: 64}}})
+			if len(reply.GetGrants()) == 0 {
+				idle++
+				continue
+			}
+			g := reply.GetGrants()[0]
+			work := &wire.HostWork{Host: name, Epoch: g.GetEpoch(), Release: true}
+			for _, url := range granted(g) {
+				var to []string
+				for range 3 {
+					to = append(to, fmt.Sprintf("http://%s/%x", other, rand.Uint64()))
+				}
+				f := s.got(url, link.OutcomeOK, to...)
+				f.TextPrint, f.AllPrint, f.Words = 77, 78, 79
+				work.Fetched = append(work.Fetched, f)
+			}
+			got += len(work.GetFetched())
+			asked[name] += len(work.GetFetched())
+			s.say("w", &wire.Session{Held: []*wire.HostLease{{Host: name, Epoch: g.GetEpoch()}}, Hosts: []*wire.HostWork{work}})
+		}
+	}
+	if totals := s.owner.Totals(); max(asked[hosts[0]], asked[hosts[1]]) > 1400 || totals.Traps == 0 || totals.URLsPending != 0 {
+		t.Errorf("%v requests, then %+v", asked, totals)
+	}
+}
+
 // TestPartsOfAHost: a wiki of which every article has a history that says what the others say, and leads on, loses no article; each history that is left says why.
 func TestPartsOfAHost(t *testing.T) {
 	const articles = 600
