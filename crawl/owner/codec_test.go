@@ -16,7 +16,7 @@ import (
 // samples are values of every kind with every field set.
 func samples() map[string][]byte {
 	host := hostRecord{
-		name: "a.example", epoch: Epoch{3, "peer"}, version: 7, serving: ServingFrozen, worker: "w", notBefore: 5, backoffUntil: 6, backoffReason: "429",
+		name: "a.example", epoch: Epoch{3, "peer"}, version: 7, worker: "w", notBefore: 5, backoffUntil: 6, backoffReason: "429",
 		fails: 2, failOutcome: link.OutcomeDNS, addrs: [][]byte{{1, 2, 3, 4}}, placed: "w", placedAt: 8, placedWhy: "near",
 		measured: []Measurement{{"w", 100, ""}, {"v", 0, "refused"}}, fetchBase: 9, slowRuns: 1, seq: 10, outbox: 11, secure: true,
 	}

@@ -14,10 +14,11 @@ import (
 
 // HostDetail is all that is known of a host.
 type HostDetail struct {
-	Host    string
-	Key     ring.Key
-	Serving Serving
-	Secure  bool
+	Host string
+	Key  ring.Key
+	// Frozen: it is on its way to another owner.
+	Frozen bool
+	Secure bool
 	// Worker and its lease; the worker is empty if there is none.
 	Worker    string
 	Epoch     Epoch
@@ -67,12 +68,9 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		return HostDetail{}, false
 	}
 	d := HostDetail{
-		Host: h.rec.name, Key: h.key, Serving: h.rec.serving, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
+		Host: h.rec.name, Key: h.key, Frozen: h.frozen > 0, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
 		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
 		Robots: make(map[string][]byte),
-	}
-	if h.frozen > 0 {
-		d.Serving = ServingFrozen
 	}
 	if d.OptedOut = o.optedOut(h); h.rec.optOut.on {
 		d.OptedOutAt = time.UnixMilli(h.rec.optOut.at)

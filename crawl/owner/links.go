@@ -150,9 +150,9 @@ func (o *Owner) answersFor(name string) hostVerdict {
 		}
 	}
 	switch {
-	case h.rec.serving == ServingFrozen || h.frozen > 0:
+	case h.frozen > 0:
 		return hostBusy
-	case h.rec.serving == ServingElsewhere || !o.ring.Mine(h.key):
+	case !o.ring.Mine(h.key):
 		return hostMoved
 	default:
 		return hostHere

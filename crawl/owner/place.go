@@ -133,7 +133,7 @@ func (h *host) starved() bool {
 
 // placeAt is when a worker is to be looked for, for a host without.
 func (o *Owner) placeAt(h *host) int64 {
-	if h.lease != nil || h.rec.serving != ServingHere || h.frozen > 0 || h.purging {
+	if h.lease != nil || h.frozen > 0 || h.purging {
 		return never
 	}
 	at := o.urlsAt(h)

@@ -24,20 +24,6 @@ func (e Epoch) is(m *wire.Epoch) bool {
 	return m != nil && m.GetCounter() == e.Counter && string(m.GetPeer()) == e.Peer
 }
 
-// Serving says whether the owner may answer for a host; it moves at one commit point (design, section 4, handoff).
-type Serving uint8
-
-const (
-	// ServingHere is the ordinary state.
-	ServingHere Serving = iota
-	// ServingFrozen: on its way to another owner; requests are answered busy.
-	ServingFrozen
-	// ServingElsewhere: handed over; requests are answered moved.
-	ServingElsewhere
-
-	servingEnd
-)
-
 // Measurement is what one candidate measured to a site.
 type Measurement struct {
 	Peer  string
@@ -60,7 +46,6 @@ type hostRecord struct {
 	name    string
 	epoch   Epoch
 	version uint64 // grows with every write
-	serving Serving
 	// worker that holds a lease, or held one when the owner died: nothing is granted to another for TTL after a start.
 	worker string
 	// notBefore is the politeness owed to the host, Unix ms.
@@ -89,7 +74,7 @@ func (r *hostRecord) encode() []byte {
 	e.u64(r.epoch.Counter)
 	e.str(r.epoch.Peer)
 	e.u64(r.version)
-	e.byte(byte(r.serving))
+	e.byte(0) // a state that nothing ever had
 	e.str(r.worker)
 	e.int(r.notBefore)
 	e.int(r.backoffUntil)
@@ -120,11 +105,10 @@ func (r *hostRecord) encode() []byte {
 
 func decodeHost(b []byte) (hostRecord, error) {
 	d := newDec(b)
-	r := hostRecord{
-		name: d.str(wire.MaxHost), epoch: Epoch{d.u64(), d.str(wire.MaxPeer)}, version: d.u64(), serving: Serving(d.uint(uint64(servingEnd - 1))),
-		worker: d.str(wire.MaxPeer), notBefore: d.time(), backoffUntil: d.time(), backoffReason: d.str(maxReason),
-		fails: d.u32(), failOutcome: link.Outcome(d.uint(uint64(link.Outcomes - 1))),
-	}
+	r := hostRecord{name: d.str(wire.MaxHost), epoch: Epoch{d.u64(), d.str(wire.MaxPeer)}, version: d.u64()}
+	d.uint(2) // a state, of which nothing but 0 was ever written
+	r.worker, r.notBefore, r.backoffUntil, r.backoffReason = d.str(wire.MaxPeer), d.time(), d.time(), d.str(maxReason)
+	r.fails, r.failOutcome = d.u32(), link.Outcome(d.uint(uint64(link.Outcomes-1)))
 	for range d.size(wire.MaxAddrs) {
 		r.addrs = append(r.addrs, d.bytes(16))
 	}
