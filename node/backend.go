@@ -46,6 +46,33 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 	return w.waitIdle(ctx, id, fn)
 }
 
+// Pause implements control.Backend.
+func (n *Node) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
+	return n.changedLimits(ctx, n.limits.pauseFor(d))
+}
+
+// Resume implements control.Backend.
+func (n *Node) Resume(ctx context.Context) (*control.Limits, error) {
+	return n.changedLimits(ctx, n.limits.resume())
+}
+
+// SetLimits implements control.Backend.
+func (n *Node) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
+	return n.changedLimits(ctx, n.limits.set(values))
+}
+
+func (n *Node) changedLimits(ctx context.Context, err error) (*control.Limits, error) {
+	if err != nil {
+		return nil, err
+	}
+	return n.Limits(ctx)
+}
+
+// Limits implements control.Backend.
+func (n *Node) Limits(ctx context.Context) (*control.Limits, error) {
+	return n.limits.viewWithDisk(ctx)
+}
+
 // Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.
 func (n *Node) Leave(ctx context.Context) error {
 	n.BeginLeave()

@@ -26,7 +26,7 @@ func (n *Node) openDashboard(ctx context.Context) error {
 		return nil
 	}
 	last := ""
-	if err := n.meta.getJSON(metaDashboard, &last); err != nil {
+	if err := n.meta.GetJSON(metaDashboard, &last); err != nil {
 		return err
 	}
 	ln, err := dashboard.Listen(ctx, n.cfg.Dashboard, last)
@@ -35,7 +35,7 @@ func (n *Node) openDashboard(ctx context.Context) error {
 	}
 	n.page = ln
 	if addr := ln.Addr().String(); addr != last {
-		return n.meta.putJSON(metaDashboard, addr)
+		return n.meta.PutJSON(metaDashboard, addr)
 	}
 	return nil
 }
@@ -212,11 +212,4 @@ func (n shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, erro
 	})
 	c.Hosts = c.Hosts[:min(limit, len(c.Hosts))]
 	return c, nil
-}
-
-// bandwidthCap is the bandwidth that may come at present, in bytes a second, 0 for any.
-func (l *limits) bandwidthCap() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now.Bandwidth
 }

@@ -85,7 +85,7 @@ func newRingRoom(
 	}
 	r := &ringRoom{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1)}
 	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
-	if err := m.getJSON(metaRemembered, &r.sources.Remembered); err != nil {
+	if err := m.GetJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
 	}
 	r.nearby = newNearby(cfg.MDNS)
@@ -212,7 +212,7 @@ func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 			return errors.Join(err, r.net.Close())
 		}
 	}
-	return r.meta.putJSON(metaListen, r.listenAddrs())
+	return r.meta.PutJSON(metaListen, r.listenAddrs())
 }
 
 func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
@@ -298,7 +298,7 @@ func (r *ringRoom) remember() error {
 		return err
 	}
 	if addrs := r.remembered(); len(addrs) > 0 {
-		return r.meta.putJSON(metaRemembered, addrs)
+		return r.meta.PutJSON(metaRemembered, addrs)
 	}
 	return nil
 }

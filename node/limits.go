@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/storage"
 )
 
 const (
@@ -25,15 +28,45 @@ const (
 	ledgerEvery = 2 * time.Second
 )
 
+// The names under which they are kept.
+const (
+	metaLimits = "limits"
+	metaLedger = "ledger"
+)
+
+// limitsDeps are what the limits use of the peer.
+type limitsDeps struct {
+	Kept   kept
+	Worker fetching
+	Line   *uplink
+	// DataDir is where the free space is looked at, and what takes room there.
+	DataDir string
+	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on memory as well.
+	OwnProcess bool
+	// PageMemory is what pages may take of a bound on memory, 0 for none.
+	PageMemory func(bound int64) int64
+	Log        *slog.Logger
+}
+
+// kept is what a peer keeps between two runs, by name.
+type kept interface {
+	// GetJSON reads a value, and leaves v alone if there is none.
+	GetJSON(name string, v any) error
+	// PutJSON stores a value and waits until it is on disk; NoteJSON does not wait.
+	PutJSON(name string, v any) error
+	NoteJSON(name string, v any) error
+}
+
 // limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.
 type limits struct {
 	started volunteer.Rules // as flags and file have them
-	meta    meta
+	meta    kept
 	log     *slog.Logger
 	levers  levers
 	gauges  gauges
 	poke    chan struct{}          // something was changed
 	free    func() (uint64, error) // of the disk, in bytes
+	dir     string                 // where that is
 
 	mu      sync.Mutex // guards what follows; never held over the disk
 	rules   volunteer.Rules
@@ -92,33 +125,52 @@ type storedLimits struct {
 }
 
 // newLimits takes up what the last run kept; forget leaves out, for good, what limits set changed then.
-func newLimits(started volunteer.Rules, forget bool, m meta, levers levers, gauges gauges, free func() (uint64, error), log *slog.Logger) (*limits, error) {
-	l := &limits{started: started, meta: m, levers: levers, gauges: gauges, log: log, free: free, poke: make(chan struct{}, 1)}
+func newLimits(started volunteer.Rules, forget bool, d limitsDeps) (*limits, error) {
+	p := peerLevers{d}
+	return moving(&limits{
+		started: started, meta: d.Kept, levers: p, gauges: p, log: d.Log, free: func() (uint64, error) { return storage.Free(d.DataDir) }, dir: d.DataDir,
+	}, forget)
+}
+
+// moving takes up what was kept, with levers and gauges that are there.
+func moving(l *limits, forget bool) (*limits, error) {
+	l.poke = make(chan struct{}, 1)
 	var stored storedLimits
-	if err := m.getJSON(metaLimits, &stored); err != nil {
+	if err := l.meta.GetJSON(metaLimits, &stored); err != nil {
 		return nil, err
 	}
 	if forget && len(stored.Changed) > 0 {
 		stored.Changed = nil
-		if err := m.putJSON(metaLimits, stored); err != nil {
+		if err := l.meta.PutJSON(metaLimits, stored); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.getJSON(metaLedger, &l.ledger); err != nil {
+	if err := l.meta.GetJSON(metaLedger, &l.ledger); err != nil {
 		return nil, err
 	}
 	l.changed, l.pause = make(map[string]string), stored.Pause
 	for key, value := range stored.Changed {
-		rules := started
+		rules := l.started
 		if k, ok := volunteer.Find(key); !ok || k.Set(&rules, value) != nil {
-			log.Warn("stored limit is not understood, and left out", "key", key, "value", value)
+			l.log.Warn("stored limit is not understood, and left out", "key", key, "value", value)
 			continue
 		}
 		l.changed[key] = value
 	}
-	l.rules = changedRules(started, l.changed)
+	l.rules = changedRules(l.started, l.changed)
 	l.step(time.Now())
 	return l, nil
+}
+
+// keptReserve is the disk reserve that limits set made in earlier runs, in bytes; 0 if it did not.
+func keptReserve(k kept) (uint64, error) {
+	var stored storedLimits
+	err := k.GetJSON(metaLimits, &stored)
+	value, ok := stored.Changed[volunteer.KeyDiskReserve]
+	if !ok {
+		return 0, err
+	}
+	return uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)), err //nolint:gosec // not negative
 }
 
 // changedRules are the rules with changes that were checked before.
@@ -224,7 +276,7 @@ func (l *limits) keepLedger(now time.Time) error {
 	ledger := l.ledger
 	l.mu.Unlock()
 	l.kept = now
-	return l.meta.noteJSON(metaLedger, &ledger)
+	return l.meta.NoteJSON(metaLedger, &ledger)
 }
 
 // holding is the hold that pauses, if one does.
@@ -315,7 +367,7 @@ func (l *limits) store(s storedLimits) error {
 	case l.poke <- struct{}{}:
 	default:
 	}
-	return l.meta.putJSON(metaLimits, s)
+	return l.meta.PutJSON(metaLimits, s)
 }
 
 // reserve is the free disk space at which the peer ends.
@@ -323,6 +375,36 @@ func (l *limits) reserve() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(max(l.rules.DiskReserve, 1)) //nolint:gosec // positive
+}
+
+// bandwidthCap is the bandwidth that may come at present, in bytes a second, 0 for any.
+func (l *limits) bandwidthCap() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.Bandwidth
+}
+
+// pauseFor begins the pause by a person, without an end if d is 0.
+func (l *limits) pauseFor(d time.Duration) error {
+	p := volunteer.Pause{On: true}
+	if d > 0 {
+		p.Until = time.Now().Add(d).Round(0)
+	}
+	return l.setPause(p)
+}
+
+// resume ends the pause by a person.
+func (l *limits) resume() error { return l.setPause(volunteer.Pause{}) }
+
+// viewWithDisk is view with the free space of the disk, which is looked at now.
+func (l *limits) viewWithDisk(ctx context.Context) (*control.Limits, error) {
+	v := l.view()
+	free, err := l.free()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
+	return v, ctx.Err()
 }
 
 // view is what is told of the limits.
@@ -342,7 +424,7 @@ func (l *limits) view() *control.Limits {
 		Bandwidth: l.now.Bandwidth, BandwidthUp: l.now.BandwidthUp, Fetchers: l.now.Fetchers, CPUShare: l.rules.CPUShare, Memory: l.rules.Memory,
 		DiskQuota: l.rules.DiskQuota, DiskReserve: l.rules.DiskReserve, QuotaDay: l.rules.QuotaDay, QuotaMonth: l.rules.QuotaMonth,
 	}
-	v.Used = control.Used{Fetchers: fetching, Memory: rss(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month}
+	v.Used = control.Used{Fetchers: fetching, Memory: machine.Resident(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month}
 	v.Used.Bandwidth, v.Used.BandwidthUp, v.Used.CPUShare = l.speed.of()
 	v.Observed = control.Observed{Battery: l.seen.Battery.String(), Metered: l.seen.Metered.String()}
 	if l.seen.IdleKnown {

@@ -47,7 +47,7 @@ func (b *bench) fetching() int               { return 0 }
 func limitsOn(t *testing.T, s *storage.Store, b *bench) *limits {
 	t.Helper()
 	started := volunteer.Rules{Fetchers: 16, Memory: 100 << 20, Bandwidth: 1e6}
-	l, err := newLimits(started, false, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, func() (uint64, error) { return 1 << 30, nil }, quietLog)
+	l, err := moving(&limits{started: started, meta: meta{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, free: func() (uint64, error) { return 1 << 30, nil }, log: quietLog}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestReserveThatIsNotThere(t *testing.T) {
 	}
 	b := new(bench)
 	for range 2 { // at the start that forgets, and at the next
-		forgot, err := newLimits(volunteer.Rules{DiskReserve: 1 << 20}, true, meta{s.Keyspace(storage.KeyspaceMeta)}, b, b, nil, quietLog)
+		forgot, err := moving(&limits{started: volunteer.Rules{DiskReserve: 1 << 20}, meta: meta{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, log: quietLog}, true)
 		if err != nil || forgot.reserve() != 1<<20 {
 			t.Errorf("%d bytes, %v: not those of the start", forgot.reserve(), err)
 		}

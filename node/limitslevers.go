@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,35 +9,47 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/volunteer"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
-	"github.com/apoidea/apoidea/storage"
 )
 
+// fetching is what the limits move and read of the worker: worker.Worker.
+type fetching interface {
+	Pause()
+	BreakOff()
+	Resume()
+	SetFetchers(n int)
+	SetBandwidth(bytes int64)
+	SetMemory(bytes int64)
+	Stats() worker.Stats
+}
+
+var _ fetching = (*worker.Worker)(nil)
+
 // peerLevers is the seam between the limits and the peer: the levers that they move and the gauges that they read.
-type peerLevers struct{ n *Node }
+type peerLevers struct{ limitsDeps }
 
 var (
 	_ levers = peerLevers{}
 	_ gauges = peerLevers{}
 )
 
-func (p peerLevers) pauseFetching()  { p.n.crawl.worker.Pause() }
-func (p peerLevers) breakOff()       { p.n.crawl.worker.BreakOff() }
-func (p peerLevers) resumeFetching() { p.n.crawl.worker.Resume() }
+func (p peerLevers) pauseFetching()  { p.Worker.Pause() }
+func (p peerLevers) breakOff()       { p.Worker.BreakOff() }
+func (p peerLevers) resumeFetching() { p.Worker.Resume() }
 
-func (p peerLevers) setFetchers(n int) { p.n.crawl.worker.SetFetchers(n) }
+func (p peerLevers) setFetchers(n int) { p.Worker.SetFetchers(n) }
 
 func (p peerLevers) setBandwidth(down, up int64) {
-	p.n.line.setRates(down, up)
-	p.n.crawl.worker.SetBandwidth(down)
+	p.Line.setRates(down, up)
+	p.Worker.SetBandwidth(down)
 }
 
 // setMemory bounds what pages take, and the heap of the process if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
 func (p peerLevers) setMemory(bytes int64) {
-	p.n.crawl.worker.SetMemory(pageMemory(bytes))
-	if !p.n.cfg.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
+	p.Worker.SetMemory(p.PageMemory(bytes))
+	if !p.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	if bytes == 0 {
@@ -47,13 +58,13 @@ func (p peerLevers) setMemory(bytes int64) {
 	debug.SetMemoryLimit(bytes)
 }
 
-func (p peerLevers) traffic() (down, up int64) { return p.n.line.total() }
+func (p peerLevers) traffic() (down, up int64) { return p.Line.total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
 // heap is what the last collection left, without the bodies of pages: those have a bound of their own, and wait on disk beyond it. While large ones are at work a
 // peer slowed for them would ask the hosts that let it wait, and hardly any other.
-func (p peerLevers) heap() int64 { return max(liveHeap()-p.n.crawl.worker.Stats().Memory, 0) }
+func (p peerLevers) heap() int64 { return max(liveHeap()-p.Worker.Stats().Memory, 0) }
 
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -64,7 +75,7 @@ func liveHeap() int64 {
 	return int64(min(sample[0].Value.Uint64(), 1<<62)) //nolint:gosec // bounded
 }
 
-func (p peerLevers) fetching() int { return p.n.crawl.worker.Stats().InFlight }
+func (p peerLevers) fetching() int { return p.Worker.Stats().InFlight }
 
 const (
 	// machineEvery is how often the machine is looked at for rules that ask for it.
@@ -77,7 +88,7 @@ const (
 )
 
 // observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
-func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string) error {
+func (l *limits) observe(ctx context.Context, m *machine.Machine) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var looked, priced, measured time.Time
@@ -107,7 +118,7 @@ func (l *limits) observe(ctx context.Context, m *machine.Machine, dataDir string
 			}
 		}
 		if age := now.Sub(measured); fresh || age >= each || rules.DiskQuota > 0 && age >= quotaEvery {
-			measured, seen.Disk = now, diskUse(ctx, dataDir)
+			measured, seen.Disk = now, diskUse(ctx, l.dir)
 			each = nextMeasure(time.Since(now))
 		}
 		l.mu.Lock()
@@ -152,41 +163,4 @@ func diskUse(ctx context.Context, dir string) (total int64) {
 		return nil
 	})
 	return total
-}
-
-// Pause implements control.Backend.
-func (n *Node) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
-	p := volunteer.Pause{On: true}
-	if d > 0 {
-		p.Until = time.Now().Add(d).Round(0)
-	}
-	return n.changeLimits(ctx, func() error { return n.limits.setPause(p) })
-}
-
-// Resume implements control.Backend.
-func (n *Node) Resume(ctx context.Context) (*control.Limits, error) {
-	return n.changeLimits(ctx, func() error { return n.limits.setPause(volunteer.Pause{}) })
-}
-
-// SetLimits implements control.Backend.
-func (n *Node) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
-	return n.changeLimits(ctx, func() error { return n.limits.set(values) })
-}
-
-func (n *Node) changeLimits(ctx context.Context, change func() error) (*control.Limits, error) {
-	if err := change(); err != nil {
-		return nil, err
-	}
-	return n.Limits(ctx)
-}
-
-// Limits implements control.Backend.
-func (n *Node) Limits(ctx context.Context) (*control.Limits, error) {
-	v := n.limits.view()
-	free, err := storage.Free(n.cfg.DataDir)
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return nil, err
-	}
-	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
-	return v, ctx.Err()
 }

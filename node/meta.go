@@ -18,7 +18,7 @@ import (
 // AddrFile is a file in the data directory with the addresses of the running peer, one a line, for people and scripts that want an entry.
 const AddrFile = "addrs"
 
-// Names in storage.KeyspaceMeta.
+// Names in storage.KeyspaceMeta, beside those of the limits.
 const (
 	metaIdentity    = "identity"
 	metaMemory      = "ring-memory"
@@ -26,8 +26,6 @@ const (
 	metaListen      = "listen-addrs"
 	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
-	metaLimits      = "limits"
-	metaLedger      = "ledger"
 )
 
 // meta is what a peer keeps of itself between two runs.
@@ -70,7 +68,8 @@ func (m meta) put(name string, value []byte) error {
 	return nil
 }
 
-func (m meta) getJSON(name string, v any) error {
+// GetJSON reads the value of a name into v, and leaves v alone if there is none.
+func (m meta) GetJSON(name string, v any) error {
 	raw, ok, err := m.space.Get([]byte(name))
 	if err != nil || !ok {
 		return err
@@ -81,7 +80,8 @@ func (m meta) getJSON(name string, v any) error {
 	return nil
 }
 
-func (m meta) putJSON(name string, v any) error {
+// PutJSON stores a value and waits until it is on disk.
+func (m meta) PutJSON(name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("store %s: %w", name, err)
@@ -89,8 +89,8 @@ func (m meta) putJSON(name string, v any) error {
 	return m.put(name, raw)
 }
 
-// noteJSON stores a value without waiting for the disk: a crash of the process loses nothing, one of the machine the last seconds.
-func (m meta) noteJSON(name string, v any) error {
+// NoteJSON stores a value without waiting for the disk: a crash of the process loses nothing, one of the machine the last seconds.
+func (m meta) NoteJSON(name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err == nil {
 		err = m.space.UpdateNoSync(func(b *storage.Batch) error {
@@ -107,16 +107,16 @@ func (m meta) noteJSON(name string, v any) error {
 // nextIncarnation counts the starts of this peer.
 func (m meta) nextIncarnation() (uint64, error) {
 	var n uint64
-	if err := m.getJSON(metaIncarnation, &n); err != nil {
+	if err := m.GetJSON(metaIncarnation, &n); err != nil {
 		return 0, err
 	}
 	n++
-	return n, m.putJSON(metaIncarnation, n)
+	return n, m.PutJSON(metaIncarnation, n)
 }
 
 // listened is where the last run listened; earlier versions also kept what was no port.
 func (m meta) listened() (addrs []string, err error) {
-	err = m.getJSON(metaListen, &addrs)
+	err = m.GetJSON(metaListen, &addrs)
 	return bound(addrs), err
 }
 

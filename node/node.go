@@ -15,9 +15,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
@@ -233,10 +235,18 @@ func (n *Node) furnish() (err error) {
 	}
 	rules := n.cfg.Limits
 	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
-	if n.limits, err = newLimits(rules, n.cfg.ForgetLimits, n.meta, peerLevers{n}, peerLevers{n}, func() (uint64, error) { return storage.Free(n.cfg.DataDir) }, n.log); err != nil {
+	if n.limits, err = newLimits(rules, n.cfg.ForgetLimits, limitsDeps{
+		Kept: n.meta, Worker: n.crawl.worker, Line: n.line, DataDir: n.cfg.DataDir, OwnProcess: n.cfg.OwnProcess, PageMemory: pageMemory, Log: n.log,
+	}); err != nil {
 		return err
 	}
-	n.stalls = newStalls(n)
+	n.stalls = newStalls(stallDeps{
+		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
+		Ask:       func(ctx context.Context) error { return n.owners.loop.do(ctx, func(*owner.Owner) {}) },
+		Worker:    n.crawl.worker.Stats,
+		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
+		Resting:   func() bool { return n.limits.paused() || n.leaving.Load() },
+	})
 	if s, ok := n.crawl.placer.strategy.(*located); ok {
 		n.gossip = s.gossip
 		n.gossip.plug(n)
@@ -348,8 +358,10 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	top.Go(func() error { return watchDisk(tctx, n.cfg.DataDir, n.limits.reserve, n.store) })
 	top.Go(func() error { return n.limits.run(tctx) })
-	top.Go(func() error { return n.limits.observe(tctx, machine.This(), n.cfg.DataDir) })
-	top.Go(func() error { return n.giveBack(tctx) })
+	top.Go(func() error { return n.limits.observe(tctx, machine.This()) })
+	if n.cfg.OwnProcess {
+		top.Go(func() error { return giveBack(tctx, n.crawl.worker.Stats) })
+	}
 	top.Go(func() error { return n.afterReady(tctx, n.stalls.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/worker"
 )
 
 // Go collects the heap of a process that allocates nothing every two minutes, and gives its pages back later still. A peer of a volunteer that has nothing to
@@ -46,16 +48,14 @@ func (r *rest) due(now time.Time, l restLook) bool {
 // done notes that memory was given back, and what is held now.
 func (r *rest) done(now time.Time, held int64) { r.since, r.left = now, held }
 
-// giveBack returns the memory of a crawl to the system whenever the peer comes to rest, until ctx ends.
-func (n *Node) giveBack(ctx context.Context) error {
-	if !n.cfg.OwnProcess {
-		return nil
-	}
+// giveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes to rest, until ctx ends. It is for a peer that has the process
+// to itself.
+func giveBack(ctx context.Context, worker func() worker.Stats) error {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
 	var r rest
 	for {
-		if r.due(time.Now(), n.restLook()) {
+		if r.due(time.Now(), lookAt(worker())) {
 			freeMemory()
 			r.done(time.Now(), heldMemory())
 		}
@@ -67,8 +67,7 @@ func (n *Node) giveBack(ctx context.Context) error {
 	}
 }
 
-func (n *Node) restLook() restLook {
-	w := n.crawl.worker.Stats()
+func lookAt(w worker.Stats) restLook {
 	return restLook{moved: movedBy(&w), busy: w.InFlight+w.Processing+w.Unreported > 0, held: heldMemory()}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/volunteer"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -38,13 +37,10 @@ func ReadKept(dir string) (k Kept, err error) {
 		return k, err
 	}
 	m := meta{store.Keyspace(storage.KeyspaceMeta)}
-	var stored storedLimits
 	k.Listen, err = m.listened()
-	err = errors.Join(err, m.getJSON(metaRemembered, &k.Remembered), m.getJSON(metaLimits, &stored), store.Close())
-	if value, ok := stored.Changed[volunteer.KeyDiskReserve]; ok {
-		k.DiskReserve = uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)) //nolint:gosec // not negative
-	}
-	return k, err
+	reserve, rerr := keptReserve(m)
+	k.DiskReserve = reserve
+	return k, errors.Join(err, m.GetJSON(metaRemembered, &k.Remembered), rerr, store.Close())
 }
 
 // InUse says whether an error of ReadKept means that another process has the directory.

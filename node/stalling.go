@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/stall"
@@ -20,9 +19,24 @@ import (
 // stallEvery is how often the peer is looked at for whether something moves.
 const stallEvery = 5 * time.Second
 
+// stallDeps are what the watch for stalls uses of the peer.
+type stallDeps struct {
+	// After is how long nothing may move, Every how often that is looked at; 0 for the usual.
+	After, Every time.Duration
+	DataDir      string // where stacks are kept
+	// Ask returns when the owner's loop has answered.
+	Ask func(ctx context.Context) error
+	// Worker is what the worker has done, and has in hand; SiteBytes is what came from sites so far.
+	Worker    func() worker.Stats
+	SiteBytes func() int64
+	// Resting says that the worker is to do nothing: the peer is paused, or leaves.
+	Resting func() bool
+	Log     *slog.Logger
+}
+
 // stalls watches that something moves in the peer while there is work, and says when not.
 type stalls struct {
-	n     *Node
+	stallDeps
 	times atomic.Int64
 	// asking is set while the owner's loop is asked for nothing but an answer, answers counts those.
 	asking  atomic.Bool
@@ -34,7 +48,7 @@ type stalls struct {
 	stalled *control.Stalled // nil while all is well
 }
 
-func newStalls(n *Node) *stalls { return &stalls{n: n} }
+func newStalls(d stallDeps) *stalls { return &stalls{stallDeps: d} }
 
 // now is how it is, nil while all is well.
 func (s *stalls) now() *control.Stalled {
@@ -57,9 +71,9 @@ func (s *stalls) set(to *control.Stalled) {
 func (s *stalls) run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	tick := time.NewTicker(cmp.Or(s.n.cfg.stallEvery, stallEvery))
+	tick := time.NewTicker(cmp.Or(s.Every, stallEvery))
 	defer tick.Stop()
-	watches := [2]stall.Watch{{After: s.n.cfg.stallAfter}, {After: s.n.cfg.stallAfter}}
+	watches := [2]stall.Watch{{After: s.After}, {After: s.After}}
 	var hang [len(watches)]bool
 	for {
 		select {
@@ -89,7 +103,7 @@ func (s *stalls) run(ctx context.Context) error {
 // ask waits for an answer of the owner's loop.
 func (s *stalls) ask(ctx context.Context) {
 	defer s.asking.Store(false)
-	if s.n.owners.loop.do(ctx, func(*owner.Owner) {}) == nil {
+	if s.Ask(ctx) == nil {
 		s.answers.Add(1)
 	}
 }
@@ -98,12 +112,12 @@ func (s *stalls) ask(ctx context.Context) {
 func (s *stalls) begin(now, since time.Time, work string) {
 	s.times.Add(1)
 	is := &control.Stalled{Since: since.Round(0), Work: work}
-	path, err := stall.Stacks(filepath.Join(s.n.cfg.DataDir, "stalls"), now, work)
+	path, err := stall.Stacks(filepath.Join(s.DataDir, "stalls"), now, work)
 	if is.Stacks = path; err != nil {
-		s.n.log.Warn("stacks of what hangs not kept", "err", err)
+		s.Log.Warn("stacks of what hangs not kept", "err", err)
 	}
 	s.set(is)
-	s.n.log.Error("nothing moves in the peer although there is work", "since", since.Format(time.RFC3339), "work", work, "stacks", path)
+	s.Log.Error("nothing moves in the peer although there is work", "since", since.Format(time.RFC3339), "work", work, "stacks", path)
 }
 
 // over tells that something moves again, unless another part still hangs.
@@ -111,7 +125,7 @@ func (s *stalls) over(hang [2]bool) {
 	if hang[0] || hang[1] {
 		return
 	}
-	s.n.log.Warn("the peer moves again", "stood_still_since", s.now().Since.Format(time.RFC3339))
+	s.Log.Warn("the peer moves again", "stood_still_since", s.now().Since.Format(time.RFC3339))
 	s.set(nil)
 }
 
@@ -126,9 +140,9 @@ func (s *stalls) ownerLook() stall.Look {
 
 // workerLook sees what the worker has done, and has to do.
 func (s *stalls) workerLook() stall.Look {
-	w := s.n.crawl.worker.Stats()
-	look := stall.Look{Moved: movedBy(&w) + s.n.line.Down.Used(bandwidth.Sites)}
-	if !s.n.limits.paused() && !s.n.leaving.Load() {
+	w := s.Worker()
+	look := stall.Look{Moved: movedBy(&w) + s.SiteBytes()}
+	if !s.Resting() {
 		look.Work = workOf(&w)
 	}
 	return look

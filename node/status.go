@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
 // handleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
@@ -198,7 +198,7 @@ func (n *Node) baseStatus() control.Status {
 	s := control.Status{
 		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network, Dashboard: n.dashboardURL(),
 		Time: time.Now(), Reached: string(n.room.net.Reached()),
-		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: rss(),
+		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
@@ -243,23 +243,6 @@ func (n *Node) state(c *control.Counters) string {
 	default:
 		return stateIdle
 	}
-}
-
-// rss is the resident memory of the process in bytes, 0 where the system does not tell.
-func rss() int64 {
-	raw, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(raw))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }
 
 // hungAgain is how often it is looked at, while a status waits for the counts, whether who counts hangs.
