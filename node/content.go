@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -51,7 +52,7 @@ func (c contentRecords) sync() error {
 // contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.
 type contents struct {
 	state  *dedup.Content
-	loop   *serial
+	loop   *loop.Serial
 	router *router
 	self   peer.ID
 	log    *slog.Logger
@@ -62,7 +63,7 @@ func newContents(records dedup.Records, self peer.ID, r *router, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return &contents{state: state, loop: newSerial(), router: r, self: self, log: log}, nil
+	return &contents{state: state, loop: loop.NewSerial(), router: r, self: self, log: log}, nil
 }
 
 // claim is one question: was this body met before?
@@ -141,7 +142,7 @@ func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, conf
 	}
 	var answers []dedup.Reply
 	var err error
-	derr := c.loop.do(ctx, func() {
+	derr := c.loop.Do(ctx, func() {
 		if _, err = c.state.ConfirmAll(batch); err == nil { // the asker does not wait for the disk
 			answers, err = c.state.ClaimAll(time.Now(), questions)
 		}

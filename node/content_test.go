@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -38,10 +40,11 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 		}
 		list[id] = c
 		ctx, cancel := context.WithCancel(context.Background())
-		go func() { _ = c.loop.run(ctx) }()
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.loop.Run(ctx) })
 		t.Cleanup(func() {
 			cancel()
-			<-c.loop.done
+			running.Wait()
 		})
 	}
 	for _, id := range ids {
@@ -132,7 +135,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 				})
 				owns := byFirstByte("bad", "good")
 				view := &fakeRing{self: "me", believed: owns, real: owns}
-				c := &contents{loop: newSerial(), router: &router{ring: view, net: net}, self: "me", log: quietLog}
+				c := &contents{loop: loop.NewSerial(), router: &router{ring: view, net: net}, self: "me", log: quietLog}
 				var claims []claim
 				for i := range 20 {
 					claims = append(claims, claim{digest: digestOf(i), url: "http://a.example/"})

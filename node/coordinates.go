@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -138,8 +139,8 @@ func (r *ringRoom) near() []peer.ID {
 // run asks neighbours until ctx ends.
 func (g *gossip) run(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, g.ask(ctx)); err != nil {
-			return unlessCanceled(err)
+		if err := loop.Sleep(ctx, g.ask(ctx)); err != nil {
+			return loop.UnlessCanceled(err)
 		}
 	}
 }

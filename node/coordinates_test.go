@@ -22,6 +22,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -302,7 +303,7 @@ func waitLocated(t *testing.T, ring []*testPeer) {
 				if at, ok := p.gossip.Of(string(other.room.net.Self())); ok && at.Error < 0.2 {
 					break
 				}
-				if err := sleep(ctx, 10*time.Millisecond); err != nil {
+				if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
 					t.Fatalf("no place for %s at %s", other.room.net.Self(), p.room.net.Self())
 				}
 			}

@@ -236,7 +236,7 @@ func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
 	p.ship = replicationOf(id, line{net, id}, p.store, replica.Config{Incarnation: 1, Message: 1024, Span: 256}, quietLog)
 	p.ship.watch(p.watch, 3)
 	p.serve(net)
-	p.stop = background(t, p.ship.loop.run, p.ship.run)
+	p.stop = background(t, p.ship.loop.Run, p.ship.run)
 	return p
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // browse gets a page of a peer.
@@ -87,7 +88,7 @@ func TestDashboardOfACrawl(t *testing.T) {
 		}
 		if c.Total > 0 {
 			seen = c
-		} else if err := sleep(ctx, 5*time.Millisecond); err != nil {
+		} else if err := loop.Sleep(ctx, 5*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

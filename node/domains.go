@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -37,7 +38,7 @@ const admissionTime = 4 * time.Second
 // domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
 type domains struct {
 	state   *domain.Store
-	loop    *serial
+	loop    *loop.Serial
 	router  *router
 	settled func(key ring.Key) bool
 	log     *slog.Logger
@@ -51,7 +52,7 @@ func newDomains(records domain.Records, hosts, novelty int, r *router, settled f
 	if err != nil {
 		return nil, err
 	}
-	return &domains{state: state, loop: newSerial(), router: r, settled: settled, log: log}, nil
+	return &domains{state: state, loop: loop.NewSerial(), router: r, settled: settled, log: log}, nil
 }
 
 // handle answers a peer.
@@ -114,7 +115,7 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 	var wait func() error
 	var err error
 	said := saidIn(m)
-	if lerr := d.loop.do(ctx, func() {
+	if lerr := d.loop.Do(ctx, func() {
 		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // what of it is lost with this peer is told of other hosts
 			verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
 		}
@@ -162,7 +163,7 @@ func (d *domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	}
 	var wait func() error
 	var hosts []string
-	if lerr := d.loop.do(ctx, func() {
+	if lerr := d.loop.Do(ctx, func() {
 		if changed, wait, err = d.state.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
 			hosts, err = d.hosts(s.Name)
 		}

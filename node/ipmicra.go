@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/internet"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -339,8 +340,8 @@ func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
 				told = addr
 			}
 		}
-		if err := sleep(ctx, wait); err != nil {
-			return unlessCanceled(err)
+		if err := loop.Sleep(ctx, wait); err != nil {
+			return loop.UnlessCanceled(err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // serviceJob is the service of a job's owner: its record, state and budget.
@@ -21,7 +22,7 @@ const serviceJob = "job"
 // they acknowledge.
 type jobService struct {
 	registry *job.Registry
-	loop     *serial
+	loop     *loop.Serial
 	// serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
 	// its accounts, and a job called unknown that is on its way.
 	serves func(id job.ID) error
@@ -33,7 +34,7 @@ type jobService struct {
 }
 
 func newJobService(store job.Store, serves func(job.ID) error, seeds func(context.Context, *job.Spec, int) (int, error), log *slog.Logger) *jobService {
-	return &jobService{registry: job.NewRegistry(store), loop: newSerial(), serves: serves, seeds: seeds, log: log, kick: make(chan struct{}, 1)}
+	return &jobService{registry: job.NewRegistry(store), loop: loop.NewSerial(), serves: serves, seeds: seeds, log: log, kick: make(chan struct{}, 1)}
 }
 
 // handle answers one request of a peer.
@@ -66,7 +67,7 @@ func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequ
 	var reply *wire.JobReply
 	var wait func() error
 	var err error
-	if derr := s.loop.do(ctx, func() { reply, wait, err = s.apply(from, id, req) }); derr != nil {
+	if derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, id, req) }); derr != nil {
 		return nil, derr
 	}
 	if err == nil && wait != nil {
@@ -176,7 +177,7 @@ func (s *jobService) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := unlessStopping(s.sow(ctx)); err != nil && ctx.Err() == nil {
+		if err := loop.UnlessStopping(s.sow(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Warn("seeds of a job are not delivered yet", "err", err)
 		}
 	}
@@ -201,7 +202,7 @@ func (s *jobService) sow(ctx context.Context) error {
 func (s *jobService) sowOne(ctx context.Context, id job.ID) error {
 	var rec *wire.Job
 	var err error
-	if derr := s.loop.do(ctx, func() { rec, err = s.registry.Get(id) }); derr != nil {
+	if derr := s.loop.Do(ctx, func() { rec, err = s.registry.Get(id) }); derr != nil {
 		return derr
 	}
 	if errors.Is(err, job.ErrUnknown) {
@@ -225,7 +226,7 @@ func (s *jobService) sowOne(ctx context.Context, id job.ID) error {
 func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	var wait func() error
 	var err error
-	if derr := s.loop.do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
+	if derr := s.loop.Do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
 		return derr
 	}
 	if errors.Is(err, job.ErrUnknown) {
@@ -239,7 +240,7 @@ func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
 
 // unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
 func (s *jobService) unsent(ctx context.Context) (left map[job.ID]int64, err error) {
-	if derr := s.loop.do(ctx, func() { left, err = s.registry.Unsent() }); derr != nil {
+	if derr := s.loop.Do(ctx, func() { left, err = s.registry.Unsent() }); derr != nil {
 		return nil, derr
 	}
 	return left, err

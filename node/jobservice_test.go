@@ -56,10 +56,11 @@ func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, err
 	t.Helper()
 	s := newJobService(keyspace[job.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceJobs)}, func(job.ID) error { return nil }, seeds, quietLog)
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { _ = s.loop.run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.loop.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		<-s.loop.done
+		running.Wait()
 	})
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // rememberPeers is how many peers of the routing table are kept for the next start.
@@ -281,7 +282,7 @@ func (r *ringRoom) join(ctx context.Context) error {
 		case first:
 			r.log.Warn("no entry peer answers yet, trying on (--found serves without them)", "tried", report.Error())
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := loop.Sleep(ctx, wait); err != nil {
 			return err
 		}
 		wait = min(wait*2, maxRetry)

@@ -25,6 +25,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -125,12 +126,12 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
-	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.doOver)
-	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.doOver)
-	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.doOver)
+	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.DoOver)
+	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.DoOver)
+	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.DoOver)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.loop.run, p.contents.loop.run, p.subnets.loop.run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.loop.Run, p.contents.loop.Run, p.subnets.loop.Run, p.runOwners, p.keeping.run)
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -143,7 +144,9 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	return p
 }
 
-func (p *keeper) runOwners(ctx context.Context) error { return unlessStopping(p.owners.loop.run(ctx)) }
+func (p *keeper) runOwners(ctx context.Context) error {
+	return loop.UnlessStopping(p.owners.loop.run(ctx))
+}
 
 func (p *keeper) serve(net *wires) {
 	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle, serviceSubnets: p.subnets.handle})

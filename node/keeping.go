@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -99,16 +100,9 @@ func (k *keeping) add(prefix byte, m mover, run func(ctx context.Context, fn fun
 // poke has everything looked at again, as the ring has changed. It does not block.
 func (k *keeping) poke() {
 	for _, r := range k.rooms {
-		poke(r.wake)
+		loop.Wake(r.wake)
 	}
-	poke(k.wake)
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	loop.Wake(k.wake)
 }
 
 // clean says whether nothing is here that belongs elsewhere, as this peer sees the ring now.
@@ -146,7 +140,7 @@ func (k *keeping) run(ctx context.Context) error {
 	for i, r := range k.rooms {
 		wg.Go(func() {
 			defer cancel()
-			errs[i] = unlessStopping(k.runRoom(ctx, r))
+			errs[i] = loop.UnlessStopping(k.runRoom(ctx, r))
 		})
 	}
 	errs[len(k.rooms)] = k.settle(ctx)
@@ -195,7 +189,7 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 		ready.Next = time.Now()
 	}
 	if was := r.clean.Swap(r.keeper.CleanAt()); was != r.clean.Load() {
-		poke(k.wake)
+		loop.Wake(k.wake)
 	}
 	return ready.Next, nil
 }
@@ -234,7 +228,7 @@ func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
 		return err
 	}
 	k.came()
-	poke(k.wake)
+	loop.Wake(k.wake)
 	for _, d := range drops {
 		lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
 		if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
@@ -368,7 +362,7 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 			return nil, err
 		}
 		k.movement.note(moved{how: cameFrom, prefix: r.prefix, peer: from, of: p.From, places: positions(r.prefix, p.Records), records: len(p.Records)})
-		poke(k.wake)
+		loop.Wake(k.wake)
 		return nil, nil
 	}
 	return nil, refuse("records of an unknown space %d", m.GetSpace())
@@ -435,7 +429,7 @@ func (k *keeping) look(ctx context.Context) error {
 	}
 	free, err := k.isFree(ctx, arc)
 	if err != nil {
-		return unlessStopping(err)
+		return loop.UnlessStopping(err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -498,7 +492,7 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	k.mu.Lock()
 	k.settler.Result(time.Now(), ask.ID, answer)
 	k.mu.Unlock()
-	poke(k.wake)
+	loop.Wake(k.wake)
 }
 
 // handOver waits until everything that this peer keeps is elsewhere: it has left the ring.
@@ -506,7 +500,7 @@ func (k *keeping) handOver(ctx context.Context) error {
 	defer k.movement.end() // those who watch hear it while they are still answered
 	for !k.clean() {
 		k.poke()
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("some records are still here and were not handed over; they are kept on disk: %w", err)
 		}
 	}

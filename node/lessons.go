@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -85,8 +86,8 @@ func (r *ringRoom) leaves() []peer.ID {
 // run tells lessons until ctx ends.
 func (c *classroom) run(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, lessonsEvery); err != nil {
-			return unlessCanceled(err)
+		if err := loop.Sleep(ctx, lessonsEvery); err != nil {
+			return loop.UnlessCanceled(err)
 		}
 		c.teach(ctx)
 	}

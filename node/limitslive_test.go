@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -74,7 +75,7 @@ func TestLimitsActWhileCrawling(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for !ok() {
-			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
 				t.Fatalf("%s: waited in vain", what)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // request is one that a site saw.
@@ -100,7 +101,7 @@ func until(t *testing.T, what string, is func(ctx context.Context) bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !is(ctx) {
-		if sleep(ctx, 20*time.Millisecond) != nil {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			t.Fatalf("%s does not come true", what)
 		}
 	}
@@ -137,7 +138,7 @@ func TestOptOutInTheRing(t *testing.T) {
 		h, err := peers[2].Host(ctx, victim)
 		return err == nil && h.OptedOut != "" && h.Worker == ""
 	})
-	if err := sleep(ctx, 2*time.Second); err != nil { // what the worker had left of its lease
+	if err := loop.Sleep(ctx, 2*time.Second); err != nil { // what the worker had left of its lease
 		t.Fatal(err)
 	}
 	before := asked()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -92,7 +93,7 @@ func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 				if err := do(); err != nil && ctx.Err() == nil {
 					r.log.Warn("multicast DNS failed", "at", what, "err", err, "again_in", nearbyAgain)
 				}
-				if err := sleep(ctx, nearbyAgain); err != nil {
+				if err := loop.Sleep(ctx, nearbyAgain); err != nil {
 					return nil //nolint:nilerr // the end was asked for
 				}
 			}

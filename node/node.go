@@ -27,6 +27,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
@@ -259,10 +260,10 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
-	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.doOver)
-	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.doOver)
-	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.doOver)
-	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.doOver)
+	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.DoOver)
+	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.DoOver)
+	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.DoOver)
+	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, patience: n.cfg.Patience, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
 	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
@@ -326,13 +327,13 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer stopBelow()
 	base, bctx := errgroup.WithContext(below)
 	base.Go(func() error { return n.room.net.Run(bctx) })
-	base.Go(func() error { return unlessCanceled(n.room.dht.Run(bctx)) })
-	base.Go(func() error { return n.contents.loop.run(bctx) })
-	base.Go(func() error { return n.subnets.loop.run(bctx) })
-	base.Go(func() error { return n.domains.loop.run(bctx) })
-	base.Go(func() error { return n.jobs.loop.run(bctx) })
-	base.Go(func() error { return unlessStopping(n.owners.run(bctx)) })
-	base.Go(func() error { return n.ship.loop.run(bctx) })
+	base.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(bctx)) })
+	base.Go(func() error { return n.contents.loop.Run(bctx) })
+	base.Go(func() error { return n.subnets.loop.Run(bctx) })
+	base.Go(func() error { return n.domains.loop.Run(bctx) })
+	base.Go(func() error { return n.jobs.loop.Run(bctx) })
+	base.Go(func() error { return loop.UnlessStopping(n.owners.run(bctx)) })
+	base.Go(func() error { return n.ship.loop.Run(bctx) })
 	base.Go(func() error { return n.ship.run(bctx) })
 	base.Go(func() error { return n.keeping.run(bctx) })
 	base.Go(func() error { return n.keepMemory(bctx) })
@@ -411,7 +412,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	close(n.left)
 	stopBelow()
-	if berr := unlessCanceled(base.Wait()); berr != nil {
+	if berr := loop.UnlessCanceled(base.Wait()); berr != nil {
 		err = errors.Join(berr, err)
 	}
 	return errors.Join(err, n.close())
@@ -440,18 +441,10 @@ func (n *Node) goodbye(ctx context.Context) error {
 	return nil
 }
 
-// unlessCanceled drops the error that says no more than that the end was asked for.
-func unlessCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
 // afterReady runs a part once the peer serves.
 func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) error {
 	if err := n.Ready(ctx); err != nil {
-		return unlessCanceled(err)
+		return loop.UnlessCanceled(err)
 	}
 	return run(ctx)
 }
@@ -459,8 +452,8 @@ func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) 
 // becomeReady opens the services when the ring lets this peer serve.
 func (n *Node) becomeReady(ctx context.Context) error {
 	for n.room.dht.State() != dht.Serving && len(n.room.dht.Attachments()) == 0 {
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return unlessCanceled(err)
+		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return loop.UnlessCanceled(err)
 		}
 	}
 	close(n.ready)

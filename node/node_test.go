@@ -20,6 +20,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -134,7 +135,7 @@ func settle(t *testing.T, peers []*testPeer) {
 		if err == nil && r.Closed && len(r.Members) == len(peers) {
 			return
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 50*time.Millisecond); err != nil {
 			t.Fatalf("no closed ring of %d: %+v, %v", len(peers), r, err)
 		}
 	}
@@ -328,7 +329,7 @@ func TestStopAndGoOn(t *testing.T) {
 		if s.Pages > 20 {
 			break
 		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 5*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

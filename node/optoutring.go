@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -82,7 +83,7 @@ func (n *Node) spreadOptOut(s optout.Subject, a optout.Action, hosts []string) {
 		for try := 0; len(hosts) > 0 && try < optOutTries; try++ {
 			var left []string
 			for _, host := range hosts {
-				if sleep(ctx, optOutPace) != nil {
+				if loop.Sleep(ctx, optOutPace) != nil {
 					return
 				}
 				call, cancel := context.WithTimeout(ctx, reportTimeout)
@@ -95,7 +96,7 @@ func (n *Node) spreadOptOut(s optout.Subject, a optout.Action, hosts []string) {
 					n.log.Debug("owner not told of an opt-out", "host", host, "err", err)
 				}
 			}
-			if hosts = left; len(hosts) > 0 && sleep(ctx, optOutPause) != nil {
+			if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause) != nil {
 				return
 			}
 		}
@@ -112,7 +113,7 @@ func (n *Node) runOptOuts(ctx context.Context) error {
 	kick <- struct{}{}
 	n.optOuts.changed = func() {
 		n.owners.spawn(func(context.Context) { n.owners.loop.post(func(o *owner.Owner) { o.OptOutsChanged() }) })
-		poke(kick)
+		loop.Wake(kick)
 	}
 	done := make(chan error, 1)
 	go func() { done <- n.optOuts.run(ctx) }()
@@ -144,7 +145,7 @@ func (n *Node) tellOptOuts(ctx context.Context, told map[optout.Subject]bool) {
 		if err != nil {
 			n.log.Debug("the ring was not told of an opt-out", "subject", s.String(), "err", err)
 		}
-		if sleep(ctx, optOutPace) != nil {
+		if loop.Sleep(ctx, optOutPace) != nil {
 			return
 		}
 	}
@@ -218,7 +219,7 @@ func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
 		out.Lists = append(out.Lists, l)
 	}
 	var err error
-	if lerr := n.domains.loop.do(ctx, func() {
+	if lerr := n.domains.loop.Do(ctx, func() {
 		err = n.domains.state.OptOuts(func(o *domain.OptOut) bool {
 			if o.On {
 				out.Domains = append(out.Domains, o.Domain)

@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -223,7 +224,7 @@ func (b *mailbox) run(ctx context.Context) error {
 		if b.held < outboxHeld {
 			more, err := b.collect(ctx)
 			if err != nil {
-				return unlessStopping(err)
+				return loop.UnlessStopping(err)
 			}
 			if more {
 				b.nudge()

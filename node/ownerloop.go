@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -103,7 +104,7 @@ func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r owner
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.done:
-		return errStopping
+		return loop.ErrStopping
 	}
 	select {
 	case err := <-r.ended:
@@ -116,7 +117,7 @@ func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r owner
 	case err := <-r.ended: // the loop ended with it, not before it
 		return err
 	default:
-		return errStopping
+		return loop.ErrStopping
 	}
 }
 

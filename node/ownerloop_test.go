@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
@@ -109,7 +110,7 @@ func TestFailedDisk(t *testing.T) {
 				if effects != row.good {
 					t.Errorf("%d effects left, want %d", effects, row.good)
 				}
-				if err := l.do(t.Context(), oneLink(spec, "late.example")); !errors.Is(err, errStopping) {
+				if err := l.do(t.Context(), oneLink(spec, "late.example")); !errors.Is(err, loop.ErrStopping) {
 					t.Errorf("a request after the end: %v", err)
 				}
 				l.post(oneLink(spec, "late.example")) // does not block
@@ -263,7 +264,7 @@ func TestEndWithinALongList(t *testing.T) {
 				cancel()
 			}
 			return false
-		}); !errors.Is(err, errStopping) {
+		}); !errors.Is(err, loop.ErrStopping) {
 			t.Errorf("a list that was broken off: %v", err)
 		}
 		if err := <-ended; err != nil || steps != 10 {

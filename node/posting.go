@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // maxSeeds bounds the URLs of one job.
@@ -88,7 +89,7 @@ func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error
 		if ctx.Err() != nil || p2p.CodeOf(err) == p2p.CodeRefused {
 			return nil, err // another try would be refused as well
 		}
-		if err := sleep(ctx, hopPause); err != nil {
+		if err := loop.Sleep(ctx, hopPause); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +100,7 @@ func (d *desk) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) 
 	id := job.ID(rec.GetSpec().GetId())
 	pace := 10 * time.Millisecond
 	for rec.GetSeedsSent() < uint64(len(rec.GetSpec().GetSeeds())) {
-		if err := sleep(ctx, pace); err != nil {
+		if err := loop.Sleep(ctx, pace); err != nil {
 			return nil, fmt.Errorf("job %s is posted, but its seeds are not all delivered: %w", id, err)
 		}
 		pace = min(pace*2, time.Second)

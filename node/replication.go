@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -58,7 +59,7 @@ type replication struct {
 	wake   chan struct{}
 	ended  chan struct{}
 	copies *replica.Copies
-	loop   *serial
+	loop   *loop.Serial
 }
 
 // waiter is a batch that waits for its followers.
@@ -85,7 +86,7 @@ func (r *replication) watch(w *ringWatch, replicas int) {
 func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
 	return &replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
-		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: newSerial(),
+		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: loop.NewSerial(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
 	}
 }
@@ -93,7 +94,7 @@ func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.C
 // nudge has the followers looked at: who they are, and what they need.
 func (r *replication) nudge() {
 	r.look.Store(true)
-	poke(r.wake)
+	loop.Wake(r.wake)
 }
 
 // run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
@@ -109,7 +110,7 @@ func (r *replication) run(ctx context.Context) error {
 	for {
 		if r.look.Swap(false) {
 			if err := r.follow(ctx); err != nil {
-				return unlessCanceled(err)
+				return loop.UnlessCanceled(err)
 			}
 		}
 		r.mu.Lock()
@@ -151,7 +152,7 @@ func (r *replication) follow(ctx context.Context) error {
 	}
 	if len(ids) > 0 && !r.on.Swap(true) {
 		for r.plain.Load() > 0 {
-			if err := sleep(ctx, time.Millisecond); err != nil {
+			if err := loop.Sleep(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -294,7 +295,7 @@ func (r *replication) append(ops []replica.Op) (wait func() error) {
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {
-		poke(r.wake)
+		loop.Wake(r.wake)
 	}
 	return func() error { return r.await(context.Background(), w) }
 }
@@ -315,7 +316,7 @@ func (r *replication) await(ctx context.Context, w waiter) error {
 	case <-w.done: // it was let go before the end
 		return nil
 	default:
-		return errStopping
+		return loop.ErrStopping
 	}
 }
 
@@ -327,7 +328,7 @@ func (r *replication) mark() waiter {
 	w := r.waiting()
 	r.mu.Unlock()
 	if w.done != nil {
-		poke(r.wake)
+		loop.Wake(r.wake)
 	}
 	return w
 }
@@ -335,7 +336,7 @@ func (r *replication) mark() waiter {
 // hurried has entries go out at once until done is called: whoever moves records waits for one acknowledgement after another.
 func (r *replication) hurried() (done func()) {
 	r.hurry(1)
-	poke(r.wake)
+	loop.Wake(r.wake)
 	return func() { r.hurry(-1) }
 }
 
@@ -379,7 +380,7 @@ func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 	var reply []byte
 	var wait func() error
 	var err error
-	if lerr := r.loop.do(ctx, func() { reply, wait, err = r.copies.Handle(string(from), raw) }); lerr != nil {
+	if lerr := r.loop.Do(ctx, func() { reply, wait, err = r.copies.Handle(string(from), raw) }); lerr != nil {
 		return nil, lerr
 	}
 	if err != nil {
@@ -397,7 +398,7 @@ func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 // drop removes a part of a source's copy that is not needed any more.
 func (r *replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
 	var err error
-	if lerr := r.loop.do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
+	if lerr := r.loop.Do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
 		return lerr
 	}
 	return err
@@ -414,7 +415,7 @@ func (r *replication) dismiss(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("%d replicas keep copies: %w", left, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -122,11 +123,11 @@ func TestShippedStops(t *testing.T) {
 		a.stop()
 		waits = append(waits, a.set(t, storage.KeyspaceJobs, "late", "v"))
 		for i, safe := range waits {
-			if err, still := ended(safe); still || !errors.Is(err, errStopping) {
+			if err, still := ended(safe); still || !errors.Is(err, loop.ErrStopping) {
 				t.Errorf("wait %d: %v, %t", i, err, still)
 			}
 		}
-		if _, err := a.ship.handle(t.Context(), "b", nil); !errors.Is(err, errStopping) {
+		if _, err := a.ship.handle(t.Context(), "b", nil); !errors.Is(err, loop.ErrStopping) {
 			t.Errorf("a message to a peer that has stopped: %v", err)
 		}
 	})
@@ -504,7 +505,7 @@ func FuzzReplicaHandle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r := replicationOf("a", nil, storagetest.New(t), replica.Config{}, quietLog)
 		r.deposes = func(peer.ID) bool { return false }
-		stop := background(t, r.loop.run)
+		stop := background(t, r.loop.Run)
 		defer stop()
 		for range 2 { // as of an answer that went lost
 			if _, err := r.handle(t.Context(), "stranger", raw); err != nil && p2p.CodeOf(err) != p2p.CodeRefused {

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // maxHops bounds how often a request follows `moved` (design, section 4).
@@ -89,7 +90,7 @@ func (r *router) call(ctx context.Context, key ring.Key, service string, req []b
 		case p2p.CodeRefused, p2p.CodeVersion, p2p.CodeInternal:
 			return nil, err
 		}
-		if err := sleep(ctx, hopPause); err != nil {
+		if err := loop.Sleep(ctx, hopPause); err != nil {
 			return nil, errors.Join(err, last)
 		}
 	}

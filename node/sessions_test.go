@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor, or of one that joined beside it, in no other way.
@@ -67,7 +68,7 @@ type lazyRing struct {
 
 func (r lazyRing) Lookup(ctx context.Context, _ ring.Key) (dht.Lookup, error) {
 	r.set(func() { r.lookups++ })
-	if err := sleep(ctx, r.takes); err != nil {
+	if err := loop.Sleep(ctx, r.takes); err != nil {
 		return dht.Lookup{}, err
 	}
 	return dht.Lookup{Owner: dht.Peer{ID: r.believed(ring.Key{})}}, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its status and its log, with the stacks in a file, until it moves again.
@@ -41,7 +42,7 @@ func TestStalled(t *testing.T) {
 			if err == nil && ok(s) {
 				return s
 			}
-			if serr := sleep(ctx, 5*time.Millisecond); serr != nil {
+			if serr := loop.Sleep(ctx, 5*time.Millisecond); serr != nil {
 				t.Fatalf("%s: waited in vain; status %+v, %v", what, s, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -24,7 +25,7 @@ const subnetAnswer = 2 << 20
 // subnetService is both sides of the records of subnets: it answers for those whose places this peer serves, and asks the others for theirs.
 type subnetService struct {
 	state  *subnets.Store
-	loop   *serial
+	loop   *loop.Serial
 	router *router
 	log    *slog.Logger
 	full   int // subnetAnswer
@@ -35,7 +36,7 @@ func newSubnetService(records subnets.Records, r *router, log *slog.Logger) (*su
 	if err != nil {
 		return nil, err
 	}
-	return &subnetService{state: state, loop: newSerial(), router: r, log: log, full: subnetAnswer}, nil
+	return &subnetService{state: state, loop: loop.NewSerial(), router: r, log: log, full: subnetAnswer}, nil
 }
 
 // digestOfRecord tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
@@ -68,7 +69,7 @@ func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]by
 	reply := &wire.SubnetsReply{}
 	var wait func() error
 	var err error
-	if lerr := s.loop.do(ctx, func() {
+	if lerr := s.loop.Do(ctx, func() {
 		if wait, err = s.merge(brought, reply); err == nil {
 			err = s.answer(keys, m.GetHeld(), reply)
 		}

@@ -39,7 +39,7 @@ func newSubnetPeers(t *testing.T, ids ...peer.ID) *subnetPeers {
 			t.Fatal(err)
 		}
 		w.at[id] = s
-		background(t, s.loop.run)
+		background(t, s.loop.Run)
 		w.net.at(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handle(ctx, "asker", req) })
 	}
 	return w

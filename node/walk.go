@@ -14,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // maxMembers bounds a walk: a ring that seems larger is one that lies or never closes.
@@ -221,7 +222,7 @@ func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progre
 			last = signature
 			continue // the second walk follows at once
 		}
-		if err := sleep(ctx, pace); err != nil {
+		if err := loop.Sleep(ctx, pace); err != nil {
 			return err
 		}
 		pace = min(pace*3/2, waitMost)
@@ -282,17 +283,6 @@ func decodeReport(raw []byte, from peer.ID) (*report, error) {
 		return nil, errors.New("report: it names another peer")
 	}
 	return m, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // binaryAddrs turns multiaddrs of text into the bytes that the network keeps; what does not parse is left out.

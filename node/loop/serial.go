@@ -1,0 +1,64 @@
+package loop
+
+import "context"
+
+// Serial runs functions one after another on one goroutine: the home of a state machine that is not safe for concurrent use, without a
+// lock that would be held over the disk.
+type Serial struct {
+	work chan func()
+	done chan struct{} // closed when Run has returned
+}
+
+// NewSerial returns one that is yet to run.
+func NewSerial() *Serial {
+	return &Serial{work: make(chan func(), 64), done: make(chan struct{})}
+}
+
+// Run executes what Do hands over until ctx ends.
+func (s *Serial) Run(ctx context.Context) error {
+	defer close(s.done)
+	for {
+		select {
+		case fn := <-s.work:
+			fn()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Do runs fn on the goroutine of Run and returns when it has returned. After an error fn may never run, or run later: what it writes may be
+// read only when Do has returned nil.
+func (s *Serial) Do(ctx context.Context, fn func()) error {
+	ran := make(chan struct{})
+	select {
+	case s.work <- func() { defer close(ran); fn() }:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.done:
+		return ErrStopping
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.done:
+	}
+	select {
+	case <-ran: // the last that ran
+		return nil
+	default:
+		return ErrStopping
+	}
+}
+
+// DoOver is Do for what takes several turns: fn is called again until it says that it is through, and others have theirs in between.
+func (s *Serial) DoOver(ctx context.Context, fn func() (through bool)) error {
+	for through := false; !through; {
+		if err := s.Do(ctx, func() { through = fn() }); err != nil {
+			return err // and through may still be written
+		}
+	}
+	return nil
+}
