@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"math"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -17,96 +19,167 @@ const (
 // drawShare parts of a budget are drawn at a time at most, so that one peer does not take all of it; and of bytes so many reserves.
 const drawShare = 16
 
-// affords says whether a URL of the job may be granted now.
-func (o *Owner) affords(js *jobState) bool {
-	return (js.spec.MaxPages == 0 || js.pages.free() > 0) && (js.spec.MaxBytes == 0 || js.bytes.free() >= o.minBytes(js))
+// budget is what this peer drew of a job's budget, and what became of it. A token that was drawn is
+// free, then bound to a URL by a promise, then used, or free again; what is free may be given back.
+//
+//	state      next      because
+//	idle       drawing   draw: something is needed, given back or to be told
+//	drawing    idle      answered: the job's owner said what there is, or nothing
+//	drawing    drawing   draw: drawTimeout is over without an answer
+//
+// It knows nothing of hosts, disk or clock.
+type budget struct {
+	pages, bytes account
+	reported     [6]uint64 // totals of both accounts as last told to the job's owner
+	drawing      bool      // a draw is under way
+	drawn        int64     // when the last draw was answered or sent
+	granted      int64     // when a URL was granted last, or budget came to grant some
+	starved      bool      // some host waits for tokens
+	changed      bool      // since it was last written
 }
 
-// minBytes is the least of a byte budget that a URL is granted with: with less, the last pages of a job would only be found too large.
-func (o *Owner) minBytes(js *jobState) uint64 {
-	return max(min(o.cfg.ByteReserve, js.spec.MaxBytes/4)/16, 1)
+func newBudget() budget { return budget{drawn: math.MinInt64 / 2} }
+
+// bounds are what a budget is drawn and promised within.
+type bounds struct {
+	pages, bytes uint64 // of the job; 0: no bound
+	reserve      uint64 // bytes that a URL is promised, if there are as many
+	draw         uint64 // most pages that are drawn at a time
+}
+
+// demand is what a job asks of its budget at a time.
+type demand struct {
+	bounds
+	waiting   int64 // URLs that wait here
+	out       int64 // URLs that are leased
+	grants    bool  // the job is in a state in which URLs are granted
+	exhausted bool  // the whole budget is known to be used up
 }
 
 // bounded says whether URLs of the job are granted against a promise.
 func bounded(spec *job.Spec) bool { return spec.Budgeted() || spec.MaxPagesPerHost > 0 }
 
-// promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
-func (o *Owner) promise(h *host, hj *hostJob, p *pending) {
-	js := hj.state
-	js.granted = o.now
-	if !bounded(js.spec) || p.promised {
-		return
-	}
-	p.promised = true
-	hj.c.promised++
-	js.c.promised++
-	if js.spec.MaxPages > 0 {
-		js.pages.bound++
-	}
-	if js.spec.MaxBytes > 0 {
-		p.promisedBytes = min(o.cfg.ByteReserve, js.bytes.free())
-		js.bytes.bound += p.promisedBytes
-	}
-	o.buf.set(p.key(h.pos, js.id), p.encode())
-	o.changedAccount(js)
-	o.changed(h, hj)
+// least is the least of a byte budget that a URL is granted with: with less, the last pages of a job would only be found too large.
+func (l *bounds) least() uint64 { return max(min(l.reserve, l.bytes/4)/16, 1) }
+
+// affords says whether a URL may be granted now.
+func (b *budget) affords(l bounds) bool {
+	return (l.pages == 0 || b.pages.free() > 0) && (l.bytes == 0 || b.bytes.free() >= l.least())
 }
 
-// settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and the rest is free again. The caller writes the
-// record anew or deletes it.
-func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
-	if !p.promised {
-		return
+// promise binds tokens to a URL, and says how many bytes.
+func (b *budget) promise(l bounds) (bytes uint64) {
+	if l.pages > 0 {
+		b.pages.bound++
 	}
-	js := hj.state
-	hj.c.promised--
-	js.c.promised--
-	o.changed(h, hj)
-	if p.foreign {
-		p.promised, p.foreign, p.promisedBytes = false, false, 0
-		return
+	if l.bytes > 0 {
+		bytes = min(l.reserve, b.bytes.free())
+		b.bytes.bound += bytes
 	}
-	if js.spec == nil || js.spec.MaxPages > 0 {
-		js.pages.bound -= min(1, js.pages.bound)
-		js.pages.used += pages
-	}
-	js.bytes.bound -= p.promisedBytes
-	js.bytes.used += min(size, p.promisedBytes)
-	p.promised, p.promisedBytes = false, 0
-	o.changedAccount(js)
+	b.changed = true
+	return bytes
 }
 
-// cede books the promises to URLs of a host that another owner keeps from now on. What the host's records say is promised is paid for by the peer that drew
-// it, and by nobody else, whoever learns of the outcome:
-//
-//   - This peer counts such a page, with the bytes reserved for it, as spent the moment it removes the host. So nothing it holds could still come back, and a
-//     budget is found exhausted without waiting for it.
-//   - The owner that imports the record keeps the promise as foreign: it grants the URL without drawing for it, counts it among the pages that a host may
-//     have, and its own account does not know of it.
-//   - If this peer dies instead, its account at the job's owner keeps the page as drawn and not spent, which no longer counts as coming back once the
-//     peer was silent for two minutes. Should it return it finds the host elsewhere, hands over what it has, and books the promises then.
-//
-// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is lost to a budget is what a peer that dies for good had
-// drawn and not promised, and each promise to a URL that ended without a page after its host moved: the job ends that much below its budget.
-func (o *Owner) cede(h *host) {
-	for _, hj := range h.jobs {
-		if hj.c.promised == 0 {
-			continue
-		}
-		var pages, bytes uint64
-		for _, kind := range []byte{kindReady, kindDelayed} {
-			prefix := jobPrefix(h.pos, kind, hj.state.id)
-			o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
-				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
-					pages, bytes = pages+1, bytes+p.promisedBytes
-				}
-				return true
-			})
-		}
-		hj.state.pages.spend(pages)
-		hj.state.bytes.spend(bytes)
-		o.changedAccount(hj.state)
+// settle ends the promise of a page, if pages are bounded, and of some bytes: the page is used if there
+// is one, of the bytes what was read, and the rest is free again.
+func (b *budget) settle(bounded bool, promised, pages, size uint64) {
+	if bounded {
+		b.pages.bound -= min(1, b.pages.bound)
+		b.pages.used += pages
 	}
+	b.bytes.bound -= promised
+	b.bytes.used += min(size, promised)
+	b.changed = true
+}
+
+// cede books promises as used of which another peer will learn what became.
+func (b *budget) cede(pages, bytes uint64) {
+	b.pages.spend(pages)
+	b.bytes.spend(bytes)
+	b.changed = true
+}
+
+func (b *budget) totals() [6]uint64 {
+	return [6]uint64{b.pages.drawn, b.pages.returned, b.pages.used, b.bytes.drawn, b.bytes.returned, b.bytes.used}
+}
+
+func (b *budget) free() uint64 { return b.pages.free() + b.bytes.free() }
+
+// draw is the next word to the job's owner: what is needed, given back and used.
+func (b *budget) draw(d demand, now int64) *wire.Draw {
+	m := &wire.Draw{}
+	if b.starved && !d.exhausted {
+		if d.out == 0 {
+			// Nothing comes back here; what is held of the one budget must not keep another peer from using the other.
+			b.giveBack()
+		}
+		if d.pages > 0 && b.pages.free() == 0 {
+			m.Pages = min(uint64(max(d.waiting, 1)), d.bounds.draw, max(d.pages/drawShare, 1))
+		}
+		if d.bytes > 0 && b.bytes.free() < d.least() {
+			m.Bytes = min(drawShare*d.reserve, max(d.bytes/drawShare, d.reserve))
+		}
+	} else if d.waiting == 0 || d.out == 0 && now >= b.granted+reportEvery {
+		b.giveBack()
+	}
+	if d.bytes > 0 {
+		m.MinBytes = d.least()
+	}
+	m.ReturnPages, m.DrawnPages, m.UsedPages = b.pages.returned, b.pages.drawn, b.pages.used
+	m.ReturnBytes, m.DrawnBytes, m.UsedBytes = b.bytes.returned, b.bytes.drawn, b.bytes.used
+	b.drawing, b.drawn = true, now
+	return m
+}
+
+// giveBack returns what the peer has no use for.
+func (b *budget) giveBack() {
+	for _, a := range []*account{&b.pages, &b.bytes} {
+		if n := a.free(); n > 0 {
+			a.returned += n
+			b.changed = true
+		}
+	}
+}
+
+// drawAt is when the next draw is due; never if there is nothing to be said.
+func (b *budget) drawAt(d demand) int64 {
+	switch {
+	case b.drawing:
+		return b.drawn + drawTimeout
+	case b.starved && !d.exhausted && d.grants:
+		return b.drawn + askEvery
+	case d.waiting == 0 && d.out == 0 && (b.totals() != b.reported || b.free() > 0):
+		return b.drawn + askEvery
+	case d.out == 0 && b.free() > 0:
+		return max(b.drawn+askEvery, b.granted+reportEvery)
+	case b.totals() != b.reported:
+		return b.drawn + reportEvery
+	case b.free()+b.pages.bound+b.bytes.bound > 0:
+		return b.drawn + refreshEvery
+	default:
+		return never
+	}
+}
+
+// answered takes the answer to a draw, nil if there was none, and says whether it says anything.
+func (b *budget) answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool {
+	b.drawing, b.drawn = false, now
+	if reply == nil || reply.GetError() != "" {
+		return false
+	}
+	b.reported = [6]uint64{
+		b.pages.drawn, draw.GetReturnPages(), draw.GetUsedPages(), b.bytes.drawn, draw.GetReturnBytes(), draw.GetUsedBytes(),
+	}
+	if reply.GetPages() > b.pages.drawn || reply.GetBytes() > b.bytes.drawn {
+		b.pages.drawn = max(b.pages.drawn, reply.GetPages())
+		b.bytes.drawn = max(b.bytes.drawn, reply.GetBytes())
+		b.reported[0], b.reported[3] = b.pages.drawn, b.bytes.drawn
+		b.granted = now
+		b.drawn = now - askEvery // more is asked for at once if this is not enough
+		b.changed = true
+	}
+	b.starved = false
+	return true
 }
 
 func pageOf(outcome link.Outcome) uint64 {
@@ -114,117 +187,4 @@ func pageOf(outcome link.Outcome) uint64 {
 		return 1
 	}
 	return 0
-}
-
-func (js *jobState) account() [6]uint64 {
-	return [6]uint64{js.pages.drawn, js.pages.returned, js.pages.used, js.bytes.drawn, js.bytes.returned, js.bytes.used}
-}
-
-// draws tells the owners of budgeted jobs what is needed, given back and spent.
-func (o *Owner) draws() {
-	for _, js := range o.jobOrder {
-		if !js.known || !js.spec.Budgeted() || o.drawAt(js) > o.now {
-			continue
-		}
-		d := &wire.Draw{}
-		if need := o.unleasedOf(js); js.starved && !js.c.exhausted {
-			if js.out == 0 {
-				// Nothing comes back here; what is held of the one budget must not keep another peer from using the other.
-				o.giveBack(js)
-			}
-			if js.spec.MaxPages > 0 && js.pages.free() == 0 {
-				d.Pages = min(uint64(max(need, 1)), o.cfg.DrawPages, max(js.spec.MaxPages/drawShare, 1))
-			}
-			if js.spec.MaxBytes > 0 && js.bytes.free() < o.minBytes(js) {
-				d.Bytes = min(drawShare*o.cfg.ByteReserve, max(js.spec.MaxBytes/drawShare, o.cfg.ByteReserve))
-			}
-		} else if need == 0 || js.out == 0 && o.now >= js.granted+reportEvery {
-			o.giveBack(js)
-		}
-		if js.spec.MaxBytes > 0 {
-			d.MinBytes = o.minBytes(js)
-		}
-		d.ReturnPages, d.DrawnPages, d.UsedPages = js.pages.returned, js.pages.drawn, js.pages.used
-		d.ReturnBytes, d.DrawnBytes, d.UsedBytes = js.bytes.returned, js.bytes.drawn, js.bytes.used
-		js.drawing, js.drawn = true, o.now
-		o.ready.Draws = append(o.ready.Draws, Draw{js.id, d})
-	}
-}
-
-// giveBack returns what the peer has no use for.
-func (o *Owner) giveBack(js *jobState) {
-	for _, a := range []*account{&js.pages, &js.bytes} {
-		if n := a.free(); n > 0 {
-			a.returned += n
-			o.changedAccount(js)
-		}
-	}
-}
-
-// unleasedOf counts the URLs of a job that wait here.
-func (o *Owner) unleasedOf(js *jobState) int64 { return js.c.open() - js.out }
-
-// drawAt is when the next draw of a job is due.
-func (o *Owner) drawAt(js *jobState) int64 {
-	switch {
-	case !js.known || !js.spec.Budgeted():
-		return never
-	case js.drawing:
-		return js.drawn + drawTimeout
-	case js.starved && !js.c.exhausted && js.state.Grants():
-		return js.drawn + askEvery
-	case o.unleasedOf(js) == 0 && js.out == 0 && (js.account() != js.reported || js.pages.free()+js.bytes.free() > 0):
-		return js.drawn + askEvery
-	case js.out == 0 && js.pages.free()+js.bytes.free() > 0:
-		return max(js.drawn+askEvery, js.granted+reportEvery)
-	case js.account() != js.reported:
-		return js.drawn + reportEvery
-	case js.pages.free()+js.pages.bound+js.bytes.free()+js.bytes.bound > 0:
-		return js.drawn + refreshEvery
-	default:
-		return never
-	}
-}
-
-func (o *Owner) nextDraw() int64 {
-	at := never
-	for _, js := range o.jobOrder {
-		at = min(at, o.drawAt(js))
-	}
-	return at
-}
-
-// Drawn brings the answer to a Draw; nil if there was none. Part of a step.
-func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
-	js := o.jobs[d.Job]
-	if js == nil || !js.drawing {
-		return
-	}
-	js.drawing, js.drawn = false, o.now
-	if reply == nil || reply.GetError() != "" {
-		return
-	}
-	js.reported = [6]uint64{
-		js.pages.drawn, d.Draw.GetReturnPages(), d.Draw.GetUsedPages(), js.bytes.drawn, d.Draw.GetReturnBytes(), d.Draw.GetUsedBytes(),
-	}
-	if reply.GetPages() > js.pages.drawn || reply.GetBytes() > js.bytes.drawn {
-		js.pages.drawn = max(js.pages.drawn, reply.GetPages())
-		js.bytes.drawn = max(js.bytes.drawn, reply.GetBytes())
-		js.reported[0], js.reported[3] = js.pages.drawn, js.bytes.drawn
-		js.granted = o.now
-		js.drawn = o.now - askEvery // more is asked for at once if this is not enough
-		o.changedAccount(js)
-	}
-	if reply.GetExhausted() && !o.affords(js) && !js.c.exhausted {
-		js.c.exhausted = true
-		o.changedJob(js)
-	}
-	js.starved = false
-	o.reviewJob(js)
-}
-
-// Exhausted says whether a job's budget is used up, as far as this peer was told.
-func (o *Owner) Exhausted(id job.ID) bool {
-	js := o.jobs[id]
-	return js != nil && js.c.exhausted
 }

@@ -1,124 +1,112 @@
-package owner_test
+package owner
 
 import (
-	"fmt"
+	"math/rand/v2"
 	"testing"
 
-	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// registry puts a real registry of jobs behind the draws of a simulation.
-func registry(t *testing.T, sim *simulation, jobs jobTable) {
-	r := job.NewRegistry(crawltest.NewStore())
-	for _, e := range jobs {
-		if _, _, err := r.Post(0, e.spec); err != nil {
-			t.Fatal(err)
-		}
+// TestBudgetStates drives a budget through its table of states: what it says next, and when.
+func TestBudgetStates(t *testing.T) {
+	b := newBudget()
+	d := demand{bounds: bounds{pages: 160, reserve: 100, draw: 5}, waiting: 20, grants: true}
+	if at := b.drawAt(d); at != never {
+		t.Errorf("a new budget has something to say at %d", at)
 	}
-	sim.draw = func(from string, d owner.Draw) *wire.JobReply {
-		reply, _, err := r.Draw(sim.now.UnixMilli(), d.Job, []byte(from), d.Draw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return reply
+	b.starved = true
+	m := b.draw(d, 1000)
+	if m.GetPages() != 5 || !b.drawing || b.drawAt(d) != 1000+drawTimeout {
+		t.Errorf("%v is drawn, and again at %d", m, b.drawAt(d))
 	}
-}
-
-// archived are the URLs whose bodies a simulation's workers have fetched, and the bytes of the first fetch of each.
-type archived struct {
-	pages map[string]bool
-	bytes uint64
-}
-
-func (s *simulation) archive(id job.ID) *archived {
-	a := &archived{pages: make(map[string]bool)}
-	inner := s.answer
-	s.answer = func(of job.ID, k task) *wire.Fetched {
-		f := inner(of, k)
-		if of != id {
-			return f
-		}
-		if k.maxBytes > 0 && f.GetSize() > k.maxBytes {
-			f = &wire.Fetched{Job: id[:], Url: []byte(k.url), Outcome: uint32(link.OutcomeTooLarge)}
-		}
-		if link.Outcome(f.GetOutcome()).Fetched() && !a.pages[k.url] {
-			a.pages[k.url] = true
-			a.bytes += f.GetSize()
-		}
-		return f
+	if b.answered(m, nil, 2000) || b.drawing || b.drawAt(d) != 2000+askEvery {
+		t.Errorf("after a draw that was lost the next one is at %d", b.drawAt(d))
 	}
-	return a
-}
-
-// TestBudgetNeverOvershoots crawls under budgets with and without faults, on one and on several owners. What workers ever fetched stays
-// within; without faults, all of it is used.
-func TestBudgetNeverOvershoots(t *testing.T) {
-	unraced(t)
-	s := site{hosts: 8, pages: 15, links: 5}
-	for seed := range uint64(8) {
-		for _, c := range []struct {
-			name   string
-			change func(*wire.JobSpec)
-			faulty int
-			peers  int
-		}{
-			{"pages", func(m *wire.JobSpec) { m.MaxPages = 40 }, 0, 1},
-			{"pages, three owners", func(m *wire.JobSpec) { m.MaxPages = 40 }, 0, 3},
-			{"pages, faults", func(m *wire.JobSpec) { m.MaxPages = 40 }, 250, 3},
-			{"bytes", func(m *wire.JobSpec) { m.MaxBytes = 20_000 }, 0, 2},
-			{"bytes, faults", func(m *wire.JobSpec) { m.MaxBytes = 20_000 }, 250, 2},
-			{"pages a host", func(m *wire.JobSpec) { m.MaxPagesPerHost = 4 }, 0, 2},
-			{"all", func(m *wire.JobSpec) { m.MaxPages, m.MaxBytes, m.MaxPagesPerHost = 30, 20_000, 5 }, 100, 2},
-		} {
-			t.Run(fmt.Sprintf("%s, seed %d", c.name, seed), func(t *testing.T) {
-				jobs := jobTable{}
-				m := &wire.JobSpec{Seeds: [][]byte{[]byte(s.url(0, 0))}, Scope: []string{"*.example"}}
-				c.change(m)
-				id := jobs.add(t, m)
-				sim := newSimulation(t, seed, c.peers, 3, jobs, s, func(cfg *owner.Config) {
-					cfg.DrawPages, cfg.ByteReserve = 5, 1500
-				})
-				registry(t, sim, jobs)
-				got := sim.archive(id)
-				for i := range 6 {
-					sim.post(id, s.url(i, i))
-				}
-				sim.run(c.faulty, id)
-				if m.MaxPages > 0 && uint64(len(got.pages)) > m.MaxPages {
-					t.Errorf("%d pages were fetched, of %d", len(got.pages), m.MaxPages)
-				}
-				if m.MaxBytes > 0 && got.bytes > m.MaxBytes {
-					t.Errorf("%d bytes were fetched, of %d", got.bytes, m.MaxBytes)
-				}
-				hosts := make(map[string]uint64)
-				for url := range got.pages {
-					hosts[link.Host(url)]++
-				}
-				for host, n := range hosts {
-					if m.MaxPagesPerHost > 0 && c.faulty == 0 && n > m.MaxPagesPerHost {
-						t.Errorf("%d pages of %s were fetched, of %d", n, host, m.MaxPagesPerHost)
-					}
-				}
-				if c.faulty == 0 && m.MaxPages > 0 && uint64(len(got.pages)) != m.MaxPages {
-					t.Errorf("%d pages were fetched, want %d", len(got.pages), m.MaxPages)
-				}
-				if c.faulty == 0 && m.MaxBytes > 0 && got.bytes < m.MaxBytes*3/4 {
-					t.Errorf("%d bytes were fetched, of %d", got.bytes, m.MaxBytes)
-				}
-			})
-		}
+	m = b.draw(d, 3000)
+	if !b.answered(m, &wire.JobReply{Pages: 5}, 3100) || b.starved || b.pages.free() != 5 {
+		t.Errorf("five pages came, %d are free", b.pages.free())
+	}
+	if bytes := b.promise(d.bounds); bytes != 0 || b.pages.free() != 4 {
+		t.Errorf("%d bytes are promised where bytes have no bound, %d pages are free", bytes, b.pages.free())
+	}
+	b.settle(true, 0, 1, 0)
+	if b.pages.used != 1 || b.pages.bound != 0 {
+		t.Errorf("after a page: %+v", b.pages)
+	}
+	d.waiting = 0 // nothing is left to be granted
+	if m = b.draw(d, 9000); m.GetReturnPages() != 4 || m.GetUsedPages() != 1 || b.pages.free() != 0 {
+		t.Errorf("given back is %v", m)
+	}
+	b.answered(m, &wire.JobReply{Pages: 5}, 9100)
+	if at := b.drawAt(d); at != never {
+		t.Errorf("all is told, and something is to be said at %d", at)
 	}
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
-func unraced(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+// TestBudgetBytes: a URL is promised what there is up to the reserve, and nothing is granted with next to nothing.
+func TestBudgetBytes(t *testing.T) {
+	b := newBudget()
+	l := bounds{bytes: 4000, reserve: 1600}
+	b.bytes.drawn = 1700
+	if got := b.promise(l); got != 1600 {
+		t.Errorf("promised %d bytes", got)
+	}
+	if !b.affords(l) {
+		t.Error("a hundred bytes are enough for a URL")
+	}
+	if b.promise(l); b.affords(l) {
+		t.Error("a URL is granted without a byte")
+	}
+	b.settle(false, 1600, 1, 300)
+	if b.bytes.used != 300 || b.bytes.free() != 1300 || b.pages != (account{}) {
+		t.Errorf("after a page of 300 bytes: %+v, %+v", b.bytes, b.pages)
+	}
+}
+
+// TestBudgetTokens plays any order of events: no token comes from nowhere, and none is in two places.
+func TestBudgetTokens(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		b := newBudget()
+		l := bounds{pages: 50, bytes: 5000, reserve: 120, draw: 8}
+		var out []uint64 // bytes promised to each URL that is out
+		var pages, bytes uint64
+		for now := int64(0); now < 100_000; now += 500 {
+			switch rnd.IntN(5) {
+			case 0, 1:
+				if b.affords(l) {
+					out = append(out, b.promise(l))
+					continue
+				}
+				b.starved = true
+			case 2, 3:
+				if n := len(out); n > 0 {
+					b.settle(true, out[n-1], uint64(rnd.IntN(2)), uint64(rnd.IntN(200)))
+					out = out[:n-1]
+				}
+			}
+			d := demand{bounds: l, waiting: int64(rnd.IntN(3)), out: int64(len(out)), grants: true}
+			if b.drawAt(d) <= now && !b.drawing {
+				m := b.draw(d, now)
+				pages = min(pages+m.GetPages(), l.pages)
+				bytes = min(bytes+m.GetBytes(), l.bytes)
+				if rnd.IntN(4) > 0 {
+					b.answered(m, &wire.JobReply{Pages: pages, Bytes: bytes}, now)
+				} else {
+					b.answered(m, nil, now)
+				}
+			}
+			if b.pages.bound != uint64(len(out)) {
+				t.Fatalf("seed %d: %d URLs are out, %d pages bound", seed, len(out), b.pages.bound)
+			}
+			for _, a := range []account{b.pages, b.bytes} {
+				if a.returned+a.used+a.bound > a.drawn {
+					t.Fatalf("seed %d: overdrawn: %+v", seed, a)
+				}
+			}
+		}
+		if b.pages.used == 0 {
+			t.Errorf("seed %d: nothing was ever used", seed)
+		}
 	}
 }

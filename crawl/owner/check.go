@@ -328,10 +328,10 @@ func (c *checker) leases() {
 		if js.spec.MaxPages == 0 {
 			pages = 0
 		}
-		if js.pages.bound != pages || js.bytes.bound != c.boundBytes[js.id] {
-			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.pages.bound, js.bytes.bound)
+		if js.budget.pages.bound != pages || js.budget.bytes.bound != c.boundBytes[js.id] {
+			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.pages.bound, js.budget.bytes.bound)
 		}
-		for _, a := range []account{js.pages, js.bytes} {
+		for _, a := range []account{js.budget.pages, js.budget.bytes} {
 			if a.returned+a.used+a.bound > a.drawn {
 				c.fail("job %s: account %+v is overdrawn", js.id, a)
 			}

@@ -270,7 +270,7 @@ func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 		return f.mayBeside(p)
 	}
 	if !f.o.affords(js) {
-		js.starved = true
+		js.budget.starved = true
 		return false
 	}
 	return hj.pagesLeft() > 0 && f.mayBeside(p)

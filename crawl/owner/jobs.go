@@ -2,11 +2,9 @@ package owner
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
-	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // askEvery is how long after one request for a job's spec, or for a part of its budget that brought nothing, the next one goes out.
@@ -25,29 +23,17 @@ type jobState struct {
 	out   int64
 	dirty bool
 
-	pages, bytes account
-	reported     [6]uint64 // drawn, returned and used of both accounts as last told to the job's owner
-	drawing      bool
-	drawn        int64 // when the last draw was answered or sent
-	granted      int64 // when a URL was granted last, or budget came to grant some
-	starved      bool  // some host waits for tokens
-	accountMod   bool
+	budget budget
 
 	farm    *novelty.Farm // nil: not read yet
 	farmMod bool
-}
-
-// Draw takes from a job's budget at the job's owner.
-type Draw struct {
-	Job  job.ID
-	Draw *wire.Draw
 }
 
 // job returns the peer's state of a job.
 func (o *Owner) job(id job.ID) *jobState {
 	js := o.jobs[id]
 	if js == nil {
-		js = &jobState{id: id, drawn: math.MinInt64 / 2}
+		js = &jobState{id: id, budget: newBudget()}
 		o.jobs[id] = js
 		o.jobOrder = append(o.jobOrder, js)
 		js.spec, js.state, js.known = o.specs.Job(id)
@@ -74,7 +60,7 @@ func (o *Owner) loadJobs() {
 			continue
 		}
 		var err error
-		if js.pages, js.bytes, err = decodeAccounts(raw); err != nil {
+		if js.budget.pages, js.budget.bytes, err = decodeAccounts(raw); err != nil {
 			o.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 			return
 		}
@@ -88,11 +74,6 @@ func (o *Owner) changedJob(js *jobState) {
 	}
 }
 
-func (o *Owner) changedAccount(js *jobState) {
-	js.accountMod = true
-	o.changedJob(js)
-}
-
 func (o *Owner) saveJob(js *jobState) {
 	js.dirty = false
 	o.buf.set(jobKey(spaceJob, js.id), js.c.encode())
@@ -100,9 +81,9 @@ func (o *Owner) saveJob(js *jobState) {
 		js.farmMod = false
 		o.buf.set(jobKey(spaceFarm, js.id), js.farm.Append([]byte{format}))
 	}
-	if js.accountMod {
-		js.accountMod = false
-		o.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.pages, &js.bytes))
+	if js.budget.changed {
+		js.budget.changed = false
+		o.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.budget.pages, &js.budget.bytes))
 	}
 }
 

@@ -106,7 +106,7 @@ func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
 		return never
 	}
 	if hj.promisedHere() == 0 && !o.affords(js) {
-		js.starved = js.starved || at <= o.now
+		js.budget.starved = js.budget.starved || at <= o.now
 		return never
 	}
 	return at
@@ -124,7 +124,7 @@ func (o *Owner) urlsAt(h *host) int64 {
 // starved says whether URLs of a host wait for a part of their job's budget.
 func (h *host) starved() bool {
 	for _, hj := range h.jobs {
-		if hj.state.starved && !hj.state.c.exhausted && hj.ready()+hj.waiting() > 0 {
+		if hj.state.budget.starved && !hj.state.c.exhausted && hj.ready()+hj.waiting() > 0 {
 			return true
 		}
 	}

@@ -1,0 +1,138 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Draw takes from a job's budget at the job's owner.
+type Draw struct {
+	Job  job.ID
+	Draw *wire.Draw
+}
+
+// boundsOf are what the budget of a job is drawn and promised within.
+func (o *Owner) boundsOf(js *jobState) bounds {
+	return bounds{pages: js.spec.MaxPages, bytes: js.spec.MaxBytes, reserve: o.cfg.ByteReserve, draw: o.cfg.DrawPages}
+}
+
+func (o *Owner) demandOf(js *jobState) demand {
+	return demand{bounds: o.boundsOf(js), waiting: js.c.open() - js.out, out: js.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
+}
+
+// affords says whether a URL of the job may be granted now.
+func (o *Owner) affords(js *jobState) bool { return js.budget.affords(o.boundsOf(js)) }
+
+// promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
+func (o *Owner) promise(h *host, hj *hostJob, p *pending) {
+	js := hj.state
+	js.budget.granted = o.now
+	if !bounded(js.spec) || p.promised {
+		return
+	}
+	p.promised = true
+	hj.c.promised++
+	js.c.promised++
+	p.promisedBytes = js.budget.promise(o.boundsOf(js))
+	o.buf.set(p.key(h.pos, js.id), p.encode())
+	o.changed(h, hj)
+}
+
+// settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and the rest is free again. The caller writes the
+// record anew or deletes it.
+func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
+	if !p.promised {
+		return
+	}
+	js := hj.state
+	hj.c.promised--
+	js.c.promised--
+	o.changed(h, hj)
+	if !p.foreign {
+		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.promisedBytes, pages, size)
+	}
+	p.promised, p.foreign, p.promisedBytes = false, false, 0
+}
+
+// cede books the promises to URLs of a host that another owner keeps from now on. What the host's records say is promised is paid for by the peer that drew
+// it, and by nobody else, whoever learns of the outcome:
+//
+//   - This peer counts such a page, with the bytes reserved for it, as spent the moment it removes the host. So nothing it holds could still come back, and a
+//     budget is found exhausted without waiting for it.
+//   - The owner that imports the record keeps the promise as foreign: it grants the URL without drawing for it, counts it among the pages that a host may
+//     have, and its own account does not know of it.
+//   - If this peer dies instead, its account at the job's owner keeps the page as drawn and not spent, which no longer counts as coming back once the
+//     peer was silent for two minutes. Should it return it finds the host elsewhere, hands over what it has, and books the promises then.
+//
+// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is lost to a budget is what a peer that dies for good had
+// drawn and not promised, and each promise to a URL that ended without a page after its host moved: the job ends that much below its budget.
+func (o *Owner) cede(h *host) {
+	for _, hj := range h.jobs {
+		if hj.c.promised == 0 {
+			continue
+		}
+		var pages, bytes uint64
+		for _, kind := range []byte{kindReady, kindDelayed} {
+			prefix := jobPrefix(h.pos, kind, hj.state.id)
+			o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
+					pages, bytes = pages+1, bytes+p.promisedBytes
+				}
+				return true
+			})
+		}
+		hj.state.budget.cede(pages, bytes)
+		o.changedJob(hj.state)
+	}
+}
+
+// draws tells the owners of budgeted jobs what is needed, given back and spent.
+func (o *Owner) draws() {
+	for _, js := range o.jobOrder {
+		if o.drawAt(js) > o.now {
+			continue
+		}
+		o.ready.Draws = append(o.ready.Draws, Draw{js.id, js.budget.draw(o.demandOf(js), o.now)})
+		if js.budget.changed {
+			o.changedJob(js)
+		}
+	}
+}
+
+// drawAt is when the next draw of a job is due.
+func (o *Owner) drawAt(js *jobState) int64 {
+	if !js.known || !js.spec.Budgeted() {
+		return never
+	}
+	return js.budget.drawAt(o.demandOf(js))
+}
+
+func (o *Owner) nextDraw() int64 {
+	at := never
+	for _, js := range o.jobOrder {
+		at = min(at, o.drawAt(js))
+	}
+	return at
+}
+
+// Drawn brings the answer to a Draw; nil if there was none. Part of a step.
+func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
+	js := o.jobs[d.Job]
+	if js == nil || !js.budget.drawing || !js.budget.answered(d.Draw, reply, o.now) {
+		return
+	}
+	if js.budget.changed {
+		o.changedJob(js)
+	}
+	if reply.GetExhausted() && !o.affords(js) && !js.c.exhausted {
+		js.c.exhausted = true
+		o.changedJob(js)
+	}
+	o.reviewJob(js)
+}
+
+// Exhausted says whether a job's budget is used up, as far as this peer was told.
+func (o *Owner) Exhausted(id job.ID) bool {
+	js := o.jobs[id]
+	return js != nil && js.c.exhausted
+}

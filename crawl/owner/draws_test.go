@@ -1,0 +1,124 @@
+package owner_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// registry puts a real registry of jobs behind the draws of a simulation.
+func registry(t *testing.T, sim *simulation, jobs jobTable) {
+	r := job.NewRegistry(crawltest.NewStore())
+	for _, e := range jobs {
+		if _, _, err := r.Post(0, e.spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sim.draw = func(from string, d owner.Draw) *wire.JobReply {
+		reply, _, err := r.Draw(sim.now.UnixMilli(), d.Job, []byte(from), d.Draw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+}
+
+// archived are the URLs whose bodies a simulation's workers have fetched, and the bytes of the first fetch of each.
+type archived struct {
+	pages map[string]bool
+	bytes uint64
+}
+
+func (s *simulation) archive(id job.ID) *archived {
+	a := &archived{pages: make(map[string]bool)}
+	inner := s.answer
+	s.answer = func(of job.ID, k task) *wire.Fetched {
+		f := inner(of, k)
+		if of != id {
+			return f
+		}
+		if k.maxBytes > 0 && f.GetSize() > k.maxBytes {
+			f = &wire.Fetched{Job: id[:], Url: []byte(k.url), Outcome: uint32(link.OutcomeTooLarge)}
+		}
+		if link.Outcome(f.GetOutcome()).Fetched() && !a.pages[k.url] {
+			a.pages[k.url] = true
+			a.bytes += f.GetSize()
+		}
+		return f
+	}
+	return a
+}
+
+// TestBudgetNeverOvershoots crawls under budgets with and without faults, on one and on several owners. What workers ever fetched stays
+// within; without faults, all of it is used.
+func TestBudgetNeverOvershoots(t *testing.T) {
+	unraced(t)
+	s := site{hosts: 8, pages: 15, links: 5}
+	for seed := range uint64(8) {
+		for _, c := range []struct {
+			name   string
+			change func(*wire.JobSpec)
+			faulty int
+			peers  int
+		}{
+			{"pages", func(m *wire.JobSpec) { m.MaxPages = 40 }, 0, 1},
+			{"pages, three owners", func(m *wire.JobSpec) { m.MaxPages = 40 }, 0, 3},
+			{"pages, faults", func(m *wire.JobSpec) { m.MaxPages = 40 }, 250, 3},
+			{"bytes", func(m *wire.JobSpec) { m.MaxBytes = 20_000 }, 0, 2},
+			{"bytes, faults", func(m *wire.JobSpec) { m.MaxBytes = 20_000 }, 250, 2},
+			{"pages a host", func(m *wire.JobSpec) { m.MaxPagesPerHost = 4 }, 0, 2},
+			{"all", func(m *wire.JobSpec) { m.MaxPages, m.MaxBytes, m.MaxPagesPerHost = 30, 20_000, 5 }, 100, 2},
+		} {
+			t.Run(fmt.Sprintf("%s, seed %d", c.name, seed), func(t *testing.T) {
+				jobs := jobTable{}
+				m := &wire.JobSpec{Seeds: [][]byte{[]byte(s.url(0, 0))}, Scope: []string{"*.example"}}
+				c.change(m)
+				id := jobs.add(t, m)
+				sim := newSimulation(t, seed, c.peers, 3, jobs, s, func(cfg *owner.Config) {
+					cfg.DrawPages, cfg.ByteReserve = 5, 1500
+				})
+				registry(t, sim, jobs)
+				got := sim.archive(id)
+				for i := range 6 {
+					sim.post(id, s.url(i, i))
+				}
+				sim.run(c.faulty, id)
+				if m.MaxPages > 0 && uint64(len(got.pages)) > m.MaxPages {
+					t.Errorf("%d pages were fetched, of %d", len(got.pages), m.MaxPages)
+				}
+				if m.MaxBytes > 0 && got.bytes > m.MaxBytes {
+					t.Errorf("%d bytes were fetched, of %d", got.bytes, m.MaxBytes)
+				}
+				hosts := make(map[string]uint64)
+				for url := range got.pages {
+					hosts[link.Host(url)]++
+				}
+				for host, n := range hosts {
+					if m.MaxPagesPerHost > 0 && c.faulty == 0 && n > m.MaxPagesPerHost {
+						t.Errorf("%d pages of %s were fetched, of %d", n, host, m.MaxPagesPerHost)
+					}
+				}
+				if c.faulty == 0 && m.MaxPages > 0 && uint64(len(got.pages)) != m.MaxPages {
+					t.Errorf("%d pages were fetched, want %d", len(got.pages), m.MaxPages)
+				}
+				if c.faulty == 0 && m.MaxBytes > 0 && got.bytes < m.MaxBytes*3/4 {
+					t.Errorf("%d bytes were fetched, of %d", got.bytes, m.MaxBytes)
+				}
+			})
+		}
+	}
+}
+
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
+// would take ten times as long.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine in virtual time: not with -short")
+	}
+}
