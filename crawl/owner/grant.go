@@ -29,13 +29,13 @@ func (o *Owner) grantAll() {
 // grant gives a worker URLs of a host: those due for another try, then by depth and arrival, the host's jobs in turn.
 func (o *Owner) grant(h *host, n int, reply *answer) {
 	l := h.lease
-	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.replace}
+	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.search.replace}
 	n = min(n, o.windowOf(h)-len(l.out), wire.MaxGrant)
 	if l.bounded {
 		n = min(n, l.left)
 	}
 	left := 0 // URLs that were looked at and not granted
-	if n > 0 && !h.replace && o.urlsAt(h) <= o.now {
+	if n > 0 && !h.search.replace && o.urlsAt(h) <= o.now {
 		left = o.fillGrant(h, n, g)
 	}
 	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
@@ -44,7 +44,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	g.More = !g.GetGiveBack() && (o.urlsAt(h) <= o.now || h.starved())
 	if l.fresh && len(g.GetUrl()) == 0 {
 		if left == 0 {
-			h.rest = o.now + restAfter
+			h.search.pause(o.now)
 		}
 		o.endLease(h, released, 0)
 		reply.revoke(h.rec.name)

@@ -10,15 +10,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// placing is where the search for a host's worker stands.
-type placing uint8
-
-const (
-	placeIdle placing = iota
-	placeAsked
-	placeOffered
-)
-
 // host is a host in memory.
 type host struct {
 	key  ring.Key
@@ -36,26 +27,14 @@ type host struct {
 	// a copy that still names it says nothing new.
 	barBy, over Epoch
 	frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
-	rest        int64 // no worker is looked for before, as none was found or it found nothing
-	// replace: the worker is to give the host back, so that it is placed anew.
-	replace    bool
-	anew       string // why, for people
-	tiny       bool   // the last placement was without measuring
-	remeasure  bool   // what was measured of it does not hold any more
-	placing    placing
-	placeUntil int64   // when the search for a worker, or the offer, is given up
-	unreserved int64   // until when politeness is owed if no request is made to measure; 0 if none may be
-	offered    string  // to whom
-	urls       int     // how many URLs the next lease is for; 0: any number
-	pace       float64 // by how much the next worker is to ask it less often than usual
-	exclude    []string
-	purging    bool
-	rester     int // number in Owner.resters, from 1 on; 0: it is not there
-	wakeAt     int64
-	heap       int // index in wakes, -1 if absent
-	queued     bool
-	newer, old *host
-	in         *lru
+	search      search
+	purging     bool
+	rester      int // number in Owner.resters, from 1 on; 0: it is not there
+	wakeAt      int64
+	heap        int // index in wakes, -1 if absent
+	queued      bool
+	newer, old  *host
+	in          *lru
 }
 
 // hostJob is a job on a host in memory.
@@ -298,7 +277,7 @@ func (o *Owner) evict() {
 func (o *Owner) evictFrom(l *lru) {
 	for h := l.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
 		next := h.newer
-		if h.lease == nil && h.placing == placeIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
+		if h.lease == nil && h.search.state == searchIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
 			o.leave(h)
 			o.forget(h)
 		}

@@ -77,13 +77,13 @@ func (o *Owner) newLease(h *host, s *session) {
 	h.rec.worker = s.peer
 	h.lease = &lease{
 		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
-		bounded: h.urls > 0, left: h.urls, pace: h.pace,
+		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
 	}
 	s.leases[h] = struct{}{}
 	o.leased++
 	o.endPlacing(h)
-	o.noteTaken()
-	h.exclude, h.replace, h.anew = nil, false, ""
+	o.searches.taken()
+	h.search.taken()
 	o.touched(h)
 	o.schedule(h)
 }
@@ -213,8 +213,8 @@ func (o *Owner) PeerDead(peer string) {
 		if s.offers == 0 {
 			break
 		}
-		if h.placing == placeOffered && h.offered == peer {
-			o.declined(h)
+		if h.search.offeredTo(peer) {
+			o.declined(h, peer)
 		}
 	}
 	if len(s.leases) == 0 && s.offers == 0 {

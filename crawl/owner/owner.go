@@ -41,8 +41,7 @@ type Owner struct {
 	purges     []*host
 	crowded    map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
 	kin        map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
-	placing    int
-	refused    int    // see mayPlace
+	searches   searches
 	visits     uint64 // that have begun
 	leased     int
 	sweep      sweep
@@ -51,7 +50,6 @@ type Owner struct {
 	resters    []rester
 	ready      Ready
 	within     func() bool // whether the step may go on; nil: it may
-	queue      queue
 }
 
 // Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
@@ -119,7 +117,7 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
 		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
 		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said), away: make(away),
-		page: &pageHosts{},
+		page: &pageHosts{}, searches: searches{most: cfg.MaxPlacing},
 	}
 	o.loadJobs()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
@@ -169,14 +167,14 @@ func (o *Owner) evaluateDue() {
 	n := 0
 	for h := o.wakes.due(o.now); h != nil; h = o.wakes.due(o.now) {
 		if h.lease == nil && n >= evaluatedAtOnce {
-			o.queue.add(h)
+			o.searches.queue.add(h)
 			continue
 		}
 		n++
 		o.evaluate(h)
 	}
-	for n = 0; n < evaluatedAtOnce && o.mayPlace() && o.queue.len() > 0; n++ {
-		if h := o.queue.take(); o.byPos[h.pos] == h {
+	for n = 0; n < evaluatedAtOnce && o.searches.waiting(); n++ {
+		if h := o.searches.queue.take(); o.byPos[h.pos] == h {
 			if o.mayBePlaced(h) {
 				o.askPlace(h)
 			}
@@ -231,7 +229,7 @@ func (o *Owner) next() time.Time {
 	if len(o.outbox.again) > 0 {
 		at = min(at, o.outbox.againAt)
 	}
-	if len(o.purges) > 0 || o.review.reviewing() || o.queue.len() > 0 && o.mayPlace() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+	if len(o.purges) > 0 || o.review.reviewing() || o.searches.waiting() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
 		at = o.now
 	} else if o.sweep.wanted {
 		at = min(at, o.sweep.nextAt)

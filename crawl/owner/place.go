@@ -31,16 +31,6 @@ const (
 	anewGrown    = "placed anew, as the host had grown"
 )
 
-// mayPlace says whether the search for the worker of another host may begin. While there are many hosts and all workers are full, as many are searched for as are found:
-// every host that even this peer declines makes room for one search less, every one that is taken for one more.
-func (o *Owner) mayPlace() bool { return o.placing < o.cfg.MaxPlacing-o.refused }
-
-func (o *Owner) noteDeclined() {
-	o.refused = min(o.refused+1, max(o.cfg.MaxPlacing-leastPlacing, 0))
-}
-
-func (o *Owner) noteTaken() { o.refused = max(o.refused-1, 0) }
-
 // evaluate does for a host what its time has come for.
 func (o *Owner) evaluate(h *host) {
 	if h.frozen > 0 && h.frozen <= o.now {
@@ -54,17 +44,19 @@ func (o *Owner) evaluate(h *host) {
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
 		o.endLease(h, lapsed, 0)
 	}
-	if h.placing != placeIdle && h.placeUntil <= o.now {
-		o.declined(h)
+	if h.search.state != searchIdle && h.search.until <= o.now {
+		o.declined(h, h.search.offered)
 	}
 	if o.mayBePlaced(h) {
-		o.queue.add(h) // those that wait already have their turns as well
+		o.searches.queue.add(h) // those that wait already have their turns as well
 	}
 	o.schedule(h)
 }
 
 // mayBePlaced says whether a worker is to be looked for now.
-func (o *Owner) mayBePlaced(h *host) bool { return h.placing == placeIdle && o.placeAt(h) <= o.now }
+func (o *Owner) mayBePlaced(h *host) bool {
+	return h.search.state == searchIdle && o.placeAt(h) <= o.now
+}
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
 func (o *Owner) schedule(h *host) {
@@ -78,11 +70,11 @@ func (o *Owner) schedule(h *host) {
 		at = h.frozen
 	case h.lease != nil:
 		at = h.lease.expires
-	case h.placing != placeIdle:
-		at = h.placeUntil
+	case h.search.state != searchIdle:
+		at = h.search.until
 	default:
-		if at = o.placeAt(h); at <= o.now && (h.queued || !o.mayPlace()) {
-			o.queue.add(h)
+		if at = o.placeAt(h); at <= o.now && (h.queued || !o.searches.room()) {
+			o.searches.queue.add(h)
 			at = never
 		}
 	}
@@ -141,7 +133,7 @@ func (o *Owner) placeAt(h *host) int64 {
 		return never
 	}
 	polite := max(o.politeAt(h), h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
-	return max(at, h.bar, h.rest, polite)
+	return max(at, h.bar, h.search.rest, polite)
 }
 
 // SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts that waited for that are looked at again. Part of a
@@ -153,17 +145,16 @@ func (o *Owner) SettledChanged() {
 }
 
 func (o *Owner) askPlace(h *host) {
-	h.placing, h.placeUntil = placeAsked, o.now+o.cfg.PlaceTimeout.Milliseconds()
-	o.placing++
-	if len(h.exclude) >= maxExcluded {
+	o.searches.under++
+	if others := h.search.ask(o.now + o.cfg.PlaceTimeout.Milliseconds()); !others {
 		o.place(h, o.cfg.Self)
 		return
 	}
 	n := h.unleased()
-	h.tiny = n < o.cfg.PlaceMin
+	h.search.tiny = n < o.cfg.PlaceMin
 	p := Place{
-		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.exclude),
-		Secure: h.rec.secure, Remeasure: h.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(o.politeAt(h)),
+		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.search.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.search.exclude),
+		Secure: h.rec.secure, Remeasure: h.search.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(o.politeAt(h)),
 	}
 	if h.rec.placedAt > 0 {
 		p.MeasuredAt = time.UnixMilli(h.rec.placedAt)
@@ -175,28 +166,29 @@ func (o *Owner) askPlace(h *host) {
 // reserve keeps a host from being fetched from while candidates may send requests to measure it. It is on disk before the first of them, and goes along with
 // the host's record: should this peer die meanwhile, whoever is the owner then waits as well.
 func (o *Owner) reserve(h *host, p *Place) {
-	if o.cfg.RequestTime <= 0 || h.tiny || h.rec.backoffUntil > o.now {
+	if o.cfg.RequestTime <= 0 || h.search.tiny || h.rec.backoffUntil > o.now {
 		return
 	}
-	h.unreserved = max(o.politeAt(h), 1)
-	until := max(o.now, h.unreserved) + o.cfg.RequestTime.Milliseconds()
-	h.rec.notBefore, h.placeUntil = until, until
+	polite := o.politeAt(h)
+	until := max(o.now, polite, 1) + o.cfg.RequestTime.Milliseconds()
+	h.search.reserve(polite, until)
+	h.rec.notBefore = until
 	p.RequestsUntil = time.UnixMilli(until)
 	o.touched(h)
 }
 
 // unreserve ends the time of requests that measure: what is owed is what was owed before, and what is for those that were made.
 func (o *Owner) unreserve(h *host, owed time.Time) {
-	if h.unreserved == 0 {
+	before, until := h.search.unreserve()
+	if before == 0 {
 		return
 	}
-	if h.rec.notBefore == h.placeUntil { // nothing else has come in between
-		h.rec.notBefore = h.unreserved
+	if h.rec.notBefore == until { // nothing else has come in between
+		h.rec.notBefore = before
 	}
 	if !owed.IsZero() {
-		h.rec.notBefore = max(h.rec.notBefore, min(owed.Add(time.Millisecond-1).UnixMilli(), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
+		h.rec.notBefore = max(h.rec.notBefore, min(owedFor(owed), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
 	}
-	h.unreserved = 0
 	o.touched(h)
 }
 
@@ -218,7 +210,7 @@ type Placement struct {
 // Placed brings the answer to a Place. Part of a step.
 func (o *Owner) Placed(name string, p Placement) {
 	h := o.hosts[name]
-	if h == nil || h.placing != placeAsked {
+	if h == nil || h.search.state != searchAsked {
 		return
 	}
 	o.unreserve(h, p.NotBefore)
@@ -230,13 +222,13 @@ func (o *Owner) Placed(name string, p Placement) {
 	if p.Worker == "" {
 		p.Worker = o.cfg.Self
 	}
-	if h.anew != "" {
-		p.Why += "; " + h.anew
+	if h.search.anew != "" {
+		p.Why += "; " + h.search.anew
 	}
 	if o.learnt(h, &p) {
 		o.touched(h)
 	}
-	h.remeasure, h.urls, h.pace = false, max(p.URLs, 0), p.Pace
+	h.search.found(&p)
 	o.place(h, p.Worker)
 	o.schedule(h)
 }
@@ -268,8 +260,7 @@ func (o *Owner) learnt(h *host, p *Placement) bool {
 func (o *Owner) place(h *host, worker string) {
 	s := o.sessions[worker]
 	if s != nil && o.now-s.heard <= o.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*s.offers) >= int64(s.capacity) {
-		h.offered = worker
-		o.declined(h)
+		o.declined(h, worker)
 		return
 	}
 	if s == nil {
@@ -277,7 +268,7 @@ func (o *Owner) place(h *host, worker string) {
 		o.sessions[worker] = s
 	}
 	s.offers++
-	h.placing, h.offered, h.placeUntil = placeOffered, worker, o.now+o.cfg.OfferTimeout.Milliseconds()
+	h.search.offer(worker, o.now+o.cfg.OfferTimeout.Milliseconds())
 	for i := range o.ready.Offers {
 		if offer := &o.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
 			offer.Hosts = append(offer.Hosts, h.rec.name)
@@ -290,36 +281,32 @@ func (o *Owner) place(h *host, worker string) {
 // Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
 func (o *Owner) Declined(worker string, hosts []string) {
 	for _, name := range hosts {
-		if h := o.hosts[name]; h != nil && h.placing == placeOffered && h.offered == worker {
-			o.declined(h)
+		if h := o.hosts[name]; h != nil && h.search.offeredTo(worker) {
+			o.declined(h, worker)
 			o.schedule(h)
 		}
 	}
 }
 
-// declined looks for another worker; if this peer itself did not take the host, after a rest.
-func (o *Owner) declined(h *host) {
-	if h.offered == o.cfg.Self {
-		o.noteDeclined()
-		h.exclude, h.rest = nil, o.now+restAfter
-	} else if h.offered != "" {
-		h.exclude = append(h.exclude, h.offered)
-	} else {
-		h.rest = o.now + restAfter
+// declined looks for another worker than that one, which does not take the host; if it is this peer itself, or nobody, after a rest.
+func (o *Owner) declined(h *host, worker string) {
+	if worker == o.cfg.Self {
+		o.searches.declined()
 	}
+	h.search.refused(worker, o.cfg.Self, o.now)
 	o.endPlacing(h)
 }
 
 // endPlacing ends the search for a worker.
 func (o *Owner) endPlacing(h *host) {
-	if h.placing == placeIdle {
+	if h.search.state == searchIdle {
 		return
 	}
-	if h.placing == placeOffered {
-		o.sessions[h.offered].offers--
+	worker := h.search.offered
+	if offered := h.search.end(); offered {
+		o.sessions[worker].offers--
 	}
-	h.placing, h.offered, h.urls, h.pace, h.unreserved = placeIdle, "", 0, 0, 0
-	o.placing--
+	o.searches.under--
 }
 
 // calibrate compares how long fetches take with how long they took when the worker was new (design, section 5), and has the host placed anew if
@@ -335,19 +322,13 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 	if n == 0 || h.lease == nil {
 		return
 	}
-	if h.tiny && h.unleased() >= grownFactor*o.cfg.PlaceMin {
-		h.replace, h.anew, h.tiny = true, anewGrown, false
+	if h.search.tiny && h.unleased() >= grownFactor*o.cfg.PlaceMin {
+		h.search.again(anewGrown)
+		h.search.tiny = false
 	}
-	mean := uint32(min(sum/n, 1<<31)) //nolint:gosec // bounded
-	switch {
-	case h.rec.fetchBase == 0:
-		h.rec.fetchBase = max(mean, 1)
-	case mean > slowFactor*h.rec.fetchBase && mean-h.rec.fetchBase > slowFloor:
-		if h.rec.slowRuns++; h.rec.slowRuns >= slowRuns {
-			h.replace, h.anew, h.remeasure, h.rec.slowRuns = true, anewSlower, true, 0
-		}
-	default:
-		h.rec.slowRuns = 0
+	if mean := uint32(min(sum/n, 1<<31)); h.rec.slower(mean) { //nolint:gosec // bounded
+		h.search.again(anewSlower)
+		h.search.remeasure = true
 	}
 	o.touched(h)
 }

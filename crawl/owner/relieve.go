@@ -30,7 +30,7 @@ func (o *Owner) relieve(s *session) {
 	var least *host
 	var variance float64
 	for h := range s.leases {
-		if h.replace || h.lease.bounded || h.unleased() < o.cfg.PlaceMin || !o.hasRoomFor(h, s) {
+		if h.search.replace || h.lease.bounded || h.unleased() < o.cfg.PlaceMin || !o.hasRoomFor(h, s) {
 			continue
 		}
 		v := h.variance(means)
@@ -42,9 +42,9 @@ func (o *Owner) relieve(s *session) {
 		return
 	}
 	s.relieved = o.now
-	least.replace, least.anew = true, anewRelieved
+	least.search.again(anewRelieved)
 	if s.peer != o.cfg.Self { // the owner is always among the candidates, and known to be overloaded
-		least.exclude = append(least.exclude, s.peer)
+		least.search.exclude = append(least.search.exclude, s.peer)
 	}
 }
 

@@ -329,8 +329,8 @@ func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
 		// It asks for a host that we think it holds: an answer went lost, or it dropped the host. It is the same process.
 		o.endLease(h, released, 0)
 	}
-	offered := h.placing == placeOffered && h.offered == s.peer
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || h.unreserved > 0 || !offered && h.placing == placeOffered || o.urlsAt(h) > o.now {
+	offered := h.search.offeredTo(s.peer)
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.urlsAt(h) > o.now {
 		reply.revoke(h.rec.name)
 		if offered {
 			o.endPlacing(h)

@@ -32,7 +32,7 @@ func (o *Owner) sweepSome() {
 	if !s.wanted || s.nextAt > o.now {
 		return
 	}
-	if o.queue.len() > o.cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
+	if o.searches.queue.len() > o.cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
 		s.nextAt = o.now + sweepEvery
 		return
 	}
