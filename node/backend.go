@@ -48,17 +48,17 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 
 // Pause implements control.Backend.
 func (n *Node) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
-	return n.changedLimits(ctx, n.limits.pauseFor(d))
+	return n.changedLimits(ctx, n.limits.PauseFor(d))
 }
 
 // Resume implements control.Backend.
 func (n *Node) Resume(ctx context.Context) (*control.Limits, error) {
-	return n.changedLimits(ctx, n.limits.resume())
+	return n.changedLimits(ctx, n.limits.Resume())
 }
 
 // SetLimits implements control.Backend.
 func (n *Node) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
-	return n.changedLimits(ctx, n.limits.set(values))
+	return n.changedLimits(ctx, n.limits.Set(values))
 }
 
 func (n *Node) changedLimits(ctx context.Context, err error) (*control.Limits, error) {
@@ -70,7 +70,7 @@ func (n *Node) changedLimits(ctx context.Context, err error) (*control.Limits, e
 
 // Limits implements control.Backend.
 func (n *Node) Limits(ctx context.Context) (*control.Limits, error) {
-	return n.limits.viewWithDisk(ctx)
+	return n.limits.ViewWithDisk(ctx)
 }
 
 // Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.

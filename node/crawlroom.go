@@ -166,7 +166,7 @@ func (n *Node) spillRoom() error {
 	}
 	reserve := n.cfg.DiskReserve
 	if n.limits != nil {
-		reserve = n.limits.reserve()
+		reserve = n.limits.Reserve()
 	}
 	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
 }
@@ -190,7 +190,7 @@ func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 	}
 	switch raw[0] {
 	case tagOffer:
-		if c.node.limits.paused() {
+		if c.node.limits.Paused() {
 			return nil, refuse("%s", restingText)
 		}
 		m := new(wire.Offer)

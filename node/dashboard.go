@@ -82,7 +82,7 @@ func (n shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
 		return dashboard.Gauges{}, err
 	}
 	w := n.crawl.worker.Stats()
-	g := dashboard.Gauges{Pages: w.Pages, Duplicates: w.Duplicates, SiteBytes: w.WireBytes, Queue: totals.URLsPending, CapBps: n.limits.bandwidthCap()}
+	g := dashboard.Gauges{Pages: w.Pages, Duplicates: w.Duplicates, SiteBytes: w.WireBytes, Queue: totals.URLsPending, CapBps: n.limits.BandwidthCap()}
 	for _, s := range n.room.net.Stats().Services {
 		g.PeerBytes += int64(s.BytesIn + s.BytesOut) //nolint:gosec // below 2^63 for any peer's life
 	}

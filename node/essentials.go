@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/apoidea/apoidea/node/limits"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
@@ -63,7 +65,7 @@ func (n *Node) keepEssentials(ctx context.Context) error {
 func (n *Node) saveEssentials() {
 	kept := make(map[string][]byte)
 	err := n.meta.space.Scan(nil, nil, func(key, value []byte) bool {
-		if name := string(key); strings.HasPrefix(name, metaJob) || name == metaIdentity || name == metaIncarnation || name == metaLimits {
+		if name := string(key); strings.HasPrefix(name, metaJob) || name == metaIdentity || name == metaIncarnation || name == limits.MetaLimits {
 			kept[string(key)] = append([]byte{}, value...)
 		}
 		return true

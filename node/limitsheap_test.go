@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/apoidea/apoidea/node/limits"
+
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -44,7 +46,7 @@ func TestBodiesDoNotSlow(t *testing.T) {
 	}
 	until(t, "the body to be here", func(context.Context) bool { return p.crawl.worker.Stats().Memory >= size/2 })
 	runtime.GC()
-	if live, heap := liveHeap(), (peerLevers{limitsDeps{Worker: p.crawl.worker}}).heap(); heap > live-size/2 {
+	if live, heap := limits.LiveHeap(), p.limits.Heap(); heap > live-size/2 {
 		t.Errorf("the heap counts as %d bytes of %d, with a body of %d in it", heap, live, size)
 	}
 }

@@ -84,7 +84,7 @@ func TestLimitsActWhileCrawling(t *testing.T) {
 	crawlAll(t, p, control.JobSpec{URLs: web.Seeds(web.port)[:1], Scope: []string{"*.web.localhost"}})
 	came := p.crawl.worker.Stats().WireBytes
 	await("the count of the day", func() bool {
-		l := p.limits.view()
+		l := p.limits.View()
 		return l.Used.Day > came && l.Used.Month == l.Used.Day // and what went
 	})
 	if _, err := p.SetLimits(t.Context(), map[string]string{"quota-day": "1kB"}); err != nil {

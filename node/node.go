@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apoidea/apoidea/node/limits"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
@@ -60,7 +62,7 @@ type Node struct {
 
 	store *storage.Store
 	meta  meta
-	line  *uplink
+	line  *limits.Line
 	room  *ringRoom
 	api   net.Listener
 	page  net.Listener // nil without a dashboard
@@ -82,8 +84,8 @@ type Node struct {
 	book     *jobBook
 	owners   *owners
 	crawl    *crawlRoom
-	limits   *limits
-	stalls   *stalls
+	limits   *limits.Limits
+	stalls   *limits.Stalls
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
 	walker   *walker
@@ -110,7 +112,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: newUplink(),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: limits.NewLine(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
 		essential: make(chan struct{}, 1),
 	}
@@ -127,7 +129,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	// Looked at before the store is opened: a database that is opened on a full disk has no room to replay its log into.
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
-		return fmt.Errorf("not started: %w; %s", err, moreRoom)
+		return fmt.Errorf("not started: %w; %s", err, limits.MoreRoom)
 	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
 		return err
@@ -236,17 +238,17 @@ func (n *Node) furnish() (err error) {
 	}
 	rules := n.cfg.Limits
 	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
-	if n.limits, err = newLimits(rules, n.cfg.ForgetLimits, limitsDeps{
+	if n.limits, err = limits.New(rules, n.cfg.ForgetLimits, limits.Deps{
 		Kept: n.meta, Worker: n.crawl.worker, Line: n.line, DataDir: n.cfg.DataDir, OwnProcess: n.cfg.OwnProcess, PageMemory: pageMemory, Log: n.log,
 	}); err != nil {
 		return err
 	}
-	n.stalls = newStalls(stallDeps{
+	n.stalls = limits.NewStalls(limits.StallDeps{
 		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
 		Ask:       func(ctx context.Context) error { return n.owners.loop.do(ctx, func(*owner.Owner) {}) },
 		Worker:    n.crawl.worker.Stats,
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
-		Resting:   func() bool { return n.limits.paused() || n.leaving.Load() },
+		Resting:   func() bool { return n.limits.Paused() || n.leaving.Load() },
 	})
 	if s, ok := n.crawl.placer.strategy.(*located); ok {
 		n.gossip = s.gossip
@@ -357,13 +359,13 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if n.dashboard != nil {
 		top.Go(func() error { return n.dashboard.Serve(tctx, n.page) })
 	}
-	top.Go(func() error { return watchDisk(tctx, n.cfg.DataDir, n.limits.reserve, n.store) })
-	top.Go(func() error { return n.limits.run(tctx) })
-	top.Go(func() error { return n.limits.observe(tctx, machine.This()) })
+	top.Go(func() error { return limits.WatchDisk(tctx, n.cfg.DataDir, n.limits.Reserve, n.store) })
+	top.Go(func() error { return n.limits.Run(tctx) })
+	top.Go(func() error { return n.limits.Observe(tctx, machine.This()) })
 	if n.cfg.OwnProcess {
-		top.Go(func() error { return giveBack(tctx, n.crawl.worker.Stats) })
+		top.Go(func() error { return limits.GiveBack(tctx, n.crawl.worker.Stats) })
 	}
-	top.Go(func() error { return n.afterReady(tctx, n.stalls.run) })
+	top.Go(func() error { return n.afterReady(tctx, n.stalls.Run) })
 	top.Go(func() error { return n.afterReady(tctx, n.jobs.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.book.run) })
 	top.Go(func() error { return n.afterReady(tctx, n.owners.runOutbox) })

@@ -32,8 +32,8 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
 		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
-		Stalls:      n.stalls.times.Load(),
-		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.reserve(),
+		Stalls:      n.stalls.Times(),
+		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
 	}
 	for i, count := range s.Outcomes {
 		if o := link.Outcome(i); o != link.OutcomeNone { //nolint:gosec // an index of an array of outcomes
@@ -47,7 +47,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	r.SitesDown, r.SitesUp = n.line.Down.Used(bandwidth.Sites), n.line.Up.Used(bandwidth.Sites)
 	r.PeersDown, r.PeersUp = n.line.Down.Used(bandwidth.Peers), n.line.Up.Used(bandwidth.Peers)
 	r.ReplicasLevel, r.Replicas = n.ship.level()
-	limits := n.limits.view()
+	limits := n.limits.View()
 	r.Caps, r.Used, r.Holds = limits.Caps, limits.Used, len(limits.Holds)
 	if free, err := storage.Free(n.cfg.DataDir); err == nil {
 		r.DiskFree = int64(min(free, math.MaxInt64)) //nolint:gosec // bounded

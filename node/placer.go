@@ -218,7 +218,7 @@ const (
 // somebody is candidates, after a while if nobody would take the host at present.
 func (pl *placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
-	for begun := time.Now(); len(list) == 1 && pl.node.limits.paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
+	for begun := time.Now(); len(list) == 1 && pl.node.limits.Paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
 		if sleepFor(ctx, nobodyEvery) != nil {
 			break
 		}
@@ -235,7 +235,7 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 		Peer: self, Self: true,
 		Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity()), //nolint:gosec // small counts
 	}}
-	if n.limits.paused() {
+	if n.limits.Paused() {
 		list[0].Backlog = list[0].Capacity // others go first
 	}
 	preds, succs := n.room.dht.Leaves()

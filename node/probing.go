@@ -202,7 +202,7 @@ func errorText(before string, err error) string {
 func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
 	n := pl.node
 	reply := new(wire.ProbeReply)
-	if n.limits.paused() {
+	if n.limits.Paused() {
 		reply.Error = restingText
 		return reply
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/apoidea/apoidea/node/limits"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
@@ -38,7 +40,7 @@ func ReadKept(dir string) (k Kept, err error) {
 	}
 	m := meta{store.Keyspace(storage.KeyspaceMeta)}
 	k.Listen, err = m.listened()
-	reserve, rerr := keptReserve(m)
+	reserve, rerr := limits.KeptReserve(m)
 	k.DiskReserve = reserve
 	return k, errors.Join(err, m.GetJSON(metaRemembered, &k.Remembered), rerr, store.Close())
 }

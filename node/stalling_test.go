@@ -62,7 +62,7 @@ func TestStalled(t *testing.T) {
 	if !strings.Contains(log.String(), "nothing moves in the peer") {
 		t.Errorf("log\n%s", log.String())
 	}
-	if n := p.stalls.times.Load(); n == 0 {
+	if n := p.stalls.Times(); n == 0 {
 		t.Error("not counted")
 	}
 	if _, err := p.Pause(ctx, 0); err != nil {

@@ -202,7 +202,7 @@ func (n *Node) baseStatus() control.Status {
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
-	if h, ok := n.limits.holding(); ok {
+	if h, ok := n.limits.Holding(); ok {
 		s.Holding = h.Why + ", until " + h.Ends
 		if !h.Until.IsZero() {
 			s.HoldingUntil = &h.Until
@@ -218,7 +218,7 @@ func (n *Node) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
-	s.Stalled = n.stalls.now()
+	s.Stalled = n.stalls.Now()
 	s.Role = roleRing
 	if d.State() == dht.Worker {
 		s.Role = roleWorker
@@ -236,7 +236,7 @@ func (n *Node) state(c *control.Counters) string {
 		return stateLeaving
 	case n.room.dht.State() != dht.Serving && n.room.dht.State() != dht.Worker:
 		return stateJoining
-	case n.limits.paused():
+	case n.limits.Paused():
 		return statePaused
 	case c.Outstanding() > 0 || n.crawl.busy():
 		return stateCrawling
@@ -258,7 +258,7 @@ func (n *Node) fillUnlessHung(ctx context.Context, m *control.Member) error {
 		if err == nil || ctx.Err() != nil || !late {
 			return err
 		}
-		if n.stalls.ownerHangs() {
+		if n.stalls.OwnerHangs() {
 			m.Status = n.baseStatus()
 			m.Status.State = n.state(&m.Counters)
 			return nil

@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// fetching is what the limits move and read of the worker: worker.Worker.
-type fetching interface {
+// Worker is what the limits move and read of the worker: worker.Worker.
+type Worker interface {
 	Pause()
 	BreakOff()
 	Resume()
@@ -25,10 +25,10 @@ type fetching interface {
 	Stats() worker.Stats
 }
 
-var _ fetching = (*worker.Worker)(nil)
+var _ Worker = (*worker.Worker)(nil)
 
 // peerLevers is the seam between the limits and the peer: the levers that they move and the gauges that they read.
-type peerLevers struct{ limitsDeps }
+type peerLevers struct{ Deps }
 
 var (
 	_ levers = peerLevers{}
@@ -58,15 +58,16 @@ func (p peerLevers) setMemory(bytes int64) {
 	debug.SetMemoryLimit(bytes)
 }
 
-func (p peerLevers) traffic() (down, up int64) { return p.Line.total() }
+func (p peerLevers) traffic() (down, up int64) { return p.Line.Total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
 // heap is what the last collection left, without the bodies of pages: those have a bound of their own, and wait on disk beyond it. While large ones are at work a
 // peer slowed for them would ask the hosts that let it wait, and hardly any other.
-func (p peerLevers) heap() int64 { return max(liveHeap()-p.Worker.Stats().Memory, 0) }
+func (p peerLevers) heap() int64 { return max(LiveHeap()-p.Worker.Stats().Memory, 0) }
 
-func liveHeap() int64 {
+// LiveHeap is what the last collection left, in bytes.
+func LiveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {
@@ -87,8 +88,8 @@ const (
 	diskLeast  = 5 * time.Second
 )
 
-// observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
-func (l *limits) observe(ctx context.Context, m *machine.Machine) error {
+// Observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
+func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var looked, priced, measured time.Time

@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"context"
@@ -48,9 +48,9 @@ func (r *rest) due(now time.Time, l restLook) bool {
 // done notes that memory was given back, and what is held now.
 func (r *rest) done(now time.Time, held int64) { r.since, r.left = now, held }
 
-// giveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes to rest, until ctx ends. It is for a peer that has the process
+// GiveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes to rest, until ctx ends. It is for a peer that has the process
 // to itself.
-func giveBack(ctx context.Context, worker func() worker.Stats) error {
+func GiveBack(ctx context.Context, worker func() worker.Stats) error {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
 	var r rest

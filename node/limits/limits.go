@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"context"
@@ -30,15 +30,15 @@ const (
 
 // The names under which they are kept.
 const (
-	metaLimits = "limits"
+	MetaLimits = "limits"
 	metaLedger = "ledger"
 )
 
-// limitsDeps are what the limits use of the peer.
-type limitsDeps struct {
-	Kept   kept
-	Worker fetching
-	Line   *uplink
+// Deps are what the limits use of the peer.
+type Deps struct {
+	Kept   Kept
+	Worker Worker
+	Line   *Line
 	// DataDir is where the free space is looked at, and what takes room there.
 	DataDir string
 	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on memory as well.
@@ -48,8 +48,8 @@ type limitsDeps struct {
 	Log        *slog.Logger
 }
 
-// kept is what a peer keeps between two runs, by name.
-type kept interface {
+// Kept is what a peer keeps between two runs, by name.
+type Kept interface {
 	// GetJSON reads a value, and leaves v alone if there is none.
 	GetJSON(name string, v any) error
 	// PutJSON stores a value and waits until it is on disk; NoteJSON does not wait.
@@ -57,10 +57,10 @@ type kept interface {
 	NoteJSON(name string, v any) error
 }
 
-// limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.
-type limits struct {
+// Limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.
+type Limits struct {
 	started volunteer.Rules // as flags and file have them
-	meta    kept
+	meta    Kept
 	log     *slog.Logger
 	levers  levers
 	gauges  gauges
@@ -124,24 +124,24 @@ type storedLimits struct {
 	Pause   volunteer.Pause   `json:"pause"`
 }
 
-// newLimits takes up what the last run kept; forget leaves out, for good, what limits set changed then.
-func newLimits(started volunteer.Rules, forget bool, d limitsDeps) (*limits, error) {
+// New takes up what the last run kept; forget leaves out, for good, what limits set changed then.
+func New(started volunteer.Rules, forget bool, d Deps) (*Limits, error) {
 	p := peerLevers{d}
-	return moving(&limits{
+	return moving(&Limits{
 		started: started, meta: d.Kept, levers: p, gauges: p, log: d.Log, free: func() (uint64, error) { return storage.Free(d.DataDir) }, dir: d.DataDir,
 	}, forget)
 }
 
 // moving takes up what was kept, with levers and gauges that are there.
-func moving(l *limits, forget bool) (*limits, error) {
+func moving(l *Limits, forget bool) (*Limits, error) {
 	l.poke = make(chan struct{}, 1)
 	var stored storedLimits
-	if err := l.meta.GetJSON(metaLimits, &stored); err != nil {
+	if err := l.meta.GetJSON(MetaLimits, &stored); err != nil {
 		return nil, err
 	}
 	if forget && len(stored.Changed) > 0 {
 		stored.Changed = nil
-		if err := l.meta.PutJSON(metaLimits, stored); err != nil {
+		if err := l.meta.PutJSON(MetaLimits, stored); err != nil {
 			return nil, err
 		}
 	}
@@ -162,10 +162,10 @@ func moving(l *limits, forget bool) (*limits, error) {
 	return l, nil
 }
 
-// keptReserve is the disk reserve that limits set made in earlier runs, in bytes; 0 if it did not.
-func keptReserve(k kept) (uint64, error) {
+// KeptReserve is the disk reserve that limits set made in earlier runs, in bytes; 0 if it did not.
+func KeptReserve(k Kept) (uint64, error) {
 	var stored storedLimits
-	err := k.GetJSON(metaLimits, &stored)
+	err := k.GetJSON(MetaLimits, &stored)
 	value, ok := stored.Changed[volunteer.KeyDiskReserve]
 	if !ok {
 		return 0, err
@@ -183,8 +183,8 @@ func changedRules(rules volunteer.Rules, changed map[string]string) volunteer.Ru
 	return rules
 }
 
-// run keeps the limits in force until ctx ends; then the ledger is kept.
-func (l *limits) run(ctx context.Context) error {
+// Run keeps the limits in force until ctx ends; then the ledger is kept.
+func (l *Limits) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -206,7 +206,7 @@ func (l *limits) run(ctx context.Context) error {
 }
 
 // step decides what holds and puts it into force; it returns when to look again.
-func (l *limits) step(now time.Time) time.Duration {
+func (l *Limits) step(now time.Time) time.Duration {
 	down, up := l.gauges.traffic()
 	spent := l.gauges.processTime()
 	heap := l.gauges.heap()
@@ -229,7 +229,7 @@ func (l *limits) step(now time.Time) time.Duration {
 }
 
 // tell logs a change of what pauses.
-func (l *limits) tell(was, is *volunteer.Decision) {
+func (l *Limits) tell(was, is *volunteer.Decision) {
 	old, _ := was.Pausing()
 	h, paused := is.Pausing()
 	switch {
@@ -241,7 +241,7 @@ func (l *limits) tell(was, is *volunteer.Decision) {
 }
 
 // apply moves the levers that are not where they belong.
-func (l *limits) apply(now time.Time, d *volunteer.Decision, resting bool, memory int64) {
+func (l *Limits) apply(now time.Time, d *volunteer.Decision, resting bool, memory int64) {
 	f := &l.force
 	fetchers := d.Fetchers
 	if resting {
@@ -271,7 +271,7 @@ func (l *limits) apply(now time.Time, d *volunteer.Decision, resting bool, memor
 }
 
 // keepLedger stores the bytes of the day and the month if there are more. It does not wait for the disk: what a killed process has written is read again.
-func (l *limits) keepLedger(now time.Time) error {
+func (l *Limits) keepLedger(now time.Time) error {
 	l.mu.Lock()
 	ledger := l.ledger
 	l.mu.Unlock()
@@ -279,20 +279,21 @@ func (l *limits) keepLedger(now time.Time) error {
 	return l.meta.NoteJSON(metaLedger, &ledger)
 }
 
-// holding is the hold that pauses, if one does.
-func (l *limits) holding() (volunteer.Hold, bool) {
+// Holding is the hold that pauses, if one does.
+func (l *Limits) Holding() (volunteer.Hold, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.Pausing()
 }
 
-func (l *limits) paused() bool {
-	_, paused := l.holding()
+// Paused says whether nothing is to be fetched now.
+func (l *Limits) Paused() bool {
+	_, paused := l.Holding()
 	return paused
 }
 
 // setPause begins or ends the pause by a person, on disk as well.
-func (l *limits) setPause(p volunteer.Pause) error {
+func (l *Limits) setPause(p volunteer.Pause) error {
 	l.mu.Lock()
 	l.pause = p
 	stored := l.stored()
@@ -300,8 +301,8 @@ func (l *limits) setPause(p volunteer.Pause) error {
 	return l.store(stored)
 }
 
-// set changes rules by their keys, all or none, on disk as well.
-func (l *limits) set(values map[string]string) error {
+// Set changes rules by their keys, all or none, on disk as well.
+func (l *Limits) Set(values map[string]string) error {
 	l.mu.Lock()
 	changed := maps.Clone(l.changed)
 	l.mu.Unlock()
@@ -334,7 +335,7 @@ func (l *limits) set(values map[string]string) error {
 }
 
 // leavesRoom refuses a disk reserve that is not there: the peer would end at once, and then there is nobody to take it back.
-func (l *limits) leavesRoom(reserve int64) error {
+func (l *Limits) leavesRoom(reserve int64) error {
 	free, err := l.free()
 	if err != nil {
 		return fmt.Errorf("limits: disk-reserve: %w", err)
@@ -354,12 +355,12 @@ func keyNames() string {
 }
 
 // stored is what is to be kept; the mutex is held.
-func (l *limits) stored() storedLimits {
+func (l *Limits) stored() storedLimits {
 	return storedLimits{Changed: maps.Clone(l.changed), Pause: l.pause}
 }
 
 // store keeps what was changed and has the loop act on it. What is in force is decided here already, so that whoever asked sees it.
-func (l *limits) store(s storedLimits) error {
+func (l *Limits) store(s storedLimits) error {
 	l.mu.Lock()
 	l.now = volunteer.Decide(time.Now(), &l.rules, l.pause, &l.seen, &l.ledger)
 	l.mu.Unlock()
@@ -367,25 +368,28 @@ func (l *limits) store(s storedLimits) error {
 	case l.poke <- struct{}{}:
 	default:
 	}
-	return l.meta.PutJSON(metaLimits, s)
+	return l.meta.PutJSON(MetaLimits, s)
 }
 
-// reserve is the free disk space at which the peer ends.
-func (l *limits) reserve() uint64 {
+// Reserve is the free disk space at which the peer ends.
+func (l *Limits) Reserve() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(max(l.rules.DiskReserve, 1)) //nolint:gosec // positive
 }
 
-// bandwidthCap is the bandwidth that may come at present, in bytes a second, 0 for any.
-func (l *limits) bandwidthCap() int64 {
+// Heap is what counts of the heap for the bound on memory, in bytes.
+func (l *Limits) Heap() int64 { return l.gauges.heap() }
+
+// BandwidthCap is the bandwidth that may come at present, in bytes a second, 0 for any.
+func (l *Limits) BandwidthCap() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.Bandwidth
 }
 
-// pauseFor begins the pause by a person, without an end if d is 0.
-func (l *limits) pauseFor(d time.Duration) error {
+// PauseFor begins the pause by a person, without an end if d is 0.
+func (l *Limits) PauseFor(d time.Duration) error {
 	p := volunteer.Pause{On: true}
 	if d > 0 {
 		p.Until = time.Now().Add(d).Round(0)
@@ -393,12 +397,12 @@ func (l *limits) pauseFor(d time.Duration) error {
 	return l.setPause(p)
 }
 
-// resume ends the pause by a person.
-func (l *limits) resume() error { return l.setPause(volunteer.Pause{}) }
+// Resume ends the pause by a person.
+func (l *Limits) Resume() error { return l.setPause(volunteer.Pause{}) }
 
-// viewWithDisk is view with the free space of the disk, which is looked at now.
-func (l *limits) viewWithDisk(ctx context.Context) (*control.Limits, error) {
-	v := l.view()
+// ViewWithDisk is view with the free space of the disk, which is looked at now.
+func (l *Limits) ViewWithDisk(ctx context.Context) (*control.Limits, error) {
+	v := l.View()
 	free, err := l.free()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return nil, err
@@ -407,8 +411,8 @@ func (l *limits) viewWithDisk(ctx context.Context) (*control.Limits, error) {
 	return v, ctx.Err()
 }
 
-// view is what is told of the limits.
-func (l *limits) view() *control.Limits {
+// View is what is told of the limits.
+func (l *Limits) View() *control.Limits {
 	fetching := l.gauges.fetching()
 	l.mu.Lock()
 	defer l.mu.Unlock()

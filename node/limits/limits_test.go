@@ -1,6 +1,8 @@
-package node
+package limits
 
 import (
+	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -43,11 +45,39 @@ func (b *bench) processTime() time.Duration  { return b.spent }
 func (b *bench) heap() int64                 { return b.live }
 func (b *bench) fetching() int               { return 0 }
 
+// memo keeps what a start keeps for the next one.
+type memo struct{ space *storage.Keyspace }
+
+func (m memo) GetJSON(name string, v any) error {
+	raw, ok, err := m.space.Get([]byte(name))
+	if err != nil || !ok {
+		return err
+	}
+	return json.Unmarshal(raw, v)
+}
+
+func (m memo) PutJSON(name string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	wait, err := m.space.Update(func(b *storage.Batch) error {
+		b.Set([]byte(name), raw)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+func (m memo) NoteJSON(name string, v any) error { return m.PutJSON(name, v) }
+
 // limitsOn makes limits over a store, as a start of a peer does.
-func limitsOn(t *testing.T, s *storage.Store, b *bench) *limits {
+func limitsOn(t *testing.T, s *storage.Store, b *bench) *Limits {
 	t.Helper()
 	started := volunteer.Rules{Fetchers: 16, Memory: 100 << 20, Bandwidth: 1e6}
-	l, err := moving(&limits{started: started, meta: meta{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, free: func() (uint64, error) { return 1 << 30, nil }, log: quietLog}, false)
+	l, err := moving(&Limits{started: started, meta: memo{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, free: func() (uint64, error) { return 1 << 30, nil }, log: slog.New(slog.DiscardHandler)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +92,7 @@ func TestPauseActs(t *testing.T) {
 	if err := l.setPause(volunteer.Pause{On: true, Until: now.Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
-	if !l.paused() {
+	if !l.Paused() {
 		t.Error("not paused before the loop has turned")
 	}
 	for _, after := range []time.Duration{0, pauseGrace / 2, pauseGrace, 2 * pauseGrace, time.Minute, 2 * time.Minute} {
@@ -71,7 +101,7 @@ func TestPauseActs(t *testing.T) {
 	if want := []string{"pause", "break off", "resume"}; !slices.Equal(b.moves, want) {
 		t.Errorf("moved %q, want %q", b.moves, want)
 	}
-	if l.paused() {
+	if l.Paused() {
 		t.Error("paused after its end")
 	}
 }
@@ -84,7 +114,7 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	if b.down != 1e6 || b.up != 1e6 || b.fetchers != 16 || b.memory != 100<<20 {
 		t.Errorf("started with %d down, %d up, %d fetchers, memory %d", b.down, b.up, b.fetchers, b.memory)
 	}
-	if err := l.set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
+	if err := l.Set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
 		t.Fatal(err)
 	}
 	l.step(time.Now())
@@ -105,7 +135,7 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	if again.down != 250_000 || again.fetchers != 4 || !slices.Equal(again.moves, []string{"pause"}) {
 		t.Errorf("after a restart %d down, %d fetchers, moved %q", again.down, again.fetchers, again.moves)
 	}
-	v := l.view()
+	v := l.View()
 	if v.Used.Day != 1050 || v.Used.Month != 1050 {
 		t.Errorf("after a restart %d bytes today, %d this month: want 1050", v.Used.Day, v.Used.Month)
 	}
@@ -116,15 +146,15 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	if !slices.Equal(rules, []string{volunteer.ByUser, volunteer.KeyQuotaDay}) {
 		t.Errorf("holds %v, want the pause and the quota", rules)
 	}
-	if err := l.set(map[string]string{"bandwidth": "default", "quota-day": "none"}); err != nil {
+	if err := l.Set(map[string]string{"bandwidth": "default", "quota-day": "none"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.setPause(volunteer.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	l.step(time.Now())
-	if again.down != 1e6 || l.paused() {
-		t.Errorf("taken back: %d down, paused %v", again.down, l.paused())
+	if again.down != 1e6 || l.Paused() {
+		t.Errorf("taken back: %d down, paused %v", again.down, l.Paused())
 	}
 }
 
@@ -139,7 +169,7 @@ func TestLimitsRefused(t *testing.T) {
 		{map[string]string{"fetchers": "3", "bandwidth": "2Mb"}, `bandwidth "2Mb"`},
 		{map[string]string{"fetchers": "3", "speed": "2Mbit"}, `"speed"`},
 	} {
-		err := l.set(c.values)
+		err := l.Set(c.values)
 		if control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: error %v, want one of usage with %s", c.values, err, c.says)
 		}
@@ -153,7 +183,7 @@ func TestLimitsRefused(t *testing.T) {
 func TestPacing(t *testing.T) {
 	b := new(bench)
 	l := limitsOn(t, storagetest.New(t), b)
-	if err := l.set(map[string]string{"cpu-share": "50%"}); err != nil {
+	if err := l.Set(map[string]string{"cpu-share": "50%"}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
@@ -179,23 +209,23 @@ func TestPacing(t *testing.T) {
 func TestReserveThatIsNotThere(t *testing.T) {
 	s := storagetest.New(t)
 	l := limitsOn(t, s, new(bench))
-	if err := l.set(map[string]string{"disk-reserve": "2GiB", "fetchers": "3"}); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), "1024 MiB are free") {
+	if err := l.Set(map[string]string{"disk-reserve": "2GiB", "fetchers": "3"}); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), "1024 MiB are free") {
 		t.Errorf("2 GiB of 1: %v", err)
 	}
 	if l.rules.Fetchers != 16 {
 		t.Error("the rest of a request that was refused is in force")
 	}
-	if err := l.set(map[string]string{"disk-reserve": "512MiB"}); err != nil {
+	if err := l.Set(map[string]string{"disk-reserve": "512MiB"}); err != nil {
 		t.Fatal(err)
 	}
-	if again := limitsOn(t, s, new(bench)); again.reserve() != 512<<20 {
-		t.Errorf("%d bytes after a restart", again.reserve())
+	if again := limitsOn(t, s, new(bench)); again.Reserve() != 512<<20 {
+		t.Errorf("%d bytes after a restart", again.Reserve())
 	}
 	b := new(bench)
 	for range 2 { // at the start that forgets, and at the next
-		forgot, err := moving(&limits{started: volunteer.Rules{DiskReserve: 1 << 20}, meta: meta{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, log: quietLog}, true)
-		if err != nil || forgot.reserve() != 1<<20 {
-			t.Errorf("%d bytes, %v: not those of the start", forgot.reserve(), err)
+		forgot, err := moving(&Limits{started: volunteer.Rules{DiskReserve: 1 << 20}, meta: memo{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, log: slog.New(slog.DiscardHandler)}, true)
+		if err != nil || forgot.Reserve() != 1<<20 {
+			t.Errorf("%d bytes, %v: not those of the start", forgot.Reserve(), err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"context"
@@ -12,38 +12,39 @@ import (
 // behind them on the same connection.
 const bulkParts = 2
 
-// uplink is this peer's way to the internet, with everything on it: sites and peers share its caps.
-type uplink struct {
+// Line is this peer's way to the internet, with everything on it: sites and peers share its caps.
+type Line struct {
 	*bandwidth.Line
 	bulk *bandwidth.Limiter
 }
 
-var _ p2p.Shape = (*uplink)(nil)
+var _ p2p.Shape = (*Line)(nil)
 
-func newUplink() *uplink {
-	return &uplink{Line: bandwidth.NewLine(0), bulk: bandwidth.NewLimiter(0)}
+// NewLine makes a line without caps.
+func NewLine() *Line {
+	return &Line{Line: bandwidth.NewLine(0), bulk: bandwidth.NewLimiter(0)}
 }
 
 // setRates changes the caps, in bytes a second; 0 is none.
-func (l *uplink) setRates(down, up int64) {
+func (l *Line) setRates(down, up int64) {
 	l.Down.SetRate(down)
 	l.Up.SetRate(up)
 	l.bulk.SetRate(up * bulkParts / 5)
 }
 
 // Conn implements p2p.Shape.
-func (l *uplink) Conn(c net.Conn) net.Conn { return l.Line.Conn(c, bandwidth.Peers) }
+func (l *Line) Conn(c net.Conn) net.Conn { return l.Line.Conn(c, bandwidth.Peers) }
 
 // Spent implements p2p.Shape.
-func (l *uplink) Spent(sent, received int) {
+func (l *Line) Spent(sent, received int) {
 	l.Up.Spent(bandwidth.Peers, sent)
 	l.Down.Spent(bandwidth.Peers, received)
 }
 
 // Bulk implements p2p.Shape.
-func (l *uplink) Bulk(ctx context.Context, n int) error { return l.bulk.Wait(ctx, bandwidth.Peers, n) }
+func (l *Line) Bulk(ctx context.Context, n int) error { return l.bulk.Wait(ctx, bandwidth.Peers, n) }
 
-// total is all that came and went so far, in bytes.
-func (l *uplink) total() (down, up int64) {
+// Total is all that came and went so far, in bytes.
+func (l *Line) Total() (down, up int64) {
 	return l.Down.Used(bandwidth.Sites) + l.Down.Used(bandwidth.Peers), l.Up.Used(bandwidth.Sites) + l.Up.Used(bandwidth.Peers)
 }

@@ -1,4 +1,4 @@
-package node
+package limits
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 // stallEvery is how often the peer is looked at for whether something moves.
 const stallEvery = 5 * time.Second
 
-// stallDeps are what the watch for stalls uses of the peer.
-type stallDeps struct {
+// StallDeps are what the watch for stalls uses of the peer.
+type StallDeps struct {
 	// After is how long nothing may move, Every how often that is looked at; 0 for the usual.
 	After, Every time.Duration
 	DataDir      string // where stacks are kept
@@ -34,10 +34,10 @@ type stallDeps struct {
 	Log     *slog.Logger
 }
 
-// stalls watches that something moves in the peer while there is work, and says when not.
-type stalls struct {
-	stallDeps
-	times atomic.Int64
+// Stalls watches that something moves in the peer while there is work, and says when not.
+type Stalls struct {
+	StallDeps
+	begun atomic.Int64
 	// asking is set while the owner's loop is asked for nothing but an answer, answers counts those.
 	asking  atomic.Bool
 	answers atomic.Int64
@@ -48,10 +48,14 @@ type stalls struct {
 	stalled *control.Stalled // nil while all is well
 }
 
-func newStalls(d stallDeps) *stalls { return &stalls{stallDeps: d} }
+// NewStalls makes the watch; Run has it look.
+func NewStalls(d StallDeps) *Stalls { return &Stalls{StallDeps: d} }
 
-// now is how it is, nil while all is well.
-func (s *stalls) now() *control.Stalled {
+// Times is how often nothing has moved since the start.
+func (s *Stalls) Times() int64 { return s.begun.Load() }
+
+// Now is how it is, nil while all is well.
+func (s *Stalls) Now() *control.Stalled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stalled == nil {
@@ -61,14 +65,14 @@ func (s *stalls) now() *control.Stalled {
 	return &c
 }
 
-func (s *stalls) set(to *control.Stalled) {
+func (s *Stalls) set(to *control.Stalled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stalled = to
 }
 
-// run looks until ctx ends.
-func (s *stalls) run(ctx context.Context) error {
+// Run looks until ctx ends.
+func (s *Stalls) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	tick := time.NewTicker(cmp.Or(s.Every, stallEvery))
@@ -101,7 +105,7 @@ func (s *stalls) run(ctx context.Context) error {
 }
 
 // ask waits for an answer of the owner's loop.
-func (s *stalls) ask(ctx context.Context) {
+func (s *Stalls) ask(ctx context.Context) {
 	defer s.asking.Store(false)
 	if s.Ask(ctx) == nil {
 		s.answers.Add(1)
@@ -109,8 +113,8 @@ func (s *stalls) ask(ctx context.Context) {
 }
 
 // begin tells that nothing moves, and keeps what everybody is doing.
-func (s *stalls) begin(now, since time.Time, work string) {
-	s.times.Add(1)
+func (s *Stalls) begin(now, since time.Time, work string) {
+	s.begun.Add(1)
 	is := &control.Stalled{Since: since.Round(0), Work: work}
 	path, err := stall.Stacks(filepath.Join(s.DataDir, "stalls"), now, work)
 	if is.Stacks = path; err != nil {
@@ -121,16 +125,16 @@ func (s *stalls) begin(now, since time.Time, work string) {
 }
 
 // over tells that something moves again, unless another part still hangs.
-func (s *stalls) over(hang [2]bool) {
+func (s *Stalls) over(hang [2]bool) {
 	if hang[0] || hang[1] {
 		return
 	}
-	s.Log.Warn("the peer moves again", "stood_still_since", s.now().Since.Format(time.RFC3339))
+	s.Log.Warn("the peer moves again", "stood_still_since", s.Now().Since.Format(time.RFC3339))
 	s.set(nil)
 }
 
 // ownerLook sees whether the owner's loop answers.
-func (s *stalls) ownerLook() stall.Look {
+func (s *Stalls) ownerLook() stall.Look {
 	look := stall.Look{Moved: s.answers.Load()}
 	if s.asking.Load() {
 		look.Work = "the owner of hosts owes an answer"
@@ -139,7 +143,7 @@ func (s *stalls) ownerLook() stall.Look {
 }
 
 // workerLook sees what the worker has done, and has to do.
-func (s *stalls) workerLook() stall.Look {
+func (s *Stalls) workerLook() stall.Look {
 	w := s.Worker()
 	look := stall.Look{Moved: movedBy(&w) + s.SiteBytes()}
 	if !s.Resting() {
@@ -174,5 +178,5 @@ func workOf(w *worker.Stats) string {
 	return strings.Join(work, ", ")
 }
 
-// ownerHangs says that the owner's loop does not answer, so that nobody is to wait for it.
-func (s *stalls) ownerHangs() bool { return s.hangs.Load() }
+// OwnerHangs says that the owner's loop does not answer, so that nobody is to wait for it.
+func (s *Stalls) OwnerHangs() bool { return s.hangs.Load() }
