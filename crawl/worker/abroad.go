@@ -119,15 +119,15 @@ func (v *visitor) later(h *host, it item, at time.Time) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.frontier.Free(h.name)
+	w.frontier.Free(h.Host)
 	v.left(h)
 	switch {
-	case h.closing:
-		h.returned = append(h.returned, it)
-	case !h.ended.Load():
-		w.frontier.NotBefore(h.name, at)
+	case h.Closing():
+		h.giveBack(&it)
+	case !h.Over():
+		w.frontier.NotBefore(h.Host, at)
 		w.unpop(h, it)
 		w.wakeNext(time.Now())
 	}
-	w.settle(h)
+	w.changed(h)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/permit"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // Config holds the knobs of a worker. The zero value of a field means its default.
@@ -100,23 +101,24 @@ func fill[T comparable](field *T, value T) {
 const mostWindows = 16 << 20
 
 func (c *Config) fill() {
+	d := session.DefaultConfig()
 	fill(&c.Fetchers, 16)
 	fill(&c.Governor, bandwidth.Ours)
 	fill(&c.MaxDepth, bandwidth.DefaultMaxDepth)
 	fill(&c.MaxInFlight, max(64, 2*c.Fetchers))
 	fill(&c.Processors, runtime.GOMAXPROCS(0))
-	fill(&c.MaxHosts, 1024)
+	fill(&c.MaxHosts, d.MaxHosts)
 	fill(&c.Capacity, c.Fetchers*256)
-	fill(&c.Window, 256)
-	fill(&c.Horizon, 4*time.Second)
+	fill(&c.Window, d.Window)
+	fill(&c.Horizon, d.Horizon)
 	fill(&c.MaxWindowBytes, mostWindows)
-	fill(&c.TTL, 8*time.Second)
+	fill(&c.TTL, d.TTL)
 	fill(&c.CallTimeout, c.TTL/2)
-	fill(&c.ReportLinger, 150*time.Millisecond)
-	fill(&c.ReportBatch, 128)
-	fill(&c.MaxReports, 4096)
-	fill(&c.MaxReportBytes, 16<<20)
-	fill(&c.ReleaseLinger, 250*time.Millisecond)
+	fill(&c.ReportLinger, d.ReportLinger)
+	fill(&c.ReportBatch, d.ReportBatch)
+	fill(&c.MaxReports, d.MaxReports)
+	fill(&c.MaxReportBytes, d.MaxReportBytes)
+	fill(&c.ReleaseLinger, d.ReleaseLinger)
 	fill(&c.ClaimLinger, 100*time.Millisecond)
 	fill(&c.ClaimBatch, 64)
 	fill(&c.WaitFor, 2*time.Second)
@@ -126,6 +128,14 @@ func (c *Config) fill() {
 	fill(&c.KnownLinks, 256<<10)
 	fill(&c.StopTimeout, 6*time.Second)
 	fill(&c.PermitChunk, permit.Chunk)
+}
+
+// sessions is what of it the sessions obey.
+func (c *Config) sessions() session.Config {
+	return session.Config{
+		Incarnation: c.Incarnation, MaxHosts: c.MaxHosts, Capacity: c.Capacity, Window: c.Window, Horizon: c.Horizon, TTL: c.TTL,
+		ReportLinger: c.ReportLinger, ReleaseLinger: c.ReleaseLinger, ReportBatch: c.ReportBatch, MaxReports: c.MaxReports, MaxReportBytes: c.MaxReportBytes,
+	}
 }
 
 // Validate names the first field that makes no sense.

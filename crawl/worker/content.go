@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 const (
@@ -195,12 +197,13 @@ func newConfirmer(content Content, log *slog.Logger) *confirmer {
 }
 
 // confirm queues what the reports speak of, once each; their archive is synced.
-func (w *Worker) confirm(reports []*report) {
+func (w *Worker) confirm(reports []*session.Report) {
 	c := w.conf
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := len(c.waiting)
-	for _, r := range reports {
+	for _, told := range reports {
+		r := told.Note.(*report)
 		if r.confirm != nil && len(c.waiting) < maxConfirms {
 			c.waiting = append(c.waiting, *r.confirm)
 		}

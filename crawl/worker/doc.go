@@ -2,13 +2,9 @@
 //
 // Its words:
 //
-//   - session: what a worker and one owner say to each other. One message is under way at a time; it renews all leases, delivers outcomes, asks for
-//     URLs and gives hosts back, and its answer brings grants.
-//   - lease: the leave to ask one host, until three quarters of its TTL have gone by since the message was *sent* that got or renewed it.
-//   - window: the URLs of a host that were granted and not tried yet; more are asked for when half of it is left.
+//   - session, lease, window, report, dry: what is said to the owners, see package session. It says what to do; here it is done.
 //   - page: what an exchange brought, on its way to the archive.
 //   - claim: the question to a content owner whether a body was met before.
-//   - dry: a host without anything to do, here or on its way to the owner.
 //
 // # The life of a page
 //

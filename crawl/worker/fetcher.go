@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 const (
@@ -78,7 +79,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 				}
 				continue
 			}
-			h.running = true
+			h.Running = true
 			w.running.Add(1)
 			w.wakeNext(now)
 			return h, it, true
@@ -98,13 +99,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 // inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that do not answer are left out: they must not keep
 // the hosts of the others waiting, and have a bound of their own. Under the worker's mutex.
 func (w *Worker) inFlight() int {
-	n := int(w.running.Load()) + w.piped
-	for _, s := range w.sessions {
-		if s.failures == 0 {
-			n += len(s.reports) + len(s.sending)
-		}
-	}
-	return n
+	return int(w.running.Load()) + w.piped + w.sessions.Answering()
 }
 
 const (
@@ -116,18 +111,18 @@ const (
 )
 
 // units is what an owner adds to what may be in flight, in terms of Config.MaxInFlight: what comes in while an acknowledgement takes longer is in flight as well.
-func (s *session) units() float64 {
-	return min(max(float64(s.took)/float64(ackUnit), 1), mostUnits)
+func units(s *session.Session) float64 {
+	return min(max(float64(s.Took())/float64(ackUnit), 1), mostUnits)
 }
 
 // mostInFlight bounds inFlight: Config.MaxInFlight for each owner spoken to, and more for one that takes long, as replicas and distances do; or what more fetchers
 // than those of the Config need. Under the mutex.
 func (w *Worker) mostInFlight() int {
-	units := 0.0
-	for _, s := range w.sessions {
-		units += s.units()
+	sum := 0.0
+	for _, s := range w.sessions.Sessions() {
+		sum += units(s)
 	}
-	most := int(min(max(units, 1), mostUnitsAll) * float64(w.cfg.MaxInFlight))
+	most := int(min(max(sum, 1), mostUnitsAll) * float64(w.cfg.MaxInFlight))
 	if w.allowed <= w.cfg.Fetchers {
 		return most
 	}
@@ -137,11 +132,7 @@ func (w *Worker) mostInFlight() int {
 // hurry has what waits for company go on its way. Under the worker's mutex.
 func (w *Worker) hurry(now time.Time) {
 	w.pipe.claims.urge()
-	for _, s := range w.sessions {
-		if len(s.reports) > 0 {
-			s.kick(now)
-		}
-	}
+	w.sessions.Hurry(now)
 }
 
 // resting says that no exchange is under way, nor will be while a claim would wait for company.
@@ -258,15 +249,15 @@ func (v *visitor) origin(h *host, name string) *origin {
 func (v *visitor) refused(h *host, it item, outcome link.Outcome, detail string, with []*report) {
 	w := v.w
 	r := newReport(h, &it, outcome)
-	r.fetched.Detail = clip(detail)
+	r.Fetched.Detail = clip(detail)
 	w.mu.Lock()
-	w.frontier.Free(h.name)
+	w.frontier.Free(h.Host)
 	v.left(h)
 	for _, r := range with {
 		w.queue(r)
 	}
 	w.queue(r)
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
@@ -281,12 +272,12 @@ func (v *visitor) tell(h *host, reports []*report) {
 	for _, r := range reports {
 		v.w.queue(r)
 	}
-	v.w.settle(h)
+	v.w.changed(h)
 }
 
 // left notes the end of a visit.
 func (v *visitor) left(h *host) {
-	h.running = false
+	h.Running = false
 	h.cancel = nil
 	v.w.ended(h)
 	v.w.permits.giveBack(&h.pass)
@@ -301,22 +292,22 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	defer cancel(nil)
 	w.mu.Lock()
 	switch {
-	case h.ended.Load():
+	case h.Over():
 		w.mu.Unlock()
 		return nil, errLapsed
-	case h.closing:
+	case h.Closing():
 		w.mu.Unlock()
 		return nil, errStopping
 	}
 	h.cancel = cancel
-	if time.Now().Before(h.lentUntil) && link.Host(req.URL) == h.name {
+	if time.Now().Before(h.lentUntil) && link.Host(req.URL) == h.Host {
 		req.Addrs = h.addrs
 	}
 	g := h.governed // of this visit until its end
 	w.mu.Unlock()
 	var lacks netip.Addr
 	req.Permit = func(addr netip.Addr) error {
-		if err := h.permit(w.clock); err != nil {
+		if err := w.permit(h); err != nil {
 			return err
 		}
 		if err := w.permits.use(&h.pass, addr); err != nil {
@@ -369,15 +360,15 @@ func (v *visitor) fetch(ctx context.Context, h *host, it item) {
 	p.took = now.Sub(begun)
 	p.pause = v.pauseAfter(h, resp, now)
 	w.mu.Lock()
-	w.frontier.Done(now, h.name, p.took)
+	w.frontier.Done(now, h.Host, p.took)
 	v.left(h)
 	v.reached(h, resp.Addr.Addr())
-	h.piped++
+	h.Piped++
 	w.piped++
 	if p.pause > 0 {
 		v.rest(h, p.pause, resp.Status, now)
 	}
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.pipe.push(p)
 }
@@ -390,8 +381,8 @@ func (v *visitor) reached(h *host, addr netip.Addr) {
 	}
 	h.addrs, h.fresh = []netip.Addr{addr}, true
 	h.lentUntil = time.Time{}
-	if v.w.has(h.name) {
-		v.w.frontier.SetAddr(h.name, addr)
+	if v.w.has(h.Host) {
+		v.w.frontier.SetAddr(h.Host, addr)
 	}
 }
 
@@ -417,8 +408,8 @@ func (v *visitor) pauseAfter(h *host, resp *fetch.Response, now time.Time) time.
 // rest leaves a host alone for a while: kept if the while is short, given back with the reason if not.
 func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) {
 	if pause <= heldPause {
-		if v.w.has(h.name) {
-			v.w.frontier.NotBefore(h.name, now.Add(pause))
+		if v.w.has(h.Host) {
+			v.w.frontier.NotBefore(h.Host, now.Add(pause))
 		}
 		return
 	}
@@ -438,19 +429,19 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 		return
 	}
 	w.mu.Lock()
-	w.frontier.Done(now, h.name, now.Sub(begun))
+	w.frontier.Done(now, h.Host, now.Sub(begun))
 	v.left(h)
 	if fe.HostWide() && v.lent(h) {
 		w.unpop(h, it) // once more, with addresses of our own
-		w.settle(h)
+		w.changed(h)
 		w.mu.Unlock()
 		return
 	}
 	r := newReport(h, &it, fe.Outcome)
-	r.fetched.Status = uint32(fe.Status()) //nolint:gosec // a handful
-	r.fetched.Detail = clip(fe.Error())
-	r.fetched.FetchedMs = begun.UnixMilli()
-	r.fetched.DurationMs = milliseconds(now.Sub(begun))
+	r.Fetched.Status = uint32(fe.Status()) //nolint:gosec // a handful
+	r.Fetched.Detail = clip(fe.Error())
+	r.Fetched.FetchedMs = begun.UnixMilli()
+	r.Fetched.DurationMs = session.Milliseconds(now.Sub(begun))
 	w.queue(r)
 	if fe.HostWide() {
 		var pause time.Duration
@@ -459,14 +450,14 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 		}
 		w.close(h, pause, fe.Outcome.String())
 	}
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
 
 // lent says whether the addresses dialled were those that came with the grant, and has the resolver asked from now on.
 func (v *visitor) lent(h *host) bool {
-	if h.lentUntil.IsZero() || h.closing || h.ended.Load() {
+	if h.lentUntil.IsZero() || h.Closing() || h.Over() {
 		return false
 	}
 	h.addrs, h.lentUntil = nil, time.Time{}
@@ -482,16 +473,16 @@ func (v *visitor) untried(h *host, it item, err error, took time.Duration, now t
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.frontier.Done(now, h.name, took)
+	w.frontier.Done(now, h.Host, took)
 	v.left(h)
 	switch {
-	case h.closing:
-		h.returned = append(h.returned, it)
-	case !h.ended.Load(): // the permit was refused before anybody looked at the lease
+	case h.Closing():
+		h.giveBack(&it)
+	case !h.Over(): // the permit was refused before anybody looked at the lease
 		w.stats.lapsed.Add(1)
-		w.drop(h, errLapsed)
+		w.sessions.Revoke(now, h.Lease)
 	}
-	w.settle(h)
+	w.changed(h)
 }
 
 // clip cuts what is told for people to what a message may hold, which is text: one with other bytes in it cannot be sent.

@@ -12,11 +12,6 @@ type Clock interface {
 }
 
 const (
-	// stopShare of the TTL is how long a worker acts on a lease, counted from the moment it sent the request that got or renewed it: the rest is for
-	// clocks that differ and for a request that is on its way to the site.
-	stopShareNum, stopShareDen = 3, 4
-	// renewShare: leases are renewed at this part of the TTL, so that two heartbeats may be lost.
-	renewShare = 4
 	// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds, rather than reason about what happened meanwhile.
 	maxLate = time.Second
 	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen; less is what two readings and a slewing clock differ by.

@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // slow is a site whose answers take that long.
@@ -114,21 +115,36 @@ func TestPausedProcessWritesNothing(t *testing.T) {
 
 // TestPermitIsAsked: a lease that ends between taking a URL and writing the request stops the request.
 func TestPermitIsAsked(t *testing.T) {
-	h := newHost("owner", "a.example")
-	clock := &testClock{start: time.Now()}
-	h.until.Store(int64(time.Hour))
-	if err := h.permit(clock); err != nil {
+	x := newWorld(t, site(1), []string{"http://a.example/"})
+	w := x.worker
+	h := leased(w, "a.example", time.Hour)
+	if err := w.permit(h); err != nil {
 		t.Errorf("permit under a lease: %v", err)
 	}
-	clock.jump.Store(int64(time.Hour))
-	if err := h.permit(clock); err == nil {
+	x.clock.jump.Store(int64(time.Hour))
+	if err := w.permit(h); err == nil {
 		t.Error("permit after the lease")
 	}
-	clock.jump.Store(0)
-	h.ended.Store(true)
-	if err := h.permit(clock); err == nil {
+	x.clock.jump.Store(0)
+	w.mu.Lock()
+	w.sessions.Revoke(time.Now(), h.Lease)
+	w.mu.Unlock()
+	if err := w.permit(h); err == nil {
 		t.Error("permit for a host that was revoked")
 	}
+}
+
+// leased has an owner offer a host, and grant a lease on it of that length without URLs.
+func leased(w *Worker, name string, ttl time.Duration) *host {
+	w.Offer("owner", []string{name})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.sessions.Sessions()[0]
+	t := w.sessions.Turn(time.Now(), s, 0, nil)
+	w.sessions.Answered(time.Now(), s, t, &wire.SessionReply{
+		TtlMs: session.Milliseconds(ttl), Grants: []*wire.Grant{{Host: name, Epoch: &wire.Epoch{Counter: 1}}},
+	}, w.clock.Now(), nil)
+	return w.hosts[name]
 }
 
 // TestLapseCancelsRunningRequest: a request that is under way when its lease ends is broken off, and renewals prolong it without a new start.
@@ -211,18 +227,14 @@ func TestOfferAheadOfRevocation(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})
 		w := x.worker
-		w.Offer("owner", []string{"a.example"})
-		w.mu.Lock()
-		h := w.hosts["a.example"]
-		h.epoch = &wire.Epoch{Counter: 1}
-		w.mu.Unlock()
+		h := leased(w, "a.example", time.Hour)
 		if declined := w.Offer("owner", []string{"a.example"}); len(declined) != 0 {
 			t.Fatalf("declined %v", declined)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.drop(h, errLapsed)
-		if wish := w.hosts["a.example"]; wish == nil || wish == h || wish.epoch != nil || w.sessions["owner"].hosts["a.example"] != wish {
+		w.sessions.Revoke(time.Now(), h.Lease)
+		if wish := w.sessions.Lease("a.example"); wish == nil || wish == h.Lease || wish.Granted() || wish.Owner() != "owner" || w.hosts["a.example"] != nil {
 			t.Errorf("after the revocation: %+v", wish)
 		}
 	})

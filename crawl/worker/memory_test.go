@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // testSpill is a bounded disk in memory.
@@ -290,10 +291,8 @@ func TestReportsAreBounded(t *testing.T) {
 				x.worker.mu.Lock()
 				defer x.worker.mu.Unlock()
 				sum := int64(0)
-				for _, s := range x.worker.sessions {
-					for _, r := range append(s.reports, s.sending...) {
-						sum += int64(r.size)
-					}
+				for _, s := range x.worker.sessions.Sessions() {
+					sum += s.Bytes()
 				}
 				most = max(most, sum)
 			}
@@ -442,7 +441,7 @@ func TestLarge(t *testing.T) {
 		if tt.disk {
 			resp = &fetch.Response{Spilled: &testSpilled{disk: &testSpill{}, data: []byte(tt.body)}}
 		}
-		p := newPage(newHost("owner", "a.example"), item{kind: tt.kind}, resp, new(share))
+		p := newPage(newHost(&session.Lease{Host: "a.example"}), item{kind: tt.kind}, resp, new(share))
 		if p.large() != tt.want {
 			t.Errorf("kind %v, %.9q of %d bytes, on disk %v: large %v", tt.kind, tt.body, len(tt.body), tt.disk, p.large())
 		}

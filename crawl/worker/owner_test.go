@@ -483,8 +483,8 @@ func TestDomainLeavesRoom(t *testing.T) {
 		t.Errorf("declined %v, want the third: the worker is full", declined)
 	}
 	w.mu.Lock()
-	w.forget(w.hosts["b.example"])
-	w.forget(w.hosts["h3.farm.example"])
+	w.sessions.Close(time.Now(), w.sessions.Lease("b.example"), 0, "")
+	w.sessions.Close(time.Now(), w.sessions.Lease("h3.farm.example"), 0, "")
 	w.mu.Unlock()
 	if declined := w.Offer("owner", []string{"h9.farm.example", "h8.farm.example"}); len(declined) != 1 {
 		t.Errorf("%d declined after a host of the domain was given back, want one", len(declined))

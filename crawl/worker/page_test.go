@@ -16,11 +16,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // TestAttachSplits: a page with more links than one outcome holds tells the first of them ahead, without an outcome, and loses none.
 func TestAttachSplits(t *testing.T) {
-	h := newHost("owner", "a.example")
+	h := newHost(&session.Lease{Host: "a.example"})
 	it := item{job: &jobRef{}, url: "http://a.example/map.xml", kind: link.KindSitemap, depth: 3}
 	r := newReport(h, &it, link.OutcomeOK)
 	n := 2*wire.PieceLinks + 5
@@ -36,7 +37,7 @@ func TestAttachSplits(t *testing.T) {
 	}
 	seen := make(map[string]byte)
 	for i, part := range parts {
-		f := part.fetched
+		f := part.Fetched
 		want := link.OutcomeNone
 		if i == 2 {
 			want = link.OutcomeOK
@@ -100,7 +101,7 @@ func BenchmarkPage(b *testing.B) {
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
 	var e extract.Extractor
 	f := follower{w: w}
-	h := newHost("owner", "a.example")
+	h := newHost(&session.Lease{Host: "a.example"})
 	one := func() {
 		p := newPage(h, item{job: ref, url: "http://a.example/index.html"}, &fetch.Response{
 			Status: 200, Proto: "HTTP/1.1", Header: header, Body: body, RequestHead: []byte("GET"), ResponseHead: []byte("HTTP/1.1 200 OK"),
@@ -109,22 +110,31 @@ func BenchmarkPage(b *testing.B) {
 		w.finish(&f, p)
 	}
 	one()
-	w.known.add(w.sessions["owner"].reports[0].hashes)
+	told := func() []*session.Report {
+		s := w.sessions.Sessions()[0]
+		t := w.sessions.Turn(time.Now(), s, s.Ready(), nil)
+		w.sessions.Answered(time.Now(), s, t, new(wire.SessionReply), 0, nil)
+		return t.Reports
+	}
+	told()
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
+	n := 0
 	for b.Loop() {
 		one()
-		w.sessions["owner"].reports = w.sessions["owner"].reports[:0]
+		if n++; n%256 == 0 {
+			told()
+		}
 	}
 }
 
 // TestPiecesFit: the links of a page are cut into pieces that a message holds, and messages into such as a frame holds.
 func TestPiecesFit(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
-	h := newHost("owner", "a.example")
+	h := newHost(&session.Lease{Host: "a.example"})
 	it := item{job: &jobRef{}, url: "http://a.example/map.xml", kind: link.KindSitemap}
 	r := newReport(h, &it, link.OutcomeOK)
-	r.fetched.Etag, r.fetched.Detail = strings.Repeat("e", wire.MaxText), strings.Repeat("d", wire.MaxText)
+	r.Fetched.Etag, r.Fetched.Detail = strings.Repeat("e", wire.MaxText), strings.Repeat("d", wire.MaxText)
 	links := told{}
 	for i := range 60_000 {
 		links.urls = append(links.urls, fmt.Appendf(nil, "http://a.example/%s/%d", strings.Repeat("p", 100), i))
@@ -133,14 +143,15 @@ func TestPiecesFit(t *testing.T) {
 	x.worker.mu.Lock()
 	defer x.worker.mu.Unlock()
 	x.worker.queue(r)
-	s := x.worker.session("owner")
+	s := x.worker.sessions.Sessions()[0]
+	message := func() *wire.Session { return x.worker.sessions.Turn(time.Now(), s, s.Ready(), nil).Message }
 	total, messages := 0, 0
-	for len(s.reports) > 0 {
-		m := x.worker.build(s, len(s.reports), time.Now()).m
+	for s.Ready() > 0 {
+		m := message()
 		if err := m.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if size := proto.Size(m); size > maxMessage+1<<10 {
+		if size := proto.Size(m); size > session.MaxMessage+1<<10 {
 			t.Errorf("a message of %d bytes", size)
 		}
 		for _, f := range m.GetHosts()[0].GetFetched() {
@@ -154,22 +165,14 @@ func TestPiecesFit(t *testing.T) {
 	short := newReport(h, &it, link.OutcomeOK)
 	attach(short, told{urls: slices.Repeat([][]byte{[]byte("http://b.example/")}, extract.MaxLinks)})
 	x.worker.queue(short)
-	for len(s.reports) > 0 { // whoever takes them in may have to make a record of each
+	for s.Ready() > 0 { // whoever takes them in may have to make a record of each
 		n := 0
-		for _, f := range x.worker.build(s, len(s.reports), time.Now()).m.GetHosts()[0].GetFetched() {
+		for _, f := range message().GetHosts()[0].GetFetched() {
 			n += len(f.GetLinks())
 		}
-		if n == 0 || n > maxTold {
+		if n == 0 || n > session.MaxTold {
 			t.Errorf("a message of %d links", n)
 		}
-	}
-	for range 3 {
-		x.worker.queue(&report{host: h, piece: true, fetched: &wire.Fetched{}})
-	}
-	x.worker.queue(newReport(h, &it, link.OutcomeOK))
-	x.worker.queue(newReport(h, &it, link.OutcomeOK))
-	if x.worker.dropReport(s); len(s.reports) != 1 {
-		t.Errorf("%d reports after the oldest was dropped with its pieces", len(s.reports))
 	}
 }
 

@@ -202,15 +202,15 @@ func (v *visitor) noPermit(h *host, it item, addr netip.Addr, now time.Time) {
 	v.left(h)
 	v.reached(h, addr)
 	switch {
-	case h.closing:
-		h.returned = append(h.returned, it)
-		w.frontier.Free(h.name)
-	case h.ended.Load():
-		w.frontier.Free(h.name)
+	case h.Closing():
+		h.giveBack(&it)
+		w.frontier.Free(h.Host)
+	case h.Over():
+		w.frontier.Free(h.Host)
 	default:
 		w.unpop(h, it)
-		w.holding[h.name] = now
+		w.holding[h.Host] = now
 		poke(w.permits.wake)
 	}
-	w.settle(h)
+	w.changed(h)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // read is the first step of a page: its links and the digest of its body.
@@ -60,10 +61,10 @@ func (w *Worker) finish(f *follower, p *page) {
 	count := len(p.found.Links)
 	w.mu.Lock()
 	h := p.host
-	h.piped--
+	h.Piped--
 	w.piped--
 	w.queue(r)
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.event(r, count)
 	w.pipe.done(p)
@@ -134,12 +135,12 @@ func groupOf(l *link.Link, followed bool) int {
 // pageReport makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
 func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []link.Link, recordID string) *report {
 	r := newReport(p.host, &p.item, outcome)
-	m := r.fetched
+	m := r.Fetched
 	m.Status = uint32(p.resp.Status) //nolint:gosec // three digits
 	m.FetchedMs = p.resp.Start.UnixMilli()
-	m.DurationMs = milliseconds(p.took)
+	m.DurationMs = session.Milliseconds(p.took)
 	m.Size = uint64(len(p.resp.Body))
-	m.RetryAfterMs = wish(p.pause)
+	m.RetryAfterMs = session.Wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(extract.ContentType(p.resp.Header))
 	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
@@ -175,7 +176,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 // redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It is told each time: a link known already does not say that
 // one may get there.
 func redirectTarget(r *report, p *page) {
-	m := r.fetched
+	m := r.Fetched
 	base, err := link.NewBase(p.item.url)
 	if err != nil {
 		return
@@ -191,7 +192,7 @@ func redirectTarget(r *report, p *page) {
 // attach adds the links of a page to its report. Where they are more than one outcome may hold, the first go ahead of it in pieces, as links without an
 // outcome.
 func attach(r *report, t told) {
-	m := r.fetched
+	m := r.Fetched
 	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
 	for {
 		n := piece(t.urls)
@@ -204,7 +205,9 @@ func attach(r *report, t told) {
 		if t.kinds != nil {
 			more.LinkKind, t.kinds = t.kinds[:n], t.kinds[n:]
 		}
-		r.ahead = append(r.ahead, &report{host: r.host, piece: true, fetched: more})
+		one := &report{Report: session.Report{Lease: r.Lease, Fetched: more, Piece: true}}
+		one.Note = one
+		r.ahead = append(r.ahead, one)
 	}
 }
 

@@ -5,53 +5,51 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
+
+// report is an outcome on its way to its owner.
+type report struct {
+	session.Report
+	ahead   []*report // with the first links of a page that has very many, queued before it
+	hashes  []uint64  // of links to be known once it is acknowledged
+	confirm *Confirmation
+}
+
+// reportOf makes a report of what is to be told.
+func reportOf(h *host, f *wire.Fetched) *report {
+	r := &report{Report: session.Report{Lease: h.Lease, Fetched: f}}
+	r.Note = r
+	return r
+}
 
 // newReport makes the report of an outcome.
 func newReport(h *host, it *item, outcome link.Outcome) *report {
-	return &report{host: h, fetched: &wire.Fetched{
+	return reportOf(h, &wire.Fetched{
 		Job: it.job.id[:], Url: []byte(it.url), Depth: it.depth, Hops: uint32(it.hops), Kind: uint32(it.kind), Outcome: uint32(outcome),
-	}}
+	})
 }
-
-// perReport is what a message takes for a report beside what it says.
-const perReport = 8
 
 // queue puts a report on its way. Under the worker's mutex.
 func (w *Worker) queue(r *report) {
-	s := w.session(r.host.owner)
-	for _, one := range append(r.ahead, r) {
-		one.size = proto.Size(one.fetched) + perReport
-		r.host.untold++
-		s.reports = append(s.reports, one)
-		s.bytes += int64(one.size)
+	now := time.Now()
+	for _, one := range r.ahead {
+		w.sessions.Report(now, &one.Report)
 	}
 	r.ahead = nil
+	full := w.sessions.Report(now, &r.Report)
 	w.weigh()
-	now := time.Now()
-	switch {
-	case len(s.reports) >= w.cfg.ReportBatch:
-		s.kick(now)
-	case w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.mostInFlight():
+	if !full && w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.mostInFlight() {
 		w.hurry(now) // nothing more will come before this is told
-	default:
-		s.kick(now.Add(w.cfg.ReportLinger))
 	}
 }
 
 // weigh sums up what is to be told, but for owners that do not answer, and lets go on what waits for it to become less. Under the worker's mutex.
 func (w *Worker) weigh() {
-	sum := int64(0)
-	for _, s := range w.sessions {
-		if s.failures == 0 {
-			sum += s.bytes
-		}
-	}
+	sum := w.sessions.Telling()
 	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
 		w.wakeAll()
 		w.pipe.goOn()
@@ -63,7 +61,7 @@ func (w *Worker) laden() bool { return w.telling.Load() >= w.cfg.MaxReportBytes 
 
 // event counts an outcome and tells who wants to know.
 func (w *Worker) event(r *report, links int) {
-	f := r.fetched
+	f := r.Fetched
 	outcome := link.Outcome(f.GetOutcome()) //nolint:gosec // one of link's
 	w.stats.count(outcome, int64(f.GetSize()))
 	if w.deps.Events != nil {

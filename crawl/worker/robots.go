@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect is followed by the next visit, so that the host has its
@@ -22,7 +23,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 	if url == "" {
 		url = o.name + "/robots.txt"
 	}
-	q := robotsQuestion{url: url, abroad: link.Host(url) != h.name}
+	q := robotsQuestion{url: url, abroad: link.Host(url) != h.Host}
 	if q.abroad && !v.depart(h, it, o, &q) {
 		return
 	}
@@ -138,8 +139,8 @@ func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules,
 	o.parsed = true
 	if d, ok := rules.CrawlDelay(); ok {
 		v.w.mu.Lock()
-		if v.w.has(h.name) {
-			v.w.frontier.CrawlDelay(h.name, d)
+		if v.w.has(h.Host) {
+			v.w.frontier.CrawlDelay(h.Host, d)
 		}
 		v.w.mu.Unlock()
 	}
@@ -151,19 +152,19 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.frontier.Done(now, h.name, took)
+	w.frontier.Done(now, h.Host, took)
 	v.left(h)
 	if resp != nil {
 		v.reached(h, resp.Addr.Addr())
 	}
 	switch {
-	case h.closing:
-		h.returned = append(h.returned, it)
-	case !h.ended.Load():
+	case h.Closing():
+		h.giveBack(&it)
+	case !h.Over():
 		w.unpop(h, it)
 		w.wakeNext(now)
 	}
-	w.settle(h)
+	w.changed(h)
 }
 
 // robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
@@ -228,13 +229,13 @@ func (v *visitor) silent(h *host, it item, o *origin, now time.Time) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.frontier.Free(h.name)
+	w.frontier.Free(h.Host)
 	v.left(h)
-	if !h.ended.Load() {
-		h.returned = append(h.returned, it)
+	if !h.Over() {
+		h.giveBack(&it)
 		w.close(h, o.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
 	}
-	w.settle(h)
+	w.changed(h)
 }
 
 // closed deals with a URL whose robots.txt cannot be had: the rest of the window is not tried, and the host left alone until it may be asked again. Took
@@ -246,23 +247,23 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 		outcome = link.OutcomeRobotsUnreachable
 	}
 	r := newReport(h, &it, outcome)
-	r.fetched.Detail = clip(detail)
+	r.Fetched.Detail = clip(detail)
 	if outcome == link.OutcomeDNS {
-		r.fetched.Status = o.status
+		r.Fetched.Status = o.status
 	}
 	now := time.Now()
 	pause := max(o.state.Expires.Sub(now), 0)
-	r.fetched.RetryAfterMs = wish(pause)
+	r.Fetched.RetryAfterMs = session.Wish(pause)
 	w.mu.Lock()
 	if took > 0 {
-		w.frontier.Done(now, h.name, took)
+		w.frontier.Done(now, h.Host, took)
 	} else {
-		w.frontier.Free(h.name)
+		w.frontier.Free(h.Host)
 	}
 	v.left(h)
 	w.queue(r)
 	w.close(h, pause, outcome.String())
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
@@ -287,7 +288,7 @@ func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *jobRef
 	if len(links.urls) == 0 {
 		return nil
 	}
-	r := &report{host: h, fetched: &wire.Fetched{Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)}}
+	r := reportOf(h, &wire.Fetched{Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
 	attach(r, links)
 	return []*report{r}
 }

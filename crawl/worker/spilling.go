@@ -115,16 +115,16 @@ func (w *Worker) lost(p *page, err error) {
 func (w *Worker) leave(p *page) {
 	h := p.host
 	w.mu.Lock()
-	h.piped--
+	h.Piped--
 	w.piped--
 	switch {
-	case h.closing:
-		h.returned = append(h.returned, p.item)
-	case !h.ended.Load():
+	case h.Closing():
+		h.giveBack(&p.item)
+	case !h.Over():
 		w.unpop(h, p.item)
 		w.wakeNext(time.Now())
 	}
-	w.settle(h)
+	w.changed(h)
 	w.mu.Unlock()
 	w.pipe.done(p)
 }

@@ -10,9 +10,9 @@ import (
 
 // stats are the running counters.
 type stats struct {
-	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, dropped, spilled atomic.Int64
-	admitted, passed, known, acknowledged                                                   atomic.Int64
-	outcomes                                                                                [link.Outcomes]atomic.Int64
+	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, spilled atomic.Int64
+	admitted, passed, known                                                        atomic.Int64
+	outcomes                                                                       [link.Outcomes]atomic.Int64
 }
 
 // Stats says what a worker did since it was made, and what it has in hand.
@@ -52,7 +52,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
-		Dropped: c.dropped.Load(), Spilled: c.spilled.Load(), Acknowledged: c.acknowledged.Load(),
+		Spilled:  c.spilled.Load(),
 		Admitted: c.admitted.Load(), Passed: c.passed.Load(), Known: c.known.Load(),
 	}
 	for i := range s.Outcomes {
@@ -63,14 +63,8 @@ func (w *Worker) Stats() Stats {
 	defer w.mu.Unlock()
 	s.Due = w.frontier.Ready(time.Now()) && !w.paused && !w.stopping && int(w.running.Load()) < w.allowed
 	s.InFlight, s.Processing, s.Window = int(w.running.Load()), w.piped, w.frontier.Items()
-	for _, h := range w.hosts {
-		if h.epoch != nil {
-			s.Hosts++
-		}
-	}
-	for _, owner := range w.sessions {
-		s.Unreported += len(owner.reports) + len(owner.sending)
-	}
+	s.Hosts, s.Unreported = len(w.hosts), w.sessions.Unreported()
+	s.Acknowledged, s.Dropped = w.sessions.Acknowledged(), w.sessions.Dropped()
 	return s
 }
 
@@ -87,13 +81,11 @@ func (w *Worker) Held() []Held {
 	defer w.mu.Unlock()
 	var list []Held
 	for _, h := range w.hosts {
-		if h.epoch != nil {
-			held := Held{Host: h.name, Owner: h.owner, URLs: w.frontier.Len(h.name)}
-			if len(h.addrs) > 0 {
-				held.Addr = h.addrs[0]
-			}
-			list = append(list, held)
+		held := Held{Host: h.Host, Owner: h.Owner(), URLs: w.frontier.Len(h.Host)}
+		if len(h.addrs) > 0 {
+			held.Addr = h.addrs[0]
 		}
+		list = append(list, held)
 	}
 	return list
 }

@@ -47,12 +47,12 @@ func TestHastyStop(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"}, func(*world) {})
 		w, l := x.worker, x.worker.pipe
-		h := newHost("owner", "a.example")
-		h.closing = true
+		h := leased(w, "a.example", time.Hour)
+		w.close(h, 0, "")
 		pageOf := func(size int) *page {
 			w.piped++
-			h.piped++
-			return newPage(h, item{kind: link.KindPage}, &fetch.Response{Body: make([]byte, size)}, new(share))
+			h.Piped++
+			return newPage(h, item{job: &jobRef{}, kind: link.KindPage}, &fetch.Response{Body: make([]byte, size)}, new(share))
 		}
 		answered := func(p *page) {
 			l.mu.Lock()
@@ -76,8 +76,8 @@ func TestHastyStop(t *testing.T) {
 		if p, _, ok := l.next(); !ok || p.resp.Size() != 10 {
 			t.Fatalf("a page of %d bytes was begun, want 10", p.resp.Size())
 		}
-		if len(h.returned) != 5 || h.piped != 2 || w.piped != 2 || l.pages != 2 || l.working != 2 || l.memory.used() > 100_000 {
-			t.Errorf("%d URLs are given back; %d, %d, %d pages, %d worked on, %d bytes", len(h.returned), h.piped, w.piped, l.pages, l.working, l.memory.used())
+		if h.Returned() != 5 || h.Piped != 2 || w.piped != 2 || l.pages != 2 || l.working != 2 || l.memory.used() > 100_000 {
+			t.Errorf("%d URLs are given back; %d, %d, %d pages, %d worked on, %d bytes", h.Returned(), h.Piped, w.piped, l.pages, l.working, l.memory.used())
 		}
 		if big := pageOf(largePage + 1); !l.left(big) {
 			t.Error("a large page in hand is worked on")

@@ -8,7 +8,7 @@ func (w *Worker) push(h *host, items []item) {
 	for i := range items {
 		w.weighWindow(h, len(items[i].url))
 	}
-	w.frontier.Push(h.name, items...)
+	w.frontier.Push(h.Host, items...)
 }
 
 // pop takes the next URL of a host; h may be nil.
@@ -23,26 +23,10 @@ func (w *Worker) pop(name string, h *host) (item, bool) {
 // unpop puts a URL back in front of its host's window.
 func (w *Worker) unpop(h *host, it item) {
 	w.weighWindow(h, len(it.url))
-	w.frontier.Unget(h.name, it)
+	w.frontier.Unget(h.Host, it)
 }
 
 func (w *Worker) weighWindow(h *host, bytes int) {
 	h.window += int64(bytes)
 	w.windows += int64(bytes)
-}
-
-// low is how few URLs a host has left when it asks for more: half of its window, none while those of all are full.
-func (w *Worker) low(h *host) int {
-	if w.windows >= w.cfg.MaxWindowBytes {
-		return 0
-	}
-	return w.target(h) / 2
-}
-
-// ask is how many URLs a host asks for that has left so many.
-func (w *Worker) ask(h *host, left int) int {
-	if w.windows >= w.cfg.MaxWindowBytes {
-		return 1
-	}
-	return w.target(h) - left
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // Worker crawls hosts for their owners. Create it with New, run it once.
@@ -37,20 +39,20 @@ type Worker struct {
 	watch   chan struct{} // something is held
 	quiet   chan struct{} // a session has ended
 
-	mu       sync.Mutex // guards what follows
-	hosts    map[string]*host
-	kin      map[string]int     // of them, by registrable domain
+	mu       sync.Mutex         // guards what follows
+	hosts    map[string]*host   // those granted
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
-	sessions map[string]*session
-	abroad   map[string]time.Time // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
-	holding  map[string]time.Time // hosts whose visit is open for want of a permit, and until when
+	sessions *session.Machine
+	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
+	granting map[job.ID]*jobRef                 // the jobs of the answer that is being taken in
+	abroad   map[string]time.Time               // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
+	holding  map[string]time.Time               // hosts whose visit is open for want of a permit, and until when
 	frontier *frontier.Frontier[item]
 	idle     []chan struct{} // fetchers that wait
 	timer    *time.Timer     // wakes one of them at timerAt
 	timerAt  time.Time
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
-	seq      uint64
 	serial   uint64 // of URLs
 	windows  int64  // bytes of URLs in the windows of all hosts
 
@@ -66,7 +68,6 @@ type Worker struct {
 	stopping bool
 	closed   bool // no further session
 	piped    int  // pages between the exchange and the report
-	leaseTTL time.Duration
 	failed   error
 	fail     context.CancelCauseFunc
 }
@@ -93,10 +94,11 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	politeness.Group = domain.Of
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), kin: make(map[string]int), leaving: make(map[*host]struct{}), sessions: make(map[string]*session), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
-		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1), leaseTTL: cfg.TTL,
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
+		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
+	w.sessions = session.New(cfg.sessions(), driver{w})
 	w.allow(cfg.Fetchers)
 	w.shelf = newShelf()
 	w.specs = newSpecs(deps.Jobs, w.seed)
@@ -117,7 +119,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("worker: it ran before")
 	}
 	w.ctx, w.fail = inner, cancel
-	for _, s := range w.sessions {
+	for _, s := range w.sessions.Sessions() {
 		w.start(s)
 	}
 	w.hire() //nolint:contextcheck // it hires under what was just set
@@ -169,9 +171,8 @@ func (w *Worker) stop(ctx context.Context) {
 	defer cancel()
 	w.mu.Lock()
 	w.stopping = true
-	for _, h := range w.hosts {
-		w.close(h, 0, "")
-	}
+	w.accept()
+	w.sessions.CloseAll(time.Now())
 	w.wakeAll()
 	w.mu.Unlock()
 	w.pipe.hasten()
@@ -192,9 +193,7 @@ func (w *Worker) stop(ctx context.Context) {
 	}
 	w.pipe.drain(whole)
 	w.mu.Lock()
-	for _, s := range w.sessions {
-		s.kick(time.Now())
-	}
+	w.sessions.Speak(time.Now())
 	w.mu.Unlock()
 	w.silence(whole)
 }
@@ -203,7 +202,7 @@ func (w *Worker) stop(ctx context.Context) {
 func (w *Worker) silence(ctx context.Context) {
 	for {
 		w.mu.Lock()
-		n := len(w.sessions)
+		n := len(w.sessions.Sessions())
 		w.mu.Unlock()
 		if n == 0 {
 			return
@@ -236,38 +235,11 @@ func wait(ctx context.Context, fn func()) bool {
 func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, name := range hosts {
-		if !w.take(owner, name) {
-			declined = append(declined, i)
-		}
-	}
-	return declined
+	return w.sessions.Offer(time.Now(), owner, hosts)
 }
 
-// sparedShare of the hosts that a worker may hold is kept from those of any one registrable domain, as a farm of hosts would leave no room for others.
-const sparedShare = 4
-
-// take notes the wish for a host that was offered.
-func (w *Worker) take(owner, name string) bool {
-	if h := w.hosts[name]; h != nil {
-		h.again = h.owner == owner && !h.closing
-		return h.again
-	}
-	if w.stopping || w.paused || len(w.hosts) >= w.cfg.MaxHosts || w.backlog() >= w.cfg.Capacity {
-		return false
-	}
-	kin := domain.Of(name)
-	if w.kin[kin] >= w.cfg.MaxHosts-w.cfg.MaxHosts/sparedShare {
-		return false
-	}
-	w.kin[kin]++
-	h := newHost(owner, name)
-	w.hosts[name] = h
-	s := w.session(owner)
-	s.hosts[name] = h
-	s.kick(time.Now())
-	return true
-}
+// accept has the sessions take hosts on, or not. Under the mutex.
+func (w *Worker) accept() { w.sessions.Accept(!w.paused && !w.stopping) }
 
 // backlog is the number of URLs held.
 func (w *Worker) backlog() int { return w.frontier.Items() + int(w.running.Load()) + w.piped }
@@ -302,9 +274,8 @@ func (w *Worker) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.paused = true
-	for _, h := range w.hosts {
-		w.close(h, 0, "")
-	}
+	w.accept()
+	w.sessions.CloseAll(time.Now())
 }
 
 // BreakOff breaks off the exchanges under way; their URLs are given back untried. It is for a Pause that must not wait for them.
@@ -312,7 +283,7 @@ func (w *Worker) BreakOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.hosts {
-		if h.closing {
+		if h.Closing() {
 			h.interrupt(errStopping)
 		}
 	}
@@ -355,6 +326,7 @@ func (w *Worker) Resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.paused = false
+	w.accept()
 }
 
 // Capacity is the number of URLs that the worker would hold, Backlog that which it holds.

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // world is a worker with everything around it: one or more small owners, content owners, an archive, and sites served from memory.
@@ -455,7 +456,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 	id := o.x.spec.ID
 	g := &wire.Grant{Host: name, Epoch: &wire.Epoch{Counter: h.epoch, Peer: []byte(h.by)}, JobIds: [][]byte{id[:]}, GiveBack: h.give}
 	if first {
-		g.NotBeforeMs = milliseconds(max(time.Until(h.owed), 0))
+		g.NotBeforeMs = session.Milliseconds(max(time.Until(h.owed), 0))
 		g.Addrs = h.addrs
 		for _, origin := range slices.Sorted(maps.Keys(h.robots)) {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: origin, State: h.robots[origin]})

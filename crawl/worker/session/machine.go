@@ -1,0 +1,356 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Config holds the knobs of a worker's sessions. worker.Config says what each means.
+type Config struct {
+	Incarnation uint64
+
+	MaxHosts, Capacity, Window int
+
+	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration
+
+	ReportBatch, MaxReports int
+	MaxReportBytes          int64
+}
+
+// DefaultConfig is what a worker has if nothing else is said.
+func DefaultConfig() Config {
+	return Config{
+		MaxHosts: 1024, Capacity: 16 * 256, Window: 256,
+		Horizon: 4 * time.Second, TTL: 8 * time.Second, ReportLinger: 150 * time.Millisecond, ReleaseLinger: 250 * time.Millisecond,
+		ReportBatch: 128, MaxReports: 4096, MaxReportBytes: 16 << 20,
+	}
+}
+
+// Driver keeps the windows, makes the requests and carries the messages. Its methods are called
+// within those of Machine, and must not call these.
+type Driver interface {
+	// Wake says that a session is due sooner than before, or may be over. One that was not heard of
+	// is new.
+	Wake(s *Session)
+
+	// Backlog is the number of URLs in hand, Full whether the windows of all hosts take as many
+	// bytes as they may.
+	Backlog() int
+	Full() bool
+	// Left is the number of URLs in a host's window, Pace the time between two requests to it, zero
+	// if it has none, and Owed for how long it is to be left alone from now on.
+	Left(l *Lease) int
+	Pace(l *Lease) time.Duration
+	Owed(now time.Time, l *Lease) time.Duration
+
+	// Learn takes in what a grant says of a host beside its URLs; a host to be given back for that
+	// is to be left alone for backoff.
+	Learn(now time.Time, l *Lease, g *wire.Grant) (backoff time.Duration, reason string)
+	// Take adds the URLs of a grant to the window; it returns how many there are.
+	Take(l *Lease, g *wire.Grant) int
+	// Drain empties the window of a host that is given back, and has Lease.Return take what was in
+	// it. The host is to be left alone for backoff.
+	Drain(now time.Time, l *Lease, backoff time.Duration)
+	// Forget ends what is known of a host: its lease is over, or was never granted. No further
+	// request of it begins.
+	Forget(l *Lease)
+
+	// Acknowledged says that a report is on disk at the owner.
+	Acknowledged(r *Report)
+}
+
+// Machine is the state of all sessions of a worker. Not safe for concurrent use.
+type Machine struct {
+	cfg    Config
+	driver Driver
+	leases map[string]*Lease
+	kin    map[string]int // of them, by registrable domain
+	owners map[string]*Session
+	// order has the sessions of owners, so that going over them is the same each time.
+	order  []*Session
+	seq    uint64
+	ttl    time.Duration
+	closed bool // nothing is taken on, and what is granted goes back
+
+	acknowledged, dropped int64
+}
+
+// New returns a machine that holds nothing.
+func New(cfg Config, driver Driver) *Machine {
+	return &Machine{
+		cfg: cfg, driver: driver, ttl: cfg.TTL,
+		leases: make(map[string]*Lease), kin: make(map[string]int), owners: make(map[string]*Session),
+	}
+}
+
+// Accept says whether hosts and URLs are taken on, as they are at first.
+func (m *Machine) Accept(open bool) { m.closed = !open }
+
+// Lease is the lease on a host, or the wish for one; nil without either.
+func (m *Machine) Lease(host string) *Lease { return m.leases[host] }
+
+// Leases is the number of leases held, and of wishes for one.
+func (m *Machine) Leases() int { return len(m.leases) }
+
+// Sessions lists those under way. It is the machine's own, for reading.
+func (m *Machine) Sessions() []*Session { return m.order }
+
+// Acknowledged is the number of reports that owners have on disk.
+func (m *Machine) Acknowledged() int64 { return m.acknowledged }
+
+// Dropped is the number of reports forgotten since their owners did not take them.
+func (m *Machine) Dropped() int64 { return m.dropped }
+
+// Telling is the bytes of reports on their way to owners that answer.
+func (m *Machine) Telling() (bytes int64) {
+	for _, s := range m.order {
+		if s.failures == 0 {
+			bytes += s.bytes
+		}
+	}
+	return bytes
+}
+
+// Unreported is the number of reports on their way.
+func (m *Machine) Unreported() (n int) {
+	for _, s := range m.order {
+		n += len(s.reports) + len(s.sending)
+	}
+	return n
+}
+
+// Answering is the number of reports on their way to owners that answer.
+func (m *Machine) Answering() (n int) {
+	for _, s := range m.order {
+		if s.failures == 0 {
+			n += len(s.reports) + len(s.sending)
+		}
+	}
+	return n
+}
+
+// session returns the session with an owner.
+func (m *Machine) session(owner string) *Session {
+	s := m.owners[owner]
+	if s == nil {
+		s = &Session{owner: owner, driver: m.driver, hosts: make(map[string]*Lease)}
+		m.owners[owner] = s
+		m.order = append(m.order, s)
+	}
+	return s
+}
+
+// Over says that there is nothing left to say to an owner.
+func (m *Machine) Over(s *Session) bool {
+	return len(s.leases) == 0 && len(s.reports) == 0 && len(s.releases) == 0
+}
+
+// End forgets a session.
+func (m *Machine) End(s *Session) {
+	if m.owners[s.owner] == s {
+		delete(m.owners, s.owner)
+		m.order = slices.DeleteFunc(m.order, func(other *Session) bool { return other == s })
+	}
+}
+
+// Hurry has what waits for company go on its way now.
+func (m *Machine) Hurry(now time.Time) {
+	for _, s := range m.order {
+		if len(s.reports) > 0 {
+			s.kick(now)
+		}
+	}
+}
+
+// Speak has all sessions speak now.
+func (m *Machine) Speak(now time.Time) {
+	for _, s := range m.order {
+		s.kick(now)
+	}
+}
+
+// sparedShare of the hosts that a worker may hold is kept from those of any one registrable domain,
+// as a farm of hosts would leave no room for others.
+const sparedShare = 4
+
+// Offer asks for hosts to be taken from an owner. Those that there is room for are wished for in a
+// session; the indexes of the others are returned.
+func (m *Machine) Offer(now time.Time, owner string, hosts []string) (declined []int) {
+	for i, host := range hosts {
+		if !m.wish(now, owner, host) {
+			declined = append(declined, i)
+		}
+	}
+	return declined
+}
+
+// wish notes the wish for a host that was offered.
+func (m *Machine) wish(now time.Time, owner, host string) bool {
+	if l := m.leases[host]; l != nil {
+		l.again = l.owner == owner && !l.closing
+		return l.again
+	}
+	if m.closed || len(m.leases) >= m.cfg.MaxHosts || m.driver.Backlog() >= m.cfg.Capacity {
+		return false
+	}
+	kin := domain.Of(host)
+	if m.kin[kin] >= m.cfg.MaxHosts-m.cfg.MaxHosts/sparedShare {
+		return false
+	}
+	m.kin[kin]++
+	l := &Lease{Host: host, owner: owner}
+	m.leases[host] = l
+	s := m.session(owner)
+	s.add(l)
+	s.kick(now)
+	return true
+}
+
+// forget ends a lease, or the wish for one.
+func (m *Machine) forget(l *Lease) {
+	l.over = true
+	if m.leases[l.Host] == l {
+		delete(m.leases, l.Host)
+		if kin := domain.Of(l.Host); m.kin[kin] > 1 {
+			m.kin[kin]--
+		} else {
+			delete(m.kin, kin)
+		}
+	}
+	m.driver.Forget(l)
+	if s := m.owners[l.owner]; s != nil && s.hosts[l.Host] == l {
+		if s.remove(l); len(s.leases) == 0 {
+			m.driver.Wake(s) // it may have nothing left to say
+		}
+	}
+}
+
+// Revoke forgets a lease that its owner does not know of (any more), or that has lapsed, and wishes
+// for the host again if it was offered meanwhile. An exchange that is under way may end, as long as
+// the lease would have held: nobody else is at the host before that, and what is broken off is
+// fetched twice.
+func (m *Machine) Revoke(now time.Time, l *Lease) {
+	m.forget(l)
+	if l.again {
+		m.wish(now, l.owner, l.Host)
+	}
+}
+
+// Lapse revokes leases that have ended by the lease clock, or all of them, and returns them. The
+// next one ends at the time that is returned, if it is not renewed; zero if there is none.
+func (m *Machine) Lapse(now time.Time, clock time.Duration, all bool) (lapsed []*Lease, next time.Duration) {
+	for _, s := range m.order {
+		for _, l := range s.leases {
+			switch {
+			case l.epoch == nil:
+			case all || clock >= l.until:
+				lapsed = append(lapsed, l)
+			case next == 0 || l.until < next:
+				next = l.until
+			}
+		}
+	}
+	for _, l := range lapsed {
+		m.Revoke(now, l)
+	}
+	return lapsed, next
+}
+
+// CloseAll begins to give all hosts back.
+func (m *Machine) CloseAll(now time.Time) {
+	for _, s := range m.order {
+		// Wishes go from the list at once: what moves into their place was met.
+		for _, l := range slices.Backward(s.leases) {
+			m.Close(now, l, 0, "")
+		}
+	}
+}
+
+// Close begins to give a host back: its URLs are not tried, and it is released once its pages are
+// reported. It is to be left alone for backoff.
+func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason string) {
+	if backoff > l.backoff {
+		l.backoff, l.reason = backoff, reason
+	}
+	if l.closing || l.over {
+		return
+	}
+	if l.epoch == nil {
+		m.forget(l) // nothing is held; should a grant be under way, it is given back
+		return
+	}
+	l.closing = true
+	m.driver.Drain(now, l, backoff)
+	m.Changed(now, l)
+}
+
+// Changed looks at a lease after what is done for its host is another, and has its session speak
+// when there is reason to.
+func (m *Machine) Changed(now time.Time, l *Lease) {
+	s := m.owners[l.owner]
+	if s == nil || s.hosts[l.Host] != l || l.epoch == nil {
+		return
+	}
+	left := m.driver.Left(l)
+	switch {
+	case l.closing:
+		if !l.busy() {
+			s.kick(now)
+		}
+	case left == 0 && !l.busy() && l.untold > 0:
+		s.kick(now) // nothing to do before the owner answers
+	case m.dry(l):
+		if l.dryAt.IsZero() {
+			l.dryAt = now
+		}
+		if l.giveBack {
+			s.kick(now)
+		} else {
+			s.kick(l.dryAt.Add(m.cfg.ReleaseLinger))
+		}
+		return
+	case l.more && !l.giveBack && !l.asked && left <= m.low(l):
+		s.kick(latest(now, l.askAgain))
+	}
+	l.dryAt = time.Time{}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// dry says that nothing is to be done for the host, here or on its way to the owner.
+func (m *Machine) dry(l *Lease) bool { return !l.busy() && l.untold == 0 && m.driver.Left(l) == 0 }
+
+// target is the size of the window: what is fetched in Config.Horizon, at least a few.
+func (m *Machine) target(l *Lease) int {
+	const least = 8
+	pace := m.driver.Pace(l)
+	if pace <= 0 {
+		return m.cfg.Window
+	}
+	return int(min(max(m.cfg.Horizon/pace, least), time.Duration(m.cfg.Window)))
+}
+
+// low is how few URLs a host has left when it asks for more: half of its window, none while those
+// of all are full.
+func (m *Machine) low(l *Lease) int {
+	if m.driver.Full() {
+		return 0
+	}
+	return m.target(l) / 2
+}
+
+// ask is how many URLs a host asks for that has left so many.
+func (m *Machine) ask(l *Lease, left int) int {
+	if m.driver.Full() {
+		return 1
+	}
+	return m.target(l) - left
+}
