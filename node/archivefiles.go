@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -49,7 +50,7 @@ type archiveFiles struct {
 func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	var req fileRequest
 	if len(raw) > maxFileRequest || json.Unmarshal(raw, &req) != nil {
-		return nil, refuse("files: not a request")
+		return nil, rpc.Refuse("files: not a request")
 	}
 	if req.Name != "" {
 		return a.part(req.Name, req.Offset)
@@ -64,11 +65,11 @@ func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, 
 // part reads a file's bytes from the offset on, up to a bound.
 func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	if !isArchive(name) || offset < 0 {
-		return nil, refuse("files: no such file")
+		return nil, rpc.Refuse("files: no such file")
 	}
 	f, err := a.open(name)
 	if err != nil {
-		return nil, refuse("files: no such file")
+		return nil, rpc.Refuse("files: no such file")
 	}
 	defer f.Close()
 	buf := make([]byte, maxFileRead)

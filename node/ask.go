@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // answerJSON encodes an answer of the status service.
@@ -29,7 +30,7 @@ func answerJSON[T any](v T, err error) ([]byte, error) {
 func askOwner[T any](ctx context.Context, n *Node, key ring.Key, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	raw, err := n.router.call(ctx, key, serviceStatus, []byte(question))
+	raw, err := n.router.CallOwner(ctx, key, serviceStatus, []byte(question))
 	if p2p.CodeOf(err) == p2p.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
@@ -65,7 +66,7 @@ func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	if after != "" {
 		raw, err := parseHex(after, len(pos))
 		if err != nil {
-			return nil, refuse("hosts: %v", err)
+			return nil, rpc.Refuse("hosts: %v", err)
 		}
 		copy(pos[:], raw)
 	}

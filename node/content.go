@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -53,12 +54,12 @@ func (c contentRecords) sync() error {
 type contents struct {
 	state  *dedup.Content
 	loop   *loop.Serial
-	router *router
+	router *rpc.Router
 	self   peer.ID
 	log    *slog.Logger
 }
 
-func newContents(records dedup.Records, self peer.ID, r *router, log *slog.Logger) (*contents, error) {
+func newContents(records dedup.Records, self peer.ID, r *rpc.Router, log *slog.Logger) (*contents, error) {
 	state, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return nil, err
@@ -84,16 +85,16 @@ type confirmation struct {
 func (c *contents) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	req := new(wire.Content)
 	if err := proto.Unmarshal(raw, req); err != nil {
-		return nil, refuse("content: %v", err)
+		return nil, rpc.Refuse("content: %v", err)
 	}
 	if err := req.Validate(); err != nil {
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	}
 	claims := make([]claim, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}
 	for i := range claims {
 		claims[i] = claim{digest: [32]byte(req.GetClaimDigest()[i]), url: string(req.GetClaimUrl()[i])}
-		if !c.router.ring.Serves(ring.ContentKey(claims[i].digest[:])) {
+		if !c.router.Ring.Serves(ring.ContentKey(claims[i].digest[:])) {
 			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxQuestions
 		}
 	}
@@ -167,8 +168,8 @@ func (c *contents) split(claims []claim, confirms []confirmation) []*share {
 	of := func(digest [32]byte) *share {
 		key := ring.ContentKey(digest[:])
 		to := c.self
-		if !c.router.ring.Serves(key) {
-			p, ok := c.router.ring.Guess(key)
+		if !c.router.Ring.Serves(key) {
+			p, ok := c.router.Ring.Guess(key)
 			if !ok || p.ID == c.self {
 				return nil
 			}
@@ -277,7 +278,7 @@ func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confi
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.router.send(ctx, to, serviceContent, raw)
+	answer, err := c.router.Call(ctx, to, serviceContent, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +291,7 @@ func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confi
 	}
 	if moved := reply.GetMoved(); len(moved) > 0 {
 		// Its word stands, since it may hold the record all the same; the next question about such keys goes to their owner.
-		_, _ = c.router.owner(ctx, ring.ContentKey(claims[moved[0]].digest[:]), true)
+		_, _ = c.router.Owner(ctx, ring.ContentKey(claims[moved[0]].digest[:]), true)
 	}
 	return replies(reply), nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -28,12 +30,12 @@ func byFirstByte(ids ...peer.ID) func(ring.Key) peer.ID {
 }
 
 // contentPeers are peers that ask each other about bodies.
-func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (map[peer.ID]*contents, *fakeNet) {
+func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (map[peer.ID]*contents, *rpctest.Net) {
 	t.Helper()
-	net := newFakeNet()
+	net := rpctest.NewNet()
 	list := make(map[peer.ID]*contents)
 	for _, id := range ids {
-		r := &router{ring: &fakeRing{self: id, believed: owns, real: owns}, net: net}
+		r := &rpc.Router{Ring: &rpctest.Ring{Self: id, Believed: owns, Real: owns}, Net: net}
 		c, err := newContents(contentRecords{storagetest.New(t).Keyspace(storage.KeyspaceContent)}, id, r, quietLog)
 		if err != nil {
 			t.Fatal(err)
@@ -48,9 +50,9 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 		})
 	}
 	for _, id := range ids {
-		net.at(id, func(ctx context.Context, service string, req []byte) ([]byte, error) {
+		net.At(id, func(ctx context.Context, service string, req []byte) ([]byte, error) {
 			if service != serviceContent {
-				return nil, refuse("another service")
+				return nil, rpc.Refuse("another service")
 			}
 			return list[id].handle(ctx, "asker", req)
 		})
@@ -64,7 +66,7 @@ const recordA = "urn:uuid:00000000-0000-4000-8000-000000000001"
 
 // TestContentVerdicts: a body is new, then claimed, then known to all, whoever its owner is.
 func TestContentVerdicts(t *testing.T) {
-	ids := newPeers(t, 3)
+	ids := rpctest.NewPeers(t, 3)
 	peers, net := contentPeers(t, byFirstByte(ids...), ids...)
 	const bodies = 40
 	claims := make([]claim, bodies)
@@ -82,7 +84,7 @@ func TestContentVerdicts(t *testing.T) {
 			t.Errorf("body %d, never met: %v", i, a.Verdict)
 		}
 	}
-	if n := len(net.called()); n != 2 {
+	if n := len(net.Called()); n != 2 {
 		t.Errorf("%d calls for a batch over three owners of which one is the asker, want 2", n)
 	}
 	other := slices.Clone(claims)
@@ -120,12 +122,12 @@ func TestContentWithoutAnswer(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				net := newFakeNet()
-				net.at("bad", func(ctx context.Context, _ string, _ []byte) ([]byte, error) { return row.serve(ctx) })
-				net.at("good", func(_ context.Context, _ string, raw []byte) ([]byte, error) {
+				net := rpctest.NewNet()
+				net.At("bad", func(ctx context.Context, _ string, _ []byte) ([]byte, error) { return row.serve(ctx) })
+				net.At("good", func(_ context.Context, _ string, raw []byte) ([]byte, error) {
 					req := new(wire.Content)
 					if err := proto.Unmarshal(raw, req); err != nil || req.Validate() != nil {
-						return nil, refuse("no question")
+						return nil, rpc.Refuse("no question")
 					}
 					reply := &wire.ContentReply{}
 					for range req.GetClaimDigest() {
@@ -134,8 +136,8 @@ func TestContentWithoutAnswer(t *testing.T) {
 					return proto.Marshal(reply)
 				})
 				owns := byFirstByte("bad", "good")
-				view := &fakeRing{self: "me", believed: owns, real: owns}
-				c := &contents{loop: loop.NewSerial(), router: &router{ring: view, net: net}, self: "me", log: quietLog}
+				view := &rpctest.Ring{Self: "me", Believed: owns, Real: owns}
+				c := &contents{loop: loop.NewSerial(), router: &rpc.Router{Ring: view, Net: net}, self: "me", log: quietLog}
 				var claims []claim
 				for i := range 20 {
 					claims = append(claims, claim{digest: digestOf(i), url: "http://a.example/"})
@@ -154,8 +156,8 @@ func TestContentWithoutAnswer(t *testing.T) {
 				if took := time.Since(begin); took > contentTimeout {
 					t.Errorf("took %v", took)
 				}
-				if (len(view.unreachable) > 0) != row.gone {
-					t.Errorf("told unreachable: %v", view.unreachable)
+				if (len(view.Gone) > 0) != row.gone {
+					t.Errorf("told unreachable: %v", view.Gone)
 				}
 			})
 		})
@@ -165,7 +167,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 // TestContentWithoutOwner: what nobody is believed to own is new.
 func TestContentWithoutOwner(t *testing.T) {
 	for _, believed := range []peer.ID{"", "me"} {
-		c := &contents{router: &router{ring: &fakeRing{self: "me", believed: ownedBy(believed), real: ownedBy("")}, net: newFakeNet()}, self: "me", log: quietLog}
+		c := &contents{router: &rpc.Router{Ring: &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(believed), Real: rpctest.OwnedBy("")}, Net: rpctest.NewNet()}, self: "me", log: quietLog}
 		if a := c.ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil); a[0].Verdict != dedup.New {
 			t.Errorf("believed owner %q: %v", believed, a[0].Verdict)
 		}
@@ -174,13 +176,13 @@ func TestContentWithoutOwner(t *testing.T) {
 
 // TestContentMoved: the asker learns who serves keys that it asked the wrong peer about.
 func TestContentMoved(t *testing.T) {
-	ids := newPeers(t, 3)
-	peers, net := contentPeers(t, ownedBy(ids[1]), ids...)
-	view := peers[ids[0]].router.ring.(*fakeRing)
-	view.set(func() { view.believed = ownedBy(ids[2]) })
+	ids := rpctest.NewPeers(t, 3)
+	peers, net := contentPeers(t, rpctest.OwnedBy(ids[1]), ids...)
+	view := peers[ids[0]].router.Ring.(*rpctest.Ring)
+	view.Set(func() { view.Believed = rpctest.OwnedBy(ids[2]) })
 	for _, want := range []peer.ID{ids[2], ids[1]} {
 		peers[ids[0]].ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil)
-		if got := net.called(); got[len(got)-1] != want {
+		if got := net.Called(); got[len(got)-1] != want {
 			t.Errorf("asked %v last, want %v", got, want)
 		}
 	}
@@ -208,8 +210,8 @@ func TestContentParts(t *testing.T) {
 
 // TestContentRefuses: what strangers send out of bounds is refused.
 func TestContentRefuses(t *testing.T) {
-	ids := newPeers(t, 1)
-	peers, _ := contentPeers(t, ownedBy(ids[0]), ids[0])
+	ids := rpctest.NewPeers(t, 1)
+	peers, _ := contentPeers(t, rpctest.OwnedBy(ids[0]), ids[0])
 	for _, row := range []struct {
 		name string
 		m    *wire.Content

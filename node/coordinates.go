@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -200,15 +201,15 @@ func (g *gossip) tell() ([]byte, error) {
 // handle answers a neighbour; a peer that keeps no coordinate says so, and is none to place by.
 func (g *gossip) handle(_ context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if g == nil {
-		return nil, refuse("this peer keeps no coordinate: it places hosts otherwise")
+		return nil, rpc.Refuse("this peer keeps no coordinate: it places hosts otherwise")
 	}
 	m := new(wire.Coordinate)
 	if err := proto.Unmarshal(raw, m); err != nil {
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	}
 	at, err := m.Place()
 	if err != nil {
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -122,7 +123,7 @@ type seat struct {
 
 var (
 	_ place    = (*seat)(nil)
-	_ ringView = (*seat)(nil)
+	_ rpc.Ring = (*seat)(nil)
 )
 
 func (s *seat) believe(members ...peer.ID) { s.set(func() { s.own = members }) }

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
 )
@@ -186,15 +187,15 @@ func (s spilling) Create() (fetch.Spilled, error) {
 // handle answers owners: offers of hosts, and probes of sites.
 func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if len(raw) == 0 {
-		return nil, refuse("empty request")
+		return nil, rpc.Refuse("empty request")
 	}
 	switch raw[0] {
 	case tagOffer:
 		if c.node.limits.Paused() {
-			return nil, refuse("%s", restingText)
+			return nil, rpc.Refuse("%s", restingText)
 		}
 		m := new(wire.Offer)
-		if err := decodeInto(raw[1:], m); err != nil {
+		if err := rpc.Decode(raw[1:], m); err != nil {
 			return nil, err
 		}
 		reply := &wire.OfferReply{}
@@ -204,12 +205,12 @@ func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 		return proto.Marshal(reply)
 	case tagProbe:
 		m := new(wire.Probe)
-		if err := decodeInto(raw[1:], m); err != nil {
+		if err := rpc.Decode(raw[1:], m); err != nil {
 			return nil, err
 		}
 		return proto.Marshal(c.placer.probeFor(ctx, from, m))
 	default:
-		return nil, refuse("unknown request %q", raw[0])
+		return nil, rpc.Refuse("unknown request %q", raw[0])
 	}
 }
 

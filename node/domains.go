@@ -16,10 +16,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -39,7 +39,7 @@ const admissionTime = 4 * time.Second
 type domains struct {
 	state   *domain.Store
 	loop    *loop.Serial
-	router  *router
+	router  *rpc.Router
 	settled func(key ring.Key) bool
 	log     *slog.Logger
 	// prove checks that a site asks for something itself; spread tells the owners of hosts of it.
@@ -47,7 +47,7 @@ type domains struct {
 	spread func(s optout.Subject, a optout.Action, hosts []string)
 }
 
-func newDomains(records domain.Records, hosts, novelty int, r *router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
+func newDomains(records domain.Records, hosts, novelty int, r *rpc.Router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
 	state, err := domain.New(records, hosts, novelty)
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func newDomains(records domain.Records, hosts, novelty int, r *router, settled f
 // handle answers a peer.
 func (d *domains) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	if len(raw) == 0 {
-		return nil, refuse("empty request")
+		return nil, rpc.Refuse("empty request")
 	}
 	switch raw[0] {
 	case tagAdmission:
 		m := new(wire.Admission)
-		if err := decodeInto(raw[1:], m); err != nil {
+		if err := rpc.Decode(raw[1:], m); err != nil {
 			return nil, err
 		}
 		reply, err := d.admit(ctx, m)
@@ -82,7 +82,7 @@ func (d *domains) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, er
 		}
 		return proto.Marshal(&wire.OptOutReply{Changed: changed})
 	default:
-		return nil, refuse("unknown request %q", raw[0])
+		return nil, rpc.Refuse("unknown request %q", raw[0])
 	}
 }
 
@@ -90,10 +90,10 @@ func (d *domains) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, er
 func (d *domains) serves(name string) error {
 	key := domain.Key(name)
 	switch {
-	case !d.router.ring.Serves(key):
-		return d.router.moved(key)
+	case !d.router.Ring.Serves(key):
+		return d.router.Moved(key)
 	case !d.settled(key):
-		return busy("what is kept of the domain may still be on its way")
+		return rpc.Busy("what is kept of the domain may still be on its way")
 	default:
 		return nil
 	}
@@ -104,7 +104,7 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 	name := domain.Of(m.GetHost()[0])
 	for _, host := range m.GetHost() {
 		if domain.Of(host) != name {
-			return nil, refuse("admission: hosts of %.80q and of %.80q in one question", name, domain.Of(host))
+			return nil, rpc.Refuse("admission: hosts of %.80q and of %.80q in one question", name, domain.Of(host))
 		}
 	}
 	if err := d.serves(name); err != nil {
@@ -142,9 +142,9 @@ func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.Admission
 func (d *domains) failure(err error) error {
 	switch {
 	case errors.Is(err, domain.ErrFull):
-		return busy(err.Error())
+		return rpc.Busy(err.Error())
 	case errors.Is(err, domain.ErrRecord):
-		return refuse("%v", err)
+		return rpc.Refuse("%v", err)
 	default:
 		return err
 	}
@@ -153,13 +153,13 @@ func (d *domains) failure(err error) error {
 // optOut notes a domain's wish once the site has proved it, and has the owners of its hosts told.
 func (d *domains) optOut(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
 	if s.Kind != optout.KindDomain {
-		return false, refuse("%s is no domain", s)
+		return false, rpc.Refuse("%s is no domain", s)
 	}
 	if err := d.serves(domain.Of(s.Name)); err != nil {
 		return false, err
 	}
 	if err := d.prove(ctx, s, a); err != nil {
-		return false, refuse("%v", err)
+		return false, rpc.Refuse("%v", err)
 	}
 	var wait func() error
 	var hosts []string
@@ -241,7 +241,7 @@ func (d *domains) put(ctx context.Context, m *wire.Admission) (*wire.AdmissionRe
 	if err != nil {
 		return nil, err
 	}
-	answer, err := d.router.call(ctx, domain.Key(domain.Of(m.GetHost()[0])), serviceDomains, raw)
+	answer, err := d.router.CallOwner(ctx, domain.Key(domain.Of(m.GetHost()[0])), serviceDomains, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -298,25 +298,25 @@ func (m domainMover) Import(p custody.Push) (merge func() (through bool, err err
 // decodeOptOut reads what a stranger says of a wish.
 func decodeOptOut(raw []byte) (s optout.Subject, a optout.Action, host string, err error) {
 	m := new(wire.OptOut)
-	if err := decodeInto(raw, m); err != nil {
+	if err := rpc.Decode(raw, m); err != nil {
 		return s, a, "", err
 	}
 	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
 		a, err = optout.ParseAction(m.GetAction())
 	}
 	if err != nil {
-		return s, a, "", refuse("%v", err)
+		return s, a, "", rpc.Refuse("%v", err)
 	}
 	return s, a, m.GetHost(), nil
 }
 
 // callOptOut puts a wish to the peer that answers for a key.
-func callOptOut(ctx context.Context, r *router, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
+func callOptOut(ctx context.Context, r *rpc.Router, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
 	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagOptOut}, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
 	if err != nil {
 		return false, err
 	}
-	answer, err := r.call(ctx, key, service, raw)
+	answer, err := r.CallOwner(ctx, key, service, raw)
 	if err != nil {
 		return false, err
 	}
@@ -326,6 +326,3 @@ func callOptOut(ctx context.Context, r *router, key ring.Key, service string, s 
 	}
 	return reply.GetChanged(), nil
 }
-
-// refused says whether a peer has looked at a request and does not take it.
-func refused(err error) bool { return p2p.CodeOf(err) == p2p.CodeRefused }

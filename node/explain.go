@@ -72,7 +72,7 @@ func (n *Node) Host(ctx context.Context, query string) (*control.Host, error) {
 func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error) {
 	key := ring.HostKey(host)
 	if !n.room.dht.Serves(key) {
-		return nil, n.router.moved(key)
+		return nil, n.router.Moved(key)
 	}
 	h := &control.Host{Host: host, Key: hexKey(key), Owner: n.room.net.Self().String()}
 	var d owner.HostDetail
@@ -202,7 +202,7 @@ func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	host := link.Host(url)
 	key := ring.HostKey(host)
 	if !n.room.dht.Serves(key) {
-		return nil, n.router.moved(key)
+		return nil, n.router.Moved(key)
 	}
 	w := &control.Why{URL: url, Host: host, Owner: n.room.net.Self().String(), Jobs: []control.WhyLine{}}
 	var fates []owner.Fate

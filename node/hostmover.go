@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // hostMover is what custody does with hosts. Its methods run in steps of the owner's loop.
@@ -69,7 +70,7 @@ func (m hostMover) Import(p custody.Push) (merge func() (through bool, err error
 	records, notes := o.Merge(kvs, until), p.Notes
 	return func() (bool, error) {
 		if through, err := records.Go(); err != nil {
-			return false, refuse("%v", err)
+			return false, rpc.Refuse("%v", err)
 		} else if !through {
 			return false, nil
 		}
@@ -87,14 +88,14 @@ func (m hostMover) Import(p custody.Push) (merge func() (through bool, err error
 func (m hostMover) adopt(n custody.Note) error {
 	o := m.owners.loop.owner
 	note := new(wire.LeaseNote)
-	if err := decodeInto(n.Note, note); err != nil {
+	if err := rpc.Decode(n.Note, note); err != nil {
 		return err
 	}
 	if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
-		return refuse("lease note of host %q is at another's position", note.GetHost())
+		return rpc.Refuse("lease note of host %q is at another's position", note.GetHost())
 	}
 	if err := o.Adopt(note); err != nil {
-		return refuse("%v", err)
+		return rpc.Refuse("%v", err)
 	}
 	_, goes := o.Lease(owner.Pos(n.Pos))
 	m.owners.log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)

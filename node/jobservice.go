@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // serviceJob is the service of a job's owner: its record, state and budget.
@@ -41,10 +42,10 @@ func newJobService(store job.Store, serves func(job.ID) error, seeds func(contex
 func (s *jobService) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	req := new(wire.JobRequest)
 	if err := proto.Unmarshal(raw, req); err != nil {
-		return nil, refuse("job request: %v", err)
+		return nil, rpc.Refuse("job request: %v", err)
 	}
 	if err := req.Validate(); err != nil {
-		return nil, refuse("job request: %v", err)
+		return nil, rpc.Refuse("job request: %v", err)
 	}
 	reply, err := s.answer(ctx, from, req)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequ
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
 		if !ok {
-			return nil, refuse("job request: ID of %d bytes", len(req.GetId()))
+			return nil, rpc.Refuse("job request: ID of %d bytes", len(req.GetId()))
 		}
 		if err := s.serves(id); err != nil {
 			return nil, err
@@ -77,7 +78,7 @@ func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequ
 	case errors.Is(err, job.ErrUnknown):
 		return &wire.JobReply{Error: err.Error()}, nil
 	case errors.Is(err, job.ErrConflict), errors.Is(err, job.ErrFinal):
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	case err != nil:
 		return nil, err
 	}
@@ -119,10 +120,10 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 	case req.GetPost() != nil:
 		spec, serr := job.FromWire(req.GetPost())
 		if serr != nil {
-			return nil, nil, refuse("%v", serr)
+			return nil, nil, rpc.Refuse("%v", serr)
 		}
 		if spec.ID != id {
-			return nil, nil, refuse("job request: the spec names another job")
+			return nil, nil, rpc.Refuse("job request: the spec names another job")
 		}
 		if req.GetState() == 0 {
 			rec, wait, err = s.registry.Post(now, spec)
@@ -130,7 +131,7 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 		}
 		known := job.Standing{State: job.State(req.GetState()), Version: req.GetVersion()}
 		if verr := known.Validate(); verr != nil {
-			return nil, nil, refuse("job request: %v", verr)
+			return nil, nil, rpc.Refuse("job request: %v", verr)
 		}
 		rec, wait, err = s.registry.Restore(now, spec, known)
 	case req.GetSetState() != 0:

@@ -26,6 +26,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -98,7 +99,7 @@ func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	t.Helper()
 	p := &keeper{copier: newCopier(t, w.net, w.circle, id), texts: new(texts)}
-	r := &router{ring: p.seat, net: line{w.net, id}}
+	r := &rpc.Router{Ring: p.seat, Net: line{w.net, id}}
 	node := &Node{store: p.store, ship: p.ship}
 	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
 	p.keeping.movement.tell = p.texts.tell
@@ -114,7 +115,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	}
 	serves := func(id job.ID) error {
 		if key := ring.JobKey(id.String()); !p.seat.Serves(key) {
-			return r.moved(key)
+			return r.Moved(key)
 		}
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -56,7 +57,7 @@ type room struct {
 // keeping moves records as the ring changes, and knows whether those of this peer's arc are all here. See package custody.
 type keeping struct {
 	self   peer.ID
-	router *router
+	router *rpc.Router
 	ring   *ringWatch
 	ship   *replication
 	log    *slog.Logger
@@ -81,7 +82,7 @@ func newKeeping(n *Node) *keeping {
 }
 
 // keepingOf returns a keeping of nothing, which tells nobody.
-func keepingOf(watch *ringWatch, r *router, ship *replication, ttl time.Duration) *keeping {
+func keepingOf(watch *ringWatch, r *rpc.Router, ship *replication, ttl time.Duration) *keeping {
 	k := &keeping{
 		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
 		settled: func() {}, came: func() {}, movement: &movement{tell: func(control.RingEvent) {}},
@@ -284,7 +285,7 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 	if err != nil {
 		return fmt.Errorf("records: %w", err)
 	}
-	_, err = k.router.send(ctx, call.To, serviceRecords, raw)
+	_, err = k.router.Call(ctx, call.To, serviceRecords, raw)
 	return err
 }
 
@@ -329,13 +330,13 @@ func (k *keeping) foreign(r *room, p custody.Push) error {
 	for i := range p.Records {
 		pos := custody.Pos(p.Records[i].Key[at:])
 		if (i == 0 || pos != last) && !k.ring.Serves(pos) {
-			return k.router.moved(pos.Key())
+			return k.router.Moved(pos.Key())
 		}
 		last = pos
 	}
 	for _, n := range p.Notes {
 		if !k.ring.Serves(n.Pos) {
-			return k.router.moved(n.Pos.Key())
+			return k.router.Moved(n.Pos.Key())
 		}
 	}
 	return nil
@@ -344,7 +345,7 @@ func (k *keeping) foreign(r *room, p custody.Push) error {
 // handle takes records of another peer, or its question whether any of its arc are here.
 func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	m := new(wire.Records)
-	if err := decodeInto(raw, m); err != nil {
+	if err := rpc.Decode(raw, m); err != nil {
 		return nil, err
 	}
 	if start := m.GetAsk(); len(start) > 0 {
@@ -365,7 +366,7 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 		loop.Wake(k.wake)
 		return nil, nil
 	}
-	return nil, refuse("records of an unknown space %d", m.GetSpace())
+	return nil, rpc.Refuse("records of an unknown space %d", m.GetSpace())
 }
 
 // pushOf reads what a stranger sent.
@@ -374,7 +375,7 @@ func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
 		if len(key) < len(head)+custody.PosSize || string(key[:len(head)]) != string(head) {
-			return p, refuse("records: key %.40x is none of space %q", key, r.prefix)
+			return p, rpc.Refuse("records: key %.40x is none of space %q", key, r.prefix)
 		}
 		p.Records = append(p.Records, custody.Record{Key: key, Value: m.GetValue()[i]})
 	}
@@ -416,7 +417,7 @@ func (k *keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 	return true, nil
 }
 
-var errOnTheWay = busy("records are still on their way")
+var errOnTheWay = rpc.Busy("records are still on their way")
 
 // look finds out whether anything of this peer's arc lies here in copies, for the settler.
 func (k *keeping) look(ctx context.Context) error {
@@ -480,7 +481,7 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	defer cancel()
 	raw, err := proto.Marshal(&wire.Records{Ask: ask.Arc.Start[:]})
 	if err == nil {
-		_, err = k.router.net.Call(ctx, ask.To, serviceRecords, raw)
+		_, err = k.router.Net.Call(ctx, ask.To, serviceRecords, raw)
 	}
 	answer := custody.Nothing
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -554,7 +555,7 @@ func TestSettled(t *testing.T) {
 	}{
 		{"all answer", nil, 0},
 		{"a neighbour is silent", hold, keeperTTL},
-		{"a neighbour is busy", func(context.Context, crossing) error { return busy("wait") }, keeperTTL},
+		{"a neighbour is busy", func(context.Context, crossing) error { return rpc.Busy("wait") }, keeperTTL},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inKeepers(t, 5, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {

@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -175,10 +176,10 @@ func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Lesson
 // handle learns what a neighbour tells.
 func (c *classroom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if c == nil {
-		return nil, refuse("this peer takes no lessons: it places hosts otherwise")
+		return nil, rpc.Refuse("this peer takes no lessons: it places hosts otherwise")
 	}
 	m := new(wire.Lessons)
-	if err := decodeInto(raw, m); err != nil {
+	if err := rpc.Decode(raw, m); err != nil {
 		return nil, err
 	}
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
@@ -201,14 +202,14 @@ func (c *classroom) admit(from peer.ID, n int, now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !near {
-		return busy("lessons are taken of the leaf set")
+		return rpc.Busy("lessons are taken of the leaf set")
 	}
 	p := c.pupil(from)
 	if now.Sub(p.minute) >= time.Minute {
 		p.minute, p.heard = now, 0
 	}
 	if p.heard+n > lessonsPerMinute {
-		return busy(fmt.Sprintf("at most %d lessons a minute", lessonsPerMinute))
+		return rpc.Busy(fmt.Sprintf("at most %d lessons a minute", lessonsPerMinute))
 	}
 	p.heard += n
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 )
 
@@ -21,7 +22,7 @@ func inPieces[KV any](records []custody.Record, of func(custody.Record) KV, merg
 			kvs[i] = of(r)
 		}
 		if err := merge(kvs); err != nil {
-			return false, refuse("%v", err)
+			return false, rpc.Refuse("%v", err)
 		}
 		records = records[n:]
 		return len(records) == 0, nil

@@ -31,6 +31,7 @@ import (
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/metrics"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
@@ -70,7 +71,7 @@ type Node struct {
 	metrics *metrics.Metrics
 	debug   []debugServer
 
-	router   *router
+	router   *rpc.Router
 	ship     *replication
 	keeping  *keeping
 	contents *contents
@@ -186,7 +187,7 @@ func (n *Node) register(net *p2p.Net) {
 			case <-open:
 				return handler()(ctx, from, req)
 			default:
-				return nil, busy("the peer is joining the ring")
+				return nil, rpc.Busy("the peer is joining the ring")
 			}
 		})
 	}
@@ -210,7 +211,7 @@ func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archiv
 // furnish builds the rooms and plugs them together.
 func (n *Node) furnish() (err error) {
 	self := n.room.net.Self()
-	n.router = &router{ring: timedRing{n.room.dht, n.metrics}, net: n.room.net}
+	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
 	bodies := shippedSpace[dedup.Batch](n, storage.KeyspaceContent)
@@ -230,7 +231,7 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
-	if n.book, err = newJobBook(n.meta.space, n.router.call, n.jobChanged, n.log); err != nil {
+	if n.book, err = newJobBook(n.meta.space, n.router.CallOwner, n.jobChanged, n.log); err != nil {
 		return err
 	}
 	if n.crawl, err = newCrawlRoom(n); err != nil {
@@ -282,9 +283,9 @@ func (n *Node) servesJob(id job.ID) error {
 	key := ring.JobKey(id.String())
 	switch {
 	case !n.room.dht.Serves(key):
-		return n.router.moved(key)
+		return n.router.Moved(key)
 	case !n.keeping.Settled(key):
-		return busy("the job's record may still be on its way") // a budget drawn without its accounts would be drawn twice
+		return rpc.Busy("the job's record may still be on its way") // a budget drawn without its accounts would be drawn twice
 	default:
 		return nil
 	}

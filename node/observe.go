@@ -77,7 +77,7 @@ type timedRing struct {
 	metrics *metrics.Metrics
 }
 
-// Lookup implements ringView.
+// Lookup implements rpc.Ring.
 func (t timedRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
 	begin := time.Now()
 	l, err := t.DHT.Lookup(ctx, key)

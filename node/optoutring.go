@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -49,16 +50,16 @@ func (w *owners) handleOptOut(ctx context.Context, raw []byte) ([]byte, error) {
 	}
 	canonical, err := link.Canonical("http://" + host + "/")
 	if err != nil || link.Host(canonical) != host {
-		return nil, refuse("opt-out: host %.80q", host)
+		return nil, rpc.Refuse("opt-out: host %.80q", host)
 	}
 	if s.Kind == optout.KindHost && s.Name != host || s.Kind == optout.KindDomain && !domain.Covers(s.Name, host) {
-		return nil, refuse("%s does not speak for %s", s, host)
+		return nil, rpc.Refuse("%s does not speak for %s", s, host)
 	}
 	if key := ring.HostKey(host); !w.serves(key) {
-		return nil, w.router.moved(key)
+		return nil, w.router.Moved(key)
 	}
 	if err := w.prove(ctx, s, a); err != nil {
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	}
 	reply := &wire.OptOutReply{}
 	if err := w.loop.do(ctx, func(o *owner.Owner) {
@@ -89,7 +90,7 @@ func (n *Node) spreadOptOut(s optout.Subject, a optout.Action, hosts []string) {
 				call, cancel := context.WithTimeout(ctx, reportTimeout)
 				_, err := callOptOut(call, n.router, ring.HostKey(host), serviceOwner, s, a, host)
 				cancel()
-				if err != nil && !refused(err) {
+				if err != nil && !rpc.Refused(err) {
 					left = append(left, host)
 				}
 				if err != nil {
@@ -139,7 +140,7 @@ func (n *Node) tellOptOuts(ctx context.Context, told map[optout.Subject]bool) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil || refused(err):
+		case err == nil || rpc.Refused(err):
 			told[s] = true
 		}
 		if err != nil {
@@ -165,7 +166,7 @@ func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.
 		return nil, err
 	}
 	changed, err := n.setOptOut(ctx, s, a)
-	if refused(err) {
+	if rpc.Refused(err) {
 		return nil, control.Refused(err.Error())
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 const (
@@ -56,7 +57,7 @@ func (l *outLink) key() ring.Key {
 
 // courier takes links to the owners of their hosts.
 type courier struct {
-	router *router
+	router *rpc.Router
 	self   peer.ID
 	// local takes a batch into this peer's own owner.
 	local func(ctx context.Context, m *wire.Links) (*wire.LinksReply, error)
@@ -70,7 +71,7 @@ func (c *courier) deliver(ctx context.Context, links []outLink) (left []outLink)
 	search, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
 	for _, l := range links {
-		to, err := c.router.owner(search, l.key(), false)
+		to, err := c.router.Owner(search, l.key(), false)
 		if err != nil {
 			left = append(left, l)
 			continue
@@ -114,7 +115,7 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []outLink) (left [
 func (c *courier) learn(ctx context.Context, key ring.Key) {
 	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
-	_, _ = c.router.owner(ctx, key, true)
+	_, _ = c.router.Owner(ctx, key, true)
 }
 
 func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.LinksReply, error) {
@@ -127,7 +128,7 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.router.send(ctx, to, serviceOwner, raw)
+	answer, err := c.router.Call(ctx, to, serviceOwner, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (b *mailbox) collect(ctx context.Context) (more bool, err error) {
 // enqueue puts a link to those for its believed owner; the empty name gathers those whose owner has to be looked up.
 func (b *mailbox) enqueue(l outLink, wait time.Duration) {
 	var to peer.ID
-	if p, ok := b.courier.router.ring.Guess(l.key()); ok {
+	if p, ok := b.courier.router.Ring.Guess(l.key()); ok {
 		to = p.ID
 	}
 	q := b.queues[to]

@@ -20,6 +20,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
 // linkTaker is the owner of hosts at a peer, as a sender of links sees it.
@@ -40,7 +42,7 @@ func newLinkTaker() *linkTaker { return &linkTaker{got: make(map[string]int)} }
 func (l *linkTaker) serve(_ context.Context, _ string, req []byte) ([]byte, error) {
 	m := new(wire.Links)
 	if err := proto.Unmarshal(req[1:], m); err != nil || m.Validate() != nil || req[0] != tagLinks {
-		return nil, refuse("not links")
+		return nil, rpc.Refuse("not links")
 	}
 	l.mu.Lock()
 	l.busy++
@@ -68,8 +70,8 @@ func (l *linkTaker) serve(_ context.Context, _ string, req []byte) ([]byte, erro
 // outboxWorld is a mailbox over an outbox that a test fills.
 type outboxWorld struct {
 	box  *mailbox
-	ring *fakeRing
-	net  *fakeNet
+	ring *rpctest.Ring
+	net  *rpctest.Net
 
 	mu    sync.Mutex
 	queue []owner.OutLink
@@ -80,8 +82,8 @@ type outboxWorld struct {
 
 func newOutboxWorld(t *testing.T, believed func(ring.Key) peer.ID) *outboxWorld {
 	t.Helper()
-	w := &outboxWorld{ring: &fakeRing{self: "me", believed: believed, real: believed}, net: newFakeNet(), sent: make(map[uint64]int)}
-	c := &courier{router: &router{ring: w.ring, net: w.net}, self: "me", log: quietLog}
+	w := &outboxWorld{ring: &rpctest.Ring{Self: "me", Believed: believed, Real: believed}, net: rpctest.NewNet(), sent: make(map[uint64]int)}
+	c := &courier{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quietLog}
 	w.box = &mailbox{courier: c, wake: make(chan struct{}, 1), queues: make(map[peer.ID]*outQueue), now: time.Now, take: w.take, sent: w.noteSent}
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -165,8 +167,8 @@ func TestOutboxBatches(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				w, l := newOutboxWorld(t, ownedBy("a")), newLinkTaker()
-				w.net.at("a", l.serve)
+				w, l := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker()
+				w.net.At("a", l.serve)
 				begin := time.Now()
 				w.put(row.links)
 				time.Sleep(time.Second)
@@ -222,40 +224,40 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 		}, 16},
 		{"wholly busy for a while", func(w *outboxWorld, a, _ *linkTaker) {
 			begin := time.Now()
-			w.net.at("a", func(ctx context.Context, s string, req []byte) ([]byte, error) {
+			w.net.At("a", func(ctx context.Context, s string, req []byte) ([]byte, error) {
 				if time.Since(begin) < 10*time.Second {
 					a.mu.Lock()
 					a.batches = append(a.batches, 0)
 					a.mu.Unlock()
-					return nil, busy("joining")
+					return nil, rpc.Busy("joining")
 				}
 				return a.serve(ctx, s, req)
 			})
 		}, 3 * 30},
 		{"moved to another", func(w *outboxWorld, a, _ *linkTaker) {
-			w.ring.real = ownedBy("b")
+			w.ring.Real = rpctest.OwnedBy("b")
 			a.refuse = func(_ int, m *wire.Links) (busy, moved []uint32) { return nil, odd(m) }
 		}, 3},
 		{"unreachable, then another's", func(w *outboxWorld, _, _ *linkTaker) {
-			delete(w.net.serve, "a")
-			time.AfterFunc(5*time.Second, func() { w.ring.set(func() { w.ring.believed = ownedBy("b") }) })
+			w.net.At("a", nil)
+			time.AfterFunc(5*time.Second, func() { w.ring.Set(func() { w.ring.Believed = rpctest.OwnedBy("b") }) })
 		}, 0},
 		{"nobody's for a while", func(w *outboxWorld, _, _ *linkTaker) {
-			w.ring.believed, w.ring.real = ownedBy(""), ownedBy("")
-			time.AfterFunc(5*time.Second, func() { w.ring.set(func() { w.ring.real = ownedBy("b") }) })
+			w.ring.Believed, w.ring.Real = rpctest.OwnedBy(""), rpctest.OwnedBy("")
+			time.AfterFunc(5*time.Second, func() { w.ring.Set(func() { w.ring.Real = rpctest.OwnedBy("b") }) })
 		}, 0},
 		{"an answer out of bounds", func(w *outboxWorld, _, _ *linkTaker) {
-			w.net.at("a", func(context.Context, string, []byte) ([]byte, error) {
+			w.net.At("a", func(context.Context, string, []byte) ([]byte, error) {
 				return proto.Marshal(&wire.LinksReply{Busy: []uint32{1 << 20}})
 			})
-			time.AfterFunc(5*time.Second, func() { w.ring.set(func() { w.ring.believed = ownedBy("b") }) })
+			time.AfterFunc(5*time.Second, func() { w.ring.Set(func() { w.ring.Believed = rpctest.OwnedBy("b") }) })
 		}, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				w, a, b := newOutboxWorld(t, ownedBy("a")), newLinkTaker(), newLinkTaker()
-				w.net.at("a", a.serve)
-				w.net.at("b", b.serve)
+				w, a, b := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker(), newLinkTaker()
+				w.net.At("a", a.serve)
+				w.net.At("b", b.serve)
 				row.setup(w, a, b)
 				w.put(3 * maxBatch)
 				time.Sleep(time.Minute)
@@ -263,8 +265,8 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 				if row.most > 0 && len(a.batches) > row.most {
 					t.Errorf("%d calls, want at most %d", len(a.batches), row.most)
 				}
-				if gone := len(w.ring.unreachable) > 0; gone != (row.name == "unreachable, then another's") {
-					t.Errorf("told unreachable: %v", w.ring.unreachable)
+				if gone := len(w.ring.Gone) > 0; gone != (row.name == "unreachable, then another's") {
+					t.Errorf("told unreachable: %v", w.ring.Gone)
 				}
 			})
 		})
@@ -275,9 +277,9 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 // that never answers holds up nobody else for long.
 func TestOutboxIsBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w, l := newOutboxWorld(t, ownedBy("a")), newLinkTaker()
+		w, l := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker()
 		l.slow = time.Second
-		w.net.at("a", l.serve)
+		w.net.At("a", l.serve)
 		const links = 4 * outboxHeld
 		w.put(links)
 		time.Sleep(500 * time.Millisecond)
@@ -301,8 +303,8 @@ func TestOutboxIsBounded(t *testing.T) {
 // TestOutboxStops: when the mailbox ends while a batch is under way, only what was acknowledged is noted, and nothing is left running.
 func TestOutboxStops(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := newOutboxWorld(t, ownedBy("a"))
-		w.net.at("a", func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+		w := newOutboxWorld(t, rpctest.OwnedBy("a"))
+		w.net.At("a", func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -318,8 +320,8 @@ func TestOutboxStops(t *testing.T) {
 // TestDeliverBoundsTheSearch: a batch whose owners nobody finds does not search for each of them in turn.
 func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		view := &fakeRing{self: "me", believed: ownedBy(""), real: ownedBy("")}
-		c := &courier{router: &router{ring: slowRing{view}, net: newFakeNet()}, self: "me", log: quietLog}
+		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}
+		c := &courier{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quietLog}
 		links := make([]outLink, maxBatch)
 		for i := range links {
 			links[i] = outLink{id: uint64(i), job: testJob, url: fmt.Sprintf("http://h%d.example/", i)}

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -46,7 +47,7 @@ type owners struct {
 	book     *jobBook
 	sets     *urlsets.Sets
 	self     peer.ID
-	router   *router
+	router   *rpc.Router
 	log      *slog.Logger
 	place    func(ctx context.Context, p owner.Place) owner.Placement
 	offerOwn func(hosts []string) (declined []int)
@@ -166,12 +167,12 @@ func (w *owners) runOutbox(ctx context.Context) error { return w.mailbox.run(ctx
 // handle answers workers and senders of links.
 func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if len(raw) == 0 {
-		return nil, refuse("empty request")
+		return nil, rpc.Refuse("empty request")
 	}
 	switch raw[0] {
 	case tagLinks:
 		m := new(wire.Links)
-		if err := decodeInto(raw[1:], m); err != nil {
+		if err := rpc.Decode(raw[1:], m); err != nil {
 			return nil, err
 		}
 		reply, err := w.links(ctx, m)
@@ -181,7 +182,7 @@ func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, 
 		return proto.Marshal(reply)
 	case tagSession:
 		m := new(wire.Session)
-		if err := decodeInto(raw[1:], m); err != nil {
+		if err := rpc.Decode(raw[1:], m); err != nil {
 			return nil, err
 		}
 		reply, err := w.session(ctx, from, m)
@@ -192,24 +193,8 @@ func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, 
 	case tagOptOut:
 		return w.handleOptOut(ctx, raw[1:])
 	default:
-		return nil, refuse("unknown request %q", raw[0])
+		return nil, rpc.Refuse("unknown request %q", raw[0])
 	}
-}
-
-// validated is a message that checks its own bounds.
-type validated interface {
-	proto.Message
-	Validate() error
-}
-
-func decodeInto(raw []byte, m validated) error {
-	if err := proto.Unmarshal(raw, m); err != nil {
-		return refuse("%v", err)
-	}
-	if err := m.Validate(); err != nil {
-		return refuse("%v", err)
-	}
-	return nil
 }
 
 // links takes a batch of links; it returns when they are on disk.
@@ -339,7 +324,7 @@ func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int
 	if err != nil {
 		return nil, err
 	}
-	answer, err := w.router.send(w.toWorker(ctx, to), to, serviceWorker, raw)
+	answer, err := w.router.Call(w.toWorker(ctx, to), to, serviceWorker, raw)
 	if err != nil {
 		return nil, err
 	}

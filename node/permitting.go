@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -21,7 +22,7 @@ const servicePermits = "permit"
 
 // permitting is both sides of permits: it grants those of the addresses whose homes this peer serves, and asks the others for its worker.
 type permitting struct {
-	router *router
+	router *rpc.Router
 
 	mu      sync.Mutex // guards granter
 	granter *permit.Granter
@@ -29,28 +30,28 @@ type permitting struct {
 
 var _ worker.Permits = (*permitting)(nil)
 
-func newPermitting(limit int, chunk time.Duration, r *router) *permitting {
+func newPermitting(limit int, chunk time.Duration, r *rpc.Router) *permitting {
 	return &permitting{router: r, granter: permit.NewGranter(limit, chunk)}
 }
 
 // handle answers a worker.
 func (p *permitting) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	m := new(wire.Permits)
-	if err := decodeInto(raw, m); err != nil {
+	if err := rpc.Decode(raw, m); err != nil {
 		return nil, err
 	}
 	prefix, err := permit.ParseName(m.GetPrefix())
 	if err != nil {
-		return nil, refuse("permits: %v", err)
+		return nil, rpc.Refuse("permits: %v", err)
 	}
-	if key := permit.Home(prefix); !p.router.ring.Serves(key) {
-		return nil, p.router.moved(key)
+	if key := permit.Home(prefix); !p.router.Ring.Serves(key) {
+		return nil, p.router.Moved(key)
 	}
 	p.mu.Lock()
 	n, holds, err := p.granter.Grant(time.Now(), prefix, int(m.GetWant()))
 	p.mu.Unlock()
 	if errors.Is(err, permit.ErrBusy) {
-		return nil, busy(err.Error())
+		return nil, rpc.Busy(err.Error())
 	}
 	return proto.Marshal(&wire.PermitsReply{Permits: uint32(n), HoldsMs: uint32(holds.Milliseconds())}) //nolint:gosec // bounded by what was asked for, and a minute
 }
@@ -61,7 +62,7 @@ func (p *permitting) Ask(ctx context.Context, prefix netip.Prefix, want int) (n 
 	if err != nil {
 		return 0, 0, err
 	}
-	answer, err := p.router.call(ctx, permit.Home(prefix), servicePermits, raw)
+	answer, err := p.router.CallOwner(ctx, permit.Home(prefix), servicePermits, raw)
 	if err != nil {
 		return 0, 0, fmt.Errorf("permits for %s: %w", prefix, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // maxSeeds bounds the URLs of one job.
@@ -23,7 +24,7 @@ const maxSeeds = 10_000
 // desk takes jobs from people: posting, listing, changing their state.
 type desk struct {
 	book   *jobBook
-	net    caller
+	net    rpc.Caller
 	walker *walker
 	self   peer.ID
 }
@@ -89,7 +90,7 @@ func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error
 		if ctx.Err() != nil || p2p.CodeOf(err) == p2p.CodeRefused {
 			return nil, err // another try would be refused as well
 		}
-		if err := loop.Sleep(ctx, hopPause); err != nil {
+		if err := loop.Sleep(ctx, rpc.HopPause); err != nil {
 			return nil, err
 		}
 	}

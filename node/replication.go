@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -32,7 +33,7 @@ const replicaTimeout = 10 * time.Second
 // invariant 2). What the owners write goes through [shipped]: an answer leaves when the local disk and all level followers have it.
 type replication struct {
 	self  peer.ID
-	net   caller
+	net   rpc.Caller
 	store *storage.Store
 	log   *slog.Logger
 	// followers are the peers that are to keep copies, at present.
@@ -83,7 +84,7 @@ func (r *replication) watch(w *ringWatch, replicas int) {
 }
 
 // replicationOf returns the replication of a store, which is yet to be told of the ring.
-func replicationOf(self peer.ID, net caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
+func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
 	return &replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
 		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: loop.NewSerial(),
@@ -384,7 +385,7 @@ func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 		return nil, lerr
 	}
 	if err != nil {
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	}
 	if err := wait(); err != nil {
 		return nil, err

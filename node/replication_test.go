@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/replica"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -50,7 +51,7 @@ func TestShippedWaits(t *testing.T) {
 		{"a replica refuses", func(net *wires) {
 			net.going = func(_ context.Context, m crossing) error {
 				if m.to == "c" {
-					return refuse("no")
+					return rpc.Refuse("no")
 				}
 				return nil
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 const (
@@ -142,7 +143,7 @@ func countHolder(holders map[string]int64, f *owner.Final) {
 func (n *Node) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
 	cursor, err := parseCursor(after)
 	if err != nil {
-		return "", refuse("urls: %v", err)
+		return "", rpc.Refuse("urls: %v", err)
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()

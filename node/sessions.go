@@ -14,13 +14,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // sessions lets the worker speak to owners; this peer's own takes the same path without the network.
 type sessions struct {
 	self   peer.ID
 	local  func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error)
-	router *router
+	router *rpc.Router
 	log    *slog.Logger
 }
 
@@ -68,7 +69,7 @@ func (s sessions) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.S
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.router.send(ctx, to, serviceOwner, raw)
+	answer, err := s.router.Call(ctx, to, serviceOwner, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +94,13 @@ func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
 	seeks := 0
 	for _, host := range hosts {
 		key := ring.HostKey(host)
-		if p, ok := s.router.ring.Guess(key); ok && p.ID != not {
+		if p, ok := s.router.Ring.Guess(key); ok && p.ID != not {
 			continue
 		}
 		if seeks++; seeks > maxSeeks {
 			return
 		}
-		if _, err := s.router.owner(ctx, key, true); err != nil {
+		if _, err := s.router.Owner(ctx, key, true); err != nil {
 			return // it is asked again with the next message
 		}
 	}
@@ -107,7 +108,7 @@ func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
 
 // OwnerOf implements worker.Owners.
 func (s sessions) OwnerOf(host string) string {
-	p, ok := s.router.ring.Guess(ring.HostKey(host))
+	p, ok := s.router.Ring.Guess(ring.HostKey(host))
 	if !ok {
 		return ""
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
 // TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor, or of one that joined beside it, in no other way.
 func TestSessionFindsTheNextOwner(t *testing.T) {
 	const host = "a.example"
-	ids := newPeers(t, 3)
+	ids := rpctest.NewPeers(t, 3)
 	self, old, next := ids[0], ids[1], ids[2]
 	message := &wire.Session{Held: []*wire.HostLease{{Host: host, Epoch: &wire.Epoch{Counter: 1, Peer: []byte(old)}}}}
 	for _, row := range []struct {
@@ -36,16 +38,16 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 		{name: "the owner is gone, and nobody else known", want: next, lookups: 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			view := &fakeRing{self: self, believed: ownedBy(row.believed), real: ownedBy(next)}
-			net := newFakeNet()
+			view := &rpctest.Ring{Self: self, Believed: rpctest.OwnedBy(row.believed), Real: rpctest.OwnedBy(next)}
+			net := rpctest.NewNet()
 			if row.reply != nil {
 				raw, err := proto.Marshal(row.reply)
 				if err != nil {
 					t.Fatal(err)
 				}
-				net.at(old, answers(string(raw), nil))
+				net.At(old, rpctest.Answers(string(raw), nil))
 			}
-			s := sessions{self: self, log: quietLog, router: &router{ring: view, net: net}, local: func(context.Context, peer.ID, *wire.Session) (*wire.SessionReply, error) {
+			s := sessions{self: self, log: quietLog, router: &rpc.Router{Ring: view, Net: net}, local: func(context.Context, peer.ID, *wire.Session) (*wire.SessionReply, error) {
 				t.Error("this peer was asked")
 				return nil, nil
 			}}
@@ -53,8 +55,8 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 			if (err == nil) != (row.reply != nil) || err == nil && !proto.Equal(reply, row.reply) {
 				t.Errorf("answer %v, %v", reply, err)
 			}
-			if got := s.OwnerOf(host); got != string(row.want) || view.lookups != row.lookups {
-				t.Errorf("the owner is %q after %d lookups, want %q after %d", got, view.lookups, row.want, row.lookups)
+			if got := s.OwnerOf(host); got != string(row.want) || view.Lookups != row.lookups {
+				t.Errorf("the owner is %q after %d lookups, want %q after %d", got, view.Lookups, row.want, row.lookups)
 			}
 		})
 	}
@@ -62,21 +64,21 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 
 // lazyRing takes its time for each lookup, and never learns.
 type lazyRing struct {
-	*fakeRing
+	*rpctest.Ring
 	takes time.Duration
 }
 
 func (r lazyRing) Lookup(ctx context.Context, _ ring.Key) (dht.Lookup, error) {
-	r.set(func() { r.lookups++ })
+	r.Set(func() { r.Lookups++ })
 	if err := loop.Sleep(ctx, r.takes); err != nil {
 		return dht.Lookup{}, err
 	}
-	return dht.Lookup{Owner: dht.Peer{ID: r.believed(ring.Key{})}}, nil
+	return dht.Lookup{Owner: dht.Peer{ID: r.Believed(ring.Key{})}}, nil
 }
 
 // TestSessionSeeksWithinBounds: an answer that names many hosts, or a ring that does not answer, holds up what the worker says next for a bounded time.
 func TestSessionSeeksWithinBounds(t *testing.T) {
-	ids := newPeers(t, 2)
+	ids := rpctest.NewPeers(t, 2)
 	self, old := ids[0], ids[1]
 	moved := &wire.SessionReply{}
 	for i := range 100 {
@@ -97,17 +99,17 @@ func TestSessionSeeksWithinBounds(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				view := lazyRing{&fakeRing{self: self, believed: ownedBy(old), real: ownedBy(old)}, row.takes}
-				net := newFakeNet()
-				net.at(old, answers(string(raw), nil))
-				s := sessions{self: self, log: quietLog, router: &router{ring: view, net: net}}
+				view := lazyRing{&rpctest.Ring{Self: self, Believed: rpctest.OwnedBy(old), Real: rpctest.OwnedBy(old)}, row.takes}
+				net := rpctest.NewNet()
+				net.At(old, rpctest.Answers(string(raw), nil))
+				s := sessions{self: self, log: quietLog, router: &rpc.Router{Ring: view, Net: net}}
 				begun := time.Now()
 				reply, err := s.Session(t.Context(), string(old), &wire.Session{})
 				if err != nil || len(reply.GetMoved()) != len(moved.GetMoved()) {
 					t.Errorf("answer %v, %v", reply, err)
 				}
-				if took := time.Since(begun); took != row.want || view.lookups != row.lookups {
-					t.Errorf("%d lookups in %s, want %d in %s", view.lookups, took, row.lookups, row.want)
+				if took := time.Since(begun); took != row.want || view.Lookups != row.lookups {
+					t.Errorf("%d lookups in %s, want %d in %s", view.Lookups, took, row.lookups, row.want)
 				}
 			})
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
@@ -38,7 +39,7 @@ func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 	case askHolders:
 		return answerJSON(n.holdersHere(ctx, arg))
 	default:
-		return nil, refuse("status: unknown question %.20q", verb)
+		return nil, rpc.Refuse("status: unknown question %.20q", verb)
 	}
 }
 

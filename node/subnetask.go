@@ -162,9 +162,9 @@ func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (li
 	open := make(map[peer.ID]*subnetBatch)
 	size := make(map[peer.ID]int)
 	for _, i := range things {
-		p, err := s.router.owner(ctx, s.key(i).Ring(), false)
+		p, err := s.router.Owner(ctx, s.key(i).Ring(), false)
 		if err == nil && p.ID == asked[i] {
-			p, err = s.router.owner(ctx, s.key(i).Ring(), true)
+			p, err = s.router.Owner(ctx, s.key(i).Ring(), true)
 		}
 		if err != nil {
 			p.ID = ""
@@ -201,7 +201,7 @@ func (s *subnetService) send(ctx context.Context, to peer.ID, m *wire.Subnets) (
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.router.send(ctx, to, serviceSubnets, raw)
+	answer, err := s.router.Call(ctx, to, serviceSubnets, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *subnetService) send(ctx context.Context, to peer.ID, m *wire.Subnets) (
 func (s *subnetService) gone(ctx context.Context, id peer.ID) bool {
 	ctx, cancel := context.WithTimeout(ctx, subnetTimeout)
 	defer cancel()
-	p, err := s.router.owner(ctx, ring.PeerKey([]byte(id)), true)
+	p, err := s.router.Owner(ctx, ring.PeerKey([]byte(id)), true)
 	if err != nil || p.ID == id {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -26,12 +27,12 @@ const subnetAnswer = 2 << 20
 type subnetService struct {
 	state  *subnets.Store
 	loop   *loop.Serial
-	router *router
+	router *rpc.Router
 	log    *slog.Logger
 	full   int // subnetAnswer
 }
 
-func newSubnetService(records subnets.Records, r *router, log *slog.Logger) (*subnetService, error) {
+func newSubnetService(records subnets.Records, r *rpc.Router, log *slog.Logger) (*subnetService, error) {
 	state, err := subnets.New(records)
 	if err != nil {
 		return nil, err
@@ -49,21 +50,21 @@ func digestOfRecord(raw []byte) uint64 {
 // handle answers a peer. It merges what that brings, and returns when it is on the disks that count.
 func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	m := new(wire.Subnets)
-	if err := decodeInto(raw, m); err != nil {
+	if err := rpc.Decode(raw, m); err != nil {
 		return nil, err
 	}
 	keys := make([]ipmicra.Key, len(m.GetKind()))
 	for i, kind := range m.GetKind() {
 		var err error
 		if keys[i], err = subnets.ParseKey(kind, m.GetName()[i]); err != nil {
-			return nil, refuse("%v", err)
+			return nil, rpc.Refuse("%v", err)
 		}
 	}
 	brought := make([]subnetRecord, len(m.GetRecord()))
 	for i, raw := range m.GetRecord() {
 		var err error
 		if brought[i].key, brought[i].changes, err = subnets.Parse(raw); err != nil {
-			return nil, refuse("record %d: %v", i, err)
+			return nil, rpc.Refuse("record %d: %v", i, err)
 		}
 	}
 	reply := &wire.SubnetsReply{}
@@ -78,9 +79,9 @@ func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]by
 	}
 	switch {
 	case errors.Is(err, subnets.ErrFull):
-		return nil, busy(err.Error())
+		return nil, rpc.Busy(err.Error())
 	case errors.Is(err, ipmicra.ErrRecord):
-		return nil, refuse("%v", err)
+		return nil, rpc.Refuse("%v", err)
 	case err != nil:
 		return nil, err
 	}
@@ -100,7 +101,7 @@ type subnetRecord struct {
 func (s *subnetService) merge(brought []subnetRecord, reply *wire.SubnetsReply) (wait func() error, err error) {
 	var mine ipmicra.Changes
 	for i, b := range brought {
-		if s.router.ring.Serves(b.key.Ring()) {
+		if s.router.Ring.Serves(b.key.Ring()) {
 			mine.Subnets, mine.Indexes = append(mine.Subnets, b.changes.Subnets...), append(mine.Indexes, b.changes.Indexes...)
 		} else {
 			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxSubnets
@@ -115,7 +116,7 @@ func (s *subnetService) answer(keys []ipmicra.Key, held []uint64, reply *wire.Su
 	for i, k := range keys {
 		state, raw := wire.SubnetNone, []byte(nil)
 		switch {
-		case !s.router.ring.Serves(k.Ring()):
+		case !s.router.Ring.Serves(k.Ring()):
 			state = wire.SubnetMoved
 		case size >= s.full:
 			state = wire.SubnetLater

@@ -15,6 +15,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
@@ -23,24 +25,24 @@ import (
 
 // subnetPeers are peers that keep records of subnets, and share the ring out among themselves.
 type subnetPeers struct {
-	net   *fakeNet
+	net   *rpctest.Net
 	ids   []peer.ID
-	rings map[peer.ID]*fakeRing
+	rings map[peer.ID]*rpctest.Ring
 	at    map[peer.ID]*subnetService
 }
 
 func newSubnetPeers(t *testing.T, ids ...peer.ID) *subnetPeers {
 	t.Helper()
-	w := &subnetPeers{net: newFakeNet(), ids: ids, rings: make(map[peer.ID]*fakeRing), at: make(map[peer.ID]*subnetService)}
+	w := &subnetPeers{net: rpctest.NewNet(), ids: ids, rings: make(map[peer.ID]*rpctest.Ring), at: make(map[peer.ID]*subnetService)}
 	for _, id := range ids {
-		w.rings[id] = &fakeRing{self: id, believed: w.owner, real: w.owner}
-		s, err := newSubnetService(keyspace[subnets.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)}, &router{ring: w.rings[id], net: w.net}, quietLog)
+		w.rings[id] = &rpctest.Ring{Self: id, Believed: w.owner, Real: w.owner}
+		s, err := newSubnetService(keyspace[subnets.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)}, &rpc.Router{Ring: w.rings[id], Net: w.net}, quietLog)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.at[id] = s
 		background(t, s.loop.Run)
-		w.net.at(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handle(ctx, "asker", req) })
+		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handle(ctx, "asker", req) })
 	}
 	return w
 }
@@ -84,15 +86,15 @@ func TestSubnetService(t *testing.T) {
 		{"all know who answers", func(*subnetPeers) {}, ""},
 		{"all believe in one", func(w *subnetPeers) {
 			for _, r := range w.rings {
-				r.believed = ownedBy("b")
+				r.Believed = rpctest.OwnedBy("b")
 			}
 		}, ""},
 		{"nobody believes anything", func(w *subnetPeers) {
 			for _, r := range w.rings {
-				r.believed = ownedBy("")
+				r.Believed = rpctest.OwnedBy("")
 			}
 		}, ""},
-		{"one cannot be reached", func(w *subnetPeers) { w.net.at("c", nil) }, "c"},
+		{"one cannot be reached", func(w *subnetPeers) { w.net.At("c", nil) }, "c"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := newSubnetPeers(t, "a", "b", "c")
@@ -148,14 +150,14 @@ func TestSubnetAnswerInParts(t *testing.T) {
 	if err := w.at["a"].tell(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	told := len(w.net.called())
+	told := len(w.net.Called())
 	found := w.at["a"].ask(t.Context(), wantsOf(keys))
 	for _, k := range keys {
 		if len(found[k].raw) < 40*ipmicra.MaxPeer {
 			t.Errorf("%v: %d bytes", k, len(found[k].raw))
 		}
 	}
-	if asked := len(w.net.called()) - told; told != 3 || asked != 2 {
+	if asked := len(w.net.Called()) - told; told != 3 || asked != 2 {
 		t.Errorf("told in %d messages, asked in %d; want three, and two", told, asked)
 	}
 }
@@ -208,17 +210,17 @@ func TestGone(t *testing.T) {
 		{name: "nobody knows"},
 	} {
 		for _, r := range w.rings {
-			r.set(func() { r.real = ownedBy(row.lookupFinds) })
+			r.Set(func() { r.Real = rpctest.OwnedBy(row.lookupFinds) })
 		}
-		w.net.at("x", nil)
+		w.net.At("x", nil)
 		if row.answers {
-			w.net.at("x", func(context.Context, string, []byte) ([]byte, error) { return nil, busy("it is joining") })
+			w.net.At("x", func(context.Context, string, []byte) ([]byte, error) { return nil, rpc.Busy("it is joining") })
 		}
-		before := len(w.net.called())
+		before := len(w.net.Called())
 		if gone := w.at["a"].gone(t.Context(), "x"); gone != row.wantGone {
 			t.Errorf("%s: gone %v", row.name, gone)
 		}
-		if asked := slices.Contains(w.net.called()[before:], "x"); asked != row.wantQuestion {
+		if asked := slices.Contains(w.net.Called()[before:], "x"); asked != row.wantQuestion {
 			t.Errorf("%s: asked %v", row.name, asked)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
 // walkWorld is a ring of reports, in ring order. Visit is called before each report.
@@ -27,7 +28,7 @@ type walkWorld struct {
 
 func newWalkWorld(t *testing.T, n int) *walkWorld {
 	t.Helper()
-	w := &walkWorld{ids: newPeers(t, n), members: make(map[peer.ID]*report)}
+	w := &walkWorld{ids: rpctest.NewPeers(t, n), members: make(map[peer.ID]*report)}
 	slices.SortFunc(w.ids, func(a, b peer.ID) int { return ring.PeerKey([]byte(a)).Compare(ring.PeerKey([]byte(b))) })
 	for i, id := range w.ids {
 		pred, succ := w.ids[(i+n-1)%n], w.ids[(i+1)%n]
@@ -303,7 +304,7 @@ func FuzzReport(f *testing.F) {
 // TestWalkTellsWhereWorkersAre: who walks learns where the workers of the members are relayed to, as it cannot dial them.
 func TestWalkTellsWhereWorkersAre(t *testing.T) {
 	world := newWalkWorld(t, 3)
-	workers := newPeers(t, 2)
+	workers := rpctest.NewPeers(t, 2)
 	const at = "/ip4/5.0.0.11/tcp/4001/p2p-circuit"
 	m := world.members[world.ids[1]]
 	m.Attached = []string{workers[0].String(), workers[1].String(), "no peer"}

@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Message is a message that checks its own bounds. The node's are in node/wire and crawl/wire.
+type Message interface {
+	proto.Message
+	Validate() error
+}
+
+// Method is one thing that a service can be asked, which both sides name: what goes out, what comes
+// back, and what an answer must hold.
+type Method[Req Message, Resp proto.Message] struct {
+	Service string
+	// Tag is the first byte of a request to a service that has several methods, see [Tagged]; 0 where
+	// there is one.
+	Tag byte
+	// Within bounds a call in time; 0: it takes no longer than the caller's context lasts.
+	Within time.Duration
+	// Check holds an answer against its question. It may be nil: an answer that checks its own bounds
+	// is asked to in any case.
+	Check func(req Req, resp Resp) error
+}
+
+// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are refused.
+func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) p2p.Handler {
+	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+		req := fresh[Req]()
+		if err := Decode(raw, req); err != nil {
+			return nil, err
+		}
+		resp, err := fn(ctx, from, req)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(resp)
+	}
+}
+
+// Call asks one peer.
+func (m Method[Req, Resp]) Call(ctx context.Context, via Caller, to peer.ID, req Req) (Resp, error) {
+	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return via.Call(ctx, to, m.Service, raw) })
+}
+
+// CallOwner asks the owner of a key, see [Router.CallOwner].
+func (m Method[Req, Resp]) CallOwner(ctx context.Context, r *Router, key ring.Key, req Req) (Resp, error) {
+	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return r.CallOwner(ctx, key, m.Service, raw) })
+}
+
+func (m Method[Req, Resp]) call(ctx context.Context, req Req, send func(context.Context, []byte) ([]byte, error)) (none Resp, err error) {
+	if m.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.Within)
+		defer cancel()
+	}
+	raw, err := m.encode(req)
+	if err != nil {
+		return none, err
+	}
+	answer, err := send(ctx, raw)
+	if err != nil {
+		return none, err
+	}
+	resp := fresh[Resp]()
+	if err := proto.Unmarshal(answer, resp); err != nil {
+		return none, fmt.Errorf("answer of service %s: %w", m.Service, err)
+	}
+	return resp, m.check(req, resp)
+}
+
+func (m Method[Req, Resp]) encode(req Req) ([]byte, error) {
+	if m.Tag == 0 {
+		return proto.Marshal(req)
+	}
+	return proto.MarshalOptions{}.MarshalAppend([]byte{m.Tag}, req)
+}
+
+func (m Method[Req, Resp]) check(req Req, resp Resp) error {
+	if bounded, ok := any(resp).(Message); ok {
+		if err := bounded.Validate(); err != nil {
+			return err
+		}
+	}
+	if m.Check == nil {
+		return nil
+	}
+	return m.Check(req, resp)
+}
+
+// fresh returns an empty message: M is a pointer to one.
+func fresh[M proto.Message]() M {
+	var none M
+	return none.ProtoReflect().New().Interface().(M)
+}
+
+// Decode reads what a stranger sent, and refuses what cannot be read or does not keep its bounds.
+func Decode(raw []byte, m Message) error {
+	if err := proto.Unmarshal(raw, m); err != nil {
+		return Refuse("%v", err)
+	}
+	if err := m.Validate(); err != nil {
+		return Refuse("%v", err)
+	}
+	return nil
+}
+
+// Tagged answers the requests of a service that has several methods, each by its tag.
+type Tagged map[byte]p2p.Handler
+
+// Handle answers a request.
+func (t Tagged) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return nil, Refuse("empty request")
+	}
+	handle := t[raw[0]]
+	if handle == nil {
+		return nil, Refuse("unknown request %q", raw[0])
+	}
+	return handle(ctx, from, raw[1:])
+}

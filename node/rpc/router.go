@@ -1,0 +1,145 @@
+// Package rpc is how the peers of a ring ask each other: a [Method] says which message goes out and
+// which comes back, and a [Router] finds who answers for a key.
+//
+// What it promises:
+//   - a handler sees no request that breaks its bounds, and a caller no answer that does;
+//   - the usual request needs no lookup: the believed owner is asked directly, and what it does not
+//     serve it answers with `moved` and a hint (TestRoute);
+//   - a call ends when its context does, whatever the other side does (TestRouteEndsWithItsContext).
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	dhtwire "github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/node/loop"
+)
+
+// MaxHops bounds how often a request follows `moved` (design, section 4).
+const MaxHops = 8
+
+// HopPause is the wait before a request is sent again that nobody took: the ring is closing a gap.
+const HopPause = 150 * time.Millisecond
+
+// Caller sends a request to a peer and brings back its answer: p2p.Net, or a [Router], which learns by it.
+type Caller interface {
+	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
+}
+
+// Ring is what routing asks of the ring: dht.DHT.
+type Ring interface {
+	// Serves says whether this peer answers for the key now.
+	Serves(key ring.Key) bool
+	// Guess names the believed owner without asking anybody.
+	Guess(key ring.Key) (dht.Peer, bool)
+	// Hint is what a moved answer carries.
+	Hint(key ring.Key) *dhtwire.Hint
+	// Learn takes in hints of other peers.
+	Learn(hints ...*dhtwire.Hint)
+	// Lookup asks around for the owner.
+	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
+	// Unreachable tells that a peer could not be asked, so that it is not guessed for a while.
+	Unreachable(id peer.ID)
+}
+
+// Router finds the owners of keys. The believed owner is asked directly; what it does not serve it answers with `moved` and a hint, so
+// that the usual request needs no lookup.
+type Router struct {
+	Ring Ring
+	Net  Caller
+}
+
+var _ Caller = (*Router)(nil)
+
+// Owner returns the peer to try for a key: the believed one, or after a failed try one that was just looked up.
+func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer, error) {
+	if !fresh {
+		if p, ok := r.Ring.Guess(key); ok {
+			return p, nil
+		}
+	}
+	l, err := r.Ring.Lookup(ctx, key)
+	if err != nil {
+		return dht.Peer{}, fmt.Errorf("owner of key %s: %w", key, err)
+	}
+	return l.Owner, nil
+}
+
+// CallOwner asks the owner of a key, following `moved` and waiting out short gaps until ctx ends or the hops are used up.
+func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error) {
+	var last error
+	fresh := false
+	for range MaxHops {
+		to, err := r.Owner(ctx, key, fresh)
+		if err == nil {
+			var answer []byte
+			if answer, err = r.Call(ctx, to.ID, service, req); err == nil {
+				return answer, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, errors.Join(ctx.Err(), last)
+		}
+		last = err
+		fresh = true
+		switch p2p.CodeOf(err) {
+		case p2p.CodeMoved:
+			if p, ok := r.Ring.Guess(key); ok && p.ID != to.ID {
+				fresh = false
+				continue
+			}
+		case p2p.CodeRefused, p2p.CodeVersion, p2p.CodeInternal:
+			return nil, err
+		}
+		if err := loop.Sleep(ctx, HopPause); err != nil {
+			return nil, errors.Join(err, last)
+		}
+	}
+	return nil, last
+}
+
+// Call asks one peer, and tells the ring what it learns by that: that the peer cannot be reached, or who serves the key instead.
+func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	answer, err := r.Net.Call(ctx, to, service, req)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, p2p.ErrUnreachable):
+		r.Ring.Unreachable(to)
+	case p2p.CodeOf(err) == p2p.CodeMoved:
+		r.learn(err)
+	}
+	return nil, err
+}
+
+// learn takes in the hint of a moved answer.
+func (r *Router) learn(err error) {
+	e, ok := errors.AsType[*p2p.Error](err)
+	if !ok || len(e.Detail) == 0 {
+		return
+	}
+	hint := new(dhtwire.Hint)
+	if proto.Unmarshal(e.Detail, hint) == nil && hint.Validate() == nil {
+		r.Ring.Learn(hint)
+	}
+}
+
+// Moved is the answer to a request for a key that this peer does not serve.
+func (r *Router) Moved(key ring.Key) error {
+	e := &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves this key"}
+	if hint := r.Ring.Hint(key); hint != nil {
+		if raw, err := proto.Marshal(hint); err == nil && len(raw) <= p2p.MaxErrorDetail {
+			e.Detail = raw
+		}
+	}
+	return e
+}
