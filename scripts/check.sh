@@ -3,8 +3,9 @@
 #
 #   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint tidy test fuzz typed lan damage chaos hostile; with test among them, format and lint run beside the others.
-# --fast is for between two edits, and is no gate: format vet lint tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
+# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed lan damage chaos hostile; with test among them,
+# format, lint and house run beside the others.
+# --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
 # packages that have not changed since they passed.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
@@ -20,15 +21,15 @@ while [ $# -gt 0 ]; do
     --fuzz=*) fuzz=${1#*=} ;;
     --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | targets | lint | tidy | test | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
+    format | vet | targets | lint | house | tidy | test | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
 [ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint tidy test fuzz typed lan damage chaos hostile)
-  [ $fast = 0 ] || steps=(format vet lint tidy test)
+  steps=(format vet targets lint house tidy test fuzz typed lan damage chaos hostile)
+  [ $fast = 0 ] || steps=(format vet lint house tidy test)
 fi
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
@@ -74,6 +75,9 @@ step_lint() {
   ensure_lint
   golangci-lint run --allow-parallel-runners ./...
 }
+
+# Which package imports which: nothing up a floor, nothing in a circle, and docs/house.svg shows it as it is.
+step_house() { scripts/house.sh --check; }
 
 step_tidy() { go mod tidy -diff; }
 
@@ -166,7 +170,7 @@ run() {
 # With the tests to be run, the linter is built and run beside them: they wait for each other a lot. What it said is printed before the ring is harmed.
 aside=() front=()
 for step in "${steps[@]}"; do
-  case $step in format | lint) aside+=("$step") ;; *) front+=("$step") ;; esac
+  case $step in format | lint | house) aside+=("$step") ;; *) front+=("$step") ;; esac
 done
 case " ${front[*]} " in
   *' test '*) ;;

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The figures of the house: how long its packages and functions are, what is documented, what is dead or said twice, and which package imports which.
+# Draws docs/house.svg.
+#
+#   scripts/house.sh [--json] [--fast]       --fast leaves out the dead code, which takes half a minute to find
+#   scripts/house.sh --check                 fails when the picture is stale, or an import runs up a floor or in a circle
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec go run ./scripts/house "$@"

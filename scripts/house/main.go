@@ -1,0 +1,82 @@
+// Command house measures the product and draws its rooms: the packages and which imports which.
+//
+//	go run ./scripts/house [--json] [--check] [--fast]
+//
+// It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the picture is stale, or when an import breaks the order of the floors.
+// The product is all Go code but tests, packages for tests (their names end in "test"), generated code and scripts.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+const picturePath = "docs/house.svg"
+
+func main() {
+	asJSON := flag.Bool("json", false, "print the figures as JSON")
+	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale or an import runs up or in a circle")
+	fast := flag.Bool("fast", false, "leave out the dead code, which takes half a minute to find")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *asJSON, *check, *fast); err != nil {
+		fmt.Fprintln(os.Stderr, "house:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, asJSON, check, fast bool) error {
+	house, err := read(ctx, ".")
+	if err != nil {
+		return err
+	}
+	picture := house.draw()
+	if check {
+		return errors.Join(house.inOrder(), upToDate(picture))
+	}
+	if err := os.WriteFile(picturePath, picture, 0o644); err != nil { //nolint:gosec // everybody may look at the picture
+		return err
+	}
+	figures := house.measure()
+	if !fast {
+		figures.Dead, err = house.dead(ctx)
+		if err != nil {
+			figures.DeadUnknown = err.Error()
+		}
+	}
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(figures)
+	}
+	figures.print(out)
+	return nil
+}
+
+// inOrder is an error that names each import against the order of the floors, and each circle of rooms.
+func (h *house) inOrder() error {
+	var errs []error
+	for _, a := range h.upward() {
+		errs = append(errs, fmt.Errorf("%s may not import %s", a.From, a.To))
+	}
+	for _, circle := range h.circles() {
+		errs = append(errs, fmt.Errorf("rooms import each other: %v", circle))
+	}
+	return errors.Join(errs...)
+}
+
+func upToDate(picture []byte) error {
+	committed, err := os.ReadFile(picturePath)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(committed, picture) {
+		return fmt.Errorf("%s is stale: run scripts/house.sh", picturePath)
+	}
+	return nil
+}
