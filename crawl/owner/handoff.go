@@ -21,7 +21,7 @@ func (o *Owner) Freeze(hosts ...Pos) {
 			o.endLease(h, untouched, 0) // its first grant is yet to be made
 		}
 		o.endPlacing(h)
-		h.frozen = o.now + o.cfg.TTL.Milliseconds()
+		h.freeze(o.now + o.cfg.TTL.Milliseconds())
 		o.schedule(h)
 	}
 }
@@ -29,8 +29,7 @@ func (o *Owner) Freeze(hosts ...Pos) {
 // Unfreeze has frozen hosts go on as before. Part of a step.
 func (o *Owner) Unfreeze(hosts ...Pos) {
 	for _, pos := range hosts {
-		if h := o.byPos[pos]; h != nil && h.frozen > 0 {
-			h.frozen = 0
+		if h := o.byPos[pos]; h != nil && h.thaw() {
 			o.schedule(h)
 		}
 	}
@@ -86,11 +85,9 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 		return nil
 	}
 	s, later := o.adopter(string(m.GetWorker()), m.GetIncarnation())
-	if h.barBy == epoch {
-		h.bar, h.barBy = 0, Epoch{}
-	}
+	h.tenure.lift(epoch)
 	if later {
-		h.bar, h.barBy = max(h.bar, o.now+int64(m.GetRemainingMs())), epoch
+		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
 	}
 	if epoch.After(h.rec.epoch) {
 		h.rec.epoch = epoch
@@ -106,7 +103,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	}
 	o.endPlacing(h)
 	o.names(h, s.peer)
-	h.lease = &lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)}
+	h.tenure.begin(&lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)})
 	s.leases[h] = struct{}{}
 	o.leased++
 	for i, hash := range m.GetHash() {
@@ -181,36 +178,24 @@ func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
 // lease of its epoch is over, whatever older copies say that come before or after it.
 func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
 	if in.worker == "" {
-		if h.barBy == in.epoch {
-			h.bar, h.barBy = 0, Epoch{}
-		}
-		if in.epoch.After(h.over) {
-			h.over = in.epoch
-		}
+		h.tenure.ended(in.epoch)
 		return
 	}
-	ended := in.epoch == h.over && h.over.Counter > 0
-	if ended || h.lease != nil && h.lease.epoch == in.epoch {
+	if h.tenure.knows(in.epoch) {
 		return
 	}
 	if until <= o.now {
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(until))
 		return
 	}
-	switch {
-	case h.bar <= o.now:
-		h.barBy = in.epoch
-	case h.barBy != in.epoch:
-		h.barBy = Epoch{}
-	}
-	h.bar = max(h.bar, until)
+	h.tenure.claimed(in.epoch, until, o.now)
 	o.names(h, in.worker)
 }
 
 // names notes in the record a worker that may hold a lease. It has room for one name, and after a crash a worker of this peer's own is known to be gone: so
 // another's is not overwritten by it while it counts.
 func (o *Owner) names(h *host, worker string) {
-	if h.bar <= o.now || h.rec.worker == "" || h.rec.worker == o.cfg.Self {
+	if !h.barred(o.now) || h.rec.worker == "" || h.rec.worker == o.cfg.Self {
 		h.rec.worker = worker
 	}
 }

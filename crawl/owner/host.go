@@ -21,20 +21,15 @@ type host struct {
 	work         byte // flags of the work index as stored
 	turn         int  // job that is served first next time
 
-	lease *lease
-	bar   int64 // nothing is granted before
-	// barBy is the lease that an imported record named and that bar waits for, if it is the only reason. over is the lease that ended here last:
-	// a copy that still names it says nothing new.
-	barBy, over Epoch
-	frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
-	search      search
-	purging     bool
-	rester      int // number in Owner.resters, from 1 on; 0: it is not there
-	wakeAt      int64
-	heap        int // index in wakes, -1 if absent
-	queued      bool
-	newer, old  *host
-	in          *lru
+	tenure
+	search     search
+	purging    bool
+	rester     int // number in Owner.resters, from 1 on; 0: it is not there
+	wakeAt     int64
+	heap       int // index in wakes, -1 if absent
+	queued     bool
+	newer, old *host
+	in         *lru
 }
 
 // hostJob is a job on a host in memory.
@@ -134,7 +129,7 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
 		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
 		if h.rec.worker != o.cfg.Self {
-			h.bar = o.start + o.cfg.TTL.Milliseconds()
+			h.barUntil(o.start + o.cfg.TTL.Milliseconds())
 		}
 	}
 	o.back(h)
@@ -277,7 +272,7 @@ func (o *Owner) evict() {
 func (o *Owner) evictFrom(l *lru) {
 	for h := l.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
 		next := h.newer
-		if h.lease == nil && h.search.state == searchIdle && h.bar <= o.now && h.frozen == 0 && !h.purging && !h.dirty {
+		if h.lease == nil && h.search.state == searchIdle && !h.barred(o.now) && h.frozen == 0 && !h.purging && !h.dirty {
 			o.leave(h)
 			o.forget(h)
 		}

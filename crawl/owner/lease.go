@@ -75,10 +75,10 @@ func errMissing(h *host, js *jobState) error {
 func (o *Owner) newLease(h *host, s *session) {
 	h.rec.epoch = Epoch{h.rec.epoch.Counter + 1, o.cfg.Self}
 	h.rec.worker = s.peer
-	h.lease = &lease{
+	h.tenure.begin(&lease{
 		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
 		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
-	}
+	})
 	s.leases[h] = struct{}{}
 	o.leased++
 	o.endPlacing(h)
@@ -102,10 +102,8 @@ const (
 
 // endLease puts what is out back. Nobody else gets the host before bar.
 func (o *Owner) endLease(h *host, how ending, bar int64) {
-	l := h.lease
-	h.lease, h.over = nil, l.epoch
-	h.bar = max(h.bar, bar)
-	if h.bar <= o.now {
+	l := h.tenure.end(bar)
+	if !h.barred(o.now) {
 		h.rec.worker = ""
 	}
 	delete(l.session.leases, h)

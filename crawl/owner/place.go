@@ -33,11 +33,11 @@ const (
 
 // evaluate does for a host what its time has come for.
 func (o *Owner) evaluate(h *host) {
-	if h.frozen > 0 && h.frozen <= o.now {
-		h.frozen = 0
+	if h.frozen <= o.now {
+		h.thaw()
 	}
 	switch {
-	case h.lease == nil || h.lease.expires > o.now || h.frozen > 0:
+	case !h.lapsed(o.now):
 	case h.lease.spokenOf():
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
 	default:
@@ -66,10 +66,8 @@ func (o *Owner) schedule(h *host) {
 	purge := min(o.checkPurge(h), o.askAdmission(h))
 	var at int64
 	switch {
-	case h.frozen > 0:
-		at = h.frozen
-	case h.lease != nil:
-		at = h.lease.expires
+	case h.changesAt() != never:
+		at = h.changesAt()
 	case h.search.state != searchIdle:
 		at = h.search.until
 	default:

@@ -64,7 +64,7 @@ func (o *Owner) checkPurge(h *host) (again int64) {
 		if _, dead := o.fate(h, hj); !dead {
 			continue
 		}
-		if h.bar > o.now && hj.promisedHere() > 0 {
+		if h.barred(o.now) && hj.promisedHere() > 0 {
 			again = h.bar // a report may be on its way, for which there must be budget
 			continue
 		}
@@ -100,7 +100,7 @@ func (o *Owner) purgeSome() {
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	fate, dead := o.fate(h, hj)
-	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.bar > o.now && hj.promisedHere() > 0 {
+	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(o.now) && hj.promisedHere() > 0 {
 		return 0
 	}
 	var doomed []pending

@@ -330,7 +330,7 @@ func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
 		o.endLease(h, released, 0)
 	}
 	offered := h.search.offeredTo(s.peer)
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || o.now < h.bar || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.urlsAt(h) > o.now {
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(o.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.urlsAt(h) > o.now {
 		reply.revoke(h.rec.name)
 		if offered {
 			o.endPlacing(h)
