@@ -27,10 +27,10 @@ func answerJSON[T any](v T, err error) ([]byte, error) {
 }
 
 // askOwner puts a question to the owner of a key, following `moved`.
-func askOwner[T any](ctx context.Context, n *Node, key ring.Key, question string) (*T, error) {
+func askOwner[T any](ctx context.Context, v *view, key ring.Key, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	raw, err := n.router.CallOwner(ctx, key, serviceStatus, []byte(question))
+	raw, err := v.deps.CallOwner(ctx, key, serviceStatus, []byte(question))
 	if p2p.CodeOf(err) == p2p.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
@@ -61,7 +61,7 @@ type hostPage struct {
 }
 
 // hostsHere lists hosts behind a position, given in hex.
-func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
+func (v *view) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	var pos owner.Pos
 	if after != "" {
 		raw, err := parseHex(after, len(pos))
@@ -71,11 +71,11 @@ func (n *Node) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		copy(pos[:], raw)
 	}
 	var list []owner.HostSummary
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, hostsAtOnce) }); err != nil {
+	if err := v.deps.Look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, hostsAtOnce) }); err != nil {
 		return nil, err
 	}
 	page := &hostPage{}
-	self := n.room.net.Self().String()
+	self := v.deps.Self.String()
 	for _, h := range list {
 		line := control.HostLine{Host: h.Host, Key: hexKey(h.Key), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK}
 		if h.Worker != "" {
@@ -103,8 +103,8 @@ func parseHex(s string, size int) ([]byte, error) {
 }
 
 // Hosts implements control.Backend.
-func (n *Node) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) error) error {
-	members, err := n.asked(ctx, whole)
+func (v *view) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) error) error {
+	members, err := v.asked(ctx, whole)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (n *Node) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) 
 	for _, id := range members {
 		after := ""
 		for {
-			page, err := askPeer[hostPage](ctx, n, id, askHosts+" "+after)
+			page, err := askPeer[hostPage](ctx, v, id, askHosts+" "+after)
 			if err != nil {
 				missing = append(missing, fmt.Errorf("hosts of %s: %w", id, err))
 				break
@@ -131,11 +131,11 @@ func (n *Node) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) 
 }
 
 // asked lists the peers that a listing covers: this one, or all members.
-func (n *Node) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
+func (v *view) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 	if !whole {
-		return []peer.ID{n.room.net.Self()}, nil
+		return []peer.ID{v.deps.Self}, nil
 	}
-	r, err := n.walker.walk(ctx)
+	r, err := v.walker.walk(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,10 +151,10 @@ func (n *Node) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 }
 
 // askPeer puts a question to one peer.
-func askPeer[T any](ctx context.Context, n *Node, of peer.ID, question string) (*T, error) {
+func askPeer[T any](ctx context.Context, v *view, of peer.ID, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	raw, err := n.room.net.Call(ctx, of, serviceStatus, []byte(question))
+	raw, err := v.deps.Net.Call(ctx, of, serviceStatus, []byte(question))
 	if err != nil {
 		return nil, err
 	}

@@ -39,11 +39,7 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 		}
 		id = j.ID
 	}
-	w := *n.walker
-	if patience >= 0 {
-		w.patience = patience
-	}
-	return w.waitIdle(ctx, id, fn)
+	return n.wait(ctx, id, patience, fn)
 }
 
 // Pause implements control.Backend.

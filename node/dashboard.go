@@ -147,7 +147,7 @@ func (n shown) askArcs(ctx context.Context, c *dashboard.Circle) {
 			continue
 		}
 		asked.Go(func() {
-			m, err := n.reportOf(ctx, id, n.walker.patience)
+			m, err := n.reportOf(ctx, id, n.cfg.Patience)
 			if err != nil {
 				return
 			}

@@ -26,13 +26,13 @@ func hostOf(query string) (string, error) {
 }
 
 // Lookup implements control.Backend.
-func (n *Node) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
+func (v *view) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
 	host, err := hostOf(query)
 	if err != nil {
 		return nil, err
 	}
 	key := ring.HostKey(host)
-	l, err := n.room.dht.Lookup(ctx, key)
+	l, err := v.deps.DHT.Lookup(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (n *Node) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		Query: query, Host: host, Key: hexKey(key), Owner: l.Owner.ID.String(), Calls: l.Calls,
 		Arc: [2]string{hexKey(l.Arc.Start), hexKey(l.Arc.End)}, Trace: []control.LookupHop{},
 	}
-	if addrs := n.room.net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
+	if addrs := v.deps.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
 		out.Addr = addrs[0]
 	}
 	for _, h := range l.Trace {
@@ -61,26 +61,26 @@ func (n *Node) Lookup(ctx context.Context, query string) (*control.Lookup, error
 }
 
 // Host implements control.Backend.
-func (n *Node) Host(ctx context.Context, query string) (*control.Host, error) {
+func (v *view) Host(ctx context.Context, query string) (*control.Host, error) {
 	host, err := hostOf(query)
 	if err != nil {
 		return nil, err
 	}
-	return askOwner[control.Host](ctx, n, ring.HostKey(host), askHost+" "+host)
+	return askOwner[control.Host](ctx, v, ring.HostKey(host), askHost+" "+host)
 }
 
-func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error) {
+func (v *view) hostHere(ctx context.Context, host string) (*control.Host, error) {
 	key := ring.HostKey(host)
-	if !n.room.dht.Serves(key) {
-		return nil, n.router.Moved(key)
+	if !v.deps.DHT.Serves(key) {
+		return nil, v.deps.Moved(key)
 	}
-	h := &control.Host{Host: host, Key: hexKey(key), Owner: n.room.net.Self().String()}
+	h := &control.Host{Host: host, Key: hexKey(key), Owner: v.deps.Self.String()}
 	var d owner.HostDetail
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
-		h.OptedOut = n.optOuts.Host(host)
+	if err := v.deps.Look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
+		h.OptedOut = v.deps.OptOuts.Host(host)
 		return h, err
 	}
-	now := n.crawl.clock.Now()
+	now := v.deps.Now()
 	if d.Worker != "" {
 		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), max(d.LeaseEnds.Sub(now).Seconds(), 0)
 		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, shortPeer(peer.ID(d.Epoch.Peer)))
@@ -92,7 +92,7 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = max(d.NotBefore.Sub(now).Seconds(), 0), d.Backoff
-		h.PutOff = d.NotBefore.After(n.horizon(n.cfg.Patience))
+		h.PutOff = d.NotBefore.After(v.horizon(v.deps.Patience))
 	}
 	if h.Fails = d.Fails; d.Fails > 0 {
 		h.FailOutcome = d.FailOutcome.String()
@@ -113,9 +113,9 @@ func (n *Node) hostHere(ctx context.Context, host string) (*control.Host, error)
 		})
 	}
 	h.Budgets = &control.Budgets{
-		MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+		MaxRequestsPerHost: v.deps.MaxRequestsPerHost, PageHosts: v.deps.PageHosts, DomainHosts: v.deps.DomainHosts, Novelty: v.deps.Novelty,
 	}
-	n.explainPlacement(h, &d, now)
+	v.explainPlacement(h, &d, now)
 	return h, nil
 }
 
@@ -132,40 +132,40 @@ func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLin
 }
 
 // explainPlacement says who measured a host, what, and why it is crawled by whom.
-func (n *Node) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
+func (v *view) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
 	if d.Placed != "" {
-		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), n.cfg.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
+		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), v.deps.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
 	}
 	for _, m := range d.Measured {
 		line := control.Measurement{
 			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
 		}
-		if addr := firstAddr(n.room.net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
+		if addr := firstAddr(v.deps.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
 			line.Addr = addr.String()
 		}
 		h.Placement = append(h.Placement, line)
 	}
-	h.Coordinate = n.crawl.placer.explainCoordinate(d, h.Host, time.Now())
-	if n.cfg.Latency == nil || len(d.Addrs) == 0 {
+	h.Coordinate = v.deps.Coordinate(d, h.Host, time.Now())
+	if v.deps.SiteRow == nil || len(d.Addrs) == 0 {
 		return
 	}
 	if addr, ok := netip.AddrFromSlice(d.Addrs[0]); ok {
-		if row, ok := n.cfg.Latency.SiteRow(addr); ok {
+		if row, ok := v.deps.SiteRow(addr); ok {
 			h.LatencyRow = &row
 		}
 	}
 }
 
 // Why implements control.Backend.
-func (n *Node) Why(ctx context.Context, raw string) (*control.Why, error) {
+func (v *view) Why(ctx context.Context, raw string) (*control.Why, error) {
 	canonical, err := link.Canonical(withScheme(raw))
 	if err != nil {
 		return &control.Why{Input: raw, URL: raw, Text: "never crawled: " + err.Error(), Jobs: []control.WhyLine{}}, nil
 	}
-	w, err := askOwner[control.Why](ctx, n, ring.HostKey(link.Host(canonical)), askWhy+" "+canonical)
+	w, err := askOwner[control.Why](ctx, v, ring.HostKey(link.Host(canonical)), askWhy+" "+canonical)
 	if err == nil {
 		w.Input, w.Canonical = raw, raw == canonical
-		n.explainLeftOut(ctx, w)
+		v.explainLeftOut(ctx, w)
 	}
 	return w, err
 }
@@ -174,13 +174,13 @@ func (n *Node) Why(ctx context.Context, raw string) (*control.Why, error) {
 const leftOutTime = 2 * time.Second
 
 // explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than were taken.
-func (n *Node) explainLeftOut(ctx context.Context, w *control.Why) {
+func (v *view) explainLeftOut(ctx context.Context, w *control.Why) {
 	if !slices.ContainsFunc(w.Jobs, func(l control.WhyLine) bool { return l.State == "unknown" }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leftOutTime)
 	defer cancel()
-	r, err := n.walker.walk(ctx)
+	r, err := v.walker.walk(ctx)
 	if err != nil {
 		return
 	}
@@ -198,22 +198,22 @@ func (n *Node) explainLeftOut(ctx context.Context, w *control.Why) {
 	}
 }
 
-func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
+func (v *view) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	host := link.Host(url)
 	key := ring.HostKey(host)
-	if !n.room.dht.Serves(key) {
-		return nil, n.router.Moved(key)
+	if !v.deps.DHT.Serves(key) {
+		return nil, v.deps.Moved(key)
 	}
-	w := &control.Why{URL: url, Host: host, Owner: n.room.net.Self().String(), Jobs: []control.WhyLine{}}
+	w := &control.Why{URL: url, Host: host, Owner: v.deps.Self.String(), Jobs: []control.WhyLine{}}
 	var fates []owner.Fate
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
+	if err := v.deps.Look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
 		return nil, err
 	}
-	now := n.crawl.clock.Now()
+	now := v.deps.Now()
 	for i := range fates {
-		w.Jobs = append(w.Jobs, whyLine(&fates[i], now, n.horizon(n.cfg.Patience)))
+		w.Jobs = append(w.Jobs, whyLine(&fates[i], now, v.horizon(v.deps.Patience)))
 	}
-	if why, err := n.whyOptedOut(ctx, url); err != nil || why != "" {
+	if why, err := v.whyOptedOut(ctx, url); err != nil || why != "" {
 		w.Text = why
 		return w, err
 	}
@@ -224,11 +224,11 @@ func (n *Node) whyHere(ctx context.Context, url string) (*control.Why, error) {
 }
 
 // whyOptedOut says why nothing of a URL's host, or not that URL, is fetched.
-func (n *Node) whyOptedOut(ctx context.Context, url string) (why string, err error) {
-	if why = n.optOuts.URL(url); why != "" {
+func (v *view) whyOptedOut(ctx context.Context, url string) (why string, err error) {
+	if why = v.deps.OptOuts.URL(url); why != "" {
 		return why, nil
 	}
-	err = n.owners.loop.look(ctx, func(o *owner.Owner) {
+	err = v.deps.Look(ctx, func(o *owner.Owner) {
 		if d, ok := o.Host(link.Host(url)); ok {
 			why = d.OptedOut
 		}

@@ -89,7 +89,7 @@ type Node struct {
 	stalls   *limits.Stalls
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
-	walker   *walker
+	*view
 	desk     *desk
 	watchers *watchers
 	// dashboard is nil where there is none.
@@ -268,8 +268,8 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
-	n.walker = &walker{self: self, start: n.room.walkFrom, report: n.reportOf, patience: n.cfg.Patience, met: func(id peer.ID, addrs []string) { n.room.net.Met(id, binaryAddrs(addrs)) }}
-	n.desk = &desk{book: n.book, net: n.room.net, walker: n.walker, self: self}
+	n.view = newView(n.viewed())
+	n.desk = &desk{book: n.book, net: n.room.net, walker: &n.walker, self: self}
 	if err := n.furnishDashboard(); err != nil {
 		return err
 	}
@@ -277,6 +277,26 @@ func (n *Node) furnish() (err error) {
 	n.metrics.Of(n.reading)
 	close(n.furnished)
 	return nil
+}
+
+// viewed is what commands and the page see of the peer.
+func (n *Node) viewed() viewDeps {
+	d := viewDeps{
+		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
+		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.unsent, Now: n.clock.Now,
+		Worker: n.crawl.worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
+		Coordinate: n.crawl.placer.explainCoordinate, Distance: n.gossip.distance,
+		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.flush,
+		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
+		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+	}
+	if n.cfg.Seen == "bloom" {
+		d.SeenLoss = n.owners.sets.ExpectedLoss
+	}
+	if n.cfg.Latency != nil {
+		d.SiteRow = n.cfg.Latency.SiteRow
+	}
+	return d
 }
 
 func (n *Node) servesJob(id job.ID) error {

@@ -22,13 +22,13 @@ import (
 
 // reading is what Prometheus is told of the peer.
 func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
-	m, err := n.member(ctx, n.cfg.Patience, n.owners.loop.look)
+	m, err := n.here(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := n.crawl.worker.Stats()
 	r := &metrics.Reading{
-		Member: m.Member, Profile: string(n.cfg.Profile),
+		Member: *m, Profile: string(n.cfg.Profile),
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
 		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,

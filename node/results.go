@@ -25,14 +25,14 @@ const (
 )
 
 // Archives implements control.Backend.
-func (n *Node) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
-	if err := n.Ready(ctx); err != nil {
+func (v *view) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
+	if err := v.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
-	self := n.room.net.Self().String()
-	found := &control.Archives{Peers: []control.ArchivePeer{{Peer: self, Role: n.baseStatus().Role}}, Missing: []control.Missing{}}
+	self := v.deps.Self.String()
+	found := &control.Archives{Peers: []control.ArchivePeer{{Peer: self, Role: v.baseStatus().Role}}, Missing: []control.Missing{}}
 	if whole {
-		r, err := n.walker.walk(ctx)
+		r, err := v.walker.walk(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (n *Node) Archives(ctx context.Context, whole bool) (*control.Archives, err
 	group.SetLimit(listAtOnce)
 	for i := range found.Peers {
 		group.Go(func() error {
-			found.Peers[i].Files, errs[i] = filesOf(ctx, n.lender(found.Peers[i].Peer))
+			found.Peers[i].Files, errs[i] = filesOf(ctx, v.lender(found.Peers[i].Peer))
 			return nil
 		})
 	}
@@ -73,63 +73,63 @@ func (n *Node) Archives(ctx context.Context, whole bool) (*control.Archives, err
 }
 
 // lender asks a peer, or this one, for files of its archive.
-func (n *Node) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
+func (v *view) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
 	return func(ctx context.Context, req []byte) ([]byte, error) {
 		of, err := peer.Decode(id)
 		if err != nil {
 			return nil, control.Usage(fmt.Sprintf("peer %.80q: %v", id, err))
 		}
-		if of == n.room.net.Self() {
-			return n.files().handle(ctx, of, req)
+		if of == v.deps.Self {
+			return v.files().handle(ctx, of, req)
 		}
 		ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 		defer cancel()
-		return n.room.net.Call(ctx, of, serviceFiles, req)
+		return v.deps.Net.Call(ctx, of, serviceFiles, req)
 	}
 }
 
-func (n *Node) files() archiveFiles { return archiveFiles{dir: n.archiveDir(), flush: n.crawl.flush} }
+func (v *view) files() archiveFiles { return archiveFiles{dir: v.deps.Archive, flush: v.deps.Flush} }
 
 // ReadArchive implements control.Backend.
-func (n *Node) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
-	return copyFile(ctx, n.lender(of), name, offset, w)
+func (v *view) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
+	return copyFile(ctx, v.lender(of), name, offset, w)
 }
 
 // URLs implements control.Backend.
-func (n *Node) URLs(ctx context.Context, of, after string) (*control.URLPage, error) {
-	return askListed[control.URLPage](ctx, n, of, askURLs, after)
+func (v *view) URLs(ctx context.Context, of, after string) (*control.URLPage, error) {
+	return askListed[control.URLPage](ctx, v, of, askURLs, after)
 }
 
 // Holders implements control.Backend.
-func (n *Node) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
-	return askListed[control.HolderPage](ctx, n, of, askHolders, after)
+func (v *view) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
+	return askListed[control.HolderPage](ctx, v, of, askHolders, after)
 }
 
 // askListed asks a peer, this one if none is named, for a part of a list.
-func askListed[T any](ctx context.Context, n *Node, of, question, after string) (*T, error) {
-	id := n.room.net.Self()
+func askListed[T any](ctx context.Context, v *view, of, question, after string) (*T, error) {
+	id := v.deps.Self
 	if of != "" {
 		var err error
 		if id, err = peer.Decode(of); err != nil {
 			return nil, control.Usage(fmt.Sprintf("peer %.80q: %v", of, err))
 		}
 	}
-	return askPeer[T](ctx, n, id, question+" "+after)
+	return askPeer[T](ctx, v, id, question+" "+after)
 }
 
 // urlsHere lists what became of URLs, behind a cursor given in hex.
-func (n *Node) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
+func (v *view) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
 	var err error
-	page.After, err = n.finals(ctx, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	page.After, err = v.finals(ctx, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
 	return page, err
 }
 
 // holdersHere counts the records of URLs behind a cursor by who holds them.
-func (n *Node) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
+func (v *view) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
 	page := &control.HolderPage{Holders: make(map[string]int64)}
 	var err error
-	page.After, err = n.finals(ctx, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
+	page.After, err = v.finals(ctx, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
 	return page, err
 }
 
@@ -140,7 +140,7 @@ func countHolder(holders map[string]int64, f *owner.Final) {
 }
 
 // finals calls fn for some URLs that are done behind a cursor in hex, and returns the next one.
-func (n *Node) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
+func (v *view) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
 	cursor, err := parseCursor(after)
 	if err != nil {
 		return "", rpc.Refuse("urls: %v", err)
@@ -148,7 +148,7 @@ func (n *Node) finals(ctx context.Context, after string, limit int, fn func(id j
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	to, err := owner.URLsIn(n.owners.space, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
+	to, err := owner.URLsIn(v.deps.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
 	return fmt.Sprintf("%x", []byte(to)), err
 }
 

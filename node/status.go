@@ -19,25 +19,25 @@ import (
 )
 
 // handleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
-func (n *Node) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+func (v *view) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
-		m, err := n.member(ctx, n.patienceOf(arg), n.owners.loop.ask)
+		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Ask)
 		if err != nil {
 			return nil, err
 		}
 		return encodeReport(m)
 	case askHost:
-		return answerJSON(n.hostHere(ctx, arg))
+		return answerJSON(v.hostHere(ctx, arg))
 	case askWhy:
-		return answerJSON(n.whyHere(ctx, arg))
+		return answerJSON(v.whyHere(ctx, arg))
 	case askHosts:
-		return answerJSON(n.hostsHere(ctx, arg))
+		return answerJSON(v.hostsHere(ctx, arg))
 	case askURLs:
-		return answerJSON(n.urlsHere(ctx, arg))
+		return answerJSON(v.urlsHere(ctx, arg))
 	case askHolders:
-		return answerJSON(n.holdersHere(ctx, arg))
+		return answerJSON(v.holdersHere(ctx, arg))
 	default:
 		return nil, rpc.Refuse("status: unknown question %.20q", verb)
 	}
@@ -57,20 +57,20 @@ const (
 )
 
 // patienceOf reads how far away a next try may be by a question for a report, in milliseconds; where it does not say, or makes no sense, that is this peer's own.
-func (n *Node) patienceOf(arg string) time.Duration {
+func (v *view) patienceOf(arg string) time.Duration {
 	ms, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil || ms < 0 || ms > int64(maxPatience/time.Millisecond) {
-		return n.cfg.Patience
+		return v.deps.Patience
 	}
 	return time.Duration(ms) * time.Millisecond
 }
 
 // reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
-func (n *Node) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
-	if of == n.room.net.Self() {
-		return n.member(ctx, patience, n.owners.loop.ask)
+func (v *view) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
+	if of == v.deps.Self {
+		return v.member(ctx, patience, v.deps.Ask)
 	}
-	raw, err := n.room.net.Call(ctx, of, serviceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
+	raw, err := v.deps.Net.Call(ctx, of, serviceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +81,19 @@ func (n *Node) reportOf(ctx context.Context, of peer.ID, patience time.Duration)
 type question func(ctx context.Context, fn func(*owner.Owner)) error
 
 // member is what this peer says of itself in a walk.
-func (n *Node) member(ctx context.Context, patience time.Duration, question question) (*report, error) {
+func (v *view) member(ctx context.Context, patience time.Duration, question question) (*report, error) {
 	m := &report{}
 	var err error
-	if m.Taken, err = n.fill(ctx, &m.Member, patience, question); err != nil {
+	if m.Taken, err = v.fill(ctx, &m.Member, patience, question); err != nil {
 		return nil, err
 	}
-	preds, succs := n.room.dht.Leaves()
-	next := n.room.dht.Self()
+	preds, succs := v.deps.DHT.Leaves()
+	next := v.deps.DHT.Self()
 	if len(succs) > 0 {
 		next = succs[0]
 	}
 	m.Successor = next.ID.String()
-	m.SuccessorAddrs = n.room.net.AddrsOf(next.ID)
+	m.SuccessorAddrs = v.deps.Net.AddrsOf(next.ID)
 	seen := map[peer.ID]bool{}
 	for _, p := range append(succs, preds...) {
 		if !seen[p.ID] {
@@ -101,9 +101,9 @@ func (n *Node) member(ctx context.Context, patience time.Duration, question ques
 			m.Leaves = append(m.Leaves, p.ID.String())
 		}
 	}
-	for _, p := range n.room.dht.Attached() {
+	for _, p := range v.deps.DHT.Attached() {
 		m.Attached = append(m.Attached, p.ID.String())
-		if addrs := n.room.net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
+		if addrs := v.deps.Net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
 			if m.AttachedAddrs == nil {
 				m.AttachedAddrs = make(map[string][]string)
 			}
@@ -115,8 +115,8 @@ func (n *Node) member(ctx context.Context, patience time.Duration, question ques
 
 // fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
 // all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
-func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Duration, question question) (taken map[string]uint64, err error) {
-	unsent, err := n.jobs.unsent(ctx) // before the owner's counts: what leaves here is counted there by then
+func (v *view) fill(ctx context.Context, m *control.Member, patience time.Duration, question question) (taken map[string]uint64, err error) {
+	unsent, err := v.deps.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 	delegated := make(map[string]int)
 	var waits []owner.Wait
 	var putOff map[job.ID]owner.PutOff
-	horizon := n.horizon(patience)
+	horizon := v.horizon(patience)
 	if err := question(ctx, func(o *owner.Owner) {
-		came = n.owners.taken.report()
+		came = v.deps.Taken()
 		totals = o.Totals()
 		counts = o.AllCounts()
 		delegated = o.Delegated()
@@ -136,7 +136,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 	}); err != nil {
 		return nil, err
 	}
-	m.Status = n.baseStatus()
+	m.Status = v.baseStatus()
 	m.Counters = counters(totals)
 	for id, left := range unsent {
 		m.Outbox += left
@@ -144,7 +144,7 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 		c.Outbox += left
 		counts[id] = c
 	}
-	now := n.crawl.clock.Now()
+	now := v.deps.Now()
 	for id, c := range counts {
 		jc := jobCounts(id, &c, now)
 		jc.PutOff, jc.PutOffHosts, jc.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, secondsUntil(putOff[id].Next, now)
@@ -154,17 +154,17 @@ func (n *Node) fill(ctx context.Context, m *control.Member, patience time.Durati
 		}
 	}
 	tellWaits(&m.Status, waits, now)
-	if arc, ok := n.room.dht.Arc(); ok {
+	if arc, ok := v.deps.DHT.Arc(); ok {
 		m.ArcShare = arc.Fraction()
 	}
 	m.Delegated = make(map[string]int)
 	for worker, hosts := range delegated {
 		m.Delegated[peer.ID(worker).String()] = hosts
 	}
-	m.Status.State = n.state(&m.Counters)
-	m.Moving = !n.keeping.quiet()
-	if n.cfg.Seen == "bloom" {
-		m.SeenLoss = n.owners.sets.ExpectedLoss()
+	m.Status.State = v.state(&m.Counters)
+	m.Moving = v.deps.Moving()
+	if v.deps.SeenLoss != nil {
+		m.SeenLoss = v.deps.SeenLoss()
 	}
 	return came, nil
 }
@@ -193,24 +193,24 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 }
 
 // baseStatus is all of a status but counters and state.
-func (n *Node) baseStatus() control.Status {
-	d := n.room.dht
+func (v *view) baseStatus() control.Status {
+	d := v.deps.DHT
 	self := d.Self()
 	s := control.Status{
-		Peer: self.ID.String(), Addrs: n.room.net.Addrs(), Version: n.cfg.Version, Network: n.cfg.Network, Dashboard: n.dashboardURL(),
-		Time: time.Now(), Reached: string(n.room.net.Reached()),
-		UptimeS: time.Since(n.started).Seconds(), Incarnation: n.incarnation, Position: hexKey(self.Key()), RSSBytes: machine.Resident(),
+		Peer: self.ID.String(), Addrs: v.deps.Net.Addrs(), Version: v.deps.Version, Network: v.deps.Network, Dashboard: v.deps.Page(),
+		Time: time.Now(), Reached: string(v.deps.Net.Reached()),
+		UptimeS: time.Since(v.deps.Started).Seconds(), Incarnation: v.deps.Incarnation, Position: hexKey(self.Key()), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
-	if h, ok := n.limits.Holding(); ok {
+	if h, ok := v.deps.Limits.Holding(); ok {
 		s.Holding = h.Why + ", until " + h.Ends
 		if !h.Until.IsZero() {
 			s.HoldingUntil = &h.Until
 		}
 	}
-	if w := n.crawl.worker.Stats(); w.Admitted > 0 {
-		s.Governor = &control.Governor{Name: n.cfg.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
+	if w := v.deps.Worker.Stats(); w.Admitted > 0 {
+		s.Governor = &control.Governor{Name: v.deps.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
 	}
 	preds, succs := d.Leaves()
 	if len(preds) > 0 {
@@ -219,7 +219,7 @@ func (n *Node) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
-	s.Stalled = n.stalls.Now()
+	s.Stalled = v.deps.Stalls.Now()
 	s.Role = roleRing
 	if d.State() == dht.Worker {
 		s.Role = roleWorker
@@ -231,15 +231,15 @@ func (n *Node) baseStatus() control.Status {
 }
 
 // state is the word for what the peer is doing.
-func (n *Node) state(c *control.Counters) string {
+func (v *view) state(c *control.Counters) string {
 	switch {
-	case n.leaving.Load() || n.room.dht.State() == dht.Leaving:
+	case v.deps.Leaving() || v.deps.DHT.State() == dht.Leaving:
 		return stateLeaving
-	case n.room.dht.State() != dht.Serving && n.room.dht.State() != dht.Worker:
+	case v.deps.DHT.State() != dht.Serving && v.deps.DHT.State() != dht.Worker:
 		return stateJoining
-	case n.limits.Paused():
+	case v.deps.Limits.Paused():
 		return statePaused
-	case c.Outstanding() > 0 || n.crawl.busy():
+	case c.Outstanding() > 0 || v.deps.Worker.Backlog() > 0:
 		return stateCrawling
 	default:
 		return stateIdle
@@ -250,34 +250,34 @@ func (n *Node) state(c *control.Counters) string {
 const hungAgain = time.Second
 
 // fillUnlessHung is fill, without the counts if who would count hangs.
-func (n *Node) fillUnlessHung(ctx context.Context, m *control.Member) error {
+func (v *view) fillUnlessHung(ctx context.Context, m *control.Member) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, hungAgain)
-		_, err := n.fill(part, m, n.cfg.Patience, n.owners.loop.look)
+		_, err := v.fill(part, m, v.deps.Patience, v.deps.Look)
 		late := part.Err() != nil
 		cancel()
 		if err == nil || ctx.Err() != nil || !late {
 			return err
 		}
-		if n.stalls.OwnerHangs() {
-			m.Status = n.baseStatus()
-			m.Status.State = n.state(&m.Counters)
+		if v.deps.Stalls.OwnerHangs() {
+			m.Status = v.baseStatus()
+			m.Status.State = v.state(&m.Counters)
 			return nil
 		}
 	}
 }
 
 // Status implements control.Backend.
-func (n *Node) Status(ctx context.Context, whole bool) (*control.Status, error) {
+func (v *view) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if err := n.fillUnlessHung(ctx, m); err != nil {
+	if err := v.fillUnlessHung(ctx, m); err != nil {
 		return nil, err
 	}
 	if !whole {
-		m.Status.Peers = n.neighbours()
+		m.Status.Peers = v.neighbours()
 		return &m.Status, nil
 	}
-	r, err := n.walker.walk(ctx)
+	r, err := v.walker.walk(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -350,16 +350,16 @@ func lineOf(m *control.Member) control.PeerLine {
 }
 
 // Ring implements control.Backend.
-func (n *Node) Ring(ctx context.Context) (*control.Ring, error) { return n.walker.walk(ctx) }
+func (v *view) Ring(ctx context.Context) (*control.Ring, error) { return v.walker.walk(ctx) }
 
 // Watch implements control.Backend.
-func (n *Node) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
-	return n.watchers.watch(ctx, fn)
+func (v *view) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+	return v.deps.Watchers.watch(ctx, fn)
 }
 
 // neighbours are the leaf set as this peer knows it, without asking anybody.
-func (n *Node) neighbours() []control.PeerLine {
-	preds, succs := n.room.dht.Leaves()
+func (v *view) neighbours() []control.PeerLine {
+	preds, succs := v.deps.DHT.Leaves()
 	seen := make(map[peer.ID]bool)
 	lines := []control.PeerLine{}
 	for _, p := range append(succs, preds...) {
@@ -369,27 +369,27 @@ func (n *Node) neighbours() []control.PeerLine {
 		seen[p.ID] = true
 		l := control.PeerLine{
 			Peer: p.ID.String(), Role: "ring", Position: hexKey(p.Key()),
-			RTTMs: float64(n.room.net.RoundTrip(p.ID).Microseconds()) / 1000,
+			RTTMs: float64(v.deps.Net.RoundTrip(p.ID).Microseconds()) / 1000,
 		}
-		if addrs := n.room.net.AddrsOf(p.ID); len(addrs) > 0 {
+		if addrs := v.deps.Net.AddrsOf(p.ID); len(addrs) > 0 {
 			l.Addr = addrs[0]
 		}
-		l.CoordinateMs, l.CoordinateError = n.gossip.distance(p.ID)
+		l.CoordinateMs, l.CoordinateError = v.deps.Distance(p.ID)
 		lines = append(lines, l)
 	}
 	return lines
 }
 
 // Peers implements control.Backend: the leaf set, each peer asked.
-func (n *Node) Peers(ctx context.Context) ([]control.PeerLine, error) {
-	lines := n.neighbours()
+func (v *view) Peers(ctx context.Context) ([]control.PeerLine, error) {
+	lines := v.neighbours()
 	for i := range lines {
 		id, err := peer.Decode(lines[i].Peer)
 		if err != nil {
 			return nil, err
 		}
 		begin := time.Now()
-		m, err := n.walker.ask(ctx, id)
+		m, err := v.walker.ask(ctx, id)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

@@ -16,11 +16,11 @@ const DefaultPatience = 10 * time.Minute
 const maxPatience = 30 * 24 * time.Hour
 
 // horizon is until when a next try is waited for by a patience, by the lease clock; 0 is without end.
-func (n *Node) horizon(patience time.Duration) time.Time {
+func (v *view) horizon(patience time.Duration) time.Time {
 	if patience == 0 {
 		patience = maxPatience
 	}
-	return n.crawl.clock.Now().Add(patience)
+	return v.deps.Now().Add(patience)
 }
 
 // reasonAsked stands for hosts that wish to be left alone, and for single URLs that wait for another try.

@@ -1,0 +1,151 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// view is what commands and the page read of a peer, and of the ring through it. It changes nothing. Its methods are those of control.Backend that only read.
+type view struct {
+	deps   viewDeps
+	walker walker
+}
+
+// viewDeps are what the view reads.
+type viewDeps struct {
+	Self peer.ID
+	DHT  viewedRing
+	Net  viewedNet
+	// WalkFrom is where a walk over the ring begins and ends.
+	WalkFrom func() peer.ID
+	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
+	CallOwner func(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
+	Moved     func(key ring.Key) error
+
+	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
+	Look, Ask question
+	// Taken is what this process took in; it is called within a question.
+	Taken func() map[string]uint64
+	// Records are the records of hosts.
+	Records owner.Scanner
+	// SeenLoss is how many URLs the filters are expected to have lost; nil where URL sets are exact.
+	SeenLoss func() float64
+	// Unsent are the seeds that have not left for the owners of their hosts.
+	Unsent func(ctx context.Context) (map[job.ID]int64, error)
+	Now    func() time.Time // the lease clock
+	Worker viewedWorker
+
+	Limits interface {
+		Holding() (volunteer.Hold, bool)
+		Paused() bool
+	}
+	Stalls interface {
+		Now() *control.Stalled
+		OwnerHangs() bool
+	}
+	// OptOuts are this peer's own lists: why a host, or a URL, is not fetched.
+	OptOuts interface {
+		Host(host string) string
+		URL(url string) string
+	}
+	Watchers *watchers
+	// Coordinate says where a host's server stands, nil if that is not known; Distance how far a peer is by its coordinate.
+	Coordinate func(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
+	Distance   func(id peer.ID) (ms, relative *float64)
+	// SiteRow is where a site stands in emulated distances; nil without them.
+	SiteRow func(addr netip.Addr) (row int, ok bool)
+
+	// Moving says that records are on their way to or from this peer, Leaving that it ends.
+	Moving, Leaving func() bool
+	// Ready returns when the peer serves.
+	Ready func(ctx context.Context) error
+	// Page is the address of the page, empty without one.
+	Page func() string
+	// Archive is the folder of the archive; Flush hands what its writer has gathered to the system.
+	Archive string
+	Flush   func() error
+
+	Started                               time.Time
+	Incarnation                           uint64
+	Version, Network, Placement, Governor string
+	// Patience is how far away a next try may be before a wait does without it.
+	Patience time.Duration
+	// What a host may take, see control.Budgets.
+	MaxRequestsPerHost, PageHosts, DomainHosts, Novelty int
+}
+
+// viewedRing is what the view asks of the ring: dht.DHT.
+type viewedRing interface {
+	Self() dht.Peer
+	State() dht.State
+	Size() int
+	Stable() bool
+	Arc() (ring.Arc, bool)
+	Leaves() (preds, succs []dht.Peer)
+	Attached() []dht.Peer
+	Serves(key ring.Key) bool
+	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
+}
+
+// viewedNet is what the view asks of the network: p2p.Net.
+type viewedNet interface {
+	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
+	Addrs() []string
+	AddrsOf(id peer.ID) []string
+	RelayedAddrsOf(id peer.ID) []string
+	Reached() p2p.Reached
+	RoundTrip(id peer.ID) time.Duration
+	Met(id peer.ID, addrs [][]byte)
+}
+
+// viewedWorker is what the view asks of the worker: worker.Worker.
+type viewedWorker interface {
+	Stats() worker.Stats
+	Backlog() int
+}
+
+var (
+	_ viewedRing   = (*dht.DHT)(nil)
+	_ viewedNet    = (*p2p.Net)(nil)
+	_ viewedWorker = (*worker.Worker)(nil)
+)
+
+// newView makes the view of a peer.
+func newView(d viewDeps) *view {
+	v := &view{deps: d}
+	v.walker = walker{
+		self: d.Self, start: d.WalkFrom, report: v.reportOf, patience: d.Patience,
+		met: func(id peer.ID, addrs []string) { d.Net.Met(id, binaryAddrs(addrs)) },
+	}
+	return v
+}
+
+// here is what this peer says of itself, without waiting for a disk or a replica.
+func (v *view) here(ctx context.Context) (*control.Member, error) {
+	r, err := v.member(ctx, v.deps.Patience, v.deps.Look)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Member, nil
+}
+
+// wait returns when a job, or every one if none is named, has nothing left that is due within the patience; a negative one is that of the peer.
+func (v *view) wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
+	w := v.walker
+	if patience >= 0 {
+		w.patience = patience
+	}
+	return w.waitIdle(ctx, job, fn)
+}
