@@ -117,11 +117,7 @@ func (w *Worker) unanswered(ctx context.Context, s *session.Session, t *session.
 	routes := w.routes(hosts)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, owner := range routes {
-		if owner != "" && owner != s.Owner() {
-			w.sessions.Reroute(time.Now(), s, name, owner)
-		}
-	}
+	w.sessions.Follow(time.Now(), s, routes)
 }
 
 // jobsOf learns the jobs of granted URLs.

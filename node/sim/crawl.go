@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -440,29 +439,5 @@ func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
 	w.Call(from.Host, host, &Call{
 		Purpose: q.Purpose, Size: q.Size, Timeout: q.Timeout, Done: q.Done,
 		Handle: func(reply func(int, any)) { q.Handle(w.byID[to], reply) },
-	})
-}
-
-// sessionTimeout bounds a message to an owner.
-const sessionTimeout = leaseTTL / 2
-
-// speak brings what a worker says to an owner, and the answer back.
-func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionReply, error)) {
-	w := c.world
-	var reply *wire.SessionReply
-	from := string(c.peer.ID)
-	if to == c.peer.ID {
-		c.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() { done(reply, nil) })
-		return
-	}
-	w.request(c, to, &request{
-		Purpose: Sessions, Size: 1 + proto.Size(m), Timeout: sessionTimeout,
-		Handle: func(target *crawlPeer, answer func(int, any)) {
-			target.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() { answer(proto.Size(reply), reply) })
-		},
-		Done: func(answer any, err error) {
-			r, _ := answer.(*wire.SessionReply)
-			done(r, err)
-		},
 	})
 }

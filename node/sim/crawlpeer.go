@@ -9,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -180,7 +181,7 @@ func (c *crawlPeer) place(p *owner.Place) {
 	w := c.world
 	self := string(c.peer.ID)
 	v := &placement.View{Host: p.Host, Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
-	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: c.worker.backlog(), Capacity: workerCapacity}}
+	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(c.worker.Backlog()), Capacity: uint32(session.DefaultConfig().Capacity)}}
 	for _, id := range c.view.leaves {
 		if !slices.Contains(p.Exclude, string(id)) {
 			v.Candidates = append(v.Candidates, placement.Candidate{Peer: string(id)})

@@ -12,7 +12,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // The rules of the node's outbox: a batch leaves when it is full or has lingered, the longer the more peers are written to.
@@ -194,20 +193,4 @@ func batchOf(links []owner.OutLink) *wire.Links {
 		m.Hops, m.Kind = append(m.Hops, l.Hops), append(m.Kind, byte(l.Kind))
 	}
 	return m
-}
-
-// ownerOf says who is believed to own a host, and asks around where nothing is believed.
-func (c *crawlPeer) ownerOf(name string, except peer.ID, done func(peer.ID)) {
-	key := ring.HostKey(name)
-	if p, ok := c.Guess(key); ok && p.ID != except {
-		done(p.ID)
-		return
-	}
-	c.Lookup(key, func(found dht.Lookup, err error) {
-		if err != nil {
-			done("")
-			return
-		}
-		done(found.Owner.ID)
-	})
 }

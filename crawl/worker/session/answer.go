@@ -206,6 +206,16 @@ func (m *Machine) Reroute(now time.Time, s *Session, host, owner string) {
 	to.kick(now.Add(pause(turns - 1))) // two that send us to each other are not asked without a pause
 }
 
+// Follow is Reroute for all hosts of a session that did not answer which another peer is believed to
+// own.
+func (m *Machine) Follow(now time.Time, s *Session, routes map[string]string) {
+	for _, host := range slices.Sorted(maps.Keys(routes)) {
+		if owner := routes[host]; owner != "" && owner != s.owner {
+			m.Reroute(now, s, host, owner)
+		}
+	}
+}
+
 // granted takes URLs of a host under a lease.
 func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.Duration) {
 	l := s.hosts[g.GetHost()]

@@ -28,7 +28,7 @@
 //	have on disk what the reports speak of
 //	t := m.Turn(now, s, min(n, s.Ready()), news)
 //	send t.Message
-//	m.Answered(now, s, t, answer) or m.Unanswered(now, s, t), and m.Reroute for hosts that another is believed to own
+//	m.Answered(now, s, t, answer, ...), or m.Unanswered(now, s, t) and m.Follow(now, s, routes)
 //
 // There are two clocks. Times are those of the wall, and only say when to speak. A lease ends by
 // the lease clock, which counts suspend: a Duration since its start.
