@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -21,6 +21,12 @@ import (
 
 // serviceContent is the service of the owners of bodies.
 const serviceContent = "content"
+
+// aboutBodies asks whether bodies were met before, and tells of others that they are archived.
+var aboutBodies = rpc.Method[*wire.Content, *wire.ContentReply]{
+	Service: serviceContent,
+	Check:   func(q *wire.Content, a *wire.ContentReply) error { return a.Validate(len(q.GetClaimDigest())) },
+}
 
 // contentRecords lends the keyspace of confirmed records to dedup. A batch is written without a sync of its own, since hardly anybody waits for one: a
 // record that is lost costs a second copy of a body.
@@ -81,15 +87,10 @@ type confirmation struct {
 	date   time.Time
 }
 
-// handle answers the questions of a peer.
-func (c *contents) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	req := new(wire.Content)
-	if err := proto.Unmarshal(raw, req); err != nil {
-		return nil, rpc.Refuse("content: %v", err)
-	}
-	if err := req.Validate(); err != nil {
-		return nil, rpc.Refuse("%v", err)
-	}
+func (c *contents) handler() p2p.Handler { return aboutBodies.Handle(c.answer) }
+
+// answer answers the questions of a peer.
+func (c *contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
 	claims := make([]claim, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}
 	for i := range claims {
@@ -112,7 +113,7 @@ func (c *contents) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte
 	for _, a := range answers {
 		appendAnswer(reply, a)
 	}
-	return proto.Marshal(reply)
+	return reply, nil
 }
 
 func appendAnswer(reply *wire.ContentReply, a dedup.Reply) {
@@ -274,19 +275,8 @@ func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confi
 		req.ConfirmRecord = append(req.ConfirmRecord, id[:])
 		req.ConfirmMs = append(req.ConfirmMs, confirms[i].date.UnixMilli())
 	}
-	raw, err := proto.Marshal(req)
+	reply, err := aboutBodies.Call(ctx, c.router, to, req)
 	if err != nil {
-		return nil, err
-	}
-	answer, err := c.router.Call(ctx, to, serviceContent, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.ContentReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, err
-	}
-	if err := reply.Validate(len(claims)); err != nil {
 		return nil, err
 	}
 	if moved := reply.GetMoved(); len(moved) > 0 {

@@ -54,7 +54,7 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 			if service != serviceContent {
 				return nil, rpc.Refuse("another service")
 			}
-			return list[id].handle(ctx, "asker", req)
+			return list[id].handler()(ctx, "asker", req)
 		})
 	}
 	return list, net
@@ -224,7 +224,7 @@ func TestContentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := peers[ids[0]].handle(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+		if _, err := peers[ids[0]].handler()(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -26,6 +26,9 @@ import (
 
 // serviceCoordinates is the gossip of network coordinates.
 const serviceCoordinates = "coordinates"
+
+// exchange tells a neighbour one's own coordinate, and brings back the neighbour's.
+var exchange = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: serviceCoordinates, Within: gossipTimeout}
 
 // placeCoordinates is the strategy that needs it.
 const placeCoordinates = "coordinates"
@@ -49,9 +52,9 @@ type gossip struct {
 	self  peer.ID
 	every time.Duration // between questions
 	log   *slog.Logger
-	// neighbours, call and backlog (URLs that wait here) are plugged in before it runs.
+	// neighbours, net and backlog (URLs that wait here) are plugged in before it runs.
 	neighbours func() []peer.ID
-	call       func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error)
+	net        rpc.Caller
 	backlog    func() int
 
 	mu       sync.Mutex // guards what follows; never held over the network
@@ -116,9 +119,9 @@ func gossipConfig(every time.Duration) coordinates.GossipConfig {
 // plug connects the gossip with the peer that it speaks for.
 func (g *gossip) plug(n *Node) {
 	g.log, g.neighbours, g.backlog = n.log, n.room.near, n.crawl.worker.Backlog
-	g.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
-		return n.room.net.Call(n.room.toWorker(ctx, to), to, serviceCoordinates, raw)
-	}
+	g.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+		return n.room.net.Call(n.room.toWorker(ctx, to), to, service, req)
+	})
 }
 
 // near are the peers that may crawl for this one, or for which it crawls: the leaf set and those attached.
@@ -160,22 +163,16 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 		wait /= youngFaster
 	}
 	to, ok := g.state.Tick(time.Now())
-	raw, err := g.tell()
+	mine := g.tell()
 	g.mu.Unlock()
-	if !ok || err != nil {
+	if !ok {
 		return wait
 	}
-	ctx, cancel := context.WithTimeout(ctx, gossipTimeout)
-	defer cancel()
 	// Stamped here, in user space, so that a busy process looks as far away as it is slow.
 	begun := time.Now()
-	answer, err := g.call(ctx, peer.ID(to), raw)
+	m, err := exchange.Call(ctx, g.net, peer.ID(to), mine)
 	rtt := time.Since(begun)
-	m := new(wire.Coordinate)
 	var at coordinates.Coordinate
-	if err == nil {
-		err = proto.Unmarshal(answer, m)
-	}
 	if err == nil {
 		at, err = m.Place()
 	}
@@ -191,22 +188,22 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	return wait
 }
 
-// tell encodes this peer's coordinate, with the height of its backlog. The caller holds mu.
-func (g *gossip) tell() ([]byte, error) {
+// tell is this peer's coordinate, with the height of its backlog. The caller holds mu.
+func (g *gossip) tell() *wire.Coordinate {
 	g.state.SetBacklog(g.backlog())
 	at := g.state.At()
-	return proto.Marshal(wire.NewCoordinate(&at))
+	return wire.NewCoordinate(&at)
 }
 
-// handle answers a neighbour; a peer that keeps no coordinate says so, and is none to place by.
-func (g *gossip) handle(_ context.Context, from peer.ID, raw []byte) ([]byte, error) {
+// handler answers neighbours; a peer that keeps no coordinate says so, and is none to place by.
+func (g *gossip) handler() p2p.Handler {
 	if g == nil {
-		return nil, rpc.Refuse("this peer keeps no coordinate: it places hosts otherwise")
+		return rpc.Refusing("this peer keeps no coordinate: it places hosts otherwise")
 	}
-	m := new(wire.Coordinate)
-	if err := proto.Unmarshal(raw, m); err != nil {
-		return nil, rpc.Refuse("%v", err)
-	}
+	return exchange.Handle(g.answer)
+}
+
+func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*wire.Coordinate, error) {
 	at, err := m.Place()
 	if err != nil {
 		return nil, rpc.Refuse("%v", err)
@@ -214,7 +211,7 @@ func (g *gossip) handle(_ context.Context, from peer.ID, raw []byte) ([]byte, er
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state.Heard(string(from), &at)
-	return g.tell()
+	return g.tell(), nil
 }
 
 // Of implements coordinates.Peers: this peer and its neighbours, but not one that has not left the origin yet, where everybody begins.

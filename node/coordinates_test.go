@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -78,7 +79,7 @@ func newGossips(t *testing.T, at plane) *gossips {
 			}
 			return ids
 		}
-		g.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+		g.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, _ string, raw []byte) ([]byte, error) {
 			all.asked[to]++
 			var j int
 			if _, err := fmt.Sscanf(string(to), "peer%d", &j); err != nil {
@@ -91,8 +92,8 @@ func newGossips(t *testing.T, at plane) *gossips {
 			if all.reply != nil {
 				return all.reply, nil
 			}
-			return all.list[j].handle(ctx, g.self, raw)
-		}
+			return all.list[j].handler()(ctx, g.self, raw)
+		})
 		all.list = append(all.list, g)
 	}
 	return all
@@ -177,7 +178,7 @@ func TestGossipPace(t *testing.T) {
 		})
 	}
 	var none *gossip
-	if _, err := none.handle(t.Context(), "p", nil); err == nil || !strings.Contains(err.Error(), "no coordinate") {
+	if _, err := none.handler()(t.Context(), "p", nil); err == nil || !strings.Contains(err.Error(), "no coordinate") {
 		t.Errorf("a peer that keeps none: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -19,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
@@ -184,34 +184,25 @@ func (s spilling) Create() (fetch.Spilled, error) {
 	return file, nil
 }
 
-// handle answers owners: offers of hosts, and probes of sites.
-func (c *crawlRoom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, rpc.Refuse("empty request")
+// handler answers owners: offers of hosts, and probes of sites.
+func (c *crawlRoom) handler() p2p.Handler {
+	return rpc.Tagged{
+		tagOffer: offers.Handle(c.offered),
+		tagProbe: probes.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+			return c.placer.probeFor(ctx, from, m), nil
+		}),
+	}.Handle
+}
+
+func (c *crawlRoom) offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
+	if c.node.limits.Paused() {
+		return nil, rpc.Refuse("%s", restingText)
 	}
-	switch raw[0] {
-	case tagOffer:
-		if c.node.limits.Paused() {
-			return nil, rpc.Refuse("%s", restingText)
-		}
-		m := new(wire.Offer)
-		if err := rpc.Decode(raw[1:], m); err != nil {
-			return nil, err
-		}
-		reply := &wire.OfferReply{}
-		for _, i := range c.worker.Offer(string(from), m.GetHosts()) {
-			reply.Declined = append(reply.Declined, uint32(i)) //nolint:gosec // an index of a bounded list
-		}
-		return proto.Marshal(reply)
-	case tagProbe:
-		m := new(wire.Probe)
-		if err := rpc.Decode(raw[1:], m); err != nil {
-			return nil, err
-		}
-		return proto.Marshal(c.placer.probeFor(ctx, from, m))
-	default:
-		return nil, rpc.Refuse("unknown request %q", raw[0])
+	reply := &wire.OfferReply{}
+	for _, i := range c.worker.Offer(string(from), m.GetHosts()) {
+		reply.Declined = append(reply.Declined, uint32(i)) //nolint:gosec // an index of a bounded list
 	}
+	return reply, nil
 }
 
 // bodies lets the worker ask the owners of bodies.

@@ -3,19 +3,18 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
@@ -32,8 +31,16 @@ const (
 	tagOptOut    = 'W' // to the owner of a host as well
 )
 
-// admissionTime bounds a question for admissions; the hosts' owner asks again later.
-const admissionTime = 4 * time.Second
+// admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner asks again later.
+var admissions = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
+	Service: serviceDomains, Tag: tagAdmission, Within: 4 * time.Second,
+	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
+}
+
+// optOutsAt tells who answers for a domain, or for a host, of a wish.
+func optOutsAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
+	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: tagOptOut}
+}
 
 // domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
 type domains struct {
@@ -55,35 +62,21 @@ func newDomains(records domain.Records, hosts, novelty int, r *rpc.Router, settl
 	return &domains{state: state, loop: loop.NewSerial(), router: r, settled: settled, log: log}, nil
 }
 
-// handle answers a peer.
-func (d *domains) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, rpc.Refuse("empty request")
+func (d *domains) handler() p2p.Handler {
+	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), tagOptOut: optOutsAt(serviceDomains).Handle(d.takeOptOut)}.Handle
+}
+
+// takeOptOut answers who tells of a domain's wish.
+func (d *domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+	s, a, err := wishOf(m)
+	if err != nil {
+		return nil, err
 	}
-	switch raw[0] {
-	case tagAdmission:
-		m := new(wire.Admission)
-		if err := rpc.Decode(raw[1:], m); err != nil {
-			return nil, err
-		}
-		reply, err := d.admit(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		return proto.Marshal(reply)
-	case tagOptOut:
-		s, a, _, err := decodeOptOut(raw[1:])
-		if err != nil {
-			return nil, err
-		}
-		changed, err := d.optOut(ctx, s, a)
-		if err != nil {
-			return nil, err
-		}
-		return proto.Marshal(&wire.OptOutReply{Changed: changed})
-	default:
-		return nil, rpc.Refuse("unknown request %q", raw[0])
+	changed, err := d.optOut(ctx, s, a)
+	if err != nil {
+		return nil, err
 	}
+	return &wire.OptOutReply{Changed: changed}, nil
 }
 
 // serves says, as the error to answer with, whether this peer speaks for a registrable domain.
@@ -100,7 +93,7 @@ func (d *domains) serves(name string) error {
 }
 
 // admit answers which hosts of one domain a job may have; it returns when that is on the disks that count.
-func (d *domains) admit(ctx context.Context, m *wire.Admission) (*wire.AdmissionReply, error) {
+func (d *domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wire.AdmissionReply, error) {
 	name := domain.Of(m.GetHost()[0])
 	for _, host := range m.GetHost() {
 		if domain.Of(host) != name {
@@ -199,8 +192,6 @@ func (d *domains) hosts(name string) (list []string, err error) {
 
 // ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
 func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
-	ctx, cancel := context.WithTimeout(ctx, admissionTime)
-	defer cancel()
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
 		m.Host = append(m.Host, a.Host)
@@ -208,7 +199,7 @@ func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 			tell(m, *a.Said)
 		}
 	}
-	reply, err := d.put(ctx, m)
+	reply, err := admissions.CallOwner(ctx, d.router, domain.Key(domain.Of(list[0].Host)), m)
 	if err != nil {
 		d.log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
 		return false
@@ -234,22 +225,6 @@ func saidIn(m *wire.Admission) (list []novelty.Said) {
 		list = append(list, novelty.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
 	}
 	return list
-}
-
-func (d *domains) put(ctx context.Context, m *wire.Admission) (*wire.AdmissionReply, error) {
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagAdmission}, m)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := d.router.CallOwner(ctx, domain.Key(domain.Of(m.GetHost()[0])), serviceDomains, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.AdmissionReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, fmt.Errorf("admission reply: %w", err)
-	}
-	return reply, reply.Validate(len(m.GetHost()))
 }
 
 // questions groups admissions into what one question may hold: of one job, hosts of one domain.
@@ -295,34 +270,19 @@ func (m domainMover) Import(p custody.Push) (merge func() (through bool, err err
 	})
 }
 
-// decodeOptOut reads what a stranger says of a wish.
-func decodeOptOut(raw []byte) (s optout.Subject, a optout.Action, host string, err error) {
-	m := new(wire.OptOut)
-	if err := rpc.Decode(raw, m); err != nil {
-		return s, a, "", err
-	}
+// wishOf reads what a stranger says of a wish.
+func wishOf(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
 		a, err = optout.ParseAction(m.GetAction())
 	}
 	if err != nil {
-		return s, a, "", rpc.Refuse("%v", err)
+		return s, a, rpc.Refuse("%v", err)
 	}
-	return s, a, m.GetHost(), nil
+	return s, a, nil
 }
 
 // callOptOut puts a wish to the peer that answers for a key.
 func callOptOut(ctx context.Context, r *rpc.Router, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagOptOut}, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
-	if err != nil {
-		return false, err
-	}
-	answer, err := r.CallOwner(ctx, key, service, raw)
-	if err != nil {
-		return false, err
-	}
-	reply := new(wire.OptOutReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return false, fmt.Errorf("opt-out reply: %w", err)
-	}
-	return reply.GetChanged(), nil
+	reply, err := optOutsAt(service).CallOwner(ctx, r, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
+	return reply.GetChanged(), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -29,10 +30,9 @@ var errUnknownJob = errors.New("no such job")
 // jobBook is what this peer knows of the jobs it works for: specs, which never change, and states as of the last refresh. It keeps specs on
 // disk too, so that a crawl goes on when the job's owner is gone, and posts them anew to whoever owns the job then.
 type jobBook struct {
-	// call asks the owner of a key.
-	call func(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
-	keep *storage.Keyspace
-	log  *slog.Logger
+	owners rpc.Owners
+	keep   *storage.Keyspace
+	log    *slog.Logger
 	// changed is told when a job was learnt or its state is another, by several goroutines at a time.
 	changed func(spec *job.Spec, state job.State)
 
@@ -63,9 +63,9 @@ func know(spec *job.Spec, s job.Standing) *knownJob {
 const metaJob = "job/"
 
 // newJobBook reads the specs that are on disk.
-func newJobBook(keep *storage.Keyspace, call func(context.Context, ring.Key, string, []byte) ([]byte, error), changed func(*job.Spec, job.State), log *slog.Logger) (*jobBook, error) {
+func newJobBook(keep *storage.Keyspace, owners rpc.Owners, changed func(*job.Spec, job.State), log *slog.Logger) (*jobBook, error) {
 	b := &jobBook{
-		call: call, keep: keep, log: log, changed: changed,
+		owners: owners, keep: keep, log: log, changed: changed,
 		known: make(map[job.ID]*knownJob), wanted: make(map[job.ID]struct{}), kick: make(chan struct{}, 1),
 	}
 	var bad error
@@ -176,21 +176,8 @@ func (b *jobBook) fetchWanted(ctx context.Context) {
 // ask sends a request to the owner of a job.
 func (b *jobBook) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	req.Id = id[:]
-	raw, err := proto.Marshal(req)
+	reply, err := aboutJobs.CallOwner(ctx, b.owners, ring.JobKey(id.String()), req)
 	if err != nil {
-		return nil, fmt.Errorf("job %s: %w", id, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	answer, err := b.call(ctx, ring.JobKey(id.String()), serviceJob, raw)
-	if err != nil {
-		return nil, fmt.Errorf("job %s: %w", id, err)
-	}
-	reply := new(wire.JobReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, fmt.Errorf("job %s: %w", id, err)
-	}
-	if err := reply.Validate(); err != nil {
 		return nil, fmt.Errorf("job %s: %w", id, err)
 	}
 	if reply.GetError() != "" {

@@ -12,12 +12,16 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // serviceJob is the service of a job's owner: its record, state and budget.
 const serviceJob = "job"
+
+// aboutJobs asks the owner of a job, or a member for all jobs that it keeps.
+var aboutJobs = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: serviceJob, Within: reportTimeout}
 
 // jobService keeps the jobs whose keys this peer owns. Requests run one after another on its loop; answers leave when the disk has what
 // they acknowledge.
@@ -38,21 +42,7 @@ func newJobService(store job.Store, serves func(job.ID) error, seeds func(contex
 	return &jobService{registry: job.NewRegistry(store), loop: loop.NewSerial(), serves: serves, seeds: seeds, log: log, kick: make(chan struct{}, 1)}
 }
 
-// handle answers one request of a peer.
-func (s *jobService) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	req := new(wire.JobRequest)
-	if err := proto.Unmarshal(raw, req); err != nil {
-		return nil, rpc.Refuse("job request: %v", err)
-	}
-	if err := req.Validate(); err != nil {
-		return nil, rpc.Refuse("job request: %v", err)
-	}
-	reply, err := s.answer(ctx, from, req)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(reply)
-}
+func (s *jobService) handler() p2p.Handler { return aboutJobs.Handle(s.answer) }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {

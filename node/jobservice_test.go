@@ -34,7 +34,8 @@ func (w *jobWorld) later() time.Time {
 	return w.now
 }
 
-func (w *jobWorld) call(ctx context.Context, _ ring.Key, _ string, raw []byte) ([]byte, error) {
+// CallOwner implements rpc.Owners.
+func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []byte) ([]byte, error) {
 	w.mu.Lock()
 	s := w.present
 	req := new(wire.JobRequest)
@@ -48,7 +49,7 @@ func (w *jobWorld) call(ctx context.Context, _ ring.Key, _ string, raw []byte) (
 	if s == nil {
 		return nil, p2p.ErrUnreachable
 	}
-	return s.handle(ctx, "asker", raw)
+	return s.handler()(ctx, "asker", raw)
 }
 
 // newJobs starts a job's owner without any job.
@@ -70,7 +71,7 @@ func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*jobBook, *[]j
 	t.Helper()
 	var mu sync.Mutex // jobs are asked after in several rows
 	var told []job.State
-	b, err := newJobBook(space, w.call, func(_ *job.Spec, s job.State) {
+	b, err := newJobBook(space, w, func(_ *job.Spec, s job.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, s)
@@ -127,7 +128,7 @@ func TestJobRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := s.handle(t.Context(), "asker", raw)
+		answer, err := s.handler()(t.Context(), "asker", raw)
 		if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 			t.Errorf("%s: error %v", row.name, err)
 		}

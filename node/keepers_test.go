@@ -150,7 +150,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handle, serviceSubnets: p.subnets.handle})
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handler(), serviceSubnets: p.subnets.handler()})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.

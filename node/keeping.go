@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -25,6 +25,9 @@ import (
 
 // serviceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
 const serviceRecords = "records"
+
+// moves brings records, or asks whether some are still there. Nothing is answered but that it is done.
+var moves = rpc.Method[*wire.Records, *emptypb.Empty]{Service: serviceRecords}
 
 const (
 	// pushTimeout bounds one push: the receiver answers when its disk and its replicas have it.
@@ -281,11 +284,7 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 	for _, n := range call.Push.Notes {
 		m.NotePos, m.Note = append(m.NotePos, n.Pos[:]), append(m.Note, n.Note)
 	}
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("records: %w", err)
-	}
-	_, err = k.router.Call(ctx, call.To, serviceRecords, raw)
+	_, err := moves.Call(ctx, k.router, call.To, m)
 	return err
 }
 
@@ -342,14 +341,16 @@ func (k *keeping) foreign(r *room, p custody.Push) error {
 	return nil
 }
 
-// handle takes records of another peer, or its question whether any of its arc are here.
-func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	m := new(wire.Records)
-	if err := rpc.Decode(raw, m); err != nil {
-		return nil, err
-	}
+func (k *keeping) handler() p2p.Handler {
+	return moves.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
+		return nil, k.serve(ctx, from, m)
+	})
+}
+
+// serve takes records of another peer, or its question whether any of its arc are here.
+func (k *keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) error {
 	if start := m.GetAsk(); len(start) > 0 {
-		return nil, k.answer(ctx, from, ring.Arc{Start: ring.Key(start), End: ring.PeerKey([]byte(from))})
+		return k.answer(ctx, from, ring.Arc{Start: ring.Key(start), End: ring.PeerKey([]byte(from))})
 	}
 	for _, r := range k.rooms {
 		if uint32(r.prefix) != m.GetSpace() {
@@ -357,16 +358,16 @@ func (k *keeping) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte,
 		}
 		p, err := pushOf(r, m)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := k.take(ctx, r, p); err != nil {
-			return nil, err
+			return err
 		}
 		k.movement.note(moved{how: cameFrom, prefix: r.prefix, peer: from, of: p.From, places: positions(r.prefix, p.Records), records: len(p.Records)})
 		loop.Wake(k.wake)
-		return nil, nil
+		return nil
 	}
-	return nil, rpc.Refuse("records of an unknown space %d", m.GetSpace())
+	return rpc.Refuse("records of an unknown space %d", m.GetSpace())
 }
 
 // pushOf reads what a stranger sent.
@@ -479,10 +480,7 @@ func (k *keeping) settle(ctx context.Context) error {
 func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	raw, err := proto.Marshal(&wire.Records{Ask: ask.Arc.Start[:]})
-	if err == nil {
-		_, err = k.router.Net.Call(ctx, ask.To, serviceRecords, raw)
-	}
+	_, err := moves.Call(ctx, k.router.Net, ask.To, &wire.Records{Ask: ask.Arc.Start[:]})
 	answer := custody.Nothing
 	if err != nil {
 		answer = custody.NotYet

@@ -213,7 +213,7 @@ func TestRecordsRefused(t *testing.T) {
 			{"nothing", message(t, &wire.Records{}), p2p.CodeRefused},
 			{"no message", []byte{0xff}, p2p.CodeRefused},
 		} {
-			_, err := w.peers["a"].keeping.handle(t.Context(), "c", row.raw)
+			_, err := w.peers["a"].keeping.handler()(t.Context(), "c", row.raw)
 			if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 				t.Errorf("%s: %v", row.name, err)
 			}
@@ -241,7 +241,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 		go func() { _ = a.owners.onLoop(context.Background(), func() bool { <-busy; return true }) }()
 		synctest.Wait()
 		go func() {
-			_, err := a.keeping.handle(context.Background(), "c", raw)
+			_, err := a.keeping.handler()(context.Background(), "c", raw)
 			went <- err
 		}()
 		synctest.Wait()
@@ -500,7 +500,7 @@ func TestAsked(t *testing.T) {
 				if row.start != nil {
 					arc.Start = *row.start
 				}
-				_, err := w.peers["a"].keeping.handle(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
+				_, err := w.peers["a"].keeping.handler()(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
 				if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 					t.Errorf("answered %v", err)
 				}
@@ -679,7 +679,7 @@ func FuzzRecordsHandle(f *testing.F) {
 		w.circle.set("a", "b")
 		p := w.start(t, "a")
 		defer p.stop()
-		_, err := p.keeping.handle(t.Context(), "stranger", raw)
+		_, err := p.keeping.handler()(t.Context(), "stranger", raw)
 		if code := p2p.CodeOf(err); err != nil && code != p2p.CodeRefused && code != p2p.CodeMoved && code != p2p.CodeBusy {
 			t.Errorf("answered %v", err)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -40,9 +39,9 @@ type classroom struct {
 	strategy *adaptive.Strategy
 	guard    sync.Locker // of strategy: the placer's
 	log      *slog.Logger
-	// neighbours, call and incarnation are plugged in before it runs.
+	// neighbours, net and incarnation are plugged in before it runs.
 	neighbours  func() []peer.ID
-	call        func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error)
+	net         rpc.Caller
 	incarnation uint64
 
 	mu     sync.Mutex // guards what follows; never held over the network
@@ -60,16 +59,16 @@ type pupil struct {
 	heard       int // lessons of its own in this minute
 }
 
+// teaching tells a neighbour lessons.
+var teaching = rpc.Method[*wire.Lessons, *wire.LessonsReply]{Service: serviceLessons}
+
 func newClassroom(s *adaptive.Strategy, guard sync.Locker) *classroom {
 	return &classroom{strategy: s, guard: guard, pupils: make(map[peer.ID]*pupil)}
 }
 
 // plug connects the classroom with the peer that it teaches for.
 func (c *classroom) plug(n *Node) {
-	c.log, c.neighbours, c.incarnation = n.log, n.room.leaves, n.incarnation
-	c.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
-		return n.room.net.Call(ctx, to, serviceLessons, raw)
-	}
+	c.log, c.neighbours, c.net, c.incarnation = n.log, n.room.leaves, n.room.net, n.incarnation
 }
 
 // leaves is the leaf set.
@@ -147,14 +146,7 @@ func (c *classroom) pupil(id peer.ID) *pupil {
 // tell tells one neighbour as many lessons as fit into a message.
 func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Lesson) {
 	m, n := wire.NewLessons(list)
-	reply := new(wire.LessonsReply)
-	raw, err := proto.Marshal(m)
-	if err == nil {
-		raw, err = c.call(ctx, id, raw)
-	}
-	if err == nil {
-		err = proto.Unmarshal(raw, reply)
-	}
+	reply, err := teaching.Call(ctx, c.net, id, m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pupil(id)
@@ -173,15 +165,15 @@ func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Lesson
 	}
 }
 
-// handle learns what a neighbour tells.
-func (c *classroom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+func (c *classroom) handler() p2p.Handler {
 	if c == nil {
-		return nil, rpc.Refuse("this peer takes no lessons: it places hosts otherwise")
+		return rpc.Refusing("this peer takes no lessons: it places hosts otherwise")
 	}
-	m := new(wire.Lessons)
-	if err := rpc.Decode(raw, m); err != nil {
-		return nil, err
-	}
+	return teaching.Handle(c.learn)
+}
+
+// learn learns what a neighbour tells.
+func (c *classroom) learn(ctx context.Context, from peer.ID, m *wire.Lessons) (*wire.LessonsReply, error) {
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
@@ -193,7 +185,7 @@ func (c *classroom) handle(ctx context.Context, from peer.ID, raw []byte) ([]byt
 		c.strategy.Learn(&l)
 		c.guard.Unlock()
 	}
-	return proto.Marshal(&wire.LessonsReply{Incarnation: c.incarnation})
+	return &wire.LessonsReply{Incarnation: c.incarnation}, nil
 }
 
 // admit says whether lessons of a peer are taken now: those of neighbours, so many a minute.

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -50,13 +51,13 @@ func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroo
 	c.neighbours = func() []peer.ID {
 		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
 	}
-	c.call = func(ctx context.Context, to peer.ID, raw []byte) ([]byte, error) {
+	c.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, _ string, raw []byte) ([]byte, error) {
 		if err := s.fail[to]; err != nil {
 			return nil, err
 		}
 		s.told.Add(1)
-		return s.rooms[to].handle(ctx, id, raw)
-	}
+		return s.rooms[to].handler()(ctx, id, raw)
+	})
 	s.rooms[id] = c
 	return c
 }
@@ -165,17 +166,17 @@ func TestLessonsAreRefused(t *testing.T) {
 			"another version": {"a", raw(func(m *wire.Lessons) { m.Version++ }), p2p.CodeRefused},
 			"nobody measured": {"a", raw(func(m *wire.Lessons) { m.By = []uint32{0} }), p2p.CodeRefused},
 		} {
-			if _, err := b.handle(t.Context(), tt.from, tt.raw); p2p.CodeOf(err) != tt.code {
+			if _, err := b.handler()(t.Context(), tt.from, tt.raw); p2p.CodeOf(err) != tt.code {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for i := range lessonsPerMinute/wire.MaxLessons + 1 {
-			if _, err := b.handle(t.Context(), "a", raw(nil)); (err == nil) != (i < lessonsPerMinute/wire.MaxLessons) {
+			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < lessonsPerMinute/wire.MaxLessons) {
 				t.Errorf("message %d of this minute: %v", i, err)
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := b.handle(t.Context(), "a", raw(nil)); err != nil {
+		if _, err := b.handler()(t.Context(), "a", raw(nil)); err != nil {
 			t.Errorf("a minute later: %v", err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -178,6 +179,7 @@ func existing(dir string) string {
 // answered as busy.
 func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, handler func() p2p.Handler) {
+		handler = sync.OnceValue(handler)
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
 			if name == serviceStatus || name == serviceReplica || name == serviceRecords {
@@ -192,16 +194,16 @@ func (n *Node) register(net *p2p.Net) {
 		})
 	}
 	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
-	serve(serviceContent, func() p2p.Handler { return n.contents.handle })
-	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handle })
-	serve(serviceDomains, func() p2p.Handler { return n.domains.handle })
-	serve(servicePermits, func() p2p.Handler { return n.permits.handle })
-	serve(serviceJob, func() p2p.Handler { return n.jobs.handle })
-	serve(serviceOwner, func() p2p.Handler { return n.owners.handle })
-	serve(serviceWorker, func() p2p.Handler { return n.crawl.handle })
-	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handle })
-	serve(serviceLessons, func() p2p.Handler { return n.lessons.handle })
-	serve(serviceRecords, func() p2p.Handler { return n.keeping.handle })
+	serve(serviceContent, func() p2p.Handler { return n.contents.handler() })
+	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handler() })
+	serve(serviceDomains, func() p2p.Handler { return n.domains.handler() })
+	serve(servicePermits, func() p2p.Handler { return n.permits.handler() })
+	serve(serviceJob, func() p2p.Handler { return n.jobs.handler() })
+	serve(serviceOwner, func() p2p.Handler { return n.owners.handler() })
+	serve(serviceWorker, func() p2p.Handler { return n.crawl.handler() })
+	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handler() })
+	serve(serviceLessons, func() p2p.Handler { return n.lessons.handler() })
+	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(serviceFiles, func() p2p.Handler { return n.files().handle })
 }
@@ -231,7 +233,7 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
-	if n.book, err = newJobBook(n.meta.space, n.router.CallOwner, n.jobChanged, n.log); err != nil {
+	if n.book, err = newJobBook(n.meta.space, n.router, n.jobChanged, n.log); err != nil {
 		return err
 	}
 	if n.crawl, err = newCrawlRoom(n); err != nil {

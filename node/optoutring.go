@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/net/netutil"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -42,12 +42,13 @@ func (n *Node) prove(ctx context.Context, s optout.Subject, a optout.Action) err
 	return n.prover.check(ctx, s, a)
 }
 
-// handleOptOut takes the wish of a host that this peer owns; it returns when that is on the disks that count.
-func (w *owners) handleOptOut(ctx context.Context, raw []byte) ([]byte, error) {
-	s, a, host, err := decodeOptOut(raw)
+// takeOptOut takes the wish of a host that this peer owns; it returns when that is on the disks that count.
+func (w *owners) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+	s, a, err := wishOf(m)
 	if err != nil {
 		return nil, err
 	}
+	host := m.GetHost()
 	canonical, err := link.Canonical("http://" + host + "/")
 	if err != nil || link.Host(canonical) != host {
 		return nil, rpc.Refuse("opt-out: host %.80q", host)
@@ -67,7 +68,7 @@ func (w *owners) handleOptOut(ctx context.Context, raw []byte) ([]byte, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return proto.Marshal(reply)
+	return reply, nil
 }
 
 // setOptOut tells the ring of a wish.

@@ -2,12 +2,10 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -124,29 +122,7 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	if to == c.self {
 		return c.local(ctx, m)
 	}
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagLinks}, m)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := c.router.Call(ctx, to, serviceOwner, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.LinksReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, err
-	}
-	if err := reply.Validate(); err != nil {
-		return nil, err
-	}
-	for _, list := range [][]uint32{reply.GetBusy(), reply.GetMoved()} {
-		for _, i := range list {
-			if uint64(i) >= uint64(len(m.GetUrl())) {
-				return nil, fmt.Errorf("links reply: index %d of %d", i, len(m.GetUrl()))
-			}
-		}
-	}
-	return reply, nil
+	return sendLinks.Call(ctx, c.router, to, m)
 }
 
 // batchOf puts links into columns.

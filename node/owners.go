@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -31,6 +30,36 @@ const (
 	tagOffer   = 'O'
 	tagProbe   = 'P'
 )
+
+// What hosts' owners and workers ask of each other. Of an answer that names places in a list, each is one of the list that was sent.
+var (
+	sendLinks = rpc.Method[*wire.Links, *wire.LinksReply]{
+		Service: serviceOwner, Tag: tagLinks,
+		Check: func(q *wire.Links, a *wire.LinksReply) error {
+			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
+		},
+	}
+	says   = rpc.Method[*wire.Session, *wire.SessionReply]{Service: serviceOwner, Tag: tagSession}
+	offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
+		Service: serviceWorker, Tag: tagOffer, Within: offerTimeout,
+		Check: func(q *wire.Offer, a *wire.OfferReply) error {
+			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
+		},
+	}
+	probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: serviceWorker, Tag: tagProbe}
+)
+
+// placesIn says what is wrong with places in a list of n.
+func placesIn(n int, what string, lists ...[]uint32) error {
+	for _, list := range lists {
+		for _, i := range list {
+			if uint64(i) >= uint64(n) { //nolint:gosec // a length
+				return fmt.Errorf("%s: index %d of %d", what, i, n)
+			}
+		}
+	}
+	return nil
+}
 
 // reportGrace is what workers get to report to the new owner of a host before it grants the host's URLs: a little longer than they wait between two
 // tries.
@@ -164,37 +193,12 @@ func (w *owners) run(ctx context.Context) error {
 
 func (w *owners) runOutbox(ctx context.Context) error { return w.mailbox.run(ctx) }
 
-// handle answers workers and senders of links.
-func (w *owners) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, rpc.Refuse("empty request")
-	}
-	switch raw[0] {
-	case tagLinks:
-		m := new(wire.Links)
-		if err := rpc.Decode(raw[1:], m); err != nil {
-			return nil, err
-		}
-		reply, err := w.links(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		return proto.Marshal(reply)
-	case tagSession:
-		m := new(wire.Session)
-		if err := rpc.Decode(raw[1:], m); err != nil {
-			return nil, err
-		}
-		reply, err := w.session(ctx, from, m)
-		if err != nil {
-			return nil, err
-		}
-		return proto.Marshal(reply)
-	case tagOptOut:
-		return w.handleOptOut(ctx, raw[1:])
-	default:
-		return nil, rpc.Refuse("unknown request %q", raw[0])
-	}
+// handler answers workers and senders of links.
+func (w *owners) handler() p2p.Handler {
+	return rpc.Tagged{
+		tagLinks:   sendLinks.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.links(ctx, m) }),
+		tagSession: says.Handle(w.session), tagOptOut: optOutsAt(serviceOwner).Handle(w.takeOptOut),
+	}.Handle
 }
 
 // links takes a batch of links; it returns when they are on disk.
@@ -318,28 +322,12 @@ func (w *owners) offer(ctx context.Context, offer owner.Offer) {
 }
 
 func (w *owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
-	defer cancel()
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagOffer}, &wire.Offer{Hosts: hosts})
+	reply, err := offers.Call(w.toWorker(ctx, to), w.router, to, &wire.Offer{Hosts: hosts})
 	if err != nil {
-		return nil, err
-	}
-	answer, err := w.router.Call(w.toWorker(ctx, to), to, serviceWorker, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.OfferReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, err
-	}
-	if err := reply.Validate(); err != nil {
 		return nil, err
 	}
 	var declined []int
 	for _, i := range reply.GetDeclined() {
-		if uint64(i) >= uint64(len(hosts)) {
-			return nil, fmt.Errorf("offer reply: index %d of %d", i, len(hosts))
-		}
 		declined = append(declined, int(i))
 	}
 	return declined, nil

@@ -200,19 +200,9 @@ func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
 }
 
 func (d *desk) listOf(ctx context.Context, id peer.ID) []*wire.Job {
-	raw, err := proto.Marshal(&wire.JobRequest{List: true})
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	answer, err := d.net.Call(ctx, id, serviceJob, raw)
+	reply, err := aboutJobs.Call(ctx, d.net, id, &wire.JobRequest{List: true})
 	if err != nil {
 		return nil // the member's jobs are known to those who work for them
-	}
-	reply := new(wire.JobReply)
-	if proto.Unmarshal(answer, reply) != nil || reply.Validate() != nil {
-		return nil
 	}
 	return reply.GetJobs()
 }

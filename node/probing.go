@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -176,17 +175,9 @@ func (pl *placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.Pr
 	if of == n.room.net.Self() {
 		return pl.probeFor(ctx, of, m)
 	}
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagProbe}, m)
-	if err != nil {
-		return &wire.ProbeReply{Error: err.Error()}
-	}
-	answer, err := n.room.net.Call(n.room.toWorker(ctx, of), of, serviceWorker, raw)
+	reply, err := probes.Call(n.room.toWorker(ctx, of), n.room.net, of, m)
 	if err != nil {
 		return &wire.ProbeReply{Error: errorText("no answer: ", err)}
-	}
-	reply := new(wire.ProbeReply)
-	if err := cmp.Or(proto.Unmarshal(answer, reply), reply.Validate()); err != nil {
-		return &wire.ProbeReply{Error: errorText("answer: ", err)}
 	}
 	return reply
 }

@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
@@ -65,19 +63,7 @@ func (s sessions) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.S
 	if to == s.self {
 		return s.local(ctx, to, m)
 	}
-	raw, err := proto.MarshalOptions{}.MarshalAppend([]byte{tagSession}, m)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.router.Call(ctx, to, serviceOwner, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.SessionReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, fmt.Errorf("session reply: %w", err)
-	}
-	return reply, reply.Validate()
+	return says.Call(ctx, s.router, to, m)
 }
 
 // maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases that it renews wait for them.

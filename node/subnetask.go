@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -197,19 +196,7 @@ func (s *spread) put(ctx context.Context, b *subnetBatch) (*wire.SubnetsReply, e
 
 // send puts a message to a peer.
 func (s *subnetService) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.router.Call(ctx, to, serviceSubnets, raw)
-	if err != nil {
-		return nil, err
-	}
-	reply := new(wire.SubnetsReply)
-	if err := proto.Unmarshal(answer, reply); err != nil {
-		return nil, fmt.Errorf("subnets reply: %w", err)
-	}
-	return reply, reply.Validate(len(m.GetKind()), len(m.GetRecord()))
+	return aboutSubnets.Call(ctx, s.router, to, m)
 }
 
 // gone says of a peer that it is in the ring no more: the ring gives its place to another, and it does not answer.

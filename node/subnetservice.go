@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
@@ -19,6 +19,14 @@ import (
 
 // serviceSubnets is the service of those that answer for records of subnets.
 const serviceSubnets = "subnets"
+
+// aboutSubnets asks for records of subnets, and brings others.
+var aboutSubnets = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
+	Service: serviceSubnets,
+	Check: func(q *wire.Subnets, a *wire.SubnetsReply) error {
+		return a.Validate(len(q.GetKind()), len(q.GetRecord()))
+	},
+}
 
 // subnetAnswer is from how many bytes on an answer is full, or a message of changes: one record more still fits into a frame.
 const subnetAnswer = 2 << 20
@@ -47,12 +55,10 @@ func digestOfRecord(raw []byte) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// handle answers a peer. It merges what that brings, and returns when it is on the disks that count.
-func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
-	m := new(wire.Subnets)
-	if err := rpc.Decode(raw, m); err != nil {
-		return nil, err
-	}
+func (s *subnetService) handler() p2p.Handler { return aboutSubnets.Handle(s.serve) }
+
+// serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
+func (s *subnetService) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
 	keys := make([]ipmicra.Key, len(m.GetKind()))
 	for i, kind := range m.GetKind() {
 		var err error
@@ -88,7 +94,7 @@ func (s *subnetService) handle(ctx context.Context, _ peer.ID, raw []byte) ([]by
 	if err := wait(); err != nil {
 		return nil, err
 	}
-	return proto.Marshal(reply)
+	return reply, nil
 }
 
 // subnetRecord is a change of one record.

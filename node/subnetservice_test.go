@@ -42,7 +42,7 @@ func newSubnetPeers(t *testing.T, ids ...peer.ID) *subnetPeers {
 		}
 		w.at[id] = s
 		background(t, s.loop.Run)
-		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handle(ctx, "asker", req) })
+		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handler()(ctx, "asker", req) })
 	}
 	return w
 }
@@ -187,7 +187,7 @@ func TestSubnetRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.at["a"].handle(t.Context(), "stranger", raw)
+		_, err = w.at["a"].handler()(t.Context(), "stranger", raw)
 		if refused := p2p.CodeOf(err) == p2p.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}

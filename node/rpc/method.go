@@ -53,8 +53,8 @@ func (m Method[Req, Resp]) Call(ctx context.Context, via Caller, to peer.ID, req
 }
 
 // CallOwner asks the owner of a key, see [Router.CallOwner].
-func (m Method[Req, Resp]) CallOwner(ctx context.Context, r *Router, key ring.Key, req Req) (Resp, error) {
-	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return r.CallOwner(ctx, key, m.Service, raw) })
+func (m Method[Req, Resp]) CallOwner(ctx context.Context, via Owners, key ring.Key, req Req) (Resp, error) {
+	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return via.CallOwner(ctx, key, m.Service, raw) })
 }
 
 func (m Method[Req, Resp]) call(ctx context.Context, req Req, send func(context.Context, []byte) ([]byte, error)) (none Resp, err error) {
@@ -112,6 +112,11 @@ func Decode(raw []byte, m Message) error {
 		return Refuse("%v", err)
 	}
 	return nil
+}
+
+// Refusing refuses every request: this peer does not have the service.
+func Refusing(why string) p2p.Handler {
+	return func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, Refuse("%s", why) }
 }
 
 // Tagged answers the requests of a service that has several methods, each by its tag.

@@ -35,6 +35,19 @@ type Caller interface {
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
 }
 
+// Owners sends a request to the owner of a key: a [Router].
+type Owners interface {
+	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
+}
+
+// CallerFunc is a function that sends requests.
+type CallerFunc func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
+
+// Call implements Caller.
+func (f CallerFunc) Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	return f(ctx, to, service, req)
+}
+
 // Ring is what routing asks of the ring: dht.DHT.
 type Ring interface {
 	// Serves says whether this peer answers for the key now.
@@ -58,7 +71,10 @@ type Router struct {
 	Net  Caller
 }
 
-var _ Caller = (*Router)(nil)
+var (
+	_ Caller = (*Router)(nil)
+	_ Owners = (*Router)(nil)
+)
 
 // Owner returns the peer to try for a key: the believed one, or after a failed try one that was just looked up.
 func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer, error) {
