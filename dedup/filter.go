@@ -17,12 +17,6 @@ const (
 	PaperURLs   = 4096
 )
 
-// FalsePositive returns the share of absent keys that a filter of m bits and l hash functions with n keys takes for
-// present: (1 - e^(-l n/m))^l (Apoidea 2.3).
-func FalsePositive(m, n, l float64) float64 {
-	return math.Pow(1-math.Exp(-l*n/m), l)
-}
-
 // bits is a Bloom filter fed with hashes that are uniform already, so that its locations are arithmetic and no further
 // hashing: with murmur over eight bytes, as the library would do, an Add takes twice as long.
 type bits struct {

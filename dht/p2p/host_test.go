@@ -74,7 +74,7 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := IdentityPeer(back); err != nil || id != seen[5] {
+	if id, err := peer.IDFromPrivateKey(back); err != nil || id != seen[5] {
 		t.Errorf("came back as %s, %v, want the chosen %s", id, err, seen[5])
 	}
 	if _, err := UnmarshalIdentity(make([]byte, maxIdentity+1)); !errors.Is(err, ErrTooLarge) {

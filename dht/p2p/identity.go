@@ -56,12 +56,3 @@ func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
 	}
 	return key, nil
 }
-
-// IdentityPeer is the peer that a key names.
-func IdentityPeer(key crypto.PrivKey) (peer.ID, error) {
-	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		return "", fmt.Errorf("name of the identity: %w", err)
-	}
-	return id, nil
-}

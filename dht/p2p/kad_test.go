@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -163,7 +165,7 @@ func BenchmarkNearest(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		id, err := IdentityPeer(key)
+		id, err := peer.IDFromPrivateKey(key)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"math/bits"
 )
 
@@ -37,14 +36,6 @@ func JobKey(id string) Key { return KeyOf([]byte("/apoidea/job/" + id)) }
 
 // PeerKey is the position of a peer: the hash of the bytes of its ID, as in kad-dht, so that one routing table serves both.
 func PeerKey(id []byte) Key { return KeyOf(id) }
-
-// ParseKey reads the raw bytes of a key, as they travel on the wire.
-func ParseKey(b []byte) (Key, error) {
-	if len(b) != KeySize {
-		return Key{}, fmt.Errorf("key of %d bytes, want %d", len(b), KeySize)
-	}
-	return Key(b), nil
-}
 
 // Compare orders keys as numbers: -1, 0 or +1.
 func (k Key) Compare(other Key) int { return bytes.Compare(k[:], other[:]) }

@@ -50,16 +50,6 @@ func TestDistances(t *testing.T) {
 	}
 }
 
-func TestParseKey(t *testing.T) {
-	want := HostKey("x")
-	if got, err := ParseKey(want[:]); err != nil || got != want {
-		t.Errorf("ParseKey = %v, %v", got, err)
-	}
-	if _, err := ParseKey(want[:31]); err == nil {
-		t.Error("a key of 31 bytes was read")
-	}
-}
-
 func TestArcContains(t *testing.T) {
 	for _, row := range []struct {
 		name     string

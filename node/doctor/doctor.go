@@ -72,15 +72,6 @@ var checks = []check{
 	{"peer", (*examination).peer},
 }
 
-// Names lists the checks in their order.
-func Names() []string {
-	names := make([]string, len(checks))
-	for i, c := range checks {
-		names[i] = c.name
-	}
-	return names
-}
-
 // examination is one run over all checks, which share what was asked.
 type examination struct {
 	Setup

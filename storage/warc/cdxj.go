@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"container/heap"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,99 +154,9 @@ func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte
 	return appendPlace(dst, offset, file)
 }
 
-// MergeCDXJ writes the indexes of all finished files in dir to w as one sorted stream. It holds one line of
-// each file in memory.
-func MergeCDXJ(w io.Writer, dir string) error {
-	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+indexSuffix))
-	if err != nil {
-		return fmt.Errorf("merge indexes of %s: %w", dir, err)
-	}
-	var merge indexHeap
-	defer func() {
-		for _, f := range merge {
-			f.file.Close()
-		}
-	}()
-	for _, name := range names {
-		file, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("merge indexes: %w", err)
-		}
-		lines := bufio.NewScanner(file)
-		lines.Buffer(nil, maxIndexLine)
-		merge = append(merge, &indexSource{file: file, lines: lines})
-	}
-	out := bufio.NewWriterSize(w, 64<<10)
-	if err := merge.run(out); err != nil {
-		return fmt.Errorf("merge indexes of %s: %w", dir, err)
-	}
-	return out.Flush()
-}
-
 // escapeGlob makes a directory's name stand for itself in a pattern.
 func escapeGlob(dir string) string {
 	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(dir)
-}
-
-type indexSource struct {
-	file  *os.File
-	lines *bufio.Scanner
-}
-
-// indexHeap has the source with the smallest line first.
-type indexHeap []*indexSource
-
-func (h indexHeap) Len() int { return len(h) }
-func (h indexHeap) Less(i, j int) bool {
-	return bytes.Compare(h[i].lines.Bytes(), h[j].lines.Bytes()) < 0
-}
-func (h indexHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *indexHeap) Push(x any)   { *h = append(*h, x.(*indexSource)) }
-func (h *indexHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-func (h *indexHeap) run(out *bufio.Writer) error {
-	for i := 0; i < len(*h); {
-		if ok, err := (*h)[i].next(); err != nil {
-			return err
-		} else if !ok {
-			*h = slices.Delete(*h, i, i+1)
-			continue
-		}
-		i++
-	}
-	heap.Init(h)
-	for h.Len() > 0 {
-		first := (*h)[0]
-		_, _ = out.Write(first.lines.Bytes()) // an error stays with out, and comes with the next write
-		if err := out.WriteByte('\n'); err != nil {
-			return err
-		}
-		ok, err := first.next()
-		if err != nil {
-			return err
-		}
-		if ok {
-			heap.Fix(h, 0)
-		} else {
-			heap.Pop(h)
-		}
-	}
-	return nil
-}
-
-// next moves to the next line; at the end it closes the file.
-func (s *indexSource) next() (bool, error) {
-	if s.lines.Scan() {
-		return true, nil
-	}
-	if err := s.lines.Err(); err != nil {
-		return false, fmt.Errorf("%s: %w", s.file.Name(), err)
-	}
-	return false, s.file.Close()
 }
 
 // IndexLine is a line of an index, as it was written.

@@ -72,13 +72,6 @@ func NewQueue(cfg QueueConfig, rnd *rand.Rand) *Queue {
 	return &Queue{cfg: cfg, rnd: rnd, place: make(map[string]int), found: make(map[string]*bucket)}
 }
 
-// SetWait changes the probability to wait, and returns what it was.
-func (q *Queue) SetWait(p float64) float64 {
-	was := q.cfg.Wait
-	q.cfg.Wait = p
-	return was
-}
-
 // Assign appends URLs that were given to this peer.
 func (q *Queue) Assign(urls ...URL) { q.assigned.push(urls...) }
 

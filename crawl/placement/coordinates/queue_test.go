@@ -28,8 +28,9 @@ func TestQueueShares(t *testing.T) {
 	const n = 4000
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := NewQueue(DefaultQueueConfig(), rand.New(rand.NewPCG(1, 1)))
-			q.SetWait(tt.wait)
+			cfg := DefaultQueueConfig()
+			cfg.Wait = tt.wait
+			q := NewQueue(cfg, rand.New(rand.NewPCG(1, 1)))
 			for k := range n {
 				u := page(k%50, k)
 				if tt.assigned {

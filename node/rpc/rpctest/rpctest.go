@@ -24,7 +24,7 @@ func NewPeers(t *testing.T, n int) []peer.ID {
 	for i := range ids {
 		key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 		if err == nil {
-			ids[i], err = p2p.IdentityPeer(key)
+			ids[i], err = peer.IDFromPrivateKey(key)
 		}
 		if err != nil {
 			t.Fatal(err)
