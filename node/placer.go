@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -219,7 +220,7 @@ const (
 func (pl *placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
 	for begun := time.Now(); len(list) == 1 && pl.node.limits.Paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
-		if sleepFor(ctx, nobodyEvery) != nil {
+		if loop.Sleep(ctx, nobodyEvery) != nil {
 			break
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // How candidates measure the way to a site.
@@ -129,7 +130,7 @@ func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 	if latest(clock.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
 		return placement.Measurement{Err: "not asked: no time left for requests that measure"}
 	}
-	if err := sleepFor(ctx, a.next.Sub(clock.Now())); err != nil {
+	if err := loop.Sleep(ctx, a.next.Sub(clock.Now())); err != nil {
 		return placement.Measurement{Err: err.Error()}
 	}
 	m := a.ask(ctx, id, probeHead)
@@ -146,20 +147,6 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-func sleepFor(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // ask asks one peer to measure the host; what went wrong is in the answer.

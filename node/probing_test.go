@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // fakeSites are sites at one address each, or all at shared if that is set, which take so long to answer.
@@ -43,7 +44,7 @@ func (s *fakeSites) Locate(_ context.Context, host, _ string) ([]netip.AddrPort,
 func (s *fakeSites) wait(ctx context.Context) error {
 	s.most.Store(max(s.most.Load(), s.busy.Add(1)))
 	defer s.busy.Add(-1)
-	return errors.Join(sleepFor(ctx, s.took), s.fail)
+	return errors.Join(loop.Sleep(ctx, s.took), s.fail)
 }
 
 func (s *fakeSites) Probe(ctx context.Context, _, _ string) (time.Duration, netip.Addr, error) {
@@ -96,7 +97,7 @@ func TestHeadWaitsForTheAddress(t *testing.T) {
 				t.Errorf("a turn at %v", addr)
 			}
 			entered++
-			return func() { left++ }, sleepFor(ctx, turn)
+			return func() { left++ }, loop.Sleep(ctx, turn)
 		}
 		for _, row := range []struct {
 			host, method string

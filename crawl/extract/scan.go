@@ -74,9 +74,8 @@ func (s *scanner) run(src []byte, w *walk) {
 	clear(s.attr[:])
 }
 
-// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of the document.
-func (s *scanner) startTag(i int) int {
-	begin, upper := i, uint8(0)
+// nameEnd returns where the name of a tag that begins at i ends, and the classes of its letters; at the end of the document it has no end.
+func (s *scanner) nameEnd(i int) (end int, upper uint8) {
 	for ; i < len(s.src); i++ {
 		k := nameClass[s.src[i]]
 		if k&nameEnd != 0 {
@@ -84,6 +83,13 @@ func (s *scanner) startTag(i int) int {
 		}
 		upper |= k
 	}
+	return i, upper
+}
+
+// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of the document.
+func (s *scanner) startTag(i int) int {
+	begin := i
+	i, upper := s.nameEnd(i)
 	if i == len(s.src) {
 		return -1
 	}
@@ -130,14 +136,8 @@ func (s *scanner) endTag(i int) int {
 	if !isLetter(s.src[i]) {
 		return s.through(i, ">") // a bogus comment, or nothing for </>
 	}
-	begin, upper := i, uint8(0)
-	for ; i < len(s.src); i++ {
-		k := nameClass[s.src[i]]
-		if k&nameEnd != 0 {
-			break
-		}
-		upper |= k
-	}
+	begin := i
+	i, upper := s.nameEnd(i)
 	if i == len(s.src) {
 		return -1
 	}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -89,26 +90,19 @@ func DefaultConfig() Config {
 	}
 }
 
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
-
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	orDefault(&c.ConnectTimeout, d.ConnectTimeout)
-	orDefault(&c.TLSTimeout, d.TLSTimeout)
-	orDefault(&c.HeaderTimeout, d.HeaderTimeout)
-	orDefault(&c.TotalTimeout, d.TotalTimeout)
-	orDefault(&c.MinRate, d.MinRate)
-	orDefault(&c.MinRateGrace, d.MinRateGrace)
-	orDefault(&c.MaxBody, d.MaxBody)
-	orDefault(&c.MaxHeader, d.MaxHeader)
-	orDefault(&c.MaxConnsPerHost, d.MaxConnsPerHost)
-	orDefault(&c.MaxIdleConns, d.MaxIdleConns)
-	orDefault(&c.IdleTimeout, d.IdleTimeout)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, d.ConnectTimeout)
+	c.TLSTimeout = cmp.Or(c.TLSTimeout, d.TLSTimeout)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, d.HeaderTimeout)
+	c.TotalTimeout = cmp.Or(c.TotalTimeout, d.TotalTimeout)
+	c.MinRate = cmp.Or(c.MinRate, d.MinRate)
+	c.MinRateGrace = cmp.Or(c.MinRateGrace, d.MinRateGrace)
+	c.MaxBody = cmp.Or(c.MaxBody, d.MaxBody)
+	c.MaxHeader = cmp.Or(c.MaxHeader, d.MaxHeader)
+	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, d.MaxConnsPerHost)
+	c.MaxIdleConns = cmp.Or(c.MaxIdleConns, d.MaxIdleConns)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, d.IdleTimeout)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -53,24 +54,17 @@ func DefaultConfig() Config {
 	}
 }
 
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
-
 // withDefaults fills in what was left zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	orDefault(&c.HostsFile, d.HostsFile)
-	orDefault(&c.MaxEntries, d.MaxEntries)
-	orDefault(&c.Timeout, d.Timeout)
-	orDefault(&c.Rounds, d.Rounds)
-	orDefault(&c.MinTTL, d.MinTTL)
-	orDefault(&c.MaxTTL, d.MaxTTL)
-	orDefault(&c.MaxNegativeTTL, d.MaxNegativeTTL)
-	orDefault(&c.FailureTTL, d.FailureTTL)
+	c.HostsFile = cmp.Or(c.HostsFile, d.HostsFile)
+	c.MaxEntries = cmp.Or(c.MaxEntries, d.MaxEntries)
+	c.Timeout = cmp.Or(c.Timeout, d.Timeout)
+	c.Rounds = cmp.Or(c.Rounds, d.Rounds)
+	c.MinTTL = cmp.Or(c.MinTTL, d.MinTTL)
+	c.MaxTTL = cmp.Or(c.MaxTTL, d.MaxTTL)
+	c.MaxNegativeTTL = cmp.Or(c.MaxNegativeTTL, d.MaxNegativeTTL)
+	c.FailureTTL = cmp.Or(c.FailureTTL, d.FailureTTL)
 	if c.Now == nil {
 		c.Now = d.Now
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // MaxPeers bounds a cluster: peer i fetches from 127.0.1.i.
@@ -264,7 +265,7 @@ func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 		if !c.runs(i) {
 			return nil, fmt.Errorf("cluster: peer %d ended: %s", i, c.lastWords(i))
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("cluster: peer %d did not become ready: %w", i, err)
 		}
 	}
@@ -295,7 +296,7 @@ func (c *Cluster) Settle(ctx context.Context, n int, progress func(string)) erro
 		if running := len(c.Running()); running < n {
 			return fmt.Errorf("cluster: only %d of %d peers run; see the peer.log files in %s", running, n, c.dir)
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("cluster: %d of %d peers in the ring: %w", members, n, err)
 		}
 	}
@@ -334,15 +335,4 @@ func (c *Cluster) Down(ctx context.Context) error {
 		group.Go(func() error { return c.stop(ctx, i) })
 	}
 	return group.Wait()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

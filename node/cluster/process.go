@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // child is a peer process that this process started and has to reap.
@@ -224,7 +225,7 @@ func (c *Cluster) must(i int) error {
 // gone waits until peer i has ended.
 func (c *Cluster) gone(ctx context.Context, i int) error {
 	for c.runs(i) {
-		if err := pause(ctx, 30*time.Millisecond); err != nil {
+		if err := loop.Sleep(ctx, 30*time.Millisecond); err != nil {
 			return fmt.Errorf("cluster: peer %d has not ended: %w", i, err)
 		}
 	}

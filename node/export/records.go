@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -52,7 +53,7 @@ func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 			e.missing(s.peer, s.file.Name, err)
 			return nil
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := loop.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -110,18 +111,6 @@ func own(err error) error {
 		return nil
 	}
 	return &ownError{err}
-}
-
-// wait sleeps unless ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // pass reads what is left of a file up to its end, or up to a record that cannot be passed, of which it says where it begins.
@@ -234,7 +223,7 @@ func (e *exporter) urls(ctx context.Context, peer string) error {
 				e.missing(peer, "", fmt.Errorf("URLs: %w", err))
 				return nil
 			}
-			if err := wait(ctx, pause); err != nil {
+			if err := loop.Sleep(ctx, pause); err != nil {
 				return err
 			}
 			continue

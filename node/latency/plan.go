@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -113,7 +115,7 @@ func (p *Plan) Dial(ctx context.Context, network, address string, dial func(ctx 
 	begun := time.Now()
 	c, err := dial(ctx, network, address)
 	if err != nil {
-		if serr := sleep(ctx, time.Until(begun.Add(p.RTT(row)))); serr != nil { // a refusal comes from there too
+		if serr := loop.Sleep(ctx, time.Until(begun.Add(p.RTT(row)))); serr != nil { // a refusal comes from there too
 			return nil, serr
 		}
 		return nil, err
@@ -140,25 +142,11 @@ func (p *Plan) delay(ctx context.Context, c net.Conn, row int, begun time.Time) 
 	if rtt == 0 {
 		return c, nil
 	}
-	if err := sleep(ctx, time.Until(begun.Add(rtt))); err != nil {
+	if err := loop.Sleep(ctx, time.Until(begun.Add(rtt))); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	return newLine(c, rtt/2), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Resolver finds the addresses of a name, as that of crawl/fetch.

@@ -28,6 +28,9 @@ func UnlessCanceled(err error) error {
 
 // Sleep waits, or returns the error of ctx if that ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
