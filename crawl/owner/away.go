@@ -33,13 +33,13 @@ func (a away) add(k awayKey, hosts, urls int64) {
 }
 
 // leave notes a host that is dropped from memory, if it rests.
-func (o *Owner) leave(h *host) {
-	whole := o.restsUntil(h)
+func (r *rests) leave(h *host) {
+	whole := r.restsUntil(h)
 	var parts []byte
 	until, n := never, int64(0)
 	for _, hj := range h.jobs {
 		w := hj.wait()
-		if urls, at := w.until(whole, h.rec.backoffUntil > o.now); urls > 0 && at > o.now+awayUnit {
+		if urls, at := w.until(whole, h.rec.backoffUntil > r.now); urls > 0 && at > r.now+awayUnit {
 			until = min(until, at)
 			n += urls
 			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.id[:]...), uint64(urls)) //nolint:gosec // positive
@@ -49,10 +49,10 @@ func (o *Owner) leave(h *host) {
 		return
 	}
 	until -= until % awayUnit
-	value := binary.BigEndian.AppendUint64([]byte{format, h.work}, uint64(o.start))              //nolint:gosec // a time
+	value := binary.BigEndian.AppendUint64([]byte{format, h.work}, uint64(r.start))              //nolint:gosec // a time
 	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.failOutcome)) //nolint:gosec // a time
-	o.buf.set(workKey(h.pos), append(value, parts...))
-	o.tally(value, parts, 1)
+	r.buf.set(workKey(h.pos), append(value, parts...))
+	r.tally(value, parts, 1)
 }
 
 // awayHead is how long the record of a host that is away is before its jobs, awayPart what each of those takes.
@@ -62,27 +62,27 @@ const (
 )
 
 // back takes a host that is loaded out of the sums.
-func (o *Owner) back(h *host) {
-	value, ok := o.buf.get(workKey(h.pos))
+func (r *rests) back(h *host) {
+	value, ok := r.buf.get(workKey(h.pos))
 	if !ok || len(value) < awayHead {
 		return
 	}
-	if binary.BigEndian.Uint64(value[2:]) == uint64(o.start) { //nolint:gosec // a time
-		o.tally(value[:awayHead], value[awayHead:], -1)
+	if binary.BigEndian.Uint64(value[2:]) == uint64(r.start) { //nolint:gosec // a time
+		r.tally(value[:awayHead], value[awayHead:], -1)
 	}
-	o.buf.set(workKey(h.pos), []byte{format, value[1]})
+	r.buf.set(workKey(h.pos), []byte{format, value[1]})
 }
 
 // tally counts one host into the sums, or out of them.
-func (o *Owner) tally(head, parts []byte, sign int64) {
+func (r *rests) tally(head, parts []byte, sign int64) {
 	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} //nolint:gosec // as it was written
 	var all int64
 	for ; len(parts) >= awayPart; parts = parts[awayPart:] {
 		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) //nolint:gosec // as it was written
 		all += urls
-		o.away.add(awayKey{job.ID(parts), k.outcome, k.until}, sign, sign*urls)
+		r.away.add(awayKey{job.ID(parts), k.outcome, k.until}, sign, sign*urls)
 	}
-	o.away.add(k, sign, sign*all)
+	r.away.add(k, sign, sign*all)
 }
 
 // waits adds the hosts that are away to what is known of those in memory.

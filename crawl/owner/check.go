@@ -201,7 +201,7 @@ func (c *checker) endHost() {
 	if want := len(c.open) > 0 || c.entries > 0; work != want {
 		c.fail("in the index of work: %v, want %v", work, want)
 	}
-	if h := c.o.byPos[c.pos]; h != nil {
+	if h := c.o.hosts.byPos[c.pos]; h != nil {
 		c.memory(h)
 	}
 }
@@ -255,10 +255,10 @@ func (c *checker) memory(h *host) {
 // sums compares the counters of the peer with those of its hosts.
 func (c *checker) sums() {
 	c.name = "*"
-	if c.hosts != c.o.totals.hosts {
-		c.fail("%d hosts, counted %d", c.hosts, c.o.totals.hosts)
+	if c.hosts != c.o.hosts.totals.hosts {
+		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.totals.hosts)
 	}
-	for _, js := range c.o.jobOrder {
+	for _, js := range c.o.jobs.order {
 		want := *c.of(c.jobs, js.id)
 		got := js.c
 		got.exhausted, got.minDepth = false, 0
@@ -271,20 +271,20 @@ func (c *checker) sums() {
 // resters compares what is noted of hosts of which something waits with the hosts.
 func (c *checker) resters() {
 	o := c.o
-	for i := range o.resters {
-		if h := o.resters[i].h; h.rester != i+1 || o.byPos[h.pos] != h {
+	for i := range o.rests.list {
+		if h := o.rests.list[i].h; h.rester != i+1 || !h.kept() {
 			c.fail("%s is not where it waits", h.rec.name)
 			return
 		}
 	}
-	for _, h := range o.hosts {
+	for _, h := range o.hosts.byName {
 		c.name = h.rec.name
 		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
 		for _, horizon := range []int64{o.now, o.now + 5*60_000} {
 			jobs, gotJobs := make(map[job.ID]PutOff), make(map[job.ID]PutOff)
 			var got rest
 			if r := want.rest(o.now, horizon, jobs); h.rester > 0 {
-				got = o.resters[h.rester-1].rest(o.now, horizon, gotJobs)
+				got = o.rests.list[h.rester-1].rest(o.now, horizon, gotJobs)
 				if got != r {
 					c.fail("%+v waits, noted is %+v", r, got)
 				}
@@ -302,7 +302,7 @@ func (c *checker) resters() {
 func (c *checker) leases() {
 	leased := 0
 	out := make(map[*jobState]int64)
-	for _, h := range c.o.hosts {
+	for _, h := range c.o.hosts.byName {
 		if h.lease == nil {
 			continue
 		}
@@ -317,7 +317,7 @@ func (c *checker) leases() {
 	if leased != c.o.leased {
 		c.fail("%d hosts leased, counted %d", leased, c.o.leased)
 	}
-	for _, js := range c.o.jobOrder {
+	for _, js := range c.o.jobs.order {
 		if js.out != out[js] {
 			c.fail("job %s: %d out, counted %d", js.id, out[js], js.out)
 		}

@@ -234,7 +234,7 @@ func TestBoundedLinks(t *testing.T) {
 
 // TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and says nothing that could never be outdone.
 func TestAdmitRecord(t *testing.T) {
-	o := &Owner{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}
+	o := &Owner{parts: parts{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}}
 	far := o.now + time.Hour.Milliseconds()
 	for _, row := range []struct {
 		name string

@@ -38,14 +38,14 @@ func (js *jobState) counts() Counts {
 
 // Counts returns the books of a job; zero for one of which nothing was met. Exact between steps, and durable as of the last Wait.
 func (o *Owner) Counts(id job.ID) Counts {
-	js := o.jobs[id]
+	js := o.jobs.byID[id]
 	if js == nil {
 		return Counts{}
 	}
 	c := js.counts()
 	if c.Waiting > 0 {
 		due := never
-		o.eachRester(func(e *rester) {
+		o.rests.each(func(e *rester) {
 			e.each(func(of *jobState, w *wait) {
 				if of == js {
 					due = min(due, w.due)
@@ -61,9 +61,9 @@ func (o *Owner) Counts(id job.ID) Counts {
 
 // AllCounts returns the books of all jobs of which something was met, with one look at each host of which something waits for all of them.
 func (o *Owner) AllCounts() map[job.ID]Counts {
-	all := make(map[job.ID]Counts, len(o.jobOrder))
+	all := make(map[job.ID]Counts, len(o.jobs.order))
 	waiting := false
-	for _, js := range o.jobOrder {
+	for _, js := range o.jobs.order {
 		all[js.id] = js.counts()
 		waiting = waiting || js.c.delayed > 0
 	}
@@ -71,7 +71,7 @@ func (o *Owner) AllCounts() map[job.ID]Counts {
 		return all
 	}
 	due := make(map[*jobState]int64)
-	o.eachRester(func(e *rester) {
+	o.rests.each(func(e *rester) {
 		e.each(func(js *jobState, w *wait) {
 			if had, ok := due[js]; w.due != never && (!ok || w.due < had) {
 				due[js] = w.due
@@ -89,8 +89,8 @@ func (o *Owner) AllCounts() map[job.ID]Counts {
 
 // JobIDs lists the jobs of which something was met.
 func (o *Owner) JobIDs() []job.ID {
-	ids := make([]job.ID, 0, len(o.jobOrder))
-	for _, js := range o.jobOrder {
+	ids := make([]job.ID, 0, len(o.jobs.order))
+	for _, js := range o.jobs.order {
 		ids = append(ids, js.id)
 	}
 	return ids
@@ -108,8 +108,8 @@ type Totals struct {
 
 // Totals returns the sums over all jobs.
 func (o *Owner) Totals() Totals {
-	t := Totals{HostsOwned: o.totals.hosts, HostsLeased: int64(o.leased)}
-	for _, js := range o.jobOrder {
+	t := Totals{HostsOwned: o.hosts.totals.hosts, HostsLeased: int64(o.leased)}
+	for _, js := range o.jobs.order {
 		c := js.counts()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched

@@ -11,43 +11,38 @@ type Draw struct {
 	Draw *wire.Draw
 }
 
-// boundsOf are what the budget of a job is drawn and promised within.
-func (o *Owner) boundsOf(js *jobState) bounds {
-	return bounds{pages: js.spec.MaxPages, bytes: js.spec.MaxBytes, reserve: o.cfg.ByteReserve, draw: o.cfg.DrawPages}
-}
-
-func (o *Owner) demandOf(js *jobState) demand {
-	return demand{bounds: o.boundsOf(js), waiting: js.c.open() - js.out, out: js.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
+func (t *jobTable) demand(js *jobState) demand {
+	return demand{bounds: t.boundsOf(js), waiting: js.c.open() - js.out, out: js.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
 }
 
 // affords says whether a URL of the job may be granted now.
-func (o *Owner) affords(js *jobState) bool { return js.budget.affords(o.boundsOf(js)) }
+func (t *jobTable) affords(js *jobState) bool { return js.budget.affords(t.boundsOf(js)) }
 
 // promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
-func (o *Owner) promise(h *host, hj *hostJob, p *pending) {
+func (u *urlSets) promise(h *host, hj *hostJob, p *pending) {
 	js := hj.state
-	js.budget.granted = o.now
+	js.budget.granted = u.now
 	if !bounded(js.spec) || p.promised {
 		return
 	}
 	p.promised = true
 	hj.c.promised++
 	js.c.promised++
-	p.promisedBytes = js.budget.promise(o.boundsOf(js))
-	o.buf.set(p.key(h.pos, js.id), p.encode())
-	o.changed(h, hj)
+	p.promisedBytes = js.budget.promise(u.boundsOf(js))
+	u.buf.set(p.key(h.pos, js.id), p.encode())
+	u.hosts.changed(h, hj)
 }
 
 // settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and the rest is free again. The caller writes the
 // record anew or deletes it.
-func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
+func (u *urlSets) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 	if !p.promised {
 		return
 	}
 	js := hj.state
 	hj.c.promised--
 	js.c.promised--
-	o.changed(h, hj)
+	u.hosts.changed(h, hj)
 	if !p.foreign {
 		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.promisedBytes, pages, size)
 	}
@@ -66,7 +61,7 @@ func (o *Owner) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 //
 // So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is lost to a budget is what a peer that dies for good had
 // drawn and not promised, and each promise to a URL that ended without a page after its host moved: the job ends that much below its budget.
-func (o *Owner) cede(h *host) {
+func (u *urlSets) cede(h *host) {
 	for _, hj := range h.jobs {
 		if hj.c.promised == 0 {
 			continue
@@ -74,7 +69,7 @@ func (o *Owner) cede(h *host) {
 		var pages, bytes uint64
 		for _, kind := range []byte{kindReady, kindDelayed} {
 			prefix := jobPrefix(h.pos, kind, hj.state.id)
-			o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+			u.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
 				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
 					pages, bytes = pages+1, bytes+p.promisedBytes
 				}
@@ -82,57 +77,57 @@ func (o *Owner) cede(h *host) {
 			})
 		}
 		hj.state.budget.cede(pages, bytes)
-		o.changedJob(hj.state)
+		u.jobs.changed(hj.state)
 	}
 }
 
 // draws tells the owners of budgeted jobs what is needed, given back and spent.
-func (o *Owner) draws() {
-	for _, js := range o.jobOrder {
-		if o.drawAt(js) > o.now {
+func (t *jobTable) draws() {
+	for _, js := range t.order {
+		if t.drawAt(js) > t.now {
 			continue
 		}
-		o.ready.Draws = append(o.ready.Draws, Draw{js.id, js.budget.draw(o.demandOf(js), o.now)})
+		t.ready.Draws = append(t.ready.Draws, Draw{js.id, js.budget.draw(t.demand(js), t.now)})
 		if js.budget.changed {
-			o.changedJob(js)
+			t.changed(js)
 		}
 	}
 }
 
 // drawAt is when the next draw of a job is due.
-func (o *Owner) drawAt(js *jobState) int64 {
+func (t *jobTable) drawAt(js *jobState) int64 {
 	if !js.known || !js.spec.Budgeted() {
 		return never
 	}
-	return js.budget.drawAt(o.demandOf(js))
+	return js.budget.drawAt(t.demand(js))
 }
 
-func (o *Owner) nextDraw() int64 {
+func (t *jobTable) nextDraw() int64 {
 	at := never
-	for _, js := range o.jobOrder {
-		at = min(at, o.drawAt(js))
+	for _, js := range t.order {
+		at = min(at, t.drawAt(js))
 	}
 	return at
 }
 
 // Drawn brings the answer to a Draw; nil if there was none. Part of a step.
 func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
-	js := o.jobs[d.Job]
+	js := o.jobs.byID[d.Job]
 	if js == nil || !js.budget.drawing || !js.budget.answered(d.Draw, reply, o.now) {
 		return
 	}
 	if js.budget.changed {
-		o.changedJob(js)
+		o.jobs.changed(js)
 	}
-	if reply.GetExhausted() && !o.affords(js) && !js.c.exhausted {
+	if reply.GetExhausted() && !o.jobs.affords(js) && !js.c.exhausted {
 		js.c.exhausted = true
-		o.changedJob(js)
+		o.jobs.changed(js)
 	}
 	o.reviewJob(js)
 }
 
 // Exhausted says whether a job's budget is used up, as far as this peer was told.
 func (o *Owner) Exhausted(id job.ID) bool {
-	js := o.jobs[id]
+	js := o.jobs.byID[id]
 	return js != nil && js.c.exhausted
 }

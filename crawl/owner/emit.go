@@ -102,7 +102,7 @@ func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links 
 		}
 		if name != last {
 			last, inScope = name, js.spec.InScope(name)
-			here = inScope && o.answersFor(name) == hostHere
+			here = inScope && o.hosts.answersFor(name) == hostHere
 			brings = inScope && o.mayBring(h, js, name, here)
 		}
 		switch {
@@ -122,9 +122,9 @@ func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links 
 	}
 }
 
-// hostKeyOf is the position of a host's name.
-func (o *Owner) hostKeyOf(name string) ring.Key {
-	if h := o.hosts[name]; h != nil {
+// keyOf is the position of a host's name.
+func (t *hostTable) keyOf(name string) ring.Key {
+	if h := t.byName[name]; h != nil {
 		return h.key
 	}
 	return ring.HostKey(name)

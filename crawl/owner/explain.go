@@ -62,8 +62,8 @@ type HostCounts struct {
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
 func (o *Owner) Host(name string) (HostDetail, bool) {
-	o.flush()
-	h := o.find(name)
+	o.hosts.flush()
+	h := o.hosts.find(name)
 	if h == nil {
 		return HostDetail{}, false
 	}
@@ -95,9 +95,9 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 	for _, hj := range h.jobs {
 		c := hj.detail()
 		if o.cfg.Novelty > 0 {
-			c.Novelty = o.noveltyOf(h, hj).Share(o.cfg.Novelty)
+			c.Novelty = o.traps.of(h, hj).Share(o.cfg.Novelty)
 		}
-		c.Trap = o.trapText(h, hj)
+		c.Trap = o.traps.text(h, hj)
 		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true
@@ -127,7 +127,7 @@ type HostSummary struct {
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
 // the inputs of a step, or between steps.
 func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
-	o.flush()
+	o.hosts.flush()
 	var list []HostSummary
 	next := hostKey(after)
 	next = append(next, 0)
@@ -165,7 +165,7 @@ func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
 
 func (o *Owner) summary(pos Pos, name string) HostSummary {
 	s := HostSummary{Host: name, Key: ring.HostKey(name)}
-	if h := o.byPos[pos]; h != nil {
+	if h := o.hosts.byPos[pos]; h != nil {
 		if h.lease != nil {
 			s.Worker = h.lease.session.peer
 		}
@@ -235,12 +235,12 @@ type Fate struct {
 
 // Why returns what became of a canonical URL in each job known here. Between the inputs of a step, or between steps.
 func (o *Owner) Why(url string) []Fate {
-	h := o.find(link.Host(url))
+	h := o.hosts.find(link.Host(url))
 	var list []Fate
-	for _, js := range o.jobOrder {
+	for _, js := range o.jobs.order {
 		f := Fate{Job: js.id, State: "unknown"}
 		if h == nil || !o.explain(h, js, url, &f) {
-			if o.knows(js) {
+			if o.jobs.knows(js) {
 				f.Refusal = cmp.Or(o.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
 			}
 		}
@@ -263,7 +263,7 @@ func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
 		f.State, f.Final = "done", n.final
 		return true
 	}
-	p, ok := o.pendingAt(h, js, n.at)
+	p, ok := o.urls.pending(h, js, n.at)
 	if !ok {
 		return false
 	}
@@ -287,7 +287,7 @@ type Cursor []byte
 // URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. There may be fewer than
 // limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
 func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
-	o.flush()
+	o.hosts.flush()
 	if o.buf.err != nil {
 		return nil, o.buf.err
 	}

@@ -50,4 +50,4 @@ func Canonical(key, value []byte) (name, text string, err error) {
 }
 
 // Resters is how many hosts each status looks at.
-func Resters(o *Owner) int { return len(o.resters) }
+func Resters(o *Owner) int { return len(o.rests.list) }

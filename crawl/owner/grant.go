@@ -30,18 +30,18 @@ func (o *Owner) grantAll() {
 func (o *Owner) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.search.replace}
-	n = min(n, o.windowOf(h)-len(l.out), wire.MaxGrant)
+	n = min(n, o.traps.window(h)-len(l.out), wire.MaxGrant)
 	if l.bounded {
 		n = min(n, l.left)
 	}
 	left := 0 // URLs that were looked at and not granted
-	if n > 0 && !h.search.replace && o.urlsAt(h) <= o.now {
+	if n > 0 && !h.search.replace && o.agenda.urlsAt(h) <= o.now {
 		left = o.fillGrant(h, n, g)
 	}
 	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
 		g.GiveBack = true // once what it has is done; the next worker is chosen then
 	}
-	g.More = !g.GetGiveBack() && (o.urlsAt(h) <= o.now || h.starved())
+	g.More = !g.GetGiveBack() && (o.agenda.urlsAt(h) <= o.now || h.starved())
 	if l.fresh && len(g.GetUrl()) == 0 {
 		if left == 0 {
 			h.search.pause(o.now)
@@ -50,7 +50,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 		reply.revoke(h.rec.name)
 		return
 	}
-	f := max(o.pace(h), l.pace)
+	f := max(o.traps.pace(h), l.pace)
 	if paced := max(l.told, 1); f > paced || f < paced {
 		g.PacePct = uint32(min(f*100, wire.MaxPacePct))
 		l.told = f
@@ -64,7 +64,7 @@ func (o *Owner) grant(h *host, n int, reply *answer) {
 	}
 	reply.m.Grants = append(reply.m.Grants, g)
 	reply.bytes += proto.Size(g)
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.
@@ -138,7 +138,7 @@ func (f *filler) full() bool {
 // job grants up to limit URLs of one job.
 func (f *filler) job(hj *hostJob, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.o.jobAt(f.h, hj) > f.o.now {
+	if limit <= 0 || f.full() || f.o.agenda.jobAt(f.h, hj) > f.o.now {
 		return
 	}
 	limit -= f.scan(hj, limit, true)
@@ -221,7 +221,7 @@ func (f *filler) left(hj *hostJob, p *pending) (out notGranted, left bool) {
 	if f.o.cfg.Novelty == 0 || p.kind != link.KindPage {
 		return out, false
 	}
-	switch v := f.o.noveltyOf(f.h, hj).Verdict(p.url, f.o.cfg.Novelty); {
+	switch v := f.o.traps.of(f.h, hj).Verdict(p.url, f.o.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{*p, link.OutcomeTrap, v.Why}, true
 	case v.Last && p.due == 0 && !p.promised && f.o.cfg.Delay > 0:
@@ -240,11 +240,11 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 		}
 		f.gone[p.hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
-			f.o.wait(f.h, hj, p, f.o.now+min(lastFor*f.o.cfg.Delay.Milliseconds(), lastMost))
+			f.o.urls.wait(f.h, hj, p, f.o.now+min(lastFor*f.o.cfg.Delay.Milliseconds(), lastMost))
 			continue
 		}
-		f.o.settle(f.h, hj, p, 0, 0)
-		f.o.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
+		f.o.urls.settle(f.h, hj, p, 0, 0)
+		f.o.urls.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
 	}
 }
 
@@ -269,7 +269,7 @@ func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 	if p.promised {
 		return f.mayBeside(p)
 	}
-	if !f.o.affords(js) {
+	if !f.o.jobs.affords(js) {
 		js.budget.starved = true
 		return false
 	}
@@ -288,7 +288,7 @@ func (f *filler) mayBeside(p *pending) bool {
 // add puts one URL into the grant and the lease.
 func (f *filler) add(hj *hostJob, p *pending) {
 	o, g := f.o, f.g
-	o.promise(f.h, hj, p)
+	o.urls.promise(f.h, hj, p)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
 		g.JobIds = append(g.JobIds, hj.state.id[:])
@@ -322,14 +322,6 @@ func (hj *hostJob) pagesLeft() int64 {
 		return 1 << 62
 	}
 	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.promised
-}
-
-// requestsLeft is how many more requests the job may make to the host: those made and those that may be under way count.
-func (o *Owner) requestsLeft(hj *hostJob) int64 {
-	if o.cfg.MaxRequests == 0 {
-		return 1 << 62
-	}
-	return o.cfg.MaxRequests - hj.c.requests - hj.out
 }
 
 // promisedHere counts pending URLs, not out, that are paid for.

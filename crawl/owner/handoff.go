@@ -13,7 +13,7 @@ import (
 // them hears that they are busy. It is in memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
 func (o *Owner) Freeze(hosts ...Pos) {
 	for _, pos := range hosts {
-		h := o.at(pos)
+		h := o.hosts.at(pos)
 		if h == nil {
 			continue
 		}
@@ -22,15 +22,15 @@ func (o *Owner) Freeze(hosts ...Pos) {
 		}
 		o.endPlacing(h)
 		h.freeze(o.now + o.cfg.TTL.Milliseconds())
-		o.schedule(h)
+		o.agenda.schedule(h)
 	}
 }
 
 // Unfreeze has frozen hosts go on as before. Part of a step.
 func (o *Owner) Unfreeze(hosts ...Pos) {
 	for _, pos := range hosts {
-		if h := o.byPos[pos]; h != nil && h.thaw() {
-			o.schedule(h)
+		if h := o.hosts.byPos[pos]; h != nil && h.thaw() {
+			o.agenda.schedule(h)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (o *Owner) Unfreeze(hosts ...Pos) {
 // Lease describes the lease of a host for its next owner; false if there is none. What remains of it is as of this step, so the host is to be frozen.
 // Between the inputs of a step.
 func (o *Owner) Lease(pos Pos) (*wire.LeaseNote, bool) {
-	h := o.byPos[pos] // a host with a lease is in memory
+	h := o.hosts.byPos[pos] // a host with a lease is in memory
 	if h == nil || h.lease == nil {
 		return nil, false
 	}
@@ -73,7 +73,7 @@ func (o *Owner) Lease(pos Pos) (*wire.LeaseNote, bool) {
 //
 // Without effect if the host has a lease here, if that very lease has ended here, or if the worker's process is known to be gone. Part of a step.
 func (o *Owner) Adopt(m *wire.LeaseNote) error {
-	h := o.find(m.GetHost())
+	h := o.hosts.find(m.GetHost())
 	if h == nil {
 		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
 	}
@@ -92,13 +92,13 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if epoch.After(h.rec.epoch) {
 		h.rec.epoch = epoch
 	}
-	o.touched(h)
+	o.hosts.touched(h)
 	if s == nil {
 		if !later {
 			h.over = epoch
 		}
 		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
-		o.schedule(h)
+		o.agenda.schedule(h)
 		return nil
 	}
 	o.endPlacing(h)
@@ -109,7 +109,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	for i, hash := range m.GetHash() {
 		o.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
 	}
-	o.schedule(h)
+	o.agenda.schedule(h)
 	return nil
 }
 
@@ -137,11 +137,11 @@ func (o *Owner) adopter(worker string, incarnation uint64) (s *session, later bo
 
 // adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
 func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
-	js := o.jobs[id]
+	js := o.jobs.byID[id]
 	if js == nil || h.lease.out[hash] != nil {
 		return
 	}
-	hj := o.hostJob(h, js, false)
+	hj := h.job(js, false)
 	raw, ok := o.buf.get(entryKey(h.pos, id, hash))
 	if hj == nil || !ok {
 		return
@@ -150,16 +150,16 @@ func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
 	if err != nil || n.done {
 		return
 	}
-	p, ok := o.pendingAt(h, js, n.at)
+	p, ok := o.urls.pending(h, js, n.at)
 	if !ok {
 		return
 	}
-	if !p.promised && (!o.knows(js) || bounded(js.spec)) {
+	if !p.promised && (!o.jobs.knows(js) || bounded(js.spec)) {
 		p.promised, p.foreign = true, true
 		hj.c.promised++
 		js.c.promised++
 		o.buf.set(p.key(h.pos, id), p.encode())
-		o.changed(h, hj)
+		o.hosts.changed(h, hj)
 	}
 	it := &item{pending: p, job: hj}
 	it.url = ""

@@ -64,61 +64,80 @@ const (
 	workOutbox  = 2
 )
 
+// hostTable are the hosts in memory, found again in the store when they are not.
+type hostTable struct {
+	*step
+	jobs       *jobTable
+	agenda     *agenda
+	rests      *rests
+	traps      *traps
+	byName     map[string]*host
+	byPos      map[Pos]*host
+	busy, idle lru // with URLs that wait, and without
+	totals     totals
+	totalsMod  bool
+	sweep      sweep
+}
+
+func newHostTable(s *step, jobs *jobTable, a *agenda, r *rests, t *traps) *hostTable {
+	return &hostTable{step: s, jobs: jobs, agenda: a, rests: r, traps: t, byName: make(map[string]*host), byPos: make(map[Pos]*host)}
+}
+
 // find returns a host in memory or in the store, nil if there is none.
-func (o *Owner) find(name string) *host {
-	if h := o.hosts[name]; h != nil {
-		o.touch(h)
+func (t *hostTable) find(name string) *host {
+	if h := t.byName[name]; h != nil {
+		t.touch(h)
 		return h
 	}
 	key := ring.HostKey(name)
-	return o.load(PosOf(key), name, key)
+	return t.load(PosOf(key), name, key)
 }
 
 // open is find that makes the host where there is none.
-func (o *Owner) open(name string) *host {
-	if h := o.find(name); h != nil {
+func (t *hostTable) open(name string) *host {
+	if h := t.find(name); h != nil {
 		return h
 	}
 	name = strings.Clone(name) // it may be part of a URL, which need not live as long
 	h := &host{key: ring.HostKey(name), heap: -1, wakeAt: never}
 	h.pos, h.rec.name = PosOf(h.key), name
-	o.keep(h)
-	o.totals.hosts++
-	o.totalsMod = true
-	o.touched(h)
+	t.keep(h)
+	t.totals.hosts++
+	t.totalsMod = true
+	t.touched(h)
 	return h
 }
 
-func (o *Owner) keep(h *host) {
-	o.hosts[h.rec.name], o.byPos[h.pos] = h, h
-	o.touch(h)
+func (t *hostTable) keep(h *host) {
+	t.byName[h.rec.name], t.byPos[h.pos] = h, h
+	t.touch(h)
 }
 
 // touch notes that a host was used.
-func (o *Owner) touch(h *host) {
+func (t *hostTable) touch(h *host) {
 	if h.work&workPending != 0 {
-		o.busy.touch(h)
+		t.busy.touch(h)
 	} else {
-		o.idle.touch(h)
+		t.idle.touch(h)
 	}
 }
 
 // load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
-func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
-	raw, ok := o.buf.get(hostKey(pos))
+func (t *hostTable) load(pos Pos, name string, key ring.Key) *host {
+	raw, ok := t.buf.get(hostKey(pos))
 	if !ok {
 		return nil
 	}
 	rec, err := decodeHost(raw)
 	if err != nil || name != "" && rec.name != name {
-		o.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, errFormat))
+		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, errFormat))
 		return nil
 	}
 	if name == "" {
 		key = ring.HostKey(rec.name)
 	}
 	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
-	o.loadHostJobs(h)
+	t.loadJobs(h)
 	if h.rec.outbox > 0 {
 		h.work |= workOutbox
 	}
@@ -127,41 +146,41 @@ func (o *Owner) load(pos Pos, name string, key ring.Key) *host {
 	}
 	if h.rec.worker != "" {
 		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
-		h.rec.notBefore = max(h.rec.notBefore, o.start+o.cfg.Delay.Milliseconds())
-		if h.rec.worker != o.cfg.Self {
-			h.barUntil(o.start + o.cfg.TTL.Milliseconds())
+		h.rec.notBefore = max(h.rec.notBefore, t.start+t.cfg.Delay.Milliseconds())
+		if h.rec.worker != t.cfg.Self {
+			h.barUntil(t.start + t.cfg.TTL.Milliseconds())
 		}
 	}
-	o.back(h)
-	o.keep(h)
-	o.schedule(h)
+	t.rests.back(h)
+	t.keep(h)
+	t.agenda.schedule(h)
 	return h
 }
 
-func (o *Owner) loadHostJobs(h *host) {
+func (t *hostTable) loadJobs(h *host) {
 	prefix := hostPrefix(h.pos, kindCounters)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	t.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[len(prefix):])
 		c, err := decodeCounters(value)
 		if !ok || err != nil {
-			o.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, errFormat))
+			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, errFormat))
 			return false
 		}
-		h.jobs = append(h.jobs, &hostJob{state: o.job(id), c: c, nextDue: never})
+		h.jobs = append(h.jobs, &hostJob{state: t.jobs.of(id), c: c, nextDue: never})
 		return true
 	})
 	for _, hj := range h.jobs {
 		if hj.c.delayed > 0 {
-			hj.nextDue = o.firstDue(h, hj)
+			hj.nextDue = t.firstDue(h, hj)
 		}
 	}
 }
 
 // firstDue reads when the first delayed record is due.
-func (o *Owner) firstDue(h *host, hj *hostJob) int64 {
+func (t *hostTable) firstDue(h *host, hj *hostJob) int64 {
 	due := never
 	prefix := jobPrefix(h.pos, kindDelayed, hj.state.id)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+	t.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
 		if at, ok := delayedPlace(key[len(prefix):]); ok {
 			due = at.due
 		}
@@ -169,6 +188,9 @@ func (o *Owner) firstDue(h *host, hj *hostJob) int64 {
 	})
 	return due
 }
+
+// kept says whether the host is in memory; one that was dropped may stand in a list yet.
+func (h *host) kept() bool { return h.in != nil }
 
 // openURLs counts the host's URLs without an outcome.
 func (h *host) openURLs() (n int64) {
@@ -186,8 +208,8 @@ func (h *host) unleased() (n int64) {
 	return n
 }
 
-// hostJob returns the host's part of a job, made if create.
-func (o *Owner) hostJob(h *host, js *jobState, create bool) *hostJob {
+// job returns the host's part of a job, made if create.
+func (h *host) job(js *jobState, create bool) *hostJob {
 	for _, hj := range h.jobs {
 		if hj.state == js {
 			return hj
@@ -202,35 +224,35 @@ func (o *Owner) hostJob(h *host, js *jobState, create bool) *hostJob {
 	return hj
 }
 
-func (o *Owner) touched(h *host) {
+func (t *hostTable) touched(h *host) {
 	if !h.dirty {
 		h.dirty = true
-		o.dirty = append(o.dirty, h)
+		t.dirty = append(t.dirty, h)
 	}
 }
 
-func (o *Owner) changed(h *host, hj *hostJob) {
+func (t *hostTable) changed(h *host, hj *hostJob) {
 	hj.dirty = true
-	o.touched(h)
-	o.changedJob(hj.state)
+	t.touched(h)
+	t.jobs.changed(hj.state)
 }
 
-func (o *Owner) saveHost(h *host) {
+func (t *hostTable) save(h *host) {
 	h.dirty, h.saved = false, true
 	h.rec.version++
-	o.noteRest(h)
-	o.buf.set(hostKey(h.pos), h.rec.encode())
+	t.rests.note(h)
+	t.buf.set(hostKey(h.pos), h.rec.encode())
 	if h.rec.optOut.on {
-		o.buf.set(optOutKey(h.pos), append([]byte{format}, h.rec.name...))
+		t.buf.set(optOutKey(h.pos), append([]byte{format}, h.rec.name...))
 	} else if h.rec.optOut.version > 0 {
-		o.buf.delete(optOutKey(h.pos))
+		t.buf.delete(optOutKey(h.pos))
 	}
 	var work byte
 	for _, hj := range h.jobs {
 		if hj.dirty {
 			hj.dirty = false
-			o.buf.set(countersKey(h.pos, hj.state.id), hj.c.encode())
-			o.saveNoveltyOf(h, hj)
+			t.buf.set(countersKey(h.pos, hj.state.id), hj.c.encode())
+			t.traps.save(h, hj)
 		}
 		if hj.c.open() > 0 {
 			work |= workPending
@@ -243,13 +265,13 @@ func (o *Owner) saveHost(h *host) {
 		return
 	}
 	h.work = work
-	if o.byPos[h.pos] == h {
-		o.touch(h)
+	if h.kept() {
+		t.touch(h)
 	}
 	if work == 0 {
-		o.buf.delete(workKey(h.pos))
+		t.buf.delete(workKey(h.pos))
 	} else {
-		o.buf.set(workKey(h.pos), []byte{format, work})
+		t.buf.set(workKey(h.pos), []byte{format, work})
 	}
 }
 
@@ -258,8 +280,8 @@ const maxSessions = 256
 
 // evict drops hosts from memory, those without URLs that wait first, and of each kind the longest untouched. Called when everything is flushed.
 func (o *Owner) evict() {
-	o.evictFrom(&o.idle)
-	o.evictFrom(&o.busy)
+	o.hosts.evict(&o.hosts.idle)
+	o.hosts.evict(&o.hosts.busy)
 	if len(o.sessions) > maxSessions {
 		for peer, s := range o.sessions {
 			if len(s.leases) == 0 && s.offers == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
@@ -269,24 +291,24 @@ func (o *Owner) evict() {
 	}
 }
 
-func (o *Owner) evictFrom(l *lru) {
-	for h := l.oldest; h != nil && len(o.hosts) > o.cfg.MaxHosts; {
+func (t *hostTable) evict(l *lru) {
+	for h := l.oldest; h != nil && len(t.byName) > t.cfg.MaxHosts; {
 		next := h.newer
-		if h.lease == nil && h.search.state == searchIdle && !h.barred(o.now) && h.frozen == 0 && !h.purging && !h.dirty {
-			o.leave(h)
-			o.forget(h)
+		if h.lease == nil && h.search.state == searchIdle && !h.barred(t.now) && h.frozen == 0 && !h.purging && !h.dirty {
+			t.rests.leave(h)
+			t.forget(h)
 		}
 		h = next
 	}
 }
 
-func (o *Owner) forget(h *host) {
+func (t *hostTable) forget(h *host) {
 	if h.work&workPending != 0 {
-		o.sweep.wanted, o.sweep.dropped = true, true
+		t.sweep.wanted, t.sweep.dropped = true, true
 	}
-	o.wakes.remove(h)
-	o.forgetRest(h)
+	t.agenda.wakes.remove(h)
+	t.rests.forget(h)
 	h.in.remove(h)
-	delete(o.hosts, h.rec.name)
-	delete(o.byPos, h.pos)
+	delete(t.byName, h.rec.name)
+	delete(t.byPos, h.pos)
 }

@@ -29,106 +29,120 @@ type jobState struct {
 	farmMod bool
 }
 
-// job returns the peer's state of a job.
-func (o *Owner) job(id job.ID) *jobState {
-	js := o.jobs[id]
+// jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget.
+type jobTable struct {
+	*step
+	byID  map[job.ID]*jobState
+	order []*jobState
+	asked map[job.ID]int64 // when the spec of a job was asked for
+}
+
+func newJobTable(s *step) *jobTable {
+	return &jobTable{step: s, byID: make(map[job.ID]*jobState), asked: make(map[job.ID]int64)}
+}
+
+// of returns the peer's state of a job.
+func (t *jobTable) of(id job.ID) *jobState {
+	js := t.byID[id]
 	if js == nil {
 		js = &jobState{id: id, budget: newBudget()}
-		o.jobs[id] = js
-		o.jobOrder = append(o.jobOrder, js)
-		js.spec, js.state, js.known = o.specs.Job(id)
+		t.byID[id] = js
+		t.order = append(t.order, js)
+		js.spec, js.state, js.known = t.specs.Job(id)
 	}
 	return js
 }
 
-func (o *Owner) loadJobs() {
-	o.buf.scan([]byte{spaceJob}, []byte{spaceJob + 1}, func(key, value []byte) bool {
+// load reads the jobs from the store, and says whether any has entries in the outbox.
+func (t *jobTable) load() (outbox bool) {
+	t.buf.scan([]byte{spaceJob}, []byte{spaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
 		c, err := decodeCounters(value)
 		if !ok || err != nil {
-			o.buf.fail(fmt.Errorf("owner: job counters: %w", errFormat))
+			t.buf.fail(fmt.Errorf("owner: job counters: %w", errFormat))
 			return false
 		}
-		js := o.job(id)
+		js := t.of(id)
 		js.c = c
-		o.outbox.spilled = o.outbox.spilled || c.entries > 0
+		outbox = outbox || c.entries > 0
 		return true
 	})
-	for _, js := range o.jobOrder {
-		raw, ok := o.buf.get(jobKey(spaceBudget, js.id))
+	for _, js := range t.order {
+		raw, ok := t.buf.get(jobKey(spaceBudget, js.id))
 		if !ok {
 			continue
 		}
 		var err error
 		if js.budget.pages, js.budget.bytes, err = decodeAccounts(raw); err != nil {
-			o.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
-			return
+			t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
+			return outbox
 		}
 	}
+	return outbox
 }
 
-func (o *Owner) changedJob(js *jobState) {
+func (t *jobTable) changed(js *jobState) {
 	if !js.dirty {
 		js.dirty = true
-		o.dirtyJobs = append(o.dirtyJobs, js)
+		t.dirtyJobs = append(t.dirtyJobs, js)
 	}
 }
 
-func (o *Owner) saveJob(js *jobState) {
+func (t *jobTable) save(js *jobState) {
 	js.dirty = false
-	o.buf.set(jobKey(spaceJob, js.id), js.c.encode())
+	t.buf.set(jobKey(spaceJob, js.id), js.c.encode())
 	if js.farmMod {
 		js.farmMod = false
-		o.buf.set(jobKey(spaceFarm, js.id), js.farm.Append([]byte{format}))
+		t.buf.set(jobKey(spaceFarm, js.id), js.farm.Append([]byte{format}))
 	}
 	if js.budget.changed {
 		js.budget.changed = false
-		o.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.budget.pages, &js.budget.bytes))
+		t.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.budget.pages, &js.budget.bytes))
 	}
 }
 
 // knows says whether a job's spec is at hand, and asks for it if not.
-func (o *Owner) knows(js *jobState) bool {
+func (t *jobTable) knows(js *jobState) bool {
 	if !js.known {
-		if js.spec, js.state, js.known = o.specs.Job(js.id); !js.known {
-			o.need(js.id)
+		if js.spec, js.state, js.known = t.specs.Job(js.id); !js.known {
+			t.need(js.id)
 		}
 	}
 	return js.known
 }
 
-// knownJob returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is kept of a job that only a stranger named.
-func (o *Owner) knownJob(id job.ID) *jobState {
-	js := o.jobs[id]
+// known returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is kept of a job that only a stranger named.
+func (t *jobTable) known(id job.ID) *jobState {
+	js := t.byID[id]
 	if js == nil {
-		if _, _, ok := o.specs.Job(id); !ok {
-			o.need(id)
+		if _, _, ok := t.specs.Job(id); !ok {
+			t.need(id)
 			return nil
 		}
-		js = o.job(id)
+		js = t.of(id)
 	}
-	if !o.knows(js) {
+	if !t.knows(js) {
 		return nil
 	}
 	return js
 }
 
 // need asks for a job's spec, now and then.
-func (o *Owner) need(id job.ID) {
-	if at, ok := o.asked[id]; ok && o.now-at < askEvery {
+func (t *jobTable) need(id job.ID) {
+	if at, ok := t.asked[id]; ok && t.now-at < askEvery {
 		return
 	}
-	if len(o.asked) >= maxAsked {
-		clear(o.asked)
+	if len(t.asked) >= maxAsked {
+		clear(t.asked)
 	}
-	o.asked[id] = o.now
-	o.ready.NeedJobs = append(o.ready.NeedJobs, id)
+	t.asked[id] = t.now
+	t.ready.NeedJobs = append(t.ready.NeedJobs, id)
 }
 
 // JobChanged says that a job became known, or has another state. Paused: nothing new is granted, what is out is finished. Canceled: pending
 // URLs are dropped over the next steps; what is out may still be reported. Part of a step.
 func (o *Owner) JobChanged(id job.ID) {
-	js := o.jobs[id]
+	js := o.jobs.byID[id]
 	if js == nil {
 		return
 	}

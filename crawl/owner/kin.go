@@ -15,37 +15,45 @@ const (
 	maxKin  = 1 << 10
 )
 
-// say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain.
-func (o *Owner) say(h *host, hj *hostJob, got *Final, f *wire.Fetched) {
+// domains is what the registrable domains of hosts have to say: which are full, and what is yet to be told to those who answer for them.
+type domains struct {
+	*step
+	crowded map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
+	kin     map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
+}
+
+// say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain. Kin: its links lead to hosts
+// of that domain that are new.
+func (d *domains) say(h *host, hj *hostJob, got *Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
-	if !o.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.requests > saidOf || domain.Plain(h.rec.name) {
+	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.requests > saidOf || domain.Plain(h.rec.name) {
 		return
 	}
-	brought := len(f.GetLinks()) > 0 && o.page.url == got.URL && o.page.kin > 0
+	brought := len(f.GetLinks()) > 0 && kin
 	if redirect && !brought {
 		return
 	}
 	key := crowd{hj.state.id, domain.Of(h.rec.name)}
-	if o.crowded[key] == domain.Stale {
+	if d.crowded[key] == domain.Stale {
 		return
 	}
-	if len(o.kin) >= maxKin {
-		clear(o.kin)
+	if len(d.kin) >= maxKin {
+		clear(d.kin)
 	}
-	list := o.kin[key]
+	list := d.kin[key]
 	list = append(list, novelty.Said{Host: novelty.HostOf(h.rec.name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
-	if o.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
-		o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name, o.kinSaid(hj.state, h.rec.name)})
+	if d.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
+		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.name, d.take(hj.state, h.rec.name)})
 	}
 }
 
-// kinSaid takes what is to be told with a question for a host.
-func (o *Owner) kinSaid(js *jobState, name string) *[]novelty.Said {
+// take takes what is to be told with a question for a host.
+func (d *domains) take(js *jobState, name string) *[]novelty.Said {
 	key := crowd{js.id, domain.Of(name)}
-	list := o.kin[key]
+	list := d.kin[key]
 	if len(list) == 0 {
 		return nil
 	}
-	delete(o.kin, key)
+	delete(d.kin, key)
 	return &list
 }

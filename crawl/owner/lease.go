@@ -82,10 +82,10 @@ func (o *Owner) newLease(h *host, s *session) {
 	s.leases[h] = struct{}{}
 	o.leased++
 	o.endPlacing(h)
-	o.searches.taken()
+	o.agenda.searches.taken()
 	h.search.taken()
-	o.touched(h)
-	o.schedule(h)
+	o.hosts.touched(h)
+	o.agenda.schedule(h)
 }
 
 // why a lease ends.
@@ -113,45 +113,37 @@ func (o *Owner) endLease(h *host, how ending, bar int64) {
 		o.takeBack(h, it, how)
 	}
 	o.keepNovelty(h)
-	o.touched(h)
-	o.schedule(h)
+	o.hosts.touched(h)
+	o.agenda.schedule(h)
 }
-
-// owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
-func (o *Owner) owedAfter(end int64) int64 {
-	return end - o.cfg.TTL.Milliseconds()/4 + o.cfg.Delay.Milliseconds()
-}
-
-// politeAt is when a host may be asked again, back-offs aside.
-func (o *Owner) politeAt(h *host) int64 { return max(h.rec.notBefore, o.owedAfter(h.bar)) }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (o *Owner) takeBack(h *host, it *item, how ending) {
 	hj := it.job
-	o.notOut(hj, it)
+	o.urls.notOut(hj, it)
 	hj.lower(it.place)
 	if how == released || how == untouched && (!it.promised || it.foreign) {
 		return
 	}
-	p, ok := o.pendingAt(h, hj.state, it.place)
+	p, ok := o.urls.pending(h, hj.state, it.place)
 	if !ok {
 		return
 	}
 	if how == untouched {
-		o.settle(h, hj, &p, 0, 0)
+		o.urls.settle(h, hj, &p, 0, 0)
 		o.buf.set(p.key(h.pos, hj.state.id), p.encode())
 		return
 	}
 	if p.lapses++; p.lapses >= quarantineAfter {
-		o.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
-		o.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
+		o.urls.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
+		o.urls.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
 	o.buf.set(p.key(h.pos, hj.state.id), p.encode())
 }
 
 // notOut uncounts an item that left its lease's list.
-func (o *Owner) notOut(hj *hostJob, it *item) {
+func (u *urlSets) notOut(hj *hostJob, it *item) {
 	hj.out--
 	hj.state.out--
 	if it.due > 0 {
@@ -207,7 +199,7 @@ func (o *Owner) PeerDead(peer string) {
 	if s == nil {
 		return
 	}
-	for _, h := range o.hosts {
+	for _, h := range o.hosts.byName {
 		if s.offers == 0 {
 			break
 		}
@@ -224,7 +216,7 @@ func (o *Owner) PeerDead(peer string) {
 func (o *Owner) renew(v *Visit) {
 	s, reply := v.session, v.reply
 	for _, lease := range v.m.GetHeld() {
-		switch o.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
+		switch o.hosts.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
 		case hostMoved:
 			reply.move(lease.GetHost())
 			continue
@@ -232,14 +224,14 @@ func (o *Owner) renew(v *Visit) {
 			reply.wait(lease.GetHost())
 			continue
 		}
-		h := o.hosts[lease.GetHost()]
+		h := o.hosts.byName[lease.GetHost()]
 		if !h.leasedTo(s, lease.GetEpoch()) {
 			reply.revoke(lease.GetHost())
 			continue
 		}
 		h.lease.expires, h.lease.said = o.now+o.cfg.TTL.Milliseconds(), s.visiting
 		o.takeBackLost(h, s)
-		o.schedule(h)
+		o.agenda.schedule(h)
 	}
 }
 

@@ -76,7 +76,7 @@ func (d *Delivery) take(from, to int) {
 	o, m, reply := d.owner, d.m, d.reply
 	jobs := make([]*jobState, len(m.GetJobIds()))
 	for i, id := range m.GetJobIds() {
-		jobs[i] = o.knownJob(job.ID(id))
+		jobs[i] = o.jobs.known(job.ID(id))
 	}
 	var list []arrival
 	var lastHost string
@@ -100,7 +100,7 @@ func (d *Delivery) take(from, to int) {
 			continue
 		}
 		if a.host != lastHost {
-			lastHost, lastState = a.host, o.answersFor(a.host)
+			lastHost, lastState = a.host, o.hosts.answersFor(a.host)
 		}
 		switch lastState {
 		case hostMoved:
@@ -138,21 +138,21 @@ const (
 )
 
 // answersFor says whether this peer may change a host's record now.
-func (o *Owner) answersFor(name string) hostVerdict {
-	h := o.hosts[name]
+func (t *hostTable) answersFor(name string) hostVerdict {
+	h := t.byName[name]
 	if h == nil {
 		key := ring.HostKey(name)
-		if !o.ring.Mine(key) {
+		if !t.ring.Mine(key) {
 			return hostMoved
 		}
-		if h = o.load(PosOf(key), name, key); h == nil {
+		if h = t.load(PosOf(key), name, key); h == nil {
 			return hostHere
 		}
 	}
 	switch {
 	case h.frozen > 0:
 		return hostBusy
-	case !o.ring.Mine(h.key):
+	case !t.ring.Mine(h.key):
 		return hostMoved
 	default:
 		return hostHere
@@ -161,9 +161,9 @@ func (o *Owner) answersFor(name string) hostVerdict {
 
 // speaksFor says whether this peer may say anything of a host to a worker. More than for a link all records must be here, as a lease may be among those
 // that are not; but to the worker whose lease is known here, which goes on whatever comes.
-func (o *Owner) speaksFor(name string, s *session, epoch *wire.Epoch) hostVerdict {
-	verdict := o.answersFor(name)
-	if verdict == hostHere && !o.cfg.Settled(o.hostKeyOf(name)) && !o.hosts[name].leasedTo(s, epoch) {
+func (t *hostTable) speaksFor(name string, s *session, epoch *wire.Epoch) hostVerdict {
+	verdict := t.answersFor(name)
+	if verdict == hostHere && !t.cfg.Settled(t.keyOf(name)) && !t.byName[name].leasedTo(s, epoch) {
 		return hostBusy
 	}
 	return verdict
@@ -180,11 +180,11 @@ func (o *Owner) admit(list []arrival) {
 	var looks []look
 	for i := range list {
 		a := &list[i]
-		h := o.find(a.host)
+		h := o.hosts.find(a.host)
 		if h == nil {
 			continue
 		}
-		hj := o.hostJob(h, a.js, false)
+		hj := h.job(a.js, false)
 		if hj == nil || hj.c.accepted == 0 {
 			continue
 		}
@@ -213,7 +213,7 @@ func (o *Owner) admit(list []arrival) {
 			continue
 		}
 		o.known.put(a.memo(), a.depth)
-		h := o.open(a.host)
+		h := o.hosts.open(a.host)
 		value := stored[i]
 		if newer, ok := o.buf.writes[string(entryKey(h.pos, a.js.id, a.hash))]; ok {
 			value = newer // the same URL twice in a step
@@ -254,32 +254,40 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
 	return link.Trap(url)
 }
 
+// urlSets are the URLs of hosts: what waits, what is out, and what has its outcome, in records and counters.
+type urlSets struct {
+	*step
+	jobs   *jobTable
+	hosts  *hostTable
+	agenda *agenda
+}
+
 // accept takes a URL into the set.
 func (o *Owner) accept(h *host, a *arrival) {
-	hj := o.hostJob(h, a.js, true)
+	hj := h.job(a.js, true)
 	h.rec.seq++
 	h.rec.secure = h.rec.secure || strings.HasPrefix(a.url, "https:")
 	p := pending{place: place{depth: a.depth, seq: h.rec.seq}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
 	o.buf.set(p.key(h.pos, a.js.id), p.encode())
 	n := entry{at: p.place}
 	o.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
-	o.count(h, hj, a.depth)
-	o.addSeen(h, a.js, a.hash)
+	o.urls.count(h, hj, a.depth)
+	o.urls.addSeen(h, a.js, a.hash)
 	hj.lower(p.place)
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // count notes one more URL of the set.
-func (o *Owner) count(h *host, hj *hostJob, depth uint32) {
+func (u *urlSets) count(h *host, hj *hostJob, depth uint32) {
 	hj.c.accepted++
 	hj.state.c.accepted++
 	hj.c.minDepth = min(hj.c.minDepth, depth)
-	o.changed(h, hj)
+	u.hosts.changed(h, hj)
 }
 
-func (o *Owner) addSeen(h *host, js *jobState, hash uint64) {
-	if err := o.seen.Add(SetID{h.pos, js.id}, hash); err != nil {
-		o.buf.fail(err)
+func (u *urlSets) addSeen(h *host, js *jobState, hash uint64) {
+	if err := u.seen.Add(SetID{h.pos, js.id}, hash); err != nil {
+		u.buf.fail(err)
 	}
 }
 
@@ -299,7 +307,7 @@ func (o *Owner) meet(h *host, a *arrival, value []byte) {
 		o.buf.fail(err)
 		return
 	}
-	hj := o.hostJob(h, a.js, true)
+	hj := h.job(a.js, true)
 	switch {
 	case n.done && a.depth < n.final.Depth:
 		n.final.Depth = a.depth
@@ -312,7 +320,7 @@ func (o *Owner) meet(h *host, a *arrival, value []byte) {
 	}
 	if a.depth < hj.c.minDepth {
 		hj.c.minDepth = a.depth
-		o.changed(h, hj)
+		o.hosts.changed(h, hj)
 	}
 }
 
@@ -321,7 +329,7 @@ func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 	if a.depth >= at.depth && !upgrade {
 		return
 	}
-	p, ok := o.pendingAt(h, a.js, at)
+	p, ok := o.urls.pending(h, a.js, at)
 	if !ok {
 		return
 	}
@@ -335,7 +343,7 @@ func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 	if upgrade {
 		p.kind = link.KindPage
 	}
-	o.putPending(h, a.js, &p)
+	o.urls.put(h, a.js, &p)
 	if it != nil {
 		it.place = p.place
 	} else {
@@ -343,41 +351,41 @@ func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 	}
 }
 
-// pendingAt reads a pending record; a missing one is a broken promise of ours.
-func (o *Owner) pendingAt(h *host, js *jobState, at place) (pending, bool) {
-	raw, ok := o.buf.get(at.key(h.pos, js.id))
+// pending reads a pending record; a missing one is a broken promise of ours.
+func (u *urlSets) pending(h *host, js *jobState, at place) (pending, bool) {
+	raw, ok := u.buf.get(at.key(h.pos, js.id))
 	if !ok {
-		o.buf.fail(errMissing(h, js))
+		u.buf.fail(errMissing(h, js))
 		return pending{}, false
 	}
 	p, err := decodePending(at, raw)
 	if err != nil {
-		o.buf.fail(err)
+		u.buf.fail(err)
 		return pending{}, false
 	}
 	return p, true
 }
 
-// putPending writes a pending record where it lies, and the URL's entry.
-func (o *Owner) putPending(h *host, js *jobState, p *pending) {
-	o.buf.set(p.key(h.pos, js.id), p.encode())
+// put writes a pending record where it lies, and the URL's entry.
+func (u *urlSets) put(h *host, js *jobState, p *pending) {
+	u.buf.set(p.key(h.pos, js.id), p.encode())
 	n := entry{at: p.place}
-	o.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
+	u.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
 }
 
 // Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
 func (o *Owner) Hashes(set SetID, fn func(hash uint64) bool) error {
-	o.buf.hashes(set, o.sizeOf(set), fn)
+	o.buf.hashes(set, o.urls.size(set), fn)
 	return o.buf.err
 }
 
-// sizeOf is how many URLs a set has at most: as many as are counted of its host in memory.
-func (o *Owner) sizeOf(set SetID) int64 {
-	h, js := o.byPos[set.Pos], o.jobs[set.Job]
+// size is how many URLs a set has at most: as many as are counted of its host in memory.
+func (u *urlSets) size(set SetID) int64 {
+	h, js := u.hosts.byPos[set.Pos], u.jobs.byID[set.Job]
 	if h == nil || js == nil {
 		return math.MaxInt64
 	}
-	if hj := o.hostJob(h, js, false); hj != nil {
+	if hj := h.job(js, false); hj != nil {
 		return hj.c.accepted
 	}
 	return math.MaxInt64

@@ -37,25 +37,10 @@ func (o *Owner) admitRecord(r *hostRecord) error {
 	return nil
 }
 
-// ahead says whether an epoch is one that no host has come to: a lease takes more than a millisecond. So there is always a later one that others take as well.
-func (o *Owner) ahead(e Epoch) bool {
-	const room = 1 << 40 // for clocks that differ
-	return e.Counter > uint64(max(o.now, 0))+room
-}
-
 // isHost says whether a name is that of a host whose URLs begin so.
 func isHost(scheme, name string) bool {
 	canonical, err := link.Canonical(scheme + name + "/")
 	return err == nil && link.Host(canonical) == name
-}
-
-// latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of it.
-func (o *Owner) latest() int64 {
-	longest := o.cfg.MaxRetryAfter
-	for _, wait := range o.cfg.Backoff {
-		longest = max(longest, wait)
-	}
-	return o.now + longest.Milliseconds()
 }
 
 // importHost merges the record of the host itself. Its worker may still hold a lease, until then.
@@ -81,8 +66,8 @@ func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
 		r.optOut = in.optOut
 		o.optOutChanged(h)
 	}
-	o.touched(h)
-	o.schedule(h)
+	o.hosts.touched(h)
+	o.agenda.schedule(h)
 }
 
 // troubleAfter orders what records say of failures in a row.
@@ -105,7 +90,7 @@ func (o *Owner) importRecord(h *host, kv KV) error {
 	if len(tail) < job.IDSize {
 		return errFormat
 	}
-	js := o.job(job.ID(tail))
+	js := o.jobs.of(job.ID(tail))
 	tail = tail[job.IDSize:]
 	switch kind {
 	case kindReady, kindDelayed:
@@ -167,10 +152,10 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 	if err != nil || len(tail) > 0 || max(in.refetched, in.requests, in.cut) > maxCounted {
 		return errFormat
 	}
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	if hj.c.admission.Before(in.admission) {
 		hj.c.admission = in.admission
-		o.changed(h, hj)
+		o.hosts.changed(h, hj)
 	}
 	for _, n := range []struct{ have, peer, in *int64 }{
 		{&hj.c.refetched, &js.c.refetched, &in.refetched}, {&hj.c.requests, &js.c.requests, &in.requests}, {&hj.c.cut, &js.c.cut, &in.cut},
@@ -178,12 +163,12 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 		if more := *n.in - *n.have; more > 0 {
 			*n.have += more
 			*n.peer += more
-			o.changed(h, hj)
+			o.hosts.changed(h, hj)
 		}
 	}
 	if in.trap && !hj.c.trap {
 		hj.c.trap = true
-		o.changed(h, hj)
+		o.hosts.changed(h, hj)
 	}
 	return nil
 }
@@ -206,11 +191,11 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 		return errFormat
 	}
 	p.due = min(p.due, o.latest())
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	raw, ok := o.buf.get(entryKey(h.pos, js.id, p.hash))
 	if !ok {
-		o.count(h, hj, p.depth)
-		o.addSeen(h, js, p.hash)
+		o.urls.count(h, hj, p.depth)
+		o.urls.addSeen(h, js, p.hash)
 		if p.foreign = p.promised; p.promised {
 			hj.c.promised++
 			js.c.promised++
@@ -218,7 +203,7 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 		p.seq = 0
 		due := p.due
 		p.due = 0
-		o.wait(h, hj, &p, due)
+		o.urls.wait(h, hj, &p, due)
 		return nil
 	}
 	n, err := decodeEntry(raw)
@@ -226,7 +211,7 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 		return err
 	}
 	hj.c.minDepth = min(hj.c.minDepth, p.depth)
-	o.changed(h, hj)
+	o.hosts.changed(h, hj)
 	if !n.done {
 		o.mergePending(h, hj, n.at, &p)
 	} else if p.depth < n.final.Depth {
@@ -239,7 +224,7 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 
 // mergePending merges two states of a URL without an outcome.
 func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
-	had, ok := o.pendingAt(h, hj.state, at)
+	had, ok := o.urls.pending(h, hj.state, at)
 	if !ok {
 		return
 	}
@@ -256,7 +241,7 @@ func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
 	delayed := waits(&p) - waits(&had)
 	hj.c.delayed += delayed
 	hj.state.c.delayed += delayed
-	o.putPending(h, hj.state, &p)
+	o.urls.put(h, hj.state, &p)
 	if it := h.lease.item(p.hash); it != nil {
 		hj.outD += delayed
 		it.pending = p
@@ -264,7 +249,7 @@ func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
 	} else {
 		hj.lower(p.place)
 	}
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 func waits(p *pending) int64 {
@@ -301,13 +286,13 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 	if hash != link.Hash(js.id, f.URL) || link.Host(f.URL) != h.rec.name {
 		return errFormat
 	}
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
 	if !ok {
-		o.count(h, hj, f.Depth)
-		o.addSeen(h, js, hash)
+		o.urls.count(h, hj, f.Depth)
+		o.urls.addSeen(h, js, hash)
 		p := pending{hash: hash, url: f.URL, hops: f.Hops, kind: f.Kind, tries: f.Tries, place: place{depth: f.Depth}}
-		o.conclude(h, hj, &p, *f)
+		o.urls.conclude(h, hj, &p, *f)
 		return nil
 	}
 	n, err := decodeEntry(raw)
@@ -315,7 +300,7 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 		return err
 	}
 	hj.c.minDepth = min(hj.c.minDepth, f.Depth)
-	o.changed(h, hj)
+	o.hosts.changed(h, hj)
 	if n.done {
 		o.mergeDone(h, hj, hash, &n, f)
 	} else {
@@ -326,20 +311,20 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 
 // mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
 func (o *Owner) mergeOutcome(h *host, hj *hostJob, at place, f *Final) {
-	p, ok := o.pendingAt(h, hj.state, at)
+	p, ok := o.urls.pending(h, hj.state, at)
 	if !ok {
 		return
 	}
 	if it := h.lease.item(p.hash); it != nil {
 		delete(h.lease.out, p.hash)
-		o.notOut(hj, it)
+		o.urls.notOut(hj, it)
 	}
-	o.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
-	o.dropPending(h, hj, &p)
+	o.urls.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
+	o.urls.drop(h, hj, &p)
 	smaller := p.depth < f.Depth
 	p.hops, p.kind, p.tries = f.Hops, f.Kind, f.Tries
 	p.seq, p.depth = 0, min(p.depth, f.Depth)
-	o.conclude(h, hj, &p, *f)
+	o.urls.conclude(h, hj, &p, *f)
 	if smaller {
 		o.shallower(h, hj.state, p.hash, p.depth)
 	}

@@ -33,7 +33,7 @@ func rangeOf(lo, hi Pos) (from, to []byte) {
 // Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is
 // the end of the circle. Between the inputs of a step, or between steps.
 func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
-	o.flush()
+	o.hosts.flush()
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, fn)
 	return o.buf.err
@@ -108,13 +108,13 @@ func (o *Owner) importOne(h *host, kv KV, bar int64) (*host, error) {
 		if err := o.admitRecord(&rec); err != nil {
 			return nil, fmt.Errorf("import: host %q: %w", rec.name, err)
 		}
-		h = o.open(rec.name)
+		h = o.hosts.open(rec.name)
 		o.importInto(h)
 		o.importHost(h, &rec, bar)
 		return h, nil
 	}
 	if h == nil || h.pos != pos {
-		if h = o.at(pos); h == nil {
+		if h = o.hosts.at(pos); h == nil {
 			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
 		}
 		o.importInto(h)
@@ -127,15 +127,15 @@ func (o *Owner) importOne(h *host, kv KV, bar int64) (*host, error) {
 
 // importInto says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.
 func (o *Owner) importInto(h *host) {
-	before := o.importing
-	if o.importing = h; before != nil && before != h {
-		o.schedule(before)
+	before := o.agenda.importing
+	if o.agenda.importing = h; before != nil && before != h {
+		o.agenda.schedule(before)
 	}
 }
 
 // Flush has everything that the step gathered so far in the store, for those who read that themselves. Between the inputs of a step.
 func (o *Owner) Flush() error {
-	o.flush()
+	o.hosts.flush()
 	return o.buf.err
 }
 
@@ -148,7 +148,7 @@ const (
 
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.
 func (o *Owner) Remove(lo, hi Pos) {
-	o.flush()
+	o.hosts.flush()
 	var list []Pos
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, func(key, _ []byte) bool {
@@ -158,16 +158,16 @@ func (o *Owner) Remove(lo, hi Pos) {
 		return true
 	})
 	for _, pos := range list {
-		if h := o.at(pos); h != nil {
+		if h := o.hosts.at(pos); h != nil {
 			o.remove(h)
 		}
 		if len(o.buf.writes) > removedAtOnce {
-			o.flush()
+			o.hosts.flush()
 		}
 	}
 	o.known.clear()
 	o.sent.clear()
-	o.flush()
+	o.hosts.flush()
 }
 
 // remove forgets a host of which nothing has changed since the last flush.
@@ -175,9 +175,9 @@ func (o *Owner) remove(h *host) {
 	o.endPlacing(h)
 	if h.lease != nil {
 		o.endLease(h, released, 0)
-		o.flush()
+		o.hosts.flush()
 	}
-	o.cede(h)
+	o.urls.cede(h)
 	o.removeOutbox(h)
 	for _, hj := range h.jobs {
 		c := &hj.state.c
@@ -192,18 +192,18 @@ func (o *Owner) remove(h *host) {
 		c.refetched -= hj.c.refetched
 		c.requests -= hj.c.requests
 		c.cut -= hj.c.cut
-		o.changedJob(hj.state)
+		o.jobs.changed(hj.state)
 		o.seen.Drop(SetID{h.pos, hj.state.id})
 	}
-	o.totals.hosts--
-	o.totalsMod = true
+	o.hosts.totals.hosts--
+	o.hosts.totalsMod = true
 	o.removeRecords(h)
 	o.buf.delete(workKey(h.pos))
 	if h.rec.optOut.version > 0 {
 		o.buf.delete(optOutKey(h.pos))
 	}
 	h.jobs = nil
-	o.forget(h)
+	o.hosts.forget(h)
 }
 
 func (o *Owner) removeOutbox(h *host) {
@@ -218,10 +218,10 @@ func (o *Owner) removeOutbox(h *host) {
 	prefix := hostPrefix(h.pos, kindOutbox)
 	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
-			js := o.job(job.ID(key[1+posSize+1:]))
+			js := o.jobs.of(job.ID(key[1+posSize+1:]))
 			js.c.entries--
 			js.c.outbox -= int64(max(len(list.links), 1))
-			o.changedJob(js)
+			o.jobs.changed(js)
 		}
 		return true
 	})
@@ -235,7 +235,7 @@ func (o *Owner) removeRecords(h *host) {
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
-		o.flush() // a range goes before what was gathered
+		o.hosts.flush() // a range goes before what was gathered
 		o.buf.deleteRange(prefix, prefixEnd(prefix))
 		return
 	}

@@ -25,8 +25,11 @@ const (
 	lastMost = 30_000
 )
 
-// noveltyOf returns what is known of the pages of a job on a host, as the store has it if it is not in memory.
-func (o *Owner) noveltyOf(h *host, hj *hostJob) *novelty.State {
+// traps is what is known of the pages of hosts, to tell those that bring nothing new.
+type traps struct{ *step }
+
+// of returns what is known of the pages of a job on a host, as the store has it if it is not in memory.
+func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 	if hj.novelty != nil {
 		return hj.novelty
 	}
@@ -34,13 +37,13 @@ func (o *Owner) noveltyOf(h *host, hj *hostJob) *novelty.State {
 	if hj.c.requests < fewPages {
 		return hj.novelty
 	}
-	raw, ok := o.buf.get(noveltyKey(h.pos, hj.state.id))
+	raw, ok := t.buf.get(noveltyKey(h.pos, hj.state.id))
 	if !ok {
 		return hj.novelty
 	}
 	s, err := decodeNovelty(raw)
 	if err != nil {
-		o.buf.fail(err)
+		t.buf.fail(err)
 		return hj.novelty
 	}
 	hj.novelty = s
@@ -63,7 +66,7 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 	if o.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
 		return
 	}
-	o.say(h, hj, got, f)
+	o.domains.say(h, hj, got, f, o.page.url == got.URL && o.page.kin > 0)
 	p := novelty.Page{
 		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
 		Links: int(f.GetOwnLinks()), New: int(brought),
@@ -79,16 +82,16 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 		return
 	}
 	hj.noted = hj.c.accepted
-	s := o.noveltyOf(h, hj)
+	s := o.traps.of(h, hj)
 	s.Observe(p, o.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
 		hj.news = true
-		o.changed(h, hj)
+		o.hosts.changed(h, hj)
 	}
 	if s.Whole(o.cfg.Novelty) {
 		hj.c.trap, hj.news = true, true
-		o.changed(h, hj)
-		o.schedule(h)
+		o.hosts.changed(h, hj)
+		o.agenda.schedule(h)
 	}
 }
 
@@ -97,15 +100,15 @@ func (o *Owner) keepNovelty(h *host) {
 	for _, hj := range h.jobs {
 		if hj.novelty != nil && hj.novelty.Seen() >= fewPages && !hj.news {
 			hj.news = true
-			o.changed(h, hj)
+			o.hosts.changed(h, hj)
 		}
 	}
 }
 
-// saveNoveltyOf writes what is known of the pages of a job on a host.
-func (o *Owner) saveNoveltyOf(h *host, hj *hostJob) {
+// save writes what is known of the pages of a job on a host.
+func (t *traps) save(h *host, hj *hostJob) {
 	if hj.news && hj.novelty != nil {
-		o.buf.set(noveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{format}))
+		t.buf.set(noveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{format}))
 		if h.lease == nil {
 			hj.novelty = nil // some kilobytes, and nobody asks until the next lease
 		}
@@ -118,7 +121,7 @@ func (o *Owner) importNovelty(h *host, js *jobState, tail []byte, kv KV) error {
 	if _, err := decodeNovelty(kv.Value); err != nil || len(tail) > 0 {
 		return errFormat
 	}
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	raw, ok := o.buf.get(kv.Key)
 	if hj.novelty != nil {
 		raw, ok = hj.novelty.Append([]byte{format}), true
@@ -130,10 +133,10 @@ func (o *Owner) importNovelty(h *host, js *jobState, tail []byte, kv KV) error {
 	return nil
 }
 
-// trapText says why a host is taken for a trap; empty if it is none. Parts of it that still bring something may go on.
-func (o *Owner) trapText(h *host, hj *hostJob) string {
-	if o.cfg.Novelty > 0 {
-		if _, why := o.noveltyOf(h, hj).Host(o.cfg.Novelty); why != "" {
+// text says why a host is taken for a trap; empty if it is none. Parts of it that still bring something may go on.
+func (t *traps) text(h *host, hj *hostJob) string {
+	if t.cfg.Novelty > 0 {
+		if _, why := t.of(h, hj).Host(t.cfg.Novelty); why != "" {
 			return clip(why)
 		}
 	}
@@ -144,34 +147,34 @@ func (o *Owner) trapText(h *host, hj *hostJob) string {
 }
 
 // pace is by how much less often than usual a host is to be asked, as its pages bring little that is new.
-func (o *Owner) pace(h *host) float64 {
+func (t *traps) pace(h *host) float64 {
 	most := 1.0
 	for _, hj := range h.jobs {
-		if o.cfg.Novelty > 0 && hj.novelty != nil {
-			most = max(most, hj.novelty.Pace(o.cfg.Novelty))
+		if t.cfg.Novelty > 0 && hj.novelty != nil {
+			most = max(most, hj.novelty.Pace(t.cfg.Novelty))
 		}
 	}
 	return most
 }
 
-// windowOf is how many URLs of a host are out at once.
-func (o *Owner) windowOf(h *host) int {
-	window := o.cfg.Window
+// window is how many URLs of a host are out at once.
+func (t *traps) window(h *host) int {
+	window := t.cfg.Window
 	for _, hj := range h.jobs {
-		if o.cfg.Novelty > 0 && hj.novelty != nil {
-			window = min(window, hj.novelty.Ahead(o.cfg.Novelty, o.cfg.Window))
+		if t.cfg.Novelty > 0 && hj.novelty != nil {
+			window = min(window, hj.novelty.Ahead(t.cfg.Novelty, t.cfg.Window))
 		}
 	}
 	return window
 }
 
-// farmOf returns what is known of hosts that bring hosts in a job.
-func (o *Owner) farmOf(js *jobState) *novelty.Farm {
+// farm returns what is known of hosts that bring hosts in a job.
+func (t *traps) farm(js *jobState) *novelty.Farm {
 	if js.farm != nil {
 		return js.farm
 	}
 	js.farm = new(novelty.Farm)
-	if raw, ok := o.buf.get(jobKey(spaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == format {
+	if raw, ok := t.buf.get(jobKey(spaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == format {
 		if f, err := novelty.DecodeFarm(raw[1:]); err == nil {
 			js.farm = f
 		}
@@ -224,9 +227,9 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 	o.parted = append(o.parted, v.hosts)
 }
 
-// acceptedOf is how many URLs of a host a job has.
-func (o *Owner) acceptedOf(h *host, js *jobState) int64 {
-	if hj := o.hostJob(h, js, false); hj != nil {
+// accepted is how many URLs of a host a job has.
+func (u *urlSets) accepted(h *host, js *jobState) int64 {
+	if hj := h.job(js, false); hj != nil {
 		return hj.c.accepted
 	}
 	return 0
@@ -241,7 +244,7 @@ func (o *Owner) mayBring(h *host, js *jobState, name string, here bool) bool {
 		return admitted
 	}
 	met := link.Hash(js.id, "host "+name)
-	if here && o.find(name) != nil || o.met.covers(met, 0) {
+	if here && o.hosts.find(name) != nil || o.met.covers(met, 0) {
 		return true
 	}
 	if len(o.page.fresh) == 0 {
@@ -273,14 +276,14 @@ func (o *Owner) brings(h *host, js *jobState) int {
 		return most
 	}
 	js.farmMod = true
-	o.changedJob(js)
-	return min(most, o.farmOf(js).Observe(h.rec.name, o.page.text, o.cfg.Novelty))
+	o.jobs.changed(js)
+	return min(most, o.traps.farm(js).Observe(h.rec.name, o.page.text, o.cfg.Novelty))
 }
 
 // cutLink counts a link that is not taken.
 func (o *Owner) cutLink(h *host, js *jobState) {
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	hj.c.cut++
 	js.c.cut++
-	o.changed(h, hj)
+	o.hosts.changed(h, hj)
 }

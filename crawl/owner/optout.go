@@ -68,9 +68,9 @@ func (r *optOut) after(q *optOut) bool {
 // OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says whether it was otherwise before. Why is for people. Nothing
 // is granted of the host from here on, its worker hears with its next message that it has lost it, and what was pending ends as opted out. Part of a step.
 func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
-	h := o.find(name)
+	h := o.hosts.find(name)
 	if h == nil && on {
-		h = o.open(name)
+		h = o.hosts.open(name)
 	}
 	if h == nil || h.rec.optOut.on == on {
 		return false
@@ -82,7 +82,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 
 // optOutChanged looks at a host anew.
 func (o *Owner) optOutChanged(h *host) {
-	o.touched(h)
+	o.hosts.touched(h)
 	if o.optedOut(h) != "" {
 		o.endPlacing(h)
 		if h.lease != nil && h.frozen == 0 {
@@ -92,7 +92,7 @@ func (o *Owner) optOutChanged(h *host) {
 	} else {
 		o.known.clear() // links to the host that were turned away are news when they are met again
 	}
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing is granted from here on that is on it, and the leases on hosts
@@ -102,17 +102,9 @@ func (o *Owner) OptOutsChanged() {
 	o.known.clear()
 }
 
-// optedOut says why nothing of a host is fetched; empty if it may be.
-func (o *Owner) optedOut(h *host) string {
-	if h.rec.optOut.on {
-		return "the site has opted out: " + h.rec.optOut.why
-	}
-	return o.cfg.OptOuts.Host(h.rec.name)
-}
-
 // OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
 func (o *Owner) OptedOut(limit int) (hosts []string) {
-	o.flush()
+	o.hosts.flush()
 	o.buf.scan([]byte{spaceOptOut}, []byte{spaceOptOut + 1}, func(_, value []byte) bool {
 		if len(value) > 1 {
 			hosts = append(hosts, string(value[1:]))
@@ -128,30 +120,30 @@ func (o *Owner) turnsAway(js *jobState, url string) string {
 		return why
 	}
 	name := link.Host(url)
-	h := o.find(name)
+	h := o.hosts.find(name)
 	if h != nil && h.rec.optOut.on {
 		return o.optedOut(h)
 	}
 	if h != nil {
-		if hj := o.hostJob(h, js, false); hj != nil {
+		if hj := h.job(js, false); hj != nil {
 			if hj.c.admission.TurnsAway() {
-				return o.turnedAway(hj.c.admission)
+				return o.domains.turnedAway(hj.c.admission)
 			}
 			return ""
 		}
 	}
-	if o.cfg.Admission && len(o.crowded) > 0 && !domain.Plain(name) {
-		if v, full := o.crowded[crowd{js.id, domain.Of(name)}]; full {
-			return o.turnedAway(v)
+	if o.cfg.Admission && len(o.domains.crowded) > 0 && !domain.Plain(name) {
+		if v, full := o.domains.crowded[crowd{js.id, domain.Of(name)}]; full {
+			return o.domains.turnedAway(v)
 		}
 	}
 	return ""
 }
 
 // turnedAway says why a job may not have a host on account of its domain's others.
-func (o *Owner) turnedAway(v domain.Verdict) string {
+func (d *domains) turnedAway(v domain.Verdict) string {
 	if v == domain.Stale {
-		return novelty.FullText(o.cfg.Novelty)
+		return novelty.FullText(d.cfg.Novelty)
 	}
 	return "its domain has as many hosts in the job as it may"
 }
@@ -177,22 +169,22 @@ type crowd struct {
 }
 
 // admitted says whether a job may have a host as far as is known here.
-func (o *Owner) admitted(h *host, hj *hostJob) bool {
-	return !o.cfg.Admission || hj.c.admission == domain.Admitted || domain.Plain(h.rec.name)
+func (d *domains) admitted(h *host, hj *hostJob) bool {
+	return !d.cfg.Admission || hj.c.admission == domain.Admitted || domain.Plain(h.rec.name)
 }
 
-// askAdmission asks what is yet to be asked of a host, and says when to look again.
-func (o *Owner) askAdmission(h *host) (again int64) {
-	if again = never; !o.cfg.Admission || h.frozen > 0 || !o.ring.Mine(h.key) {
+// ask asks what is yet to be asked of a host, and says when to look again.
+func (d *domains) ask(h *host) (again int64) {
+	if again = never; !d.cfg.Admission || h.frozen > 0 || !d.ring.Mine(h.key) {
 		return again
 	}
 	for _, hj := range h.jobs {
-		if hj.c.admission != domain.Unknown || hj.c.open() == 0 || o.admitted(h, hj) || o.optedOut(h) != "" {
+		if hj.c.admission != domain.Unknown || hj.c.open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
 			continue
 		}
-		if hj.askedAt == 0 || o.now-hj.askedAt >= admissionEvery {
-			hj.askedAt = max(o.now, 1)
-			o.ready.Admissions = append(o.ready.Admissions, Admission{hj.state.id, h.rec.name, o.kinSaid(hj.state, h.rec.name)})
+		if hj.askedAt == 0 || d.now-hj.askedAt >= admissionEvery {
+			hj.askedAt = max(d.now, 1)
+			d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.name, d.take(hj.state, h.rec.name)})
 		}
 		again = min(again, hj.askedAt+admissionEvery)
 	}
@@ -201,7 +193,7 @@ func (o *Owner) askAdmission(h *host) (again int64) {
 
 // Admitted brings the answer to an Admission. Unknown means that there is none yet. Part of a step.
 func (o *Owner) Admitted(a Admission, v domain.Verdict) {
-	h := o.hosts[a.Host]
+	h := o.hosts.byName[a.Host]
 	if h == nil || v == domain.Unknown {
 		return
 	}
@@ -209,36 +201,36 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		o.OptOut(a.Host, true, "with the whole domain")
 		return
 	}
-	js := o.jobs[a.Job]
+	js := o.jobs.byID[a.Job]
 	if js == nil {
 		return
 	}
-	hj := o.hostJob(h, js, false)
+	hj := h.job(js, false)
 	if hj == nil || hj.c.admission != domain.Unknown {
 		return
 	}
 	hj.c.admission = v
 	if v.TurnsAway() {
-		o.crowds(crowd{js.id, domain.Of(a.Host)}, v)
+		o.domains.crowds(crowd{js.id, domain.Of(a.Host)}, v)
 	}
-	o.changed(h, hj)
-	o.schedule(h)
+	o.hosts.changed(h, hj)
+	o.agenda.schedule(h)
 }
 
 // Stale says that a job gets no more hosts of a registrable domain, as the last ones brought nothing new. Those of which nothing was asked for yet end as well,
 // when their turn comes. Part of a step.
 func (o *Owner) Stale(id job.ID, registrable string) {
-	if o.cfg.Novelty > 0 && o.jobs[id] != nil {
-		o.crowds(crowd{id, registrable}, domain.Stale)
+	if o.cfg.Novelty > 0 && o.jobs.byID[id] != nil {
+		o.domains.crowds(crowd{id, registrable}, domain.Stale)
 	}
 }
 
-func (o *Owner) crowds(c crowd, v domain.Verdict) {
-	if o.crowded[c] == domain.Stale {
+func (d *domains) crowds(c crowd, v domain.Verdict) {
+	if d.crowded[c] == domain.Stale {
 		return
 	}
-	if len(o.crowded) >= maxCrowded {
-		clear(o.crowded)
+	if len(d.crowded) >= maxCrowded {
+		clear(d.crowded)
 	}
-	o.crowded[c] = v
+	d.crowded[c] = v
 }

@@ -81,8 +81,8 @@ func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list
 	js.c.outbox += n
 	js.c.entries++
 	h.rec.outbox++
-	o.touched(h)
-	o.changedJob(js)
+	o.hosts.touched(h)
+	o.jobs.changed(js)
 	o.hold(h.pos, js, key, hash, depth, &list)
 }
 
@@ -119,8 +119,8 @@ func (o *Owner) dropEntry(h *host, js *jobState, key, raw []byte) {
 	js.c.outbox -= n
 	js.c.entries--
 	h.rec.outbox--
-	o.touched(h)
-	o.changedJob(js)
+	o.hosts.touched(h)
+	o.jobs.changed(js)
 }
 
 // drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without effect; what it did not is skipped.
@@ -150,7 +150,7 @@ func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint3
 	for i, k := range list.links {
 		name := link.Host(k.url)
 		b.queue = append(b.queue, OutLink{
-			ID: b.lastID<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: o.hostKeyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
+			ID: b.lastID<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: o.hosts.keyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
 		})
 	}
 	return true
@@ -192,7 +192,7 @@ func (o *Owner) Sent(ids []uint64) {
 		if e.left--; e.left > 0 {
 			continue
 		}
-		if h := o.at(e.pos); h != nil {
+		if h := o.hosts.at(e.pos); h != nil {
 			if raw, ok := o.buf.get([]byte(e.key)); ok {
 				o.dropEntry(h, e.job, []byte(e.key), raw)
 			}
@@ -201,12 +201,12 @@ func (o *Owner) Sent(ids []uint64) {
 }
 
 // at returns the host at a position, nil if there is none (any more).
-func (o *Owner) at(pos Pos) *host {
-	if h := o.byPos[pos]; h != nil {
-		o.touch(h)
+func (t *hostTable) at(pos Pos) *host {
+	if h := t.byPos[pos]; h != nil {
+		t.touch(h)
 		return h
 	}
-	return o.load(pos, "", ring.Key{})
+	return t.load(pos, "", ring.Key{})
 }
 
 // runAgain emits the links of some pages that were met at a smaller depth.
@@ -217,7 +217,7 @@ func (o *Owner) runAgain() {
 	}
 	for range min(againPerStep, len(b.again)) {
 		id := b.again[0]
-		if e := b.entries[id]; e != nil && !o.knows(e.job) {
+		if e := b.entries[id]; e != nil && !o.jobs.knows(e.job) {
 			b.again, b.againAt = append(b.again[1:], id), o.now+askEvery
 			continue
 		} else if e != nil && !o.emitAgain(e) {
@@ -235,7 +235,7 @@ func (o *Owner) runAgain() {
 
 // emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
 func (o *Owner) emitAgain(e *outEntry) (through bool) {
-	h := o.at(e.pos)
+	h := o.hosts.at(e.pos)
 	raw, ok := o.buf.get([]byte(e.key))
 	if h == nil || !ok {
 		return true
@@ -286,7 +286,7 @@ func (o *Owner) refillOutbox() {
 	if !b.spilled || b.links > o.cfg.MaxOutbox/2 {
 		return
 	}
-	o.flush()
+	o.hosts.flush()
 	if b.cursor == nil {
 		b.missed = false
 		b.cursor = []byte{spaceWork}
@@ -336,7 +336,7 @@ func (o *Owner) refillFrom(pos Pos, room *int) (through bool) {
 		d := dec{b: key[jobPrefixLen:]}
 		hash := d.hash()
 		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
-		if !o.hold(pos, o.job(id), key, hash, depth, &list) {
+		if !o.hold(pos, o.jobs.of(id), key, hash, depth, &list) {
 			return false
 		}
 		*room -= len(list.links)

@@ -4,52 +4,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/novelty"
 )
 
 // Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
 type Owner struct {
-	cfg   Config
-	ring  Ring
-	seen  Seen
-	specs Jobs
-	buf   *buffer
-
-	now, start int64 // Unix ms
-	hosts      map[string]*host
-	byPos      map[Pos]*host
-	busy, idle lru // hosts in memory with URLs that wait, and without
-	wakes      wakes
-	dirty      []*host
-	jobs       map[job.ID]*jobState
-	jobOrder   []*jobState
-	dirtyJobs  []*jobState
-	asked      map[job.ID]int64 // when the spec of a job was asked for
-	sessions   map[string]*session
-	known      depths // links dealt with here, and links put into the outbox, at which depth
-	sent       depths
-	met        depths     // hosts that were linked to
-	page       *pageHosts // of the page whose links are at hand
-	parted     []*pageHosts
-	totals     totals
-	totalsMod  bool
-	outbox     outbox
-	wants      []want
-	importing  *host // whose records come at present
-	purges     []*host
-	crowded    map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
-	kin        map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
-	searches   searches
-	visits     uint64 // that have begun
-	leased     int
-	sweep      sweep
-	review     review
-	away       away
-	resters    []rester
-	ready      Ready
-	within     func() bool // whether the step may go on; nil: it may
+	parts
+	sessions map[string]*session
+	known    depths // links dealt with here, and links put into the outbox, at which depth
+	sent     depths
+	met      depths     // hosts that were linked to
+	page     *pageHosts // of the page whose links are at hand
+	parted   []*pageHosts
+	outbox   outbox
+	visits   uint64 // that have begun
+	leased   int
+	review   review
 }
 
 // Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
@@ -113,21 +83,21 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	at := now.UnixMilli()
 	o := &Owner{
-		cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: now.UnixMilli(), start: now.UnixMilli(),
-		hosts: make(map[string]*host), byPos: make(map[Pos]*host), jobs: make(map[job.ID]*jobState), asked: make(map[job.ID]int64), sessions: make(map[string]*session),
-		known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown), outbox: newOutbox(), crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said), away: make(away),
-		page: &pageHosts{}, searches: searches{most: cfg.MaxPlacing},
+		parts:    newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at}),
+		sessions: make(map[string]*session), known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown),
+		outbox: newOutbox(), page: &pageHosts{},
 	}
-	o.loadJobs()
+	o.outbox.spilled = o.jobs.load()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
 		d := newDec(raw)
-		o.totals.hosts = d.count()
+		o.hosts.totals.hosts = d.count()
 		if err := d.end(); err != nil {
 			return nil, fmt.Errorf("owner: totals: %w", err)
 		}
 	}
-	o.sweep.wanted = true
+	o.hosts.sweep.wanted = true
 	if o.buf.err != nil {
 		return nil, o.buf.err
 	}
@@ -142,10 +112,6 @@ func (o *Owner) Begin(now time.Time) {
 	o.evaluateDue()
 }
 
-// Within bounds the step that was begun: room is asked between pieces of work, and once it says that there is none what is left of a list is for a later
-// step. It says so from then on.
-func (o *Owner) Within(room func() bool) { o.within = room }
-
 // What a step takes in at most beside its time, give or take a piece, so that what Commit makes of it takes some milliseconds as well.
 const (
 	// wantsAtOnce bounds the wishes for URLs that a step serves.
@@ -155,27 +121,22 @@ const (
 	writesOfHost = 3
 )
 
-// HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
-func (o *Owner) HasRoom() bool {
-	return o.within == nil || len(o.wants) < wantsAtOnce && len(o.buf.writes)+writesOfHost*len(o.dirty) < writesAtOnce && o.within()
-}
-
 // evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are not counted: nothing may happen before they have ended.
 const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
 	n := 0
-	for h := o.wakes.due(o.now); h != nil; h = o.wakes.due(o.now) {
+	for h := o.agenda.wakes.due(o.now); h != nil; h = o.agenda.wakes.due(o.now) {
 		if h.lease == nil && n >= evaluatedAtOnce {
-			o.searches.queue.add(h)
+			o.agenda.searches.queue.add(h)
 			continue
 		}
 		n++
 		o.evaluate(h)
 	}
-	for n = 0; n < evaluatedAtOnce && o.searches.waiting(); n++ {
-		if h := o.searches.queue.take(); o.byPos[h.pos] == h {
-			if o.mayBePlaced(h) {
+	for n = 0; n < evaluatedAtOnce && o.agenda.searches.waiting(); n++ {
+		if h := o.agenda.searches.queue.take(); h.kept() {
+			if o.agenda.mayBePlaced(h) {
 				o.askPlace(h)
 			}
 			o.evaluate(h)
@@ -189,13 +150,13 @@ func (o *Owner) Commit() (Ready, error) {
 	o.reviewSome()
 	o.runAgain()
 	o.purgeSome()
-	o.flush()
+	o.hosts.flush()
 	o.grantAll()
-	o.sweepSome()
+	o.hosts.sweepSome()
 	o.refillOutbox()
 	o.evaluateDue()
-	o.draws()
-	o.flush()
+	o.jobs.draws()
+	o.hosts.flush()
 	o.evict()
 	o.buf.flush()
 	o.ready.Wait = o.buf.take()
@@ -205,36 +166,36 @@ func (o *Owner) Commit() (Ready, error) {
 }
 
 // flush writes what changed; called between operations only.
-func (o *Owner) flush() {
-	for _, h := range o.dirty {
-		o.saveHost(h)
+func (t *hostTable) flush() {
+	for _, h := range t.dirty {
+		t.save(h)
 	}
-	o.dirty = o.dirty[:0]
-	for _, js := range o.dirtyJobs {
-		o.saveJob(js)
+	t.dirty = t.dirty[:0]
+	for _, js := range t.dirtyJobs {
+		t.jobs.save(js)
 	}
-	o.dirtyJobs = o.dirtyJobs[:0]
-	if o.totalsMod {
+	t.dirtyJobs = t.dirtyJobs[:0]
+	if t.totalsMod {
 		e := newEnc(16)
-		e.int(o.totals.hosts)
-		o.buf.set([]byte{spaceTotals}, e)
-		o.totalsMod = false
+		e.int(t.totals.hosts)
+		t.buf.set([]byte{spaceTotals}, e)
+		t.totalsMod = false
 	}
-	o.buf.flush()
+	t.buf.flush()
 }
 
 // next is when the owner has something to do by itself.
 func (o *Owner) next() time.Time {
-	at := o.wakes.first()
+	at := o.agenda.wakes.first()
 	if len(o.outbox.again) > 0 {
 		at = min(at, o.outbox.againAt)
 	}
-	if len(o.purges) > 0 || o.review.reviewing() || o.searches.waiting() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.sweep.wanted && !o.sweep.idle(o.now) {
+	if len(o.agenda.purges) > 0 || o.review.reviewing() || o.agenda.searches.waiting() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
 		at = o.now
-	} else if o.sweep.wanted {
-		at = min(at, o.sweep.nextAt)
+	} else if o.hosts.sweep.wanted {
+		at = min(at, o.hosts.sweep.nextAt)
 	}
-	at = min(at, o.nextDraw())
+	at = min(at, o.jobs.nextDraw())
 	if at == never {
 		return time.Time{}
 	}

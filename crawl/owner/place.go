@@ -31,6 +31,19 @@ const (
 	anewGrown    = "placed anew, as the host had grown"
 )
 
+// agenda is when something is to be done for hosts, and which of them wait for their turn.
+type agenda struct {
+	*step
+	jobs     *jobTable
+	domains  *domains
+	rests    *rests
+	wakes    wakes
+	searches searches
+	purges   []*host
+	// importing is the host whose records come at present: it is scheduled when all are in.
+	importing *host
+}
+
 // evaluate does for a host what its time has come for.
 func (o *Owner) evaluate(h *host) {
 	if h.frozen <= o.now {
@@ -47,23 +60,23 @@ func (o *Owner) evaluate(h *host) {
 	if h.search.state != searchIdle && h.search.until <= o.now {
 		o.declined(h, h.search.offered)
 	}
-	if o.mayBePlaced(h) {
-		o.searches.queue.add(h) // those that wait already have their turns as well
+	if o.agenda.mayBePlaced(h) {
+		o.agenda.searches.queue.add(h) // those that wait already have their turns as well
 	}
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // mayBePlaced says whether a worker is to be looked for now.
-func (o *Owner) mayBePlaced(h *host) bool {
-	return h.search.state == searchIdle && o.placeAt(h) <= o.now
+func (a *agenda) mayBePlaced(h *host) bool {
+	return h.search.state == searchIdle && a.placeAt(h) <= a.now
 }
 
 // schedule sets when a host is evaluated next. It is called after everything that may change that.
-func (o *Owner) schedule(h *host) {
-	if h == o.importing {
+func (a *agenda) schedule(h *host) {
+	if h == a.importing {
 		return
 	}
-	purge := min(o.checkPurge(h), o.askAdmission(h))
+	purge := min(a.checkPurge(h), a.domains.ask(h))
 	var at int64
 	switch {
 	case h.changesAt() != never:
@@ -71,42 +84,42 @@ func (o *Owner) schedule(h *host) {
 	case h.search.state != searchIdle:
 		at = h.search.until
 	default:
-		if at = o.placeAt(h); at <= o.now && (h.queued || !o.searches.room()) {
-			o.searches.queue.add(h)
+		if at = a.placeAt(h); at <= a.now && (h.queued || !a.searches.room()) {
+			a.searches.queue.add(h)
 			at = never
 		}
 	}
-	if o.byPos[h.pos] == h {
-		o.wakes.set(h, min(at, purge))
+	if h.kept() {
+		a.wakes.set(h, min(at, purge))
 	}
-	o.noteRest(h)
+	a.rests.note(h)
 }
 
 // jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
-func (o *Owner) jobAt(h *host, hj *hostJob) int64 {
+func (a *agenda) jobAt(h *host, hj *hostJob) int64 {
 	at := hj.nextDue
 	if hj.ready() > 0 {
 		at = 0
 	}
 	js := hj.state
-	if at == never || !o.knows(js) || !js.state.Grants() || !o.admitted(h, hj) {
+	if at == never || !a.jobs.knows(js) || !js.state.Grants() || !a.domains.admitted(h, hj) {
 		return never
 	}
-	if _, dead := o.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 || o.requestsLeft(hj) <= 0 {
+	if _, dead := a.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 || a.requestsLeft(hj) <= 0 {
 		return never
 	}
-	if hj.promisedHere() == 0 && !o.affords(js) {
-		js.budget.starved = js.budget.starved || at <= o.now
+	if hj.promisedHere() == 0 && !a.jobs.affords(js) {
+		js.budget.starved = js.budget.starved || at <= a.now
 		return never
 	}
 	return at
 }
 
 // urlsAt is the earliest time at which there is a URL of a host to grant.
-func (o *Owner) urlsAt(h *host) int64 {
+func (a *agenda) urlsAt(h *host) int64 {
 	at := never
 	for _, hj := range h.jobs {
-		at = min(at, o.jobAt(h, hj))
+		at = min(at, a.jobAt(h, hj))
 	}
 	return at
 }
@@ -122,15 +135,15 @@ func (h *host) starved() bool {
 }
 
 // placeAt is when a worker is to be looked for, for a host without.
-func (o *Owner) placeAt(h *host) int64 {
+func (a *agenda) placeAt(h *host) int64 {
 	if h.lease != nil || h.frozen > 0 || h.purging {
 		return never
 	}
-	at := o.urlsAt(h)
-	if at == never || !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
+	at := a.urlsAt(h)
+	if at == never || !a.ring.Mine(h.key) || !a.cfg.Settled(h.key) {
 		return never
 	}
-	polite := max(o.politeAt(h), h.rec.backoffUntil) - o.cfg.PlaceAhead.Milliseconds()
+	polite := max(a.politeAt(h), h.rec.backoffUntil) - a.cfg.PlaceAhead.Milliseconds()
 	return max(at, h.bar, h.search.rest, polite)
 }
 
@@ -139,11 +152,11 @@ func (o *Owner) placeAt(h *host) int64 {
 // hosts in memory, over the next ones.
 func (o *Owner) SettledChanged() {
 	o.reviewAll(false)
-	o.sweep.wanted, o.sweep.cursor, o.sweep.nextAt = true, nil, 0
+	o.hosts.sweep.wanted, o.hosts.sweep.cursor, o.hosts.sweep.nextAt = true, nil, 0
 }
 
 func (o *Owner) askPlace(h *host) {
-	o.searches.under++
+	o.agenda.searches.under++
 	if others := h.search.ask(o.now + o.cfg.PlaceTimeout.Milliseconds()); !others {
 		o.place(h, o.cfg.Self)
 		return
@@ -172,7 +185,7 @@ func (o *Owner) reserve(h *host, p *Place) {
 	h.search.reserve(polite, until)
 	h.rec.notBefore = until
 	p.RequestsUntil = time.UnixMilli(until)
-	o.touched(h)
+	o.hosts.touched(h)
 }
 
 // unreserve ends the time of requests that measure: what is owed is what was owed before, and what is for those that were made.
@@ -187,7 +200,7 @@ func (o *Owner) unreserve(h *host, owed time.Time) {
 	if !owed.IsZero() {
 		h.rec.notBefore = max(h.rec.notBefore, min(owedFor(owed), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
 	}
-	o.touched(h)
+	o.hosts.touched(h)
 }
 
 // Placement is the answer to a [Place].
@@ -207,14 +220,14 @@ type Placement struct {
 
 // Placed brings the answer to a Place. Part of a step.
 func (o *Owner) Placed(name string, p Placement) {
-	h := o.hosts[name]
+	h := o.hosts.byName[name]
 	if h == nil || h.search.state != searchAsked {
 		return
 	}
 	o.unreserve(h, p.NotBefore)
 	if !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
 		o.endPlacing(h)
-		o.schedule(h)
+		o.agenda.schedule(h)
 		return
 	}
 	if p.Worker == "" {
@@ -224,11 +237,11 @@ func (o *Owner) Placed(name string, p Placement) {
 		p.Why += "; " + h.search.anew
 	}
 	if o.learnt(h, &p) {
-		o.touched(h)
+		o.hosts.touched(h)
 	}
 	h.search.found(&p)
 	o.place(h, p.Worker)
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // placedAnew is for how long the same placement is not written again, in ms: where nobody takes a host it comes out the same with each try, and every write goes to
@@ -279,9 +292,9 @@ func (o *Owner) place(h *host, worker string) {
 // Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
 func (o *Owner) Declined(worker string, hosts []string) {
 	for _, name := range hosts {
-		if h := o.hosts[name]; h != nil && h.search.offeredTo(worker) {
+		if h := o.hosts.byName[name]; h != nil && h.search.offeredTo(worker) {
 			o.declined(h, worker)
-			o.schedule(h)
+			o.agenda.schedule(h)
 		}
 	}
 }
@@ -289,7 +302,7 @@ func (o *Owner) Declined(worker string, hosts []string) {
 // declined looks for another worker than that one, which does not take the host; if it is this peer itself, or nobody, after a rest.
 func (o *Owner) declined(h *host, worker string) {
 	if worker == o.cfg.Self {
-		o.searches.declined()
+		o.agenda.searches.declined()
 	}
 	h.search.refused(worker, o.cfg.Self, o.now)
 	o.endPlacing(h)
@@ -304,7 +317,7 @@ func (o *Owner) endPlacing(h *host) {
 	if offered := h.search.end(); offered {
 		o.sessions[worker].offers--
 	}
-	o.searches.under--
+	o.agenda.searches.under--
 }
 
 // calibrate compares how long fetches take with how long they took when the worker was new (design, section 5), and has the host placed anew if
@@ -328,5 +341,5 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 		h.search.again(anewSlower)
 		h.search.remeasure = true
 	}
-	o.touched(h)
+	o.hosts.touched(h)
 }

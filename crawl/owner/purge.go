@@ -15,26 +15,26 @@ const (
 )
 
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
-func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
+func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
 	switch {
 	case !js.known:
 		return 0, false
 	case js.state == job.StateCanceled:
 		return link.OutcomeNone, true
-	case o.optedOut(h) != "":
+	case a.optedOut(h) != "":
 		return link.OutcomeOptedOut, true
 	case hj.c.admission == domain.Crowded:
 		return link.OutcomeOutOfBudget, true
-	case hj.c.admission == domain.Stale || o.late(h, hj):
+	case hj.c.admission == domain.Stale || a.domains.late(h, hj):
 		return link.OutcomeTrap, true
 	case hj.c.trap:
 		return link.OutcomeTrap, true
-	case hj.c.down != link.OutcomeNone && o.now < hj.c.downUntil:
+	case hj.c.down != link.OutcomeNone && a.now < hj.c.downUntil:
 		return hj.c.down, true
 	case js.c.exhausted:
 		return link.OutcomeOutOfBudget, true
-	case o.cfg.MaxRequests > 0 && hj.c.requests >= o.cfg.MaxRequests:
+	case a.cfg.MaxRequests > 0 && hj.c.requests >= a.cfg.MaxRequests:
 		return link.OutcomeOutOfBudget, true
 	case js.spec.MaxPagesPerHost > 0 && hj.c.promised == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
@@ -44,15 +44,15 @@ func (o *Owner) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 }
 
 // late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet.
-func (o *Owner) late(h *host, hj *hostJob) bool {
-	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.out > 0 || len(o.crowded) == 0 {
+func (d *domains) late(h *host, hj *hostJob) bool {
+	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.out > 0 || len(d.crowded) == 0 {
 		return false
 	}
-	return o.crowded[crowd{hj.state.id, domain.Of(h.rec.name)}] == domain.Stale
+	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.name)}] == domain.Stale
 }
 
 // checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
-func (o *Owner) checkPurge(h *host) (again int64) {
+func (a *agenda) checkPurge(h *host) (again int64) {
 	again = never
 	for _, hj := range h.jobs {
 		if h.purging || h.frozen > 0 {
@@ -61,45 +61,45 @@ func (o *Owner) checkPurge(h *host) (again int64) {
 		if hj.ready()+hj.waiting() <= 0 {
 			continue
 		}
-		if _, dead := o.fate(h, hj); !dead {
+		if _, dead := a.fate(h, hj); !dead {
 			continue
 		}
-		if h.barred(o.now) && hj.promisedHere() > 0 {
+		if h.barred(a.now) && hj.promisedHere() > 0 {
 			again = h.bar // a report may be on its way, for which there must be budget
 			continue
 		}
 		h.purging = true
-		o.purges = append(o.purges, h)
+		a.purges = append(a.purges, h)
 	}
 	return again
 }
 
 func (o *Owner) purgeSome() {
-	if len(o.purges) == 0 {
+	if len(o.agenda.purges) == 0 {
 		return
 	}
-	o.flush()
+	o.hosts.flush()
 	budget := purgePerStep
-	for budget > 0 && len(o.purges) > 0 && o.buf.err == nil {
-		h := o.purges[0]
+	for budget > 0 && len(o.agenda.purges) > 0 && o.buf.err == nil {
+		h := o.agenda.purges[0]
 		budget -= purgeHost
 		for _, hj := range h.jobs {
 			budget -= o.purge(h, hj, budget)
 		}
 		if budget > 0 {
-			o.purges = o.purges[1:]
+			o.agenda.purges = o.agenda.purges[1:]
 			h.purging = false
-			o.schedule(h)
+			o.agenda.schedule(h)
 		}
 	}
-	if len(o.purges) == 0 {
-		o.purges = nil
+	if len(o.agenda.purges) == 0 {
+		o.agenda.purges = nil
 	}
 }
 
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
-	fate, dead := o.fate(h, hj)
+	fate, dead := o.agenda.fate(h, hj)
 	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(o.now) && hj.promisedHere() > 0 {
 		return 0
 	}
@@ -132,11 +132,11 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	detail := o.fateText(h, hj, fate)
 	for i := range doomed {
 		p := &doomed[i]
-		o.settle(h, hj, p, 0, 0)
+		o.urls.settle(h, hj, p, 0, 0)
 		if p.due == 0 {
 			hj.from = p.place
 		}
-		o.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
+		o.urls.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
 	}
 	if hj.c.delayed == hj.outD {
 		hj.nextDue = never
@@ -151,12 +151,12 @@ func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
 		return clip(o.optedOut(h))
-	case o.late(h, hj):
-		return clip(o.turnedAway(domain.Stale))
+	case o.domains.late(h, hj):
+		return clip(o.domains.turnedAway(domain.Stale))
 	case hj.c.admission.TurnsAway():
-		return clip(o.turnedAway(hj.c.admission))
+		return clip(o.domains.turnedAway(hj.c.admission))
 	case fate == link.OutcomeTrap:
-		return o.trapText(h, hj)
+		return o.traps.text(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.state.c.exhausted:
 		return "the job's budget was used up before its turn"
 	case fate == link.OutcomeOutOfBudget && o.cfg.MaxRequests > 0 && hj.c.requests >= o.cfg.MaxRequests:

@@ -20,7 +20,7 @@ const (
 
 // report takes the outcome of one URL with the links of its page that did not go ahead of it. Everything it writes is one batch with it.
 func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
-	js := o.job(job.ID(f.GetJob()))
+	js := o.jobs.of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
 	if link.Host(url) != h.rec.name {
 		return
@@ -33,15 +33,15 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
 		}
 		return
 	}
-	hj := o.hostJob(h, js, true)
+	hj := h.job(js, true)
 	p := pending{hash: hash, hops: got.Hops, kind: got.Kind, url: url}
 	p.depth = got.Depth
 	if it := h.lease.item(hash); it != nil && it.job == hj {
 		delete(h.lease.out, hash)
-		o.notOut(hj, it)
+		o.urls.notOut(hj, it)
 		p = it.pending
 		p.url = url
-		o.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
+		o.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
 	} else if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
 		n, err := decodeEntry(raw)
 		if err != nil {
@@ -52,17 +52,17 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
 			o.again(h, hj, &n.final, &got, f, went)
 			return
 		}
-		if p, ok = o.pendingAt(h, js, n.at); !ok {
+		if p, ok = o.urls.pending(h, js, n.at); !ok {
 			return
 		}
-		o.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
+		o.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
 	} else {
 		// Leased by an owner whose records did not reach this one. What was fetched is not fetched again.
 		if canonical, err := link.Canonical(url); err != nil || canonical != url || Refusal(js.spec, url, got.Depth, got.Kind) != "" {
 			return
 		}
-		o.count(h, hj, got.Depth)
-		o.addSeen(h, js, hash)
+		o.urls.count(h, hj, got.Depth)
+		o.urls.addSeen(h, js, hash)
 	}
 	o.conclusion(h, hj, &p, &got, f, went)
 }
@@ -133,12 +133,12 @@ func wholePiece(f *wire.Fetched) bool {
 func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
-	o.requested(h, hj)
+	o.urls.requested(h, hj)
 	switch {
 	case got.Outcome.HostWide():
 		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 		if retryable {
-			o.wait(h, hj, p, 0)
+			o.urls.wait(h, hj, p, 0)
 			return
 		}
 	case stalls(got):
@@ -152,11 +152,11 @@ func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire
 	if retryable && int(p.tries) < spec.Retries && hj.state.state != job.StateCanceled {
 		p.tries++
 		wait := max(o.cfg.backoff(uint32(p.tries)), min(int64(f.GetRetryAfterMs()), o.cfg.MaxRetryAfter.Milliseconds()))
-		o.wait(h, hj, p, o.now+wait)
+		o.urls.wait(h, hj, p, o.now+wait)
 		return
 	}
 	final := *got
-	o.conclude(h, hj, p, final)
+	o.urls.conclude(h, hj, p, final)
 	if hj.state.state != job.StateCanceled {
 		final.Depth, final.Hops = p.depth, p.hops
 		before := hj.c.accepted
@@ -171,15 +171,15 @@ func stalls(got *Final) bool {
 }
 
 // requested counts a request that was made to a host, or would have been.
-func (o *Owner) requested(h *host, hj *hostJob) {
+func (u *urlSets) requested(h *host, hj *hostJob) {
 	hj.c.requests++
 	hj.state.c.requests++
-	o.changed(h, hj)
+	u.hosts.changed(h, hj)
 }
 
 // wait puts a URL back that is not out any more: among the ready ones, or until due.
-func (o *Owner) wait(h *host, hj *hostJob, p *pending, due int64) {
-	o.dropPending(h, hj, p)
+func (u *urlSets) wait(h *host, hj *hostJob, p *pending, due int64) {
+	u.drop(h, hj, p)
 	if p.seq == 0 || due > 0 {
 		h.rec.seq++
 		p.seq = h.rec.seq
@@ -188,39 +188,39 @@ func (o *Owner) wait(h *host, hj *hostJob, p *pending, due int64) {
 		hj.c.delayed++
 		hj.state.c.delayed++
 	}
-	o.putPending(h, hj.state, p)
+	u.put(h, hj.state, p)
 	hj.lower(p.place)
-	o.changed(h, hj)
-	o.schedule(h)
+	u.hosts.changed(h, hj)
+	u.agenda.schedule(h)
 }
 
-// dropPending deletes a pending record.
-func (o *Owner) dropPending(h *host, hj *hostJob, p *pending) {
+// drop deletes a pending record.
+func (u *urlSets) drop(h *host, hj *hostJob, p *pending) {
 	if p.seq == 0 {
 		return // it never had one
 	}
-	o.buf.delete(p.key(h.pos, hj.state.id))
+	u.buf.delete(p.key(h.pos, hj.state.id))
 	if p.due > 0 {
 		hj.c.delayed--
 		hj.state.c.delayed--
 	}
-	o.changed(h, hj)
+	u.hosts.changed(h, hj)
 }
 
 // conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the pending record.
-func (o *Owner) conclude(h *host, hj *hostJob, p *pending, f Final) {
-	o.dropPending(h, hj, p)
+func (u *urlSets) conclude(h *host, hj *hostJob, p *pending, f Final) {
+	u.drop(h, hj, p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.url, p.depth, p.hops, p.kind, p.tries
 	n := entry{done: true, final: f}
-	o.buf.set(entryKey(h.pos, hj.state.id, p.hash), n.encode())
+	u.buf.set(entryKey(h.pos, hj.state.id, p.hash), n.encode())
 	hj.c.outcomes[f.Outcome]++
 	hj.state.c.outcomes[f.Outcome]++
 	hj.c.bytes += int64(f.Size)
 	hj.state.c.bytes += int64(f.Size)
 	hj.c.leftOut += int64(f.LeftOut)
 	hj.state.c.leftOut += int64(f.LeftOut)
-	o.changed(h, hj)
-	o.schedule(h)
+	u.hosts.changed(h, hj)
+	u.agenda.schedule(h)
 }
 
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
@@ -233,7 +233,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 	if had.FetchedMs != 0 {
 		hj.c.refetched++
 		hj.state.c.refetched++
-		o.requested(h, hj)
+		o.urls.requested(h, hj)
 	}
 	if knows(got.Outcome) <= knows(had.Outcome) {
 		return
@@ -248,7 +248,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 		c.bytes += int64(got.Size) - int64(had.Size)
 		c.leftOut += int64(got.LeftOut) - int64(had.LeftOut)
 	}
-	o.changed(h, hj)
+	o.hosts.changed(h, hj)
 	if js.state != job.StateCanceled {
 		o.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
 	}
@@ -300,16 +300,16 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 		}
 		if int(r.fails) > limit {
 			hj.c.down, hj.c.downUntil = got.Outcome, o.now+o.cfg.DownFor.Milliseconds()
-			o.changed(h, hj)
+			o.hosts.changed(h, hj)
 		}
 	}
-	o.touched(h)
+	o.hosts.touched(h)
 	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
 		// lease would have run out.
 		o.endLease(h, released, h.lease.expires)
 	}
-	o.schedule(h)
+	o.agenda.schedule(h)
 }
 
 // failureText says for people what a host failed with.
@@ -339,8 +339,8 @@ func (o *Owner) hostAnswered(h *host) {
 	for _, hj := range h.jobs {
 		if hj.c.down != link.OutcomeNone {
 			hj.c.down, hj.c.downUntil = link.OutcomeNone, 0
-			o.changed(h, hj)
+			o.hosts.changed(h, hj)
 		}
 	}
-	o.touched(h)
+	o.hosts.touched(h)
 }

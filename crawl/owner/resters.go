@@ -17,48 +17,55 @@ type rester struct {
 	wait wait
 }
 
-// noteRest notes what waits of a host. It is called after everything that may change that.
-func (o *Owner) noteRest(h *host) {
-	whole := o.restsUntil(h)
-	waits := whole > o.now
+// rests knows of which hosts something waits: each of those in memory, and sums of the others.
+type rests struct {
+	*step
+	list []rester
+	away away
+}
+
+// note notes what waits of a host. It is called after everything that may change that.
+func (r *rests) note(h *host) {
+	whole := r.restsUntil(h)
+	waits := whole > r.now
 	for _, hj := range h.jobs {
 		waits = waits || hj.nextDue != never || hj.waiting() > 0
 	}
-	if !waits || o.byPos[h.pos] != h {
-		o.forgetRest(h)
+	if !waits || !h.kept() {
+		r.forget(h)
 		return
 	}
 	if h.rester == 0 {
-		o.resters = append(o.resters, rester{})
-		h.rester = len(o.resters)
+		r.list = append(r.list, rester{})
+		h.rester = len(r.list)
 	}
-	e := &o.resters[h.rester-1]
+	e := &r.list[h.rester-1]
 	*e = rester{h: h, whole: whole, backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
 	if len(h.jobs) == 1 {
 		e.js, e.wait = h.jobs[0].state, h.jobs[0].wait()
 	}
 }
 
-// forgetRest takes a host out of those of which something may wait.
-func (o *Owner) forgetRest(h *host) {
+// forget takes a host out of those of which something may wait.
+func (r *rests) forget(h *host) {
 	i := h.rester - 1
 	if i < 0 {
 		return
 	}
-	last := len(o.resters) - 1
-	o.resters[i] = o.resters[last]
-	o.resters[i].h.rester = i + 1
-	o.resters[last] = rester{}
-	o.resters, h.rester = o.resters[:last], 0
+	last := len(r.list) - 1
+	r.list[i] = r.list[last]
+	r.list[i].h.rester = i + 1
+	r.list[last] = rester{}
+	r.list, h.rester = r.list[:last], 0
 }
 
-// eachRester calls fn for the hosts of which something may wait, and forgets those that have rested.
-func (o *Owner) eachRester(fn func(e *rester)) {
-	for i := 0; i < len(o.resters); {
-		e := &o.resters[i]
-		if e.whole <= o.now && (e.js == nil || e.wait.due == never && e.wait.waiting == 0) {
+// each calls fn for the hosts of which something may wait, and forgets those that have rested.
+func (r *rests) each(fn func(e *rester)) {
+	for i := 0; i < len(r.list); {
+		e := &r.list[i]
+		if e.whole <= r.now && (e.js == nil || e.wait.due == never && e.wait.waiting == 0) {
 			h := e.h
-			if o.noteRest(h); h.rester == 0 {
+			if r.note(h); h.rester == 0 {
 				continue // another is in its place
 			}
 		}

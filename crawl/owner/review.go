@@ -59,8 +59,8 @@ func (o *Owner) reviewSome() {
 			return
 		}
 		r.about, r.next = r.next, concern{}
-		r.list = make([]*host, 0, len(o.hosts))
-		for _, l := range []*lru{&o.busy, &o.idle} {
+		r.list = make([]*host, 0, len(o.hosts.byName))
+		for _, l := range []*lru{&o.hosts.busy, &o.hosts.idle} {
 			for h := l.oldest; h != nil; h = h.newer {
 				r.list = append(r.list, h)
 			}
@@ -69,11 +69,11 @@ func (o *Owner) reviewSome() {
 	n := min(reviewedAtOnce, len(r.list))
 	for _, h := range r.list[:n] {
 		switch {
-		case o.byPos[h.pos] != h: // it was dropped meanwhile
+		case !h.kept(): // it was dropped meanwhile
 		case r.about.optOuts && o.cfg.OptOuts.Host(h.rec.name) != "":
 			o.optOutChanged(h)
 		case r.about.of(h):
-			o.schedule(h)
+			o.agenda.schedule(h)
 		}
 	}
 	if r.list = r.list[n:]; len(r.list) == 0 {

@@ -143,7 +143,7 @@ func (v *Visit) Go() (through bool) {
 // work takes in what is said of a host; false if there is more of it than the step has room for.
 func (v *Visit) work(w *wire.HostWork) (through bool) {
 	o, s, reply := v.owner, v.session, v.reply
-	switch o.speaksFor(w.GetHost(), s, w.GetEpoch()) {
+	switch o.hosts.speaksFor(w.GetHost(), s, w.GetEpoch()) {
 	case hostMoved:
 		reply.move(w.GetHost())
 		return true
@@ -155,13 +155,13 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		reply.refuse(w.GetHost())
 		return true
 	}
-	h := o.find(w.GetHost())
+	h := o.hosts.find(w.GetHost())
 	if h == nil {
 		if len(w.GetFetched()) == 0 {
 			reply.revoke(w.GetHost())
 			return true
 		}
-		h = o.open(w.GetHost())
+		h = o.hosts.open(w.GetHost())
 	}
 	held := h.leasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
 	if !v.reports(h, w) {
@@ -197,22 +197,22 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 
 // take takes in a report, with the links that did not go ahead of it. What the links brought that came without an outcome counts with the outcome.
 func (v *Visit) take(h *host, f *wire.Fetched) {
-	o, js := v.owner, v.owner.job(job.ID(f.GetJob()))
-	before, went := o.acceptedOf(h, js), v.went
+	o, js := v.owner, v.owner.jobs.of(job.ID(f.GetJob()))
+	before, went := o.urls.accepted(h, js), v.went
 	page := v.hosts.of(f)
 	if page {
 		went.brought += v.hosts.brought
 	}
 	o.report(h, v.session.peer, f, went)
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
-		v.hosts.brought += v.went.brought + o.acceptedOf(h, js) - before
+		v.hosts.brought += v.went.brought + o.urls.accepted(h, js) - before
 	}
 }
 
 // ahead takes in the links of a report before it while they are many; false if they are more than the step has room for.
 func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
-	js := o.job(job.ID(f.GetJob()))
+	js := o.jobs.of(job.ID(f.GetJob()))
 	v.account(js, f)
 	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
 		return true
@@ -226,10 +226,10 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 		v.went = ahead{depth: page.Depth}
 	}
 	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
-		before := o.acceptedOf(h, js)
+		before := o.urls.accepted(h, js)
 		o.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
-		v.went.brought += o.acceptedOf(h, js) - before
+		v.went.brought += o.urls.accepted(h, js) - before
 		if !o.HasRoom() {
 			return false
 		}
@@ -256,11 +256,11 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 		if w.GetWant() > 0 {
 			o.want(h, int(w.GetWant()), reply)
 		}
-		o.schedule(h)
+		o.agenda.schedule(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
 		o.accepts(s, h, int(w.GetWant()), reply)
 	case w.GetRelease():
-		o.schedule(h)
+		o.agenda.schedule(h)
 	case w.GetEpoch() != nil:
 		reply.revoke(w.GetHost())
 	}
@@ -270,7 +270,7 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 func (o *Owner) knowsAll(w *wire.HostWork) bool {
 	all := true
 	for _, f := range w.GetFetched() {
-		if o.knownJob(job.ID(f.GetJob())) == nil {
+		if o.jobs.known(job.ID(f.GetJob())) == nil {
 			all = false
 		}
 	}
@@ -284,7 +284,7 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 		for _, addr := range w.GetAddrs() {
 			h.rec.addrs = append(h.rec.addrs, append([]byte(nil), addr...))
 		}
-		o.touched(h)
+		o.hosts.touched(h)
 	}
 	for _, r := range w.GetRobots() {
 		value := append([]byte{format}, r.GetState()...)
@@ -298,7 +298,7 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 		if why := clip(w.GetBackoffReason()); !strings.HasPrefix(h.rec.backoffReason, why) { // else the failure that it is for says more
 			h.rec.backoffReason = why
 		}
-		o.touched(h)
+		o.hosts.touched(h)
 	}
 }
 
@@ -330,11 +330,11 @@ func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
 		o.endLease(h, released, 0)
 	}
 	offered := h.search.offeredTo(s.peer)
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(o.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.urlsAt(h) > o.now {
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(o.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.agenda.urlsAt(h) > o.now {
 		reply.revoke(h.rec.name)
 		if offered {
 			o.endPlacing(h)
-			o.schedule(h)
+			o.agenda.schedule(h)
 		}
 		return
 	}

@@ -27,41 +27,41 @@ type sweep struct {
 
 func (s *sweep) idle(now int64) bool { return s.nextAt > now }
 
-func (o *Owner) sweepSome() {
-	s := &o.sweep
-	if !s.wanted || s.nextAt > o.now {
+func (t *hostTable) sweepSome() {
+	s := &t.sweep
+	if !s.wanted || s.nextAt > t.now {
 		return
 	}
-	if o.searches.queue.len() > o.cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
-		s.nextAt = o.now + sweepEvery
+	if t.agenda.searches.queue.len() > t.cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
+		s.nextAt = t.now + sweepEvery
 		return
 	}
-	o.flush()
+	t.flush()
 	if s.cursor == nil {
 		s.dropped = false
 		s.cursor = []byte{spaceWork}
 	}
 	var missing []Pos
 	end, passed := true, 0
-	o.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+	t.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(missing) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
 		}
 		s.cursor = append(append(s.cursor[:0], key...), 0)
-		if len(key) == 1+posSize && len(value) >= 2 && value[1]&workPending != 0 && o.byPos[Pos(key[1:])] == nil {
+		if len(key) == 1+posSize && len(value) >= 2 && value[1]&workPending != 0 && t.byPos[Pos(key[1:])] == nil {
 			missing = append(missing, Pos(key[1:]))
 		}
 		return true
 	})
 	for _, pos := range missing {
-		o.load(pos, "", ring.Key{})
+		t.load(pos, "", ring.Key{})
 	}
 	if end {
 		s.cursor, s.wanted = nil, s.dropped
 	}
 	s.nextAt = math.MinInt64
-	if o.busy.n+sweepHosts > o.cfg.MaxHosts {
-		s.nextAt = o.now + sweepEvery
+	if t.busy.n+sweepHosts > t.cfg.MaxHosts {
+		s.nextAt = t.now + sweepEvery
 	}
 }

@@ -45,12 +45,12 @@ const maxExamples = 4
 func (o *Owner) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
 	byOutcome := make(map[link.Outcome]*Wait)
 	jobs := make(map[job.ID]PutOff)
-	o.eachRester(func(e *rester) {
+	o.rests.each(func(e *rester) {
 		if rest := e.rest(o.now, horizon.UnixMilli(), jobs); rest.urls > 0 {
 			waitOf(byOutcome, rest.outcome).add(e.h, &rest)
 		}
 	})
-	o.away.waits(o.now, horizon.UnixMilli(), byOutcome, jobs)
+	o.rests.away.waits(o.now, horizon.UnixMilli(), byOutcome, jobs)
 	list := make([]Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {
 		list = append(list, *w)
@@ -67,9 +67,6 @@ func waitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
 	}
 	return w
 }
-
-// restsUntil is until when nothing at all of a host is fetched.
-func (o *Owner) restsUntil(h *host) int64 { return max(o.politeAt(h), h.rec.backoffUntil, h.bar) }
 
 // rest is why and until when a host is left alone.
 type rest struct {

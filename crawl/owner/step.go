@@ -1,0 +1,102 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/novelty"
+)
+
+// step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
+type step struct {
+	cfg   Config
+	ring  Ring
+	seen  Seen
+	specs Jobs
+	buf   *buffer
+
+	now, start int64       // Unix ms
+	within     func() bool // whether the step may go on; nil: it may
+	dirty      []*host
+	dirtyJobs  []*jobState
+	wants      []want
+	ready      Ready
+}
+
+// boundsOf are what the budget of a job is drawn and promised within.
+func (s *step) boundsOf(js *jobState) bounds {
+	return bounds{pages: js.spec.MaxPages, bytes: js.spec.MaxBytes, reserve: s.cfg.ByteReserve, draw: s.cfg.DrawPages}
+}
+
+// requestsLeft is how many more requests the job may make to the host: those made and those that may be under way count.
+func (s *step) requestsLeft(hj *hostJob) int64 {
+	if s.cfg.MaxRequests == 0 {
+		return 1 << 62
+	}
+	return s.cfg.MaxRequests - hj.c.requests - hj.out
+}
+
+// owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
+func (s *step) owedAfter(end int64) int64 {
+	return end - s.cfg.TTL.Milliseconds()/4 + s.cfg.Delay.Milliseconds()
+}
+
+// politeAt is when a host may be asked again, back-offs aside.
+func (s *step) politeAt(h *host) int64 { return max(h.rec.notBefore, s.owedAfter(h.bar)) }
+
+// ahead says whether an epoch is one that no host has come to: a lease takes more than a millisecond. So there is always a later one that others take as well.
+func (s *step) ahead(e Epoch) bool {
+	const room = 1 << 40 // for clocks that differ
+	return e.Counter > uint64(max(s.now, 0))+room
+}
+
+// latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of it.
+func (s *step) latest() int64 {
+	longest := s.cfg.MaxRetryAfter
+	for _, wait := range s.cfg.Backoff {
+		longest = max(longest, wait)
+	}
+	return s.now + longest.Milliseconds()
+}
+
+// optedOut says why nothing of a host is fetched; empty if it may be.
+func (s *step) optedOut(h *host) string {
+	if h.rec.optOut.on {
+		return "the site has opted out: " + h.rec.optOut.why
+	}
+	return s.cfg.OptOuts.Host(h.rec.name)
+}
+
+// Within bounds the step that was begun: room is asked between pieces of work, and once it says that there is none what is left of a list is for a later
+// step. It says so from then on.
+func (s *step) Within(room func() bool) { s.within = room }
+
+// HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
+func (s *step) HasRoom() bool {
+	return s.within == nil || len(s.wants) < wantsAtOnce && len(s.buf.writes)+writesOfHost*len(s.dirty) < writesAtOnce && s.within()
+}
+
+// restsUntil is until when nothing at all of a host is fetched.
+func (s *step) restsUntil(h *host) int64 { return max(s.politeAt(h), h.rec.backoffUntil, h.bar) }
+
+// parts are what an owner consists of. Each knows the ones that it was made with, all of which stand above it here, and no other.
+type parts struct {
+	*step
+	jobs    *jobTable
+	rests   *rests
+	domains *domains
+	traps   *traps
+	agenda  *agenda
+	hosts   *hostTable
+	urls    *urlSets
+}
+
+func newParts(s *step) parts {
+	p := parts{step: s}
+	p.jobs = newJobTable(s)
+	p.rests = &rests{step: s, away: make(away)}
+	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
+	p.traps = &traps{step: s}
+	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
+	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
+	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
+	return p
+}
