@@ -314,8 +314,8 @@ func (c *checker) leases() {
 			out[it.job.state]++
 		}
 	}
-	if leased != c.o.leased {
-		c.fail("%d hosts leased, counted %d", leased, c.o.leased)
+	if leased != c.o.leases.n {
+		c.fail("%d hosts leased, counted %d", leased, c.o.leases.n)
 	}
 	for _, js := range c.o.jobs.order {
 		if js.out != out[js] {

@@ -234,8 +234,8 @@ func TestBoundedLinks(t *testing.T) {
 
 // TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and says nothing that could never be outdone.
 func TestAdmitRecord(t *testing.T) {
-	o := &Owner{parts: parts{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}}
-	far := o.now + time.Hour.Milliseconds()
+	m := &importer{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}
+	far := m.now + time.Hour.Milliseconds()
 	for _, row := range []struct {
 		name string
 		r    hostRecord
@@ -257,7 +257,7 @@ func TestAdmitRecord(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := row.r
-			if err := o.admitRecord(&r); (err == nil) != row.ok {
+			if err := m.admitRecord(&r); (err == nil) != row.ok {
 				t.Errorf("%v, want ok %v", err, row.ok)
 			}
 			if row.ok && max(r.notBefore, r.backoffUntil, r.placedAt, r.optOut.at) > far {

@@ -36,16 +36,19 @@ func (js *jobState) counts() Counts {
 	return c
 }
 
+// books are what an owner tells of itself: all of it reads, and nothing changes.
+type books struct{ parts }
+
 // Counts returns the books of a job; zero for one of which nothing was met. Exact between steps, and durable as of the last Wait.
-func (o *Owner) Counts(id job.ID) Counts {
-	js := o.jobs.byID[id]
+func (bk *books) Counts(id job.ID) Counts {
+	js := bk.jobs.byID[id]
 	if js == nil {
 		return Counts{}
 	}
 	c := js.counts()
 	if c.Waiting > 0 {
 		due := never
-		o.rests.each(func(e *rester) {
+		bk.rests.each(func(e *rester) {
 			e.each(func(of *jobState, w *wait) {
 				if of == js {
 					due = min(due, w.due)
@@ -60,10 +63,10 @@ func (o *Owner) Counts(id job.ID) Counts {
 }
 
 // AllCounts returns the books of all jobs of which something was met, with one look at each host of which something waits for all of them.
-func (o *Owner) AllCounts() map[job.ID]Counts {
-	all := make(map[job.ID]Counts, len(o.jobs.order))
+func (bk *books) AllCounts() map[job.ID]Counts {
+	all := make(map[job.ID]Counts, len(bk.jobs.order))
 	waiting := false
-	for _, js := range o.jobs.order {
+	for _, js := range bk.jobs.order {
 		all[js.id] = js.counts()
 		waiting = waiting || js.c.delayed > 0
 	}
@@ -71,7 +74,7 @@ func (o *Owner) AllCounts() map[job.ID]Counts {
 		return all
 	}
 	due := make(map[*jobState]int64)
-	o.rests.each(func(e *rester) {
+	bk.rests.each(func(e *rester) {
 		e.each(func(js *jobState, w *wait) {
 			if had, ok := due[js]; w.due != never && (!ok || w.due < had) {
 				due[js] = w.due
@@ -88,9 +91,9 @@ func (o *Owner) AllCounts() map[job.ID]Counts {
 }
 
 // JobIDs lists the jobs of which something was met.
-func (o *Owner) JobIDs() []job.ID {
-	ids := make([]job.ID, 0, len(o.jobs.order))
-	for _, js := range o.jobs.order {
+func (bk *books) JobIDs() []job.ID {
+	ids := make([]job.ID, 0, len(bk.jobs.order))
+	for _, js := range bk.jobs.order {
 		ids = append(ids, js.id)
 	}
 	return ids
@@ -107,9 +110,9 @@ type Totals struct {
 }
 
 // Totals returns the sums over all jobs.
-func (o *Owner) Totals() Totals {
-	t := Totals{HostsOwned: o.hosts.totals.hosts, HostsLeased: int64(o.leased)}
-	for _, js := range o.jobs.order {
+func (bk *books) Totals() Totals {
+	t := Totals{HostsOwned: bk.hosts.totals.hosts, HostsLeased: int64(bk.leases.n)}
+	for _, js := range bk.jobs.order {
 		c := js.counts()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
@@ -144,9 +147,9 @@ func (o *Owner) Totals() Totals {
 }
 
 // Delegated counts, for each worker, the hosts it has a lease on.
-func (o *Owner) Delegated() map[string]int {
+func (bk *books) Delegated() map[string]int {
 	m := make(map[string]int)
-	for peer, s := range o.sessions {
+	for peer, s := range bk.placer.sessions {
 		if len(s.leases) > 0 {
 			m[peer] = len(s.leases)
 		}

@@ -123,11 +123,11 @@ func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 		js.c.exhausted = true
 		o.jobs.changed(js)
 	}
-	o.reviewJob(js)
+	o.reviewer.job(js)
 }
 
 // Exhausted says whether a job's budget is used up, as far as this peer was told.
-func (o *Owner) Exhausted(id job.ID) bool {
-	js := o.jobs.byID[id]
+func (bk *books) Exhausted(id job.ID) bool {
+	js := bk.jobs.byID[id]
 	return js != nil && js.c.exhausted
 }

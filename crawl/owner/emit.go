@@ -22,31 +22,46 @@ func (a ahead) rest(links []outlink, depth uint32) []outlink {
 	return links[min(a.n, len(links)):]
 }
 
+// emitter sends the links of pages on their way: into the sets of this peer's hosts, or into the outbox.
+type emitter struct {
+	*step
+	jobs     *jobTable
+	hosts    *hostTable
+	urls     *urlSets
+	traps    *traps
+	intake   *intake
+	outgoing *outgoing
+	sent     depths     // links put into the outbox, at which depth
+	met      depths     // hosts that were linked to
+	page     *pageHosts // of the page whose links are at hand
+	parted   []*pageHosts
+}
+
 // emit sends the links of a page on their way, and keeps them where a smaller depth may be met later.
-func (o *Owner) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
+func (em *emitter) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
 	links := children(page, f)
 	if len(links) == 0 {
 		return
 	}
-	o.keepLinks(h, js, hash, page, links)
+	em.keepLinks(h, js, hash, page, links)
 	if links = went.rest(links, page.Depth); len(links) > 0 {
-		o.forward(h, js, hash, page.Depth, links)
+		em.forward(h, js, hash, page.Depth, links)
 	}
 }
 
 // keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
-func (o *Owner) keepLinks(h *host, js *jobState, hash uint64, page *Final, links []outlink) {
+func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *Final, links []outlink) {
 	if !js.spec.HasMaxDepth || page.Depth == 0 {
 		return
 	}
 	key := outlinksKey(h.pos, js.id, hash)
-	if raw, ok := o.buf.get(key); ok {
+	if raw, ok := em.buf.get(key); ok {
 		if had, err := decodeLinks(raw); err == nil {
 			links = merge(had.links, links)
 		}
 	}
 	list := linkList{links: links}
-	o.buf.set(key, list.encode())
+	em.buf.set(key, list.encode())
 }
 
 // children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
@@ -85,7 +100,7 @@ func children(page *Final, f *wire.Fetched) []outlink {
 }
 
 // forward takes the links of a page met at a depth: those to hosts of this peer into their sets, the others into the outbox.
-func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links []outlink) {
+func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, links []outlink) {
 	var own []arrival
 	var foreign []outlink
 	var last string
@@ -97,28 +112,28 @@ func (o *Owner) forward(h *host, js *jobState, hash uint64, depth uint32, links 
 			continue
 		}
 		target := link.Hash(js.id, k.url)
-		if m := memo(target, k.kind); o.known.covers(m, k.depth) || o.sent.covers(m, k.depth) {
+		if m := memo(target, k.kind); em.intake.known.covers(m, k.depth) || em.sent.covers(m, k.depth) {
 			continue
 		}
 		if name != last {
 			last, inScope = name, js.spec.InScope(name)
-			here = inScope && o.hosts.answersFor(name) == hostHere
-			brings = inScope && o.mayBring(h, js, name, here)
+			here = inScope && em.hosts.answersFor(name) == hostHere
+			brings = inScope && em.mayBring(h, js, name, here)
 		}
 		switch {
 		case !inScope:
 		case !brings:
-			o.cutLink(h, js)
+			em.cutLink(h, js)
 		case here:
 			own = append(own, arrival{outlink: k, js: js, host: name, hash: target})
 		case Refusal(js.spec, k.url, k.depth, k.kind) == "":
-			o.sent.put(memo(target, k.kind), k.depth)
+			em.sent.put(memo(target, k.kind), k.depth)
 			foreign = append(foreign, k)
 		}
 	}
-	o.admit(own)
+	em.intake.admit(own)
 	if len(foreign) > 0 {
-		o.putOutbox(h, js, hash, depth, linkList{links: foreign})
+		em.outgoing.put(h, js, hash, depth, linkList{links: foreign})
 	}
 }
 

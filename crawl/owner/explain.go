@@ -61,9 +61,9 @@ type HostCounts struct {
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
-func (o *Owner) Host(name string) (HostDetail, bool) {
-	o.hosts.flush()
-	h := o.hosts.find(name)
+func (bk *books) Host(name string) (HostDetail, bool) {
+	bk.hosts.flush()
+	h := bk.hosts.find(name)
 	if h == nil {
 		return HostDetail{}, false
 	}
@@ -72,7 +72,7 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
 		Robots: make(map[string][]byte),
 	}
-	if d.OptedOut = o.optedOut(h); h.rec.optOut.on {
+	if d.OptedOut = bk.optedOut(h); h.rec.optOut.on {
 		d.OptedOutAt = time.UnixMilli(h.rec.optOut.at)
 	}
 	if h.rec.placedAt > 0 {
@@ -81,23 +81,23 @@ func (o *Owner) Host(name string) (HostDetail, bool) {
 	if h.lease != nil {
 		d.Worker, d.LeaseEnds = h.lease.session.peer, time.UnixMilli(h.lease.expires)
 	}
-	if until := max(o.politeAt(h), h.rec.backoffUntil); until > o.now {
+	if until := max(bk.politeAt(h), h.rec.backoffUntil); until > bk.now {
 		d.NotBefore = time.UnixMilli(until)
 	}
-	if h.rec.backoffUntil > o.now {
+	if h.rec.backoffUntil > bk.now {
 		d.Backoff = h.rec.backoffReason
 	}
 	prefix := hostPrefix(h.pos, kindRobots)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	bk.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		d.Robots[string(key[len(prefix):])] = append([]byte(nil), value[1:]...)
 		return true
 	})
 	for _, hj := range h.jobs {
 		c := hj.detail()
-		if o.cfg.Novelty > 0 {
-			c.Novelty = o.traps.of(h, hj).Share(o.cfg.Novelty)
+		if bk.cfg.Novelty > 0 {
+			c.Novelty = bk.traps.of(h, hj).Share(bk.cfg.Novelty)
 		}
-		c.Trap = o.traps.text(h, hj)
+		c.Trap = bk.traps.text(h, hj)
 		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true
@@ -126,19 +126,19 @@ type HostSummary struct {
 
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
 // the inputs of a step, or between steps.
-func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
-	o.hosts.flush()
+func (bk *books) HostsAfter(after Pos, limit int) []HostSummary {
+	bk.hosts.flush()
 	var list []HostSummary
 	next := hostKey(after)
 	next = append(next, 0)
 	for len(list) < limit {
 		var pos Pos
 		found := false
-		o.buf.scan(next, []byte{spaceHost + 1}, func(key, value []byte) bool {
+		bk.buf.scan(next, []byte{spaceHost + 1}, func(key, value []byte) bool {
 			if key[1+posSize] == kindHost && len(key) == 1+posSize+1 {
 				pos, found = Pos(key[1:]), true
 				if rec, err := decodeHost(value); err == nil {
-					s := o.summary(pos, rec.name)
+					s := bk.summary(pos, rec.name)
 					s.Placed = rec.placed
 					list = append(list, s)
 				}
@@ -163,9 +163,9 @@ func (o *Owner) HostsAfter(after Pos, limit int) []HostSummary {
 	return list
 }
 
-func (o *Owner) summary(pos Pos, name string) HostSummary {
+func (bk *books) summary(pos Pos, name string) HostSummary {
 	s := HostSummary{Host: name, Key: ring.HostKey(name)}
-	if h := o.hosts.byPos[pos]; h != nil {
+	if h := bk.hosts.byPos[pos]; h != nil {
 		if h.lease != nil {
 			s.Worker = h.lease.session.peer
 		}
@@ -175,7 +175,7 @@ func (o *Owner) summary(pos Pos, name string) HostSummary {
 		return s
 	}
 	prefix := hostPrefix(pos, kindCounters)
-	o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+	bk.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
 		if c, err := decodeCounters(value); err == nil {
 			s.add(&c, 0)
 		}
@@ -200,10 +200,10 @@ type Leased struct {
 
 // Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many there are. Between the inputs of a step, or
 // between steps.
-func (o *Owner) Leases(limit int) (list []Leased, total int) {
-	for _, s := range o.sessions {
+func (bk *books) Leases(limit int) (list []Leased, total int) {
+	for _, s := range bk.placer.sessions {
 		for h := range s.leases {
-			l := Leased{HostSummary: o.summary(h.pos, h.rec.name)}
+			l := Leased{HostSummary: bk.summary(h.pos, h.rec.name)}
 			for _, m := range h.rec.measured {
 				if m.Peer == l.Worker {
 					l.RTTUs = m.RTTUs
@@ -234,14 +234,14 @@ type Fate struct {
 }
 
 // Why returns what became of a canonical URL in each job known here. Between the inputs of a step, or between steps.
-func (o *Owner) Why(url string) []Fate {
-	h := o.hosts.find(link.Host(url))
+func (bk *books) Why(url string) []Fate {
+	h := bk.hosts.find(link.Host(url))
 	var list []Fate
-	for _, js := range o.jobs.order {
+	for _, js := range bk.jobs.order {
 		f := Fate{Job: js.id, State: "unknown"}
-		if h == nil || !o.explain(h, js, url, &f) {
-			if o.jobs.knows(js) {
-				f.Refusal = cmp.Or(o.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
+		if h == nil || !bk.explain(h, js, url, &f) {
+			if bk.jobs.knows(js) {
+				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
 			}
 		}
 		list = append(list, f)
@@ -249,9 +249,9 @@ func (o *Owner) Why(url string) []Fate {
 	return list
 }
 
-func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
+func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	hash := link.Hash(js.id, url)
-	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+	raw, ok := bk.buf.get(entryKey(h.pos, js.id, hash))
 	if !ok {
 		return false
 	}
@@ -263,13 +263,13 @@ func (o *Owner) explain(h *host, js *jobState, url string, f *Fate) bool {
 		f.State, f.Final = "done", n.final
 		return true
 	}
-	p, ok := o.urls.pending(h, js, n.at)
+	p, ok := bk.urls.pending(h, js, n.at)
 	if !ok {
 		return false
 	}
 	f.State, f.Lapses = "pending", int(p.lapses)
 	f.Final = Final{URL: p.url, Depth: p.depth, Hops: p.hops, Kind: p.kind, Tries: p.tries}
-	if until := o.restsUntil(h); h.rec.backoffUntil > o.now {
+	if until := bk.restsUntil(h); h.rec.backoffUntil > bk.now {
 		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.backoffReason, h.rec.fails
 	}
 	switch {
@@ -286,14 +286,14 @@ type Cursor []byte
 
 // URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. There may be fewer than
 // limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
-func (o *Owner) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
-	o.hosts.flush()
-	if o.buf.err != nil {
-		return nil, o.buf.err
+func (bk *books) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
+	bk.hosts.flush()
+	if bk.buf.err != nil {
+		return nil, bk.buf.err
 	}
-	next, err := URLsIn(o.buf.store, after, limit, fn)
+	next, err := URLsIn(bk.buf.store, after, limit, fn)
 	if err != nil {
-		o.buf.fail(fmt.Errorf("owner: %w", err))
+		bk.buf.fail(fmt.Errorf("owner: %w", err))
 	}
 	return next, err
 }

@@ -7,71 +7,82 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// grantAll serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
-func (o *Owner) grantAll() {
-	for _, w := range o.wants {
+// granter gives workers the URLs that they asked for.
+type granter struct {
+	*step
+	jobs   *jobTable
+	hosts  *hostTable
+	urls   *urlSets
+	agenda *agenda
+	traps  *traps
+	leases *leases
+}
+
+// all serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
+func (gr *granter) all() {
+	for _, w := range gr.wants {
 		w.lease.want = 0
 		switch {
 		case w.h.lease != w.lease:
 			w.reply.revoke(w.h.rec.name)
 		case w.h.frozen > 0: // it asks again, here or where the host went
-		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !o.hasLargeRobots(w.h)):
-			o.grant(w.h, w.n, w.reply)
+		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
+			gr.grant(w.h, w.n, w.reply)
 		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
-			o.endLease(w.h, released, 0)
+			gr.leases.end(w.h, released, 0)
 			w.reply.revoke(w.h.rec.name)
 		}
 	}
-	clear(o.wants)
-	o.wants = o.wants[:0]
+	clear(gr.wants)
+	gr.wants = gr.wants[:0]
 }
 
 // grant gives a worker URLs of a host: those due for another try, then by depth and arrival, the host's jobs in turn.
-func (o *Owner) grant(h *host, n int, reply *answer) {
+func (gr *granter) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.search.replace}
-	n = min(n, o.traps.window(h)-len(l.out), wire.MaxGrant)
+	n = min(n, gr.traps.window(h)-len(l.out), wire.MaxGrant)
 	if l.bounded {
 		n = min(n, l.left)
 	}
 	left := 0 // URLs that were looked at and not granted
-	if n > 0 && !h.search.replace && o.agenda.urlsAt(h) <= o.now {
-		left = o.fillGrant(h, n, g)
+	if n > 0 && !h.search.replace && gr.agenda.urlsAt(h) <= gr.now {
+		left = gr.fill(h, n, g)
 	}
 	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
 		g.GiveBack = true // once what it has is done; the next worker is chosen then
 	}
-	g.More = !g.GetGiveBack() && (o.agenda.urlsAt(h) <= o.now || h.starved())
+	g.More = !g.GetGiveBack() && (gr.agenda.urlsAt(h) <= gr.now || h.starved())
 	if l.fresh && len(g.GetUrl()) == 0 {
 		if left == 0 {
-			h.search.pause(o.now)
+			h.search.pause(gr.now)
 		}
-		o.endLease(h, released, 0)
+		gr.leases.end(h, released, 0)
 		reply.revoke(h.rec.name)
 		return
 	}
-	f := max(o.traps.pace(h), l.pace)
+	f := max(gr.traps.pace(h), l.pace)
 	if paced := max(l.told, 1); f > paced || f < paced {
 		g.PacePct = uint32(min(f*100, wire.MaxPacePct))
 		l.told = f
 	}
 	if l.fresh {
 		l.fresh = false
-		o.introduce(h, g)
+		gr.introduce(h, g)
 	}
 	if len(g.GetUrl()) > 0 {
 		l.last = l.session.seq
 	}
 	reply.m.Grants = append(reply.m.Grants, g)
 	reply.bytes += proto.Size(g)
-	o.agenda.schedule(h)
+	gr.agenda.schedule(h)
 }
 
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.
-func (o *Owner) hasLargeRobots(h *host) bool {
+func (gr *granter) hasLargeRobots(h *host) bool {
 	size := 0
 	prefix := hostPrefix(h.pos, kindRobots)
-	o.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+	gr.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
 		size += len(value)
 		return size <= smallRobots
 	})
@@ -79,15 +90,15 @@ func (o *Owner) hasLargeRobots(h *host) bool {
 }
 
 // introduce tells a new worker what it has to know of a host, its robots.txt included: else the worker would ask the site again.
-func (o *Owner) introduce(h *host, g *wire.Grant) {
-	until := o.politeAt(h)
+func (gr *granter) introduce(h *host, g *wire.Grant) {
+	until := gr.politeAt(h)
 	if h.rec.backoffUntil > until {
 		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
 	}
-	g.NotBeforeMs = uint32(min(max(until-o.now, 0), 1<<31))
+	g.NotBeforeMs = uint32(min(max(until-gr.now, 0), 1<<31))
 	g.Addrs = h.rec.addrs
 	prefix := hostPrefix(h.pos, kindRobots)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	gr.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if len(value) > 0 && value[0] == format {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), value[1:]...)})
 		}
@@ -95,9 +106,9 @@ func (o *Owner) introduce(h *host, g *wire.Grant) {
 	})
 }
 
-// fillGrant puts up to n URLs into a grant, and says how many it left out.
-func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) int {
-	f := filler{o: o, h: h, g: g, room: n}
+// fill puts up to n URLs into a grant, and says how many it left out.
+func (gr *granter) fill(h *host, n int, g *wire.Grant) int {
+	f := filler{granter: gr, h: h, g: g, room: n}
 	jobs := len(h.jobs)
 	first := h.turn
 	h.turn++
@@ -121,7 +132,7 @@ func (o *Owner) fillGrant(h *host, n int, g *wire.Grant) int {
 
 // filler fills one grant.
 type filler struct {
-	o      *Owner
+	*granter
 	h      *host
 	g      *wire.Grant
 	room   int
@@ -138,7 +149,7 @@ func (f *filler) full() bool {
 // job grants up to limit URLs of one job.
 func (f *filler) job(hj *hostJob, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.o.agenda.jobAt(f.h, hj) > f.o.now {
+	if limit <= 0 || f.full() || f.agenda.jobAt(f.h, hj) > f.now {
 		return
 	}
 	limit -= f.scan(hj, limit, true)
@@ -147,7 +158,7 @@ func (f *filler) job(hj *hostJob, limit int) {
 
 // scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the next scan starts.
 func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
-	if limit <= 0 || f.full() || delayed && hj.nextDue > f.o.now || !delayed && hj.ready() <= 0 {
+	if limit <= 0 || f.full() || delayed && hj.nextDue > f.now || !delayed && hj.ready() <= 0 {
 		return 0
 	}
 	kind, from := byte(kindReady), hj.from
@@ -163,14 +174,14 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 		}
 	}
 	var gone []notGranted
-	f.o.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
+	f.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := readyPlace(key[len(prefix):])
 		if delayed {
 			at, ok = delayedPlace(key[len(prefix):])
 		}
 		p, err := decodePending(at, value)
 		if !ok || err != nil {
-			f.o.buf.fail(errFormat)
+			f.buf.fail(errFormat)
 			return false
 		}
 		if _, done := f.gone[p.hash]; done {
@@ -182,7 +193,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 			}
 			return true
 		}
-		if granted == limit || f.full() || at.due > f.o.now {
+		if granted == limit || f.full() || at.due > f.now {
 			note(at)
 			return false
 		}
@@ -215,16 +226,16 @@ type notGranted struct {
 
 // left says why a URL is to be left out that was taken in: it came onto the list of this peer since, its like turned out to be a trap, or is about to.
 func (f *filler) left(hj *hostJob, p *pending) (out notGranted, left bool) {
-	if why := f.o.cfg.OptOuts.URL(p.url); why != "" {
+	if why := f.cfg.OptOuts.URL(p.url); why != "" {
 		return notGranted{*p, link.OutcomeOptedOut, why}, true
 	}
-	if f.o.cfg.Novelty == 0 || p.kind != link.KindPage {
+	if f.cfg.Novelty == 0 || p.kind != link.KindPage {
 		return out, false
 	}
-	switch v := f.o.traps.of(f.h, hj).Verdict(p.url, f.o.cfg.Novelty); {
+	switch v := f.traps.of(f.h, hj).Verdict(p.url, f.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{*p, link.OutcomeTrap, v.Why}, true
-	case v.Last && p.due == 0 && !p.promised && f.o.cfg.Delay > 0:
+	case v.Last && p.due == 0 && !p.promised && f.cfg.Delay > 0:
 		return notGranted{pending: *p}, true
 	default:
 		return out, false
@@ -240,11 +251,11 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 		}
 		f.gone[p.hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
-			f.o.urls.wait(f.h, hj, p, f.o.now+min(lastFor*f.o.cfg.Delay.Milliseconds(), lastMost))
+			f.urls.wait(f.h, hj, p, f.now+min(lastFor*f.cfg.Delay.Milliseconds(), lastMost))
 			continue
 		}
-		f.o.urls.settle(f.h, hj, p, 0, 0)
-		f.o.urls.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
+		f.urls.settle(f.h, hj, p, 0, 0)
+		f.urls.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
 	}
 }
 
@@ -263,13 +274,13 @@ func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
 // mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and what must be alone.
 func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 	js := hj.state
-	if f.o.requestsLeft(hj) <= 0 {
+	if f.requestsLeft(hj) <= 0 {
 		return false
 	}
 	if p.promised {
 		return f.mayBeside(p)
 	}
-	if !f.o.jobs.affords(js) {
+	if !f.jobs.affords(js) {
 		js.budget.starved = true
 		return false
 	}
@@ -287,8 +298,8 @@ func (f *filler) mayBeside(p *pending) bool {
 
 // add puts one URL into the grant and the lease.
 func (f *filler) add(hj *hostJob, p *pending) {
-	o, g := f.o, f.g
-	o.urls.promise(f.h, hj, p)
+	g := f.g
+	f.urls.promise(f.h, hj, p)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
 		g.JobIds = append(g.JobIds, hj.state.id[:])

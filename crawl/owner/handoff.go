@@ -18,9 +18,9 @@ func (o *Owner) Freeze(hosts ...Pos) {
 			continue
 		}
 		if h.lease != nil && h.lease.fresh {
-			o.endLease(h, untouched, 0) // its first grant is yet to be made
+			o.leases.end(h, untouched, 0) // its first grant is yet to be made
 		}
-		o.endPlacing(h)
+		o.placer.end(h)
 		h.freeze(o.now + o.cfg.TTL.Milliseconds())
 		o.agenda.schedule(h)
 	}
@@ -84,7 +84,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if h.lease != nil || epoch == h.over {
 		return nil
 	}
-	s, later := o.adopter(string(m.GetWorker()), m.GetIncarnation())
+	s, later := o.leases.adopter(string(m.GetWorker()), m.GetIncarnation())
 	h.tenure.lift(epoch)
 	if later {
 		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
@@ -101,13 +101,13 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 		o.agenda.schedule(h)
 		return nil
 	}
-	o.endPlacing(h)
-	o.names(h, s.peer)
+	o.placer.end(h)
+	o.leases.names(h, s.peer)
 	h.tenure.begin(&lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)})
 	s.leases[h] = struct{}{}
-	o.leased++
+	o.leases.n++
 	for i, hash := range m.GetHash() {
-		o.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
+		o.leases.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
 	}
 	o.agenda.schedule(h)
 	return nil
@@ -115,11 +115,11 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 
 // adopter returns the session of the process that holds a lease. It is nil if a later one was heard of; and if this one is later than one that has leases here
 // by its own word: who sent the note need not tell the truth, and the worker will say so itself.
-func (o *Owner) adopter(worker string, incarnation uint64) (s *session, later bool) {
-	s = o.sessions[worker]
+func (ls *leases) adopter(worker string, incarnation uint64) (s *session, later bool) {
+	s = ls.placer.sessions[worker]
 	if s == nil {
 		s = &session{peer: worker, incarnation: incarnation, told: true, leases: make(map[*host]struct{})}
-		o.sessions[worker] = s
+		ls.placer.sessions[worker] = s
 	}
 	switch {
 	case s.incarnation > incarnation:
@@ -129,20 +129,20 @@ func (o *Owner) adopter(worker string, incarnation uint64) (s *session, later bo
 	case !s.told && len(s.leases) > 0:
 		return nil, true
 	case s.told:
-		o.disown(s)
+		ls.disown(s)
 	}
 	s.incarnation, s.told, s.seq, s.ack = incarnation, true, 0, 0
 	return s, false
 }
 
 // adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
-func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
-	js := o.jobs.byID[id]
+func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
+	js := ls.jobs.byID[id]
 	if js == nil || h.lease.out[hash] != nil {
 		return
 	}
 	hj := h.job(js, false)
-	raw, ok := o.buf.get(entryKey(h.pos, id, hash))
+	raw, ok := ls.buf.get(entryKey(h.pos, id, hash))
 	if hj == nil || !ok {
 		return
 	}
@@ -150,16 +150,16 @@ func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
 	if err != nil || n.done {
 		return
 	}
-	p, ok := o.urls.pending(h, js, n.at)
+	p, ok := ls.urls.pending(h, js, n.at)
 	if !ok {
 		return
 	}
-	if !p.promised && (!o.jobs.knows(js) || bounded(js.spec)) {
+	if !p.promised && (!ls.jobs.knows(js) || bounded(js.spec)) {
 		p.promised, p.foreign = true, true
 		hj.c.promised++
 		js.c.promised++
-		o.buf.set(p.key(h.pos, id), p.encode())
-		o.hosts.changed(h, hj)
+		ls.buf.set(p.key(h.pos, id), p.encode())
+		ls.hosts.changed(h, hj)
 	}
 	it := &item{pending: p, job: hj}
 	it.url = ""
@@ -174,9 +174,9 @@ func (o *Owner) adoptOut(h *host, id job.ID, hash uint64) {
 	}
 }
 
-// importLease notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
+// claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
 // lease of its epoch is over, whatever older copies say that come before or after it.
-func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
+func (ls *leases) claimed(h *host, in *hostRecord, until int64) {
 	if in.worker == "" {
 		h.tenure.ended(in.epoch)
 		return
@@ -184,18 +184,18 @@ func (o *Owner) importLease(h *host, in *hostRecord, until int64) {
 	if h.tenure.knows(in.epoch) {
 		return
 	}
-	if until <= o.now {
-		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(until))
+	if until <= ls.now {
+		h.rec.notBefore = max(h.rec.notBefore, ls.owedAfter(until))
 		return
 	}
-	h.tenure.claimed(in.epoch, until, o.now)
-	o.names(h, in.worker)
+	h.tenure.claimed(in.epoch, until, ls.now)
+	ls.names(h, in.worker)
 }
 
 // names notes in the record a worker that may hold a lease. It has room for one name, and after a crash a worker of this peer's own is known to be gone: so
 // another's is not overwritten by it while it counts.
-func (o *Owner) names(h *host, worker string) {
-	if !h.barred(o.now) || h.rec.worker == "" || h.rec.worker == o.cfg.Self {
+func (ls *leases) names(h *host, worker string) {
+	if !h.barred(ls.now) || h.rec.worker == "" || h.rec.worker == ls.cfg.Self {
 		h.rec.worker = worker
 	}
 }

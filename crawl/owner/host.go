@@ -282,10 +282,10 @@ const maxSessions = 256
 func (o *Owner) evict() {
 	o.hosts.evict(&o.hosts.idle)
 	o.hosts.evict(&o.hosts.busy)
-	if len(o.sessions) > maxSessions {
-		for peer, s := range o.sessions {
+	if len(o.placer.sessions) > maxSessions {
+		for peer, s := range o.placer.sessions {
 			if len(s.leases) == 0 && s.offers == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
-				delete(o.sessions, peer)
+				delete(o.placer.sessions, peer)
 			}
 		}
 	}

@@ -147,5 +147,5 @@ func (o *Owner) JobChanged(id job.ID) {
 		return
 	}
 	js.spec, js.state, js.known = o.specs.Job(id)
-	o.reviewJob(js)
+	o.reviewer.job(js)
 }

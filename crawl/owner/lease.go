@@ -72,20 +72,31 @@ func errMissing(h *host, js *jobState) error {
 	return fmt.Errorf("owner: pending record of job %s on %s is missing", js.id, h.rec.name)
 }
 
-func (o *Owner) newLease(h *host, s *session) {
-	h.rec.epoch = Epoch{h.rec.epoch.Counter + 1, o.cfg.Self}
+// leases begins and ends the leases of hosts.
+type leases struct {
+	*step
+	jobs   *jobTable
+	hosts  *hostTable
+	urls   *urlSets
+	agenda *agenda
+	placer *placer
+	n      int // of hosts that are leased
+}
+
+func (ls *leases) begin(h *host, s *session) {
+	h.rec.epoch = Epoch{h.rec.epoch.Counter + 1, ls.cfg.Self}
 	h.rec.worker = s.peer
 	h.tenure.begin(&lease{
-		session: s, epoch: h.rec.epoch, expires: o.now + o.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
+		session: s, epoch: h.rec.epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
 		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
 	})
 	s.leases[h] = struct{}{}
-	o.leased++
-	o.endPlacing(h)
-	o.agenda.searches.taken()
+	ls.n++
+	ls.placer.end(h)
+	ls.agenda.searches.taken()
 	h.search.taken()
-	o.hosts.touched(h)
-	o.agenda.schedule(h)
+	ls.hosts.touched(h)
+	ls.agenda.schedule(h)
 }
 
 // why a lease ends.
@@ -100,46 +111,46 @@ const (
 	lapsed
 )
 
-// endLease puts what is out back. Nobody else gets the host before bar.
-func (o *Owner) endLease(h *host, how ending, bar int64) {
+// end puts what is out back. Nobody else gets the host before bar.
+func (ls *leases) end(h *host, how ending, bar int64) {
 	l := h.tenure.end(bar)
-	if !h.barred(o.now) {
+	if !h.barred(ls.now) {
 		h.rec.worker = ""
 	}
 	delete(l.session.leases, h)
-	o.leased--
+	ls.n--
 	for hash, it := range l.out {
 		delete(l.out, hash)
-		o.takeBack(h, it, how)
+		ls.takeBack(h, it, how)
 	}
-	o.keepNovelty(h)
-	o.hosts.touched(h)
-	o.agenda.schedule(h)
+	ls.keepNovelty(h)
+	ls.hosts.touched(h)
+	ls.agenda.schedule(h)
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
-func (o *Owner) takeBack(h *host, it *item, how ending) {
+func (ls *leases) takeBack(h *host, it *item, how ending) {
 	hj := it.job
-	o.urls.notOut(hj, it)
+	ls.urls.notOut(hj, it)
 	hj.lower(it.place)
 	if how == released || how == untouched && (!it.promised || it.foreign) {
 		return
 	}
-	p, ok := o.urls.pending(h, hj.state, it.place)
+	p, ok := ls.urls.pending(h, hj.state, it.place)
 	if !ok {
 		return
 	}
 	if how == untouched {
-		o.urls.settle(h, hj, &p, 0, 0)
-		o.buf.set(p.key(h.pos, hj.state.id), p.encode())
+		ls.urls.settle(h, hj, &p, 0, 0)
+		ls.buf.set(p.key(h.pos, hj.state.id), p.encode())
 		return
 	}
 	if p.lapses++; p.lapses >= quarantineAfter {
-		o.urls.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
-		o.urls.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
+		ls.urls.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
+		ls.urls.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
-	o.buf.set(p.key(h.pos, hj.state.id), p.encode())
+	ls.buf.set(p.key(h.pos, hj.state.id), p.encode())
 }
 
 // notOut uncounts an item that left its lease's list.
@@ -154,48 +165,48 @@ func (u *urlSets) notOut(hj *hostJob, it *item) {
 	}
 }
 
-// sessionOf returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
+// session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
 // process than one heard already.
-func (o *Owner) sessionOf(from string, m *wire.Session) *session {
-	s := o.sessions[from]
+func (ls *leases) session(from string, m *wire.Session) *session {
+	s := ls.placer.sessions[from]
 	if s == nil {
 		s = &session{peer: from, incarnation: m.GetIncarnation(), leases: make(map[*host]struct{})}
-		o.sessions[from] = s
+		ls.placer.sessions[from] = s
 	}
 	switch {
 	case m.GetIncarnation() > s.incarnation:
-		o.void(s)
+		ls.void(s)
 	case m.GetIncarnation() < s.incarnation && s.told:
-		o.disown(s)
+		ls.disown(s)
 	case m.GetIncarnation() < s.incarnation:
 		return nil
 	}
 	s.incarnation, s.told = m.GetIncarnation(), false
 	s.seq, s.ack = m.GetSeq(), m.GetAck()
-	s.capacity, s.backlog, s.heard = m.GetCapacity(), m.GetBacklog(), o.now
+	s.capacity, s.backlog, s.heard = m.GetCapacity(), m.GetBacklog(), ls.now
 	return s
 }
 
 // disown ends the leases of a process of which the worker knows nothing. What was said of it may be true all the same, and this message a late one: its leases
 // are waited out.
-func (o *Owner) disown(s *session) {
+func (ls *leases) disown(s *session) {
 	for h := range s.leases {
-		o.endLease(h, released, h.lease.expires)
+		ls.end(h, released, h.lease.expires)
 	}
 }
 
 // void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
-func (o *Owner) void(s *session) {
+func (ls *leases) void(s *session) {
 	for h := range s.leases {
-		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
-		o.endLease(h, lapsed, 0)
+		h.rec.notBefore = max(h.rec.notBefore, ls.now+ls.cfg.Delay.Milliseconds())
+		ls.end(h, lapsed, 0)
 	}
 }
 
 // PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out by themselves, as it may only be cut off
 // from us and still crawl. Part of a step.
 func (o *Owner) PeerDead(peer string) {
-	s := o.sessions[peer]
+	s := o.placer.sessions[peer]
 	if s == nil {
 		return
 	}
@@ -204,19 +215,19 @@ func (o *Owner) PeerDead(peer string) {
 			break
 		}
 		if h.search.offeredTo(peer) {
-			o.declined(h, peer)
+			o.placer.declined(h, peer)
 		}
 	}
 	if len(s.leases) == 0 && s.offers == 0 {
-		delete(o.sessions, peer)
+		delete(o.placer.sessions, peer)
 	}
 }
 
 // renew prolongs the leases that a worker says it holds, and takes back what went lost with an answer.
-func (o *Owner) renew(v *Visit) {
+func (vs *visits) renew(v *Visit) {
 	s, reply := v.session, v.reply
 	for _, lease := range v.m.GetHeld() {
-		switch o.hosts.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
+		switch vs.hosts.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
 		case hostMoved:
 			reply.move(lease.GetHost())
 			continue
@@ -224,20 +235,20 @@ func (o *Owner) renew(v *Visit) {
 			reply.wait(lease.GetHost())
 			continue
 		}
-		h := o.hosts.byName[lease.GetHost()]
+		h := vs.hosts.byName[lease.GetHost()]
 		if !h.leasedTo(s, lease.GetEpoch()) {
 			reply.revoke(lease.GetHost())
 			continue
 		}
-		h.lease.expires, h.lease.said = o.now+o.cfg.TTL.Milliseconds(), s.visiting
-		o.takeBackLost(h, s)
-		o.agenda.schedule(h)
+		h.lease.expires, h.lease.said = vs.now+vs.cfg.TTL.Milliseconds(), s.visiting
+		vs.leases.takeBackLost(h, s)
+		vs.agenda.schedule(h)
 	}
 }
 
 // takeBackLost takes back what was granted in answers that the worker never saw: it has one Session under way at a time, so an answer between
 // the last that arrived and this request is lost.
-func (o *Owner) takeBackLost(h *host, s *session) {
+func (ls *leases) takeBackLost(h *host, s *session) {
 	l := h.lease
 	if s.seq == 0 || l.last <= s.ack || l.last >= s.seq {
 		return
@@ -245,7 +256,7 @@ func (o *Owner) takeBackLost(h *host, s *session) {
 	for hash, it := range l.out {
 		if it.seq > s.ack && it.seq < s.seq {
 			delete(l.out, hash)
-			o.takeBack(h, it, untouched)
+			ls.takeBack(h, it, untouched)
 		}
 	}
 	l.last = s.ack

@@ -112,7 +112,7 @@ func (d *Delivery) take(from, to int) {
 			list = append(list, a)
 		}
 	}
-	o.admit(list)
+	o.intake.admit(list)
 }
 
 func column32(c []uint32, i int) uint32 {
@@ -169,10 +169,21 @@ func (t *hostTable) speaksFor(name string, s *session, epoch *wire.Epoch) hostVe
 	return verdict
 }
 
+// intake takes links to hosts of this peer into their sets.
+type intake struct {
+	*step
+	hosts    *hostTable
+	urls     *urlSets
+	domains  *domains
+	outgoing *outgoing
+	agenda   *agenda
+	known    depths // links dealt with here, at which depth
+}
+
 // admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters cannot tell to be new are looked up in the
 // store sorted by key, so that the store is read in one direction.
-func (o *Owner) admit(list []arrival) {
-	list = slices.DeleteFunc(list, func(a arrival) bool { return o.refuses(&a) })
+func (in *intake) admit(list []arrival) {
+	list = slices.DeleteFunc(list, func(a arrival) bool { return in.refuses(&a) })
 	type look struct {
 		i   int
 		key []byte
@@ -180,7 +191,7 @@ func (o *Owner) admit(list []arrival) {
 	var looks []look
 	for i := range list {
 		a := &list[i]
-		h := o.hosts.find(a.host)
+		h := in.hosts.find(a.host)
 		if h == nil {
 			continue
 		}
@@ -188,13 +199,13 @@ func (o *Owner) admit(list []arrival) {
 		if hj == nil || hj.c.accepted == 0 {
 			continue
 		}
-		verdict, err := o.seen.Test(SetID{h.pos, a.js.id}, a.hash)
+		verdict, err := in.seen.Test(SetID{h.pos, a.js.id}, a.hash)
 		if err != nil {
-			o.buf.fail(err)
+			in.buf.fail(err)
 			return
 		}
 		switch {
-		case verdict == Yes && o.cfg.SeenBloom:
+		case verdict == Yes && in.cfg.SeenBloom:
 			a.js = nil // believed
 		case verdict != No:
 			looks = append(looks, look{i, entryKey(h.pos, a.js.id, a.hash)})
@@ -203,40 +214,40 @@ func (o *Owner) admit(list []arrival) {
 	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
 	stored := make(map[int][]byte, len(looks))
 	for _, l := range looks {
-		if value, ok := o.buf.get(l.key); ok {
+		if value, ok := in.buf.get(l.key); ok {
 			stored[l.i] = value
 		}
 	}
 	for i := range list {
 		a := &list[i]
-		if a.js == nil || o.known.covers(a.memo(), a.depth) {
+		if a.js == nil || in.known.covers(a.memo(), a.depth) {
 			continue
 		}
-		o.known.put(a.memo(), a.depth)
-		h := o.hosts.open(a.host)
+		in.known.put(a.memo(), a.depth)
+		h := in.hosts.open(a.host)
 		value := stored[i]
-		if newer, ok := o.buf.writes[string(entryKey(h.pos, a.js.id, a.hash))]; ok {
+		if newer, ok := in.buf.writes[string(entryKey(h.pos, a.js.id, a.hash))]; ok {
 			value = newer // the same URL twice in a step
 		}
 		if value == nil {
-			o.accept(h, a)
+			in.accept(h, a)
 		} else {
-			o.meet(h, a, value)
+			in.meet(h, a, value)
 		}
 	}
 }
 
 // refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job does not admit it, or nothing may be taken of its host.
-func (o *Owner) refuses(a *arrival) bool {
-	if o.known.covers(a.memo(), a.depth) {
+func (in *intake) refuses(a *arrival) bool {
+	if in.known.covers(a.memo(), a.depth) {
 		return true
 	}
 	canonical, err := link.Canonical(a.url)
 	if err != nil || canonical != a.url || Refusal(a.js.spec, a.outlink.url, a.depth, a.kind) != "" || a.js.state == job.StateCanceled {
-		o.known.put(a.memo(), a.depth)
+		in.known.put(a.memo(), a.depth)
 		return true
 	}
-	return o.turnsAway(a.js, a.outlink.url) != ""
+	return in.turnsAway(a.js, a.outlink.url) != ""
 }
 
 // Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.
@@ -263,18 +274,18 @@ type urlSets struct {
 }
 
 // accept takes a URL into the set.
-func (o *Owner) accept(h *host, a *arrival) {
+func (in *intake) accept(h *host, a *arrival) {
 	hj := h.job(a.js, true)
 	h.rec.seq++
 	h.rec.secure = h.rec.secure || strings.HasPrefix(a.url, "https:")
 	p := pending{place: place{depth: a.depth, seq: h.rec.seq}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
-	o.buf.set(p.key(h.pos, a.js.id), p.encode())
+	in.buf.set(p.key(h.pos, a.js.id), p.encode())
 	n := entry{at: p.place}
-	o.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
-	o.urls.count(h, hj, a.depth)
-	o.urls.addSeen(h, a.js, a.hash)
+	in.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
+	in.urls.count(h, hj, a.depth)
+	in.urls.addSeen(h, a.js, a.hash)
 	hj.lower(p.place)
-	o.agenda.schedule(h)
+	in.agenda.schedule(h)
 }
 
 // count notes one more URL of the set.
@@ -301,35 +312,35 @@ func (hj *hostJob) lower(at place) {
 }
 
 // meet deals with a link to a URL that is in the set: the smaller depth wins.
-func (o *Owner) meet(h *host, a *arrival, value []byte) {
+func (in *intake) meet(h *host, a *arrival, value []byte) {
 	n, err := decodeEntry(value)
 	if err != nil {
-		o.buf.fail(err)
+		in.buf.fail(err)
 		return
 	}
 	hj := h.job(a.js, true)
 	switch {
 	case n.done && a.depth < n.final.Depth:
 		n.final.Depth = a.depth
-		o.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
+		in.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
 		if a.js.spec.HasMaxDepth {
-			o.putAgain(h, a.js, a.hash, a.depth)
+			in.outgoing.putAgain(h, a.js, a.hash, a.depth)
 		}
 	case !n.done:
-		o.meetPending(h, hj, a, n.at)
+		in.meetPending(h, hj, a, n.at)
 	}
 	if a.depth < hj.c.minDepth {
 		hj.c.minDepth = a.depth
-		o.hosts.changed(h, hj)
+		in.hosts.changed(h, hj)
 	}
 }
 
-func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
+func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 	upgrade := a.kind == link.KindPage && a.js.spec.Requisites
 	if a.depth >= at.depth && !upgrade {
 		return
 	}
-	p, ok := o.urls.pending(h, a.js, at)
+	p, ok := in.urls.pending(h, a.js, at)
 	if !ok {
 		return
 	}
@@ -338,12 +349,12 @@ func (o *Owner) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 	if a.depth >= p.depth && !upgrade {
 		return
 	}
-	o.buf.delete(p.key(h.pos, a.js.id))
+	in.buf.delete(p.key(h.pos, a.js.id))
 	p.depth = min(p.depth, a.depth)
 	if upgrade {
 		p.kind = link.KindPage
 	}
-	o.urls.put(h, a.js, &p)
+	in.urls.put(h, a.js, &p)
 	if it != nil {
 		it.place = p.place
 	} else {

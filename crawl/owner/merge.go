@@ -17,9 +17,21 @@ import (
 // any number of times and in any order. What an owner learned and a stale copy must not bring back is left out: that a host is down, and what is
 // promised of a budget to a URL that is here already.
 
+// importer merges records of other owners into this one's.
+type importer struct {
+	*step
+	jobs     *jobTable
+	hosts    *hostTable
+	urls     *urlSets
+	agenda   *agenda
+	outgoing *outgoing
+	leases   *leases
+	reviewer *reviewer
+}
+
 // admitRecord refuses a host's record that none of our owners writes, since what goes into grants of it would be refused by every worker, and moves what would
 // come later than anything that we write: of two values the greater wins, so nothing would ever come after it.
-func (o *Owner) admitRecord(r *hostRecord) error {
+func (m *importer) admitRecord(r *hostRecord) error {
 	if !isHost("http://", r.name) && !isHost("https://", r.name) {
 		return errors.New("not the name of a host")
 	}
@@ -28,10 +40,10 @@ func (o *Owner) admitRecord(r *hostRecord) error {
 			return fmt.Errorf("address of %d bytes", len(addr))
 		}
 	}
-	if o.ahead(r.epoch) {
+	if m.ahead(r.epoch) {
 		return fmt.Errorf("epoch %d is ahead of its time", r.epoch.Counter)
 	}
-	latest := o.latest()
+	latest := m.latest()
 	r.notBefore, r.backoffUntil = min(r.notBefore, latest), min(r.backoffUntil, latest)
 	r.placedAt, r.optOut.at = min(r.placedAt, latest), min(r.optOut.at, latest)
 	return nil
@@ -43,9 +55,9 @@ func isHost(scheme, name string) bool {
 	return err == nil && link.Host(canonical) == name
 }
 
-// importHost merges the record of the host itself. Its worker may still hold a lease, until then.
-func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
-	o.importLease(h, in, until)
+// host merges the record of the host itself. Its worker may still hold a lease, until then.
+func (m *importer) host(h *host, in *hostRecord, until int64) {
+	m.leases.claimed(h, in, until)
 	r := &h.rec
 	if in.epoch.After(r.epoch) {
 		r.epoch = in.epoch
@@ -64,10 +76,10 @@ func (o *Owner) importHost(h *host, in *hostRecord, until int64) {
 	r.secure = r.secure || in.secure
 	if in.optOut.after(&r.optOut) {
 		r.optOut = in.optOut
-		o.optOutChanged(h)
+		m.reviewer.optOutChanged(h)
 	}
-	o.hosts.touched(h)
-	o.agenda.schedule(h)
+	m.hosts.touched(h)
+	m.agenda.schedule(h)
 }
 
 // troubleAfter orders what records say of failures in a row.
@@ -82,36 +94,36 @@ func (r *hostRecord) placedAfter(q *hostRecord) bool {
 		cmp.Compare(len(r.measured), len(q.measured)), cmp.Compare(r.fetchBase, q.fetchBase), cmp.Compare(r.slowRuns, q.slowRuns)) > 0
 }
 
-func (o *Owner) importRecord(h *host, kv KV) error {
+func (m *importer) record(h *host, kv KV) error {
 	kind, tail := kv.Key[1+posSize], kv.Key[1+posSize+1:]
 	if kind == kindRobots {
-		return o.importRobots(h, string(tail), kv)
+		return m.robots(h, string(tail), kv)
 	}
 	if len(tail) < job.IDSize {
 		return errFormat
 	}
-	js := o.jobs.of(job.ID(tail))
+	js := m.jobs.of(job.ID(tail))
 	tail = tail[job.IDSize:]
 	switch kind {
 	case kindReady, kindDelayed:
-		return o.importPending(h, js, kind, tail, kv.Value)
+		return m.pending(h, js, kind, tail, kv.Value)
 	case kindEntry:
-		return o.importEntry(h, js, tail, kv.Value)
+		return m.entry(h, js, tail, kv.Value)
 	case kindOutlinks:
-		return o.importOutlinks(h, js, tail, kv)
+		return m.outlinks(h, js, tail, kv)
 	case kindOutbox:
-		return o.importOutbox(h, js, tail, kv.Value)
+		return m.outbox(h, js, tail, kv.Value)
 	case kindCounters:
-		return o.importCounters(h, js, tail, kv.Value)
+		return m.counters(h, js, tail, kv.Value)
 	case kindNovelty:
-		return o.importNovelty(h, js, tail, kv)
+		return m.novelty(h, js, tail, kv)
 	default:
 		return errFormat
 	}
 }
 
-// importRobots merges the state of an origin's robots.txt: the one had later wins.
-func (o *Owner) importRobots(h *host, origin string, kv KV) error {
+// robots merges the state of an origin's robots.txt: the one had later wins.
+func (m *importer) robots(h *host, origin string, kv KV) error {
 	if !h.hasOrigin(origin) {
 		return errFormat
 	}
@@ -119,14 +131,14 @@ func (o *Owner) importRobots(h *host, origin string, kv KV) error {
 	if !ok {
 		return errFormat
 	}
-	raw, ok := o.buf.get(kv.Key)
+	raw, ok := m.buf.get(kv.Key)
 	if had, valid := decodeRobots(raw); ok && valid {
 		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(kv.Value, raw))
 		if order <= 0 {
 			return nil
 		}
 	}
-	o.buf.set(kv.Key, kv.Value)
+	m.buf.set(kv.Key, kv.Value)
 	return nil
 }
 
@@ -146,8 +158,8 @@ func decodeRobots(value []byte) (state robots.State, ok bool) {
 // maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that can be sent runs over.
 const maxCounted = 1 << 32
 
-// importCounters takes what is not counted anew from the URLs.
-func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error {
+// counters takes what is not counted anew from the URLs.
+func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeCounters(value)
 	if err != nil || len(tail) > 0 || max(in.refetched, in.requests, in.cut) > maxCounted {
 		return errFormat
@@ -155,7 +167,7 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 	hj := h.job(js, true)
 	if hj.c.admission.Before(in.admission) {
 		hj.c.admission = in.admission
-		o.hosts.changed(h, hj)
+		m.hosts.changed(h, hj)
 	}
 	for _, n := range []struct{ have, peer, in *int64 }{
 		{&hj.c.refetched, &js.c.refetched, &in.refetched}, {&hj.c.requests, &js.c.requests, &in.requests}, {&hj.c.cut, &js.c.cut, &in.cut},
@@ -163,17 +175,17 @@ func (o *Owner) importCounters(h *host, js *jobState, tail, value []byte) error 
 		if more := *n.in - *n.have; more > 0 {
 			*n.have += more
 			*n.peer += more
-			o.hosts.changed(h, hj)
+			m.hosts.changed(h, hj)
 		}
 	}
 	if in.trap && !hj.c.trap {
 		hj.c.trap = true
-		o.hosts.changed(h, hj)
+		m.hosts.changed(h, hj)
 	}
 	return nil
 }
 
-func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []byte) error {
+func (m *importer) pending(h *host, js *jobState, kind byte, tail, value []byte) error {
 	at, ok := readyPlace(tail)
 	if kind == kindDelayed {
 		at, ok = delayedPlace(tail)
@@ -182,20 +194,20 @@ func (o *Owner) importPending(h *host, js *jobState, kind byte, tail, value []by
 	if !ok || err != nil {
 		return errFormat
 	}
-	return o.importWaiting(h, js, p)
+	return m.waiting(h, js, p)
 }
 
-// importWaiting merges a URL that waits.
-func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
+// waiting merges a URL that waits.
+func (m *importer) waiting(h *host, js *jobState, p pending) error {
 	if link.Host(p.url) != h.rec.name || link.Hash(js.id, p.url) != p.hash {
 		return errFormat
 	}
-	p.due = min(p.due, o.latest())
+	p.due = min(p.due, m.latest())
 	hj := h.job(js, true)
-	raw, ok := o.buf.get(entryKey(h.pos, js.id, p.hash))
+	raw, ok := m.buf.get(entryKey(h.pos, js.id, p.hash))
 	if !ok {
-		o.urls.count(h, hj, p.depth)
-		o.urls.addSeen(h, js, p.hash)
+		m.urls.count(h, hj, p.depth)
+		m.urls.addSeen(h, js, p.hash)
 		if p.foreign = p.promised; p.promised {
 			hj.c.promised++
 			js.c.promised++
@@ -203,7 +215,7 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 		p.seq = 0
 		due := p.due
 		p.due = 0
-		o.urls.wait(h, hj, &p, due)
+		m.urls.wait(h, hj, &p, due)
 		return nil
 	}
 	n, err := decodeEntry(raw)
@@ -211,20 +223,20 @@ func (o *Owner) importWaiting(h *host, js *jobState, p pending) error {
 		return err
 	}
 	hj.c.minDepth = min(hj.c.minDepth, p.depth)
-	o.hosts.changed(h, hj)
+	m.hosts.changed(h, hj)
 	if !n.done {
-		o.mergePending(h, hj, n.at, &p)
+		m.mergePending(h, hj, n.at, &p)
 	} else if p.depth < n.final.Depth {
 		n.final.Depth = p.depth
-		o.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
-		o.shallower(h, js, p.hash, p.depth)
+		m.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
+		m.outgoing.shallower(h, js, p.hash, p.depth)
 	}
 	return nil
 }
 
 // mergePending merges two states of a URL without an outcome.
-func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
-	had, ok := o.urls.pending(h, hj.state, at)
+func (m *importer) mergePending(h *host, hj *hostJob, at place, in *pending) {
+	had, ok := m.urls.pending(h, hj.state, at)
 	if !ok {
 		return
 	}
@@ -237,11 +249,11 @@ func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
 	if p == had {
 		return
 	}
-	o.buf.delete(had.key(h.pos, hj.state.id))
+	m.buf.delete(had.key(h.pos, hj.state.id))
 	delayed := waits(&p) - waits(&had)
 	hj.c.delayed += delayed
 	hj.state.c.delayed += delayed
-	o.urls.put(h, hj.state, &p)
+	m.urls.put(h, hj.state, &p)
 	if it := h.lease.item(p.hash); it != nil {
 		hj.outD += delayed
 		it.pending = p
@@ -249,7 +261,7 @@ func (o *Owner) mergePending(h *host, hj *hostJob, at place, in *pending) {
 	} else {
 		hj.lower(p.place)
 	}
-	o.agenda.schedule(h)
+	m.agenda.schedule(h)
 }
 
 func waits(p *pending) int64 {
@@ -260,13 +272,13 @@ func waits(p *pending) int64 {
 }
 
 // shallower has the recorded links of a page that is done emitted again, as it is known at a smaller depth, or with more links, than they were.
-func (o *Owner) shallower(h *host, js *jobState, hash uint64, depth uint32) {
-	if _, ok := o.buf.get(outlinksKey(h.pos, js.id, hash)); ok {
-		o.putAgain(h, js, hash, depth)
+func (g *outgoing) shallower(h *host, js *jobState, hash uint64, depth uint32) {
+	if _, ok := g.buf.get(outlinksKey(h.pos, js.id, hash)); ok {
+		g.putAgain(h, js, hash, depth)
 	}
 }
 
-func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
+func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeEntry(value)
 	if err != nil || len(tail) != 8 {
 		return errFormat
@@ -280,19 +292,19 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 	case in.waits.hash != hash:
 		return errFormat
 	default:
-		return o.importWaiting(h, js, *in.waits)
+		return m.waiting(h, js, *in.waits)
 	}
 	f := &in.final
 	if hash != link.Hash(js.id, f.URL) || link.Host(f.URL) != h.rec.name {
 		return errFormat
 	}
 	hj := h.job(js, true)
-	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+	raw, ok := m.buf.get(entryKey(h.pos, js.id, hash))
 	if !ok {
-		o.urls.count(h, hj, f.Depth)
-		o.urls.addSeen(h, js, hash)
+		m.urls.count(h, hj, f.Depth)
+		m.urls.addSeen(h, js, hash)
 		p := pending{hash: hash, url: f.URL, hops: f.Hops, kind: f.Kind, tries: f.Tries, place: place{depth: f.Depth}}
-		o.urls.conclude(h, hj, &p, *f)
+		m.urls.conclude(h, hj, &p, *f)
 		return nil
 	}
 	n, err := decodeEntry(raw)
@@ -300,44 +312,44 @@ func (o *Owner) importEntry(h *host, js *jobState, tail, value []byte) error {
 		return err
 	}
 	hj.c.minDepth = min(hj.c.minDepth, f.Depth)
-	o.hosts.changed(h, hj)
+	m.hosts.changed(h, hj)
 	if n.done {
-		o.mergeDone(h, hj, hash, &n, f)
+		m.mergeDone(h, hj, hash, &n, f)
 	} else {
-		o.mergeOutcome(h, hj, n.at, f)
+		m.mergeOutcome(h, hj, n.at, f)
 	}
 	return nil
 }
 
 // mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
-func (o *Owner) mergeOutcome(h *host, hj *hostJob, at place, f *Final) {
-	p, ok := o.urls.pending(h, hj.state, at)
+func (m *importer) mergeOutcome(h *host, hj *hostJob, at place, f *Final) {
+	p, ok := m.urls.pending(h, hj.state, at)
 	if !ok {
 		return
 	}
 	if it := h.lease.item(p.hash); it != nil {
 		delete(h.lease.out, p.hash)
-		o.urls.notOut(hj, it)
+		m.urls.notOut(hj, it)
 	}
-	o.urls.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
-	o.urls.drop(h, hj, &p)
+	m.urls.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
+	m.urls.drop(h, hj, &p)
 	smaller := p.depth < f.Depth
 	p.hops, p.kind, p.tries = f.Hops, f.Kind, f.Tries
 	p.seq, p.depth = 0, min(p.depth, f.Depth)
-	o.urls.conclude(h, hj, &p, *f)
+	m.urls.conclude(h, hj, &p, *f)
 	if smaller {
-		o.shallower(h, hj.state, p.hash, p.depth)
+		m.outgoing.shallower(h, hj.state, p.hash, p.depth)
 	}
 }
 
 // mergeDone merges two outcomes of one URL.
-func (o *Owner) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final) {
+func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final) {
 	had := n.final
 	if in.beats(&had) {
 		n.final = *in
 	}
 	n.final.Depth = min(had.Depth, in.Depth)
-	o.buf.set(entryKey(h.pos, hj.state.id, hash), n.encode())
+	m.buf.set(entryKey(h.pos, hj.state.id, hash), n.encode())
 	for _, c := range []*counters{&hj.c, &hj.state.c} {
 		c.outcomes[had.Outcome]--
 		c.outcomes[n.final.Outcome]++
@@ -345,7 +357,7 @@ func (o *Owner) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Final
 		c.leftOut += int64(n.final.LeftOut) - int64(had.LeftOut)
 	}
 	if in.Depth < had.Depth {
-		o.shallower(h, hj.state, hash, in.Depth)
+		m.outgoing.shallower(h, hj.state, hash, in.Depth)
 	}
 }
 
@@ -362,14 +374,14 @@ func (f *Final) beats(g *Final) bool {
 	return bytes.Compare(a.encode(), b.encode()) < 0
 }
 
-// importOutlinks merges the links of a page that is done.
-func (o *Owner) importOutlinks(h *host, js *jobState, tail []byte, kv KV) error {
+// outlinks merges the links of a page that is done.
+func (m *importer) outlinks(h *host, js *jobState, tail []byte, kv KV) error {
 	in, err := decodeLinks(kv.Value)
 	if err != nil || len(tail) != 8 {
 		return errFormat
 	}
 	union := in.links
-	if raw, ok := o.buf.get(kv.Key); ok {
+	if raw, ok := m.buf.get(kv.Key); ok {
 		had, err := decodeLinks(raw)
 		if err != nil {
 			return err
@@ -379,18 +391,18 @@ func (o *Owner) importOutlinks(h *host, js *jobState, tail []byte, kv KV) error 
 		}
 	}
 	list := linkList{links: sorted(union)}
-	o.buf.set(kv.Key, list.encode())
+	m.buf.set(kv.Key, list.encode())
 	d := dec{b: tail}
 	hash := d.hash()
-	if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
+	if raw, ok := m.buf.get(entryKey(h.pos, js.id, hash)); ok {
 		if n, err := decodeEntry(raw); err == nil && n.done {
-			o.putAgain(h, js, hash, n.final.Depth)
+			m.outgoing.putAgain(h, js, hash, n.final.Depth)
 		}
 	}
 	return nil
 }
 
-func (o *Owner) importOutbox(h *host, js *jobState, tail, value []byte) error {
+func (m *importer) outbox(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeLinks(value)
 	if err != nil || len(tail) != 12 {
 		return errFormat
@@ -399,7 +411,7 @@ func (o *Owner) importOutbox(h *host, js *jobState, tail, value []byte) error {
 	hash := d.hash()
 	depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
 	in.links = sorted(in.links)
-	o.putOutbox(h, js, hash, depth, in)
+	m.outgoing.put(h, js, hash, depth, in)
 	return nil
 }
 

@@ -78,10 +78,10 @@ func (o *Owner) Merge(kvs []KV, until time.Time) *Merge {
 // other steps may come in between. Part of a step.
 func (m *Merge) Go() (through bool, err error) {
 	o := m.owner
-	defer o.importInto(nil)
+	defer o.importer.into(nil)
 	var h *host
 	for m.next < len(m.kvs) {
-		if h, err = o.importOne(h, m.kvs[m.next], m.bar); err != nil {
+		if h, err = o.importer.one(h, m.kvs[m.next], m.bar); err != nil {
 			return false, err
 		}
 		if m.next++; m.next < len(m.kvs) && !o.HasRoom() {
@@ -91,8 +91,8 @@ func (m *Merge) Go() (through bool, err error) {
 	return m.next == len(m.kvs), o.buf.err
 }
 
-// importOne merges one record, h being the host of the one before it, and returns the host that it is of.
-func (o *Owner) importOne(h *host, kv KV, bar int64) (*host, error) {
+// one merges one record, h being the host of the one before it, and returns the host that it is of.
+func (m *importer) one(h *host, kv KV, bar int64) (*host, error) {
 	if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
 		return nil, fmt.Errorf("import: key %.40x is none of a host", kv.Key)
 	}
@@ -105,31 +105,31 @@ func (o *Owner) importOne(h *host, kv KV, bar int64) (*host, error) {
 		if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
 			return nil, fmt.Errorf("import: host %q lies elsewhere", rec.name)
 		}
-		if err := o.admitRecord(&rec); err != nil {
+		if err := m.admitRecord(&rec); err != nil {
 			return nil, fmt.Errorf("import: host %q: %w", rec.name, err)
 		}
-		h = o.hosts.open(rec.name)
-		o.importInto(h)
-		o.importHost(h, &rec, bar)
+		h = m.hosts.open(rec.name)
+		m.into(h)
+		m.host(h, &rec, bar)
 		return h, nil
 	}
 	if h == nil || h.pos != pos {
-		if h = o.hosts.at(pos); h == nil {
+		if h = m.hosts.at(pos); h == nil {
 			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
 		}
-		o.importInto(h)
+		m.into(h)
 	}
-	if err := o.importRecord(h, kv); err != nil {
+	if err := m.record(h, kv); err != nil {
 		return nil, fmt.Errorf("import: %s: %w", h.rec.name, err)
 	}
 	return h, nil
 }
 
-// importInto says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.
-func (o *Owner) importInto(h *host) {
-	before := o.agenda.importing
-	if o.agenda.importing = h; before != nil && before != h {
-		o.agenda.schedule(before)
+// into says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.
+func (m *importer) into(h *host) {
+	before := m.agenda.importing
+	if m.agenda.importing = h; before != nil && before != h {
+		m.agenda.schedule(before)
 	}
 }
 
@@ -159,26 +159,37 @@ func (o *Owner) Remove(lo, hi Pos) {
 	})
 	for _, pos := range list {
 		if h := o.hosts.at(pos); h != nil {
-			o.remove(h)
+			o.remover.remove(h)
 		}
 		if len(o.buf.writes) > removedAtOnce {
 			o.hosts.flush()
 		}
 	}
-	o.known.clear()
-	o.sent.clear()
+	o.intake.known.clear()
+	o.emitter.sent.clear()
 	o.hosts.flush()
 }
 
+// remover forgets hosts that another owner has.
+type remover struct {
+	*step
+	jobs     *jobTable
+	hosts    *hostTable
+	urls     *urlSets
+	placer   *placer
+	leases   *leases
+	outgoing *outgoing
+}
+
 // remove forgets a host of which nothing has changed since the last flush.
-func (o *Owner) remove(h *host) {
-	o.endPlacing(h)
+func (m *remover) remove(h *host) {
+	m.placer.end(h)
 	if h.lease != nil {
-		o.endLease(h, released, 0)
-		o.hosts.flush()
+		m.leases.end(h, released, 0)
+		m.hosts.flush()
 	}
-	o.urls.cede(h)
-	o.removeOutbox(h)
+	m.urls.cede(h)
+	m.outgoing.remove(h)
 	for _, hj := range h.jobs {
 		c := &hj.state.c
 		c.accepted -= hj.c.accepted
@@ -192,54 +203,54 @@ func (o *Owner) remove(h *host) {
 		c.refetched -= hj.c.refetched
 		c.requests -= hj.c.requests
 		c.cut -= hj.c.cut
-		o.jobs.changed(hj.state)
-		o.seen.Drop(SetID{h.pos, hj.state.id})
+		m.jobs.changed(hj.state)
+		m.seen.Drop(SetID{h.pos, hj.state.id})
 	}
-	o.hosts.totals.hosts--
-	o.hosts.totalsMod = true
-	o.removeRecords(h)
-	o.buf.delete(workKey(h.pos))
+	m.hosts.totals.hosts--
+	m.hosts.totalsMod = true
+	m.records(h)
+	m.buf.delete(workKey(h.pos))
 	if h.rec.optOut.version > 0 {
-		o.buf.delete(optOutKey(h.pos))
+		m.buf.delete(optOutKey(h.pos))
 	}
 	h.jobs = nil
-	o.hosts.forget(h)
+	m.hosts.forget(h)
 }
 
-func (o *Owner) removeOutbox(h *host) {
+func (g *outgoing) remove(h *host) {
 	if h.rec.outbox == 0 {
 		return
 	}
-	for id, e := range o.outbox.entries {
+	for id, e := range g.box.entries {
 		if e.pos == h.pos {
-			o.outbox.drop(id)
+			g.box.drop(id)
 		}
 	}
 	prefix := hostPrefix(h.pos, kindOutbox)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	g.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
-			js := o.jobs.of(job.ID(key[1+posSize+1:]))
+			js := g.jobs.of(job.ID(key[1+posSize+1:]))
 			js.c.entries--
 			js.c.outbox -= int64(max(len(list.links), 1))
-			o.jobs.changed(js)
+			g.jobs.changed(js)
 		}
 		return true
 	})
 }
 
-func (o *Owner) removeRecords(h *host) {
+func (m *remover) records(h *host) {
 	var keys [][]byte
 	prefix := hostPrefix(h.pos)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+	m.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
 		keys = append(keys, slices.Clone(key))
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
-		o.hosts.flush() // a range goes before what was gathered
-		o.buf.deleteRange(prefix, prefixEnd(prefix))
+		m.hosts.flush() // a range goes before what was gathered
+		m.buf.deleteRange(prefix, prefixEnd(prefix))
 		return
 	}
 	for _, key := range keys {
-		o.buf.delete(key)
+		m.buf.delete(key)
 	}
 }

@@ -62,11 +62,11 @@ func decodeNovelty(raw []byte) (*novelty.State, error) {
 }
 
 // observe notes what a page of a host brought, links to its own host among it.
-func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, brought int64) {
-	if o.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
+func (oc *outcomes) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, brought int64) {
+	if oc.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
 		return
 	}
-	o.domains.say(h, hj, got, f, o.page.url == got.URL && o.page.kin > 0)
+	oc.domains.say(h, hj, got, f, oc.emitter.page.url == got.URL && oc.emitter.page.kin > 0)
 	p := novelty.Page{
 		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
 		Links: int(f.GetOwnLinks()), New: int(brought),
@@ -82,25 +82,25 @@ func (o *Owner) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, broug
 		return
 	}
 	hj.noted = hj.c.accepted
-	s := o.traps.of(h, hj)
-	s.Observe(p, o.cfg.Novelty)
+	s := oc.traps.of(h, hj)
+	s.Observe(p, oc.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
 		hj.news = true
-		o.hosts.changed(h, hj)
+		oc.hosts.changed(h, hj)
 	}
-	if s.Whole(o.cfg.Novelty) {
+	if s.Whole(oc.cfg.Novelty) {
 		hj.c.trap, hj.news = true, true
-		o.hosts.changed(h, hj)
-		o.agenda.schedule(h)
+		oc.hosts.changed(h, hj)
+		oc.agenda.schedule(h)
 	}
 }
 
 // keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or another process, may be the next one.
-func (o *Owner) keepNovelty(h *host) {
+func (ls *leases) keepNovelty(h *host) {
 	for _, hj := range h.jobs {
 		if hj.novelty != nil && hj.novelty.Seen() >= fewPages && !hj.news {
 			hj.news = true
-			o.hosts.changed(h, hj)
+			ls.hosts.changed(h, hj)
 		}
 	}
 }
@@ -116,18 +116,18 @@ func (t *traps) save(h *host, hj *hostJob) {
 	hj.news = false
 }
 
-// importNovelty merges what is known of the pages of a job on a host: what knows more stays.
-func (o *Owner) importNovelty(h *host, js *jobState, tail []byte, kv KV) error {
+// novelty merges what is known of the pages of a job on a host: what knows more stays.
+func (m *importer) novelty(h *host, js *jobState, tail []byte, kv KV) error {
 	if _, err := decodeNovelty(kv.Value); err != nil || len(tail) > 0 {
 		return errFormat
 	}
 	hj := h.job(js, true)
-	raw, ok := o.buf.get(kv.Key)
+	raw, ok := m.buf.get(kv.Key)
 	if hj.novelty != nil {
 		raw, ok = hj.novelty.Append([]byte{format}), true
 	}
 	if !ok || novelty.Later(kv.Value[1:], raw[1:]) {
-		o.buf.set(kv.Key, kv.Value)
+		m.buf.set(kv.Key, kv.Value)
 		hj.novelty, hj.news = nil, false
 	}
 	return nil
@@ -203,11 +203,11 @@ func (p *pageHosts) of(f *wire.Fetched) bool {
 // lease is over by then: the account is kept from the first of them until the page's outcome is here, or until those of maxParted other pages are.
 func (v *Visit) account(js *jobState, f *wire.Fetched) {
 	o := v.owner
-	at := slices.IndexFunc(o.parted, func(p *pageHosts) bool { return p.of(f) })
+	at := slices.IndexFunc(o.emitter.parted, func(p *pageHosts) bool { return p.of(f) })
 	switch {
 	case at >= 0:
-		v.hosts = o.parted[at]
-		o.parted = slices.Delete(o.parted, at, at+1)
+		v.hosts = o.emitter.parted[at]
+		o.emitter.parted = slices.Delete(o.emitter.parted, at, at+1)
 	case !v.hosts.of(f):
 		v.hosts = nil
 	}
@@ -217,14 +217,14 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 	if v.hosts == nil {
 		v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
 	}
-	o.page = v.hosts
+	o.emitter.page = v.hosts
 	if link.Outcome(f.GetOutcome()) != link.OutcomeNone {
 		return
 	}
-	if len(o.parted) == maxParted {
-		o.parted = slices.Delete(o.parted, 0, 1)
+	if len(o.emitter.parted) == maxParted {
+		o.emitter.parted = slices.Delete(o.emitter.parted, 0, 1)
 	}
-	o.parted = append(o.parted, v.hosts)
+	o.emitter.parted = append(o.emitter.parted, v.hosts)
 }
 
 // accepted is how many URLs of a host a job has.
@@ -236,54 +236,54 @@ func (u *urlSets) accepted(h *host, js *jobState) int64 {
 }
 
 // mayBring says whether a page of a host may bring a link to another one: any host that is known here, and so many others.
-func (o *Owner) mayBring(h *host, js *jobState, name string, here bool) bool {
-	if name == h.rec.name || o.cfg.PageHosts == 0 && o.cfg.Novelty == 0 {
+func (em *emitter) mayBring(h *host, js *jobState, name string, here bool) bool {
+	if name == h.rec.name || em.cfg.PageHosts == 0 && em.cfg.Novelty == 0 {
 		return true
 	}
-	if admitted, again := o.page.fresh[name]; again {
+	if admitted, again := em.page.fresh[name]; again {
 		return admitted
 	}
 	met := link.Hash(js.id, "host "+name)
-	if here && o.hosts.find(name) != nil || o.met.covers(met, 0) {
+	if here && em.hosts.find(name) != nil || em.met.covers(met, 0) {
 		return true
 	}
-	if len(o.page.fresh) == 0 {
-		o.page.most = o.brings(h, js)
+	if len(em.page.fresh) == 0 {
+		em.page.most = em.brings(h, js)
 	}
-	ok := len(o.page.fresh) < o.page.most
-	if o.page.fresh == nil {
-		o.page.fresh = make(map[string]bool)
+	ok := len(em.page.fresh) < em.page.most
+	if em.page.fresh == nil {
+		em.page.fresh = make(map[string]bool)
 	}
-	if len(o.page.fresh) < maxFresh {
-		o.page.fresh[name] = ok
+	if len(em.page.fresh) < maxFresh {
+		em.page.fresh[name] = ok
 	}
 	if ok {
-		o.met.put(met, 0)
+		em.met.put(met, 0)
 	}
-	if o.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
-		o.page.kin++
+	if em.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
+		em.page.kin++
 	}
 	return ok
 }
 
 // brings is how many hosts that nobody here knew a page may bring.
-func (o *Owner) brings(h *host, js *jobState) int {
+func (em *emitter) brings(h *host, js *jobState) int {
 	most := math.MaxInt
-	if o.cfg.PageHosts > 0 {
-		most = o.cfg.PageHosts
+	if em.cfg.PageHosts > 0 {
+		most = em.cfg.PageHosts
 	}
-	if o.cfg.Novelty == 0 || o.page.text == 0 {
+	if em.cfg.Novelty == 0 || em.page.text == 0 {
 		return most
 	}
 	js.farmMod = true
-	o.jobs.changed(js)
-	return min(most, o.traps.farm(js).Observe(h.rec.name, o.page.text, o.cfg.Novelty))
+	em.jobs.changed(js)
+	return min(most, em.traps.farm(js).Observe(h.rec.name, em.page.text, em.cfg.Novelty))
 }
 
 // cutLink counts a link that is not taken.
-func (o *Owner) cutLink(h *host, js *jobState) {
+func (em *emitter) cutLink(h *host, js *jobState) {
 	hj := h.job(js, true)
 	hj.c.cut++
 	js.c.cut++
-	o.hosts.changed(h, hj)
+	em.hosts.changed(h, hj)
 }

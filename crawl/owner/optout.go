@@ -76,36 +76,36 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 		return false
 	}
 	h.rec.optOut = optOut{version: min(h.rec.optOut.version+1, maxVersion), on: on, at: min(o.now, maxTime), why: clip(why)}
-	o.optOutChanged(h)
+	o.reviewer.optOutChanged(h)
 	return true
 }
 
 // optOutChanged looks at a host anew.
-func (o *Owner) optOutChanged(h *host) {
-	o.hosts.touched(h)
-	if o.optedOut(h) != "" {
-		o.endPlacing(h)
+func (rv *reviewer) optOutChanged(h *host) {
+	rv.hosts.touched(h)
+	if rv.optedOut(h) != "" {
+		rv.placer.end(h)
 		if h.lease != nil && h.frozen == 0 {
 			// As after a failure of the whole host: its worker may be about to send a request.
-			o.endLease(h, released, h.lease.expires)
+			rv.leases.end(h, released, h.lease.expires)
 		}
 	} else {
-		o.known.clear() // links to the host that were turned away are news when they are met again
+		rv.intake.known.clear() // links to the host that were turned away are news when they are met again
 	}
-	o.agenda.schedule(h)
+	rv.agenda.schedule(h)
 }
 
 // OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing is granted from here on that is on it, and the leases on hosts
 // that are end with this step or the next ones. Part of a step.
 func (o *Owner) OptOutsChanged() {
-	o.reviewAll(true)
-	o.known.clear()
+	o.reviewer.all(true)
+	o.intake.known.clear()
 }
 
 // OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
-func (o *Owner) OptedOut(limit int) (hosts []string) {
-	o.hosts.flush()
-	o.buf.scan([]byte{spaceOptOut}, []byte{spaceOptOut + 1}, func(_, value []byte) bool {
+func (bk *books) OptedOut(limit int) (hosts []string) {
+	bk.hosts.flush()
+	bk.buf.scan([]byte{spaceOptOut}, []byte{spaceOptOut + 1}, func(_, value []byte) bool {
 		if len(value) > 1 {
 			hosts = append(hosts, string(value[1:]))
 		}
@@ -115,26 +115,26 @@ func (o *Owner) OptedOut(limit int) (hosts []string) {
 }
 
 // turnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain has as many hosts in the job as it may.
-func (o *Owner) turnsAway(js *jobState, url string) string {
-	if why := o.cfg.OptOuts.URL(url); why != "" {
+func (in *intake) turnsAway(js *jobState, url string) string {
+	if why := in.cfg.OptOuts.URL(url); why != "" {
 		return why
 	}
 	name := link.Host(url)
-	h := o.hosts.find(name)
+	h := in.hosts.find(name)
 	if h != nil && h.rec.optOut.on {
-		return o.optedOut(h)
+		return in.optedOut(h)
 	}
 	if h != nil {
 		if hj := h.job(js, false); hj != nil {
 			if hj.c.admission.TurnsAway() {
-				return o.domains.turnedAway(hj.c.admission)
+				return in.domains.turnedAway(hj.c.admission)
 			}
 			return ""
 		}
 	}
-	if o.cfg.Admission && len(o.domains.crowded) > 0 && !domain.Plain(name) {
-		if v, full := o.domains.crowded[crowd{js.id, domain.Of(name)}]; full {
-			return o.domains.turnedAway(v)
+	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) {
+		if v, full := in.domains.crowded[crowd{js.id, domain.Of(name)}]; full {
+			return in.domains.turnedAway(v)
 		}
 	}
 	return ""

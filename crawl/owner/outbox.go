@@ -63,10 +63,18 @@ func (b *outbox) queued() int { return len(b.queue) - b.head }
 // linkIDBits is room for the links of an entry.
 const linkIDBits = 16
 
-// putOutbox writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
-func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
+// outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the outbox as far as memory has room.
+type outgoing struct {
+	*step
+	jobs  *jobTable
+	hosts *hostTable
+	box   outbox
+}
+
+// put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
+func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
 	key := outboxKey(h.pos, js.id, hash, depth)
-	if raw, ok := o.buf.get(key); ok {
+	if raw, ok := g.buf.get(key); ok {
 		if had, err := decodeLinks(raw); err == nil {
 			links := merge(had.links, list.links)
 			if len(links) == len(had.links) && (had.again || !list.again) {
@@ -74,16 +82,16 @@ func (o *Owner) putOutbox(h *host, js *jobState, hash uint64, depth uint32, list
 			}
 			list.again, list.links = list.again || had.again, links
 		}
-		o.dropEntry(h, js, key, raw)
+		g.drop(h, js, key, raw)
 	}
-	o.buf.set(key, list.encode())
+	g.buf.set(key, list.encode())
 	n := int64(max(len(list.links), 1))
 	js.c.outbox += n
 	js.c.entries++
 	h.rec.outbox++
-	o.hosts.touched(h)
-	o.jobs.changed(js)
-	o.hold(h.pos, js, key, hash, depth, &list)
+	g.hosts.touched(h)
+	g.jobs.changed(js)
+	g.hold(h.pos, js, key, hash, depth, &list)
 }
 
 // merge adds the links of more that are not in links.
@@ -102,25 +110,25 @@ func merge(links, more []outlink) []outlink {
 
 // putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
 // becomes no endless step; durably, so that no crash forgets it.
-func (o *Owner) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
-	o.putOutbox(h, js, hash, depth, linkList{again: true})
+func (g *outgoing) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
+	g.put(h, js, hash, depth, linkList{again: true})
 }
 
-// dropEntry deletes an entry.
-func (o *Owner) dropEntry(h *host, js *jobState, key, raw []byte) {
+// drop deletes an entry.
+func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 	n := int64(1)
 	if list, err := decodeLinks(raw); err == nil {
 		n = int64(max(len(list.links), 1))
 	}
-	if id, ok := o.outbox.byKey[string(key)]; ok {
-		o.outbox.drop(id)
+	if id, ok := g.box.byKey[string(key)]; ok {
+		g.box.drop(id)
 	}
-	o.buf.delete(key)
+	g.buf.delete(key)
 	js.c.outbox -= n
 	js.c.entries--
 	h.rec.outbox--
-	o.hosts.touched(h)
-	o.jobs.changed(js)
+	g.hosts.touched(h)
+	g.jobs.changed(js)
 }
 
 // drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without effect; what it did not is skipped.
@@ -132,10 +140,10 @@ func (b *outbox) drop(id uint64) {
 }
 
 // hold takes an entry into memory if there is room.
-func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
-	b := &o.outbox
+func (g *outgoing) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
+	b := &g.box
 	n := max(len(list.links), 1)
-	if b.links > 0 && b.links+n > o.cfg.MaxOutbox || b.queued()+n > 2*o.cfg.MaxOutbox+maxList { // what was dropped lies in the queue until it is skipped
+	if b.links > 0 && b.links+n > g.cfg.MaxOutbox || b.queued()+n > 2*g.cfg.MaxOutbox+maxList { // what was dropped lies in the queue until it is skipped
 		b.spilled, b.missed = true, true
 		return false
 	}
@@ -150,7 +158,7 @@ func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint3
 	for i, k := range list.links {
 		name := link.Host(k.url)
 		b.queue = append(b.queue, OutLink{
-			ID: b.lastID<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: o.hosts.keyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
+			ID: b.lastID<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: g.hosts.keyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
 		})
 	}
 	return true
@@ -159,8 +167,13 @@ func (o *Owner) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint3
 // Outbox returns up to limit links that were not returned before, oldest first. The caller keeps each until it is acknowledged by its owner and then
 // calls Sent; links of a job that was canceled may be dropped the same way. It may be called between steps; links may leave before the step that
 // found them is on disk, as a link is never wrong.
-func (o *Owner) Outbox(limit int) []OutLink {
-	b := &o.outbox
+func (o *Owner) Outbox(limit int) []OutLink { return o.outgoing.box.next(limit) }
+
+// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (o *Owner) Sent(ids []uint64) { o.outgoing.sent(ids) }
+
+// next takes up to limit links off the queue, and skips those of entries that were dropped.
+func (b *outbox) next(limit int) []OutLink {
 	var out []OutLink
 	for len(out) < limit && b.head < len(b.queue) {
 		k := b.queue[b.head]
@@ -179,9 +192,9 @@ func (o *Owner) Outbox(limit int) []OutLink {
 	return out
 }
 
-// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
-func (o *Owner) Sent(ids []uint64) {
-	b := &o.outbox
+// sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (g *outgoing) sent(ids []uint64) {
+	b := &g.box
 	for _, id := range ids {
 		e := b.entries[id>>linkIDBits]
 		i := id & (1<<linkIDBits - 1)
@@ -192,9 +205,9 @@ func (o *Owner) Sent(ids []uint64) {
 		if e.left--; e.left > 0 {
 			continue
 		}
-		if h := o.hosts.at(e.pos); h != nil {
-			if raw, ok := o.buf.get([]byte(e.key)); ok {
-				o.dropEntry(h, e.job, []byte(e.key), raw)
+		if h := g.hosts.at(e.pos); h != nil {
+			if raw, ok := g.buf.get([]byte(e.key)); ok {
+				g.drop(h, e.job, []byte(e.key), raw)
 			}
 		}
 	}
@@ -209,22 +222,22 @@ func (t *hostTable) at(pos Pos) *host {
 	return t.load(pos, "", ring.Key{})
 }
 
-// runAgain emits the links of some pages that were met at a smaller depth.
-func (o *Owner) runAgain() {
-	b := &o.outbox
-	if o.now < b.againAt {
+// again emits the links of some pages that were met at a smaller depth.
+func (em *emitter) again() {
+	b := &em.outgoing.box
+	if em.now < b.againAt {
 		return
 	}
 	for range min(againPerStep, len(b.again)) {
 		id := b.again[0]
-		if e := b.entries[id]; e != nil && !o.jobs.knows(e.job) {
-			b.again, b.againAt = append(b.again[1:], id), o.now+askEvery
+		if e := b.entries[id]; e != nil && !em.jobs.knows(e.job) {
+			b.again, b.againAt = append(b.again[1:], id), em.now+askEvery
 			continue
-		} else if e != nil && !o.emitAgain(e) {
+		} else if e != nil && !em.emitAgain(e) {
 			return // the rest of them in a later step
 		}
 		b.again = b.again[1:]
-		if !o.HasRoom() {
+		if !em.HasRoom() {
 			break
 		}
 	}
@@ -234,37 +247,37 @@ func (o *Owner) runAgain() {
 }
 
 // emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
-func (o *Owner) emitAgain(e *outEntry) (through bool) {
-	h := o.hosts.at(e.pos)
-	raw, ok := o.buf.get([]byte(e.key))
+func (em *emitter) emitAgain(e *outEntry) (through bool) {
+	h := em.hosts.at(e.pos)
+	raw, ok := em.buf.get([]byte(e.key))
 	if h == nil || !ok {
 		return true
 	}
 	if e.job.state == job.StateCanceled {
-		o.dropEntry(h, e.job, []byte(e.key), raw)
+		em.outgoing.drop(h, e.job, []byte(e.key), raw)
 		return true
 	}
-	o.page = &pageHosts{}
+	em.page = &pageHosts{}
 	if e.rest == nil {
 		var err error
-		if e.rest, err = o.linksAgain(e, raw); err != nil {
-			o.buf.fail(err)
+		if e.rest, err = em.linksAgain(e, raw); err != nil {
+			em.buf.fail(err)
 			return true
 		}
 	}
 	for len(e.rest) > linksAtOnce {
-		o.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
-		if e.rest = e.rest[linksAtOnce:]; !o.HasRoom() {
+		em.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
+		if e.rest = e.rest[linksAtOnce:]; !em.HasRoom() {
 			return false
 		}
 	}
-	o.dropEntry(h, e.job, []byte(e.key), raw)
-	o.forward(h, e.job, e.hash, e.at, e.rest)
+	em.outgoing.drop(h, e.job, []byte(e.key), raw)
+	em.forward(h, e.job, e.hash, e.at, e.rest)
 	return true
 }
 
 // linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
-func (o *Owner) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
+func (em *emitter) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
 	own, err := decodeLinks(raw)
 	if err != nil {
 		return nil, err
@@ -272,7 +285,7 @@ func (o *Owner) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
 	for i := range own.links {
 		own.links[i].depth -= min(e.at, own.links[i].depth)
 	}
-	value, ok := o.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
+	value, ok := em.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
 	if !ok {
 		return own.links, nil
 	}
@@ -280,20 +293,20 @@ func (o *Owner) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
 	return merge(list.links, own.links), err
 }
 
-// refillOutbox reads entries from the store that were left there for want of room, or by an earlier process.
-func (o *Owner) refillOutbox() {
-	b := &o.outbox
-	if !b.spilled || b.links > o.cfg.MaxOutbox/2 {
+// refill reads entries from the store that were left there for want of room, or by an earlier process.
+func (g *outgoing) refill() {
+	b := &g.box
+	if !b.spilled || b.links > g.cfg.MaxOutbox/2 {
 		return
 	}
-	o.hosts.flush()
+	g.hosts.flush()
 	if b.cursor == nil {
 		b.missed = false
 		b.cursor = []byte{spaceWork}
 	}
 	var hosts []Pos
 	end, passed := true, 0
-	o.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+	g.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
@@ -306,7 +319,7 @@ func (o *Owner) refillOutbox() {
 	})
 	room := refillLinks
 	for _, pos := range hosts {
-		if !o.refillFrom(pos, &room) {
+		if !g.refillFrom(pos, &room) {
 			b.cursor, end = workKey(pos), false
 			break
 		}
@@ -320,23 +333,23 @@ func (o *Owner) refillOutbox() {
 const refillLinks = 4096
 
 // refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
-func (o *Owner) refillFrom(pos Pos, room *int) (through bool) {
+func (g *outgoing) refillFrom(pos Pos, room *int) (through bool) {
 	through = true
 	prefix := hostPrefix(pos, kindOutbox)
-	o.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
-		if _, held := o.outbox.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
+	g.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		if _, held := g.box.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
 			return true
 		}
 		list, err := decodeLinks(value)
 		if err != nil {
-			o.buf.fail(err)
+			g.buf.fail(err)
 			return false
 		}
 		id := job.ID(key[1+posSize+1 : jobPrefixLen])
 		d := dec{b: key[jobPrefixLen:]}
 		hash := d.hash()
 		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
-		if !o.hold(pos, o.jobs.of(id), key, hash, depth, &list) {
+		if !g.hold(pos, g.jobs.of(id), key, hash, depth, &list) {
 			return false
 		}
 		*room -= len(list.links)

@@ -8,19 +8,7 @@ import (
 )
 
 // Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
-type Owner struct {
-	parts
-	sessions map[string]*session
-	known    depths // links dealt with here, and links put into the outbox, at which depth
-	sent     depths
-	met      depths     // hosts that were linked to
-	page     *pageHosts // of the page whose links are at hand
-	parted   []*pageHosts
-	outbox   outbox
-	visits   uint64 // that have begun
-	leased   int
-	review   review
-}
+type Owner struct{ books }
 
 // Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
 // consecutive steps are released in their order.
@@ -84,12 +72,8 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 		return nil, err
 	}
 	at := now.UnixMilli()
-	o := &Owner{
-		parts:    newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at}),
-		sessions: make(map[string]*session), known: newDepths(cfg.MaxKnown), sent: newDepths(cfg.MaxKnown), met: newDepths(cfg.MaxKnown),
-		outbox: newOutbox(), page: &pageHosts{},
-	}
-	o.outbox.spilled = o.jobs.load()
+	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at})}}
+	o.outgoing.box.spilled = o.jobs.load()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
 		d := newDec(raw)
 		o.hosts.totals.hosts = d.count()
@@ -137,7 +121,7 @@ func (o *Owner) evaluateDue() {
 	for n = 0; n < evaluatedAtOnce && o.agenda.searches.waiting(); n++ {
 		if h := o.agenda.searches.queue.take(); h.kept() {
 			if o.agenda.mayBePlaced(h) {
-				o.askPlace(h)
+				o.placer.ask(h)
 			}
 			o.evaluate(h)
 		}
@@ -147,20 +131,20 @@ func (o *Owner) evaluateDue() {
 // Commit ends the step. After an error of the store the owner does nothing any more, and what was not acknowledged is in doubt: the
 // process should end and start again from what is on disk.
 func (o *Owner) Commit() (Ready, error) {
-	o.reviewSome()
-	o.runAgain()
-	o.purgeSome()
+	o.reviewer.some()
+	o.emitter.again()
+	o.purger.some()
 	o.hosts.flush()
-	o.grantAll()
+	o.granter.all()
 	o.hosts.sweepSome()
-	o.refillOutbox()
+	o.outgoing.refill()
 	o.evaluateDue()
 	o.jobs.draws()
 	o.hosts.flush()
 	o.evict()
 	o.buf.flush()
 	o.ready.Wait = o.buf.take()
-	o.ready.Outbox = o.outbox.queued() > 0
+	o.ready.Outbox = o.outgoing.box.queued() > 0
 	o.ready.Next = o.next()
 	return o.ready, o.buf.err
 }
@@ -187,10 +171,10 @@ func (t *hostTable) flush() {
 // next is when the owner has something to do by itself.
 func (o *Owner) next() time.Time {
 	at := o.agenda.wakes.first()
-	if len(o.outbox.again) > 0 {
-		at = min(at, o.outbox.againAt)
+	if len(o.outgoing.box.again) > 0 {
+		at = min(at, o.outgoing.box.againAt)
 	}
-	if len(o.agenda.purges) > 0 || o.review.reviewing() || o.agenda.searches.waiting() || o.outbox.spilled && o.outbox.links <= o.cfg.MaxOutbox/2 || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
+	if len(o.agenda.purges) > 0 || o.reviewer.review.reviewing() || o.agenda.searches.waiting() || o.outgoing.box.spilled && o.outgoing.box.links <= o.cfg.MaxOutbox/2 || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
 		at = o.now
 	} else if o.hosts.sweep.wanted {
 		at = min(at, o.hosts.sweep.nextAt)

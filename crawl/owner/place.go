@@ -55,10 +55,10 @@ func (o *Owner) evaluate(h *host) {
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
 	default:
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
-		o.endLease(h, lapsed, 0)
+		o.leases.end(h, lapsed, 0)
 	}
 	if h.search.state != searchIdle && h.search.until <= o.now {
-		o.declined(h, h.search.offered)
+		o.placer.declined(h, h.search.offered)
 	}
 	if o.agenda.mayBePlaced(h) {
 		o.agenda.searches.queue.add(h) // those that wait already have their turns as well
@@ -151,45 +151,53 @@ func (a *agenda) placeAt(h *host) int64 {
 // step; with thousands of
 // hosts in memory, over the next ones.
 func (o *Owner) SettledChanged() {
-	o.reviewAll(false)
+	o.reviewer.all(false)
 	o.hosts.sweep.wanted, o.hosts.sweep.cursor, o.hosts.sweep.nextAt = true, nil, 0
 }
 
-func (o *Owner) askPlace(h *host) {
-	o.agenda.searches.under++
-	if others := h.search.ask(o.now + o.cfg.PlaceTimeout.Milliseconds()); !others {
-		o.place(h, o.cfg.Self)
+// placer looks for workers for hosts, and knows the workers.
+type placer struct {
+	*step
+	agenda   *agenda
+	hosts    *hostTable
+	sessions map[string]*session
+}
+
+func (pl *placer) ask(h *host) {
+	pl.agenda.searches.under++
+	if others := h.search.ask(pl.now + pl.cfg.PlaceTimeout.Milliseconds()); !others {
+		pl.offer(h, pl.cfg.Self)
 		return
 	}
 	n := h.unleased()
-	h.search.tiny = n < o.cfg.PlaceMin
+	h.search.tiny = n < pl.cfg.PlaceMin
 	p := Place{
 		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.search.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.search.exclude),
-		Secure: h.rec.secure, Remeasure: h.search.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(o.politeAt(h)),
+		Secure: h.rec.secure, Remeasure: h.search.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(pl.politeAt(h)),
 	}
 	if h.rec.placedAt > 0 {
 		p.MeasuredAt = time.UnixMilli(h.rec.placedAt)
 	}
-	o.reserve(h, &p)
-	o.ready.Places = append(o.ready.Places, p)
+	pl.reserve(h, &p)
+	pl.ready.Places = append(pl.ready.Places, p)
 }
 
 // reserve keeps a host from being fetched from while candidates may send requests to measure it. It is on disk before the first of them, and goes along with
 // the host's record: should this peer die meanwhile, whoever is the owner then waits as well.
-func (o *Owner) reserve(h *host, p *Place) {
-	if o.cfg.RequestTime <= 0 || h.search.tiny || h.rec.backoffUntil > o.now {
+func (pl *placer) reserve(h *host, p *Place) {
+	if pl.cfg.RequestTime <= 0 || h.search.tiny || h.rec.backoffUntil > pl.now {
 		return
 	}
-	polite := o.politeAt(h)
-	until := max(o.now, polite, 1) + o.cfg.RequestTime.Milliseconds()
+	polite := pl.politeAt(h)
+	until := max(pl.now, polite, 1) + pl.cfg.RequestTime.Milliseconds()
 	h.search.reserve(polite, until)
 	h.rec.notBefore = until
 	p.RequestsUntil = time.UnixMilli(until)
-	o.hosts.touched(h)
+	pl.hosts.touched(h)
 }
 
 // unreserve ends the time of requests that measure: what is owed is what was owed before, and what is for those that were made.
-func (o *Owner) unreserve(h *host, owed time.Time) {
+func (pl *placer) unreserve(h *host, owed time.Time) {
 	before, until := h.search.unreserve()
 	if before == 0 {
 		return
@@ -198,9 +206,9 @@ func (o *Owner) unreserve(h *host, owed time.Time) {
 		h.rec.notBefore = before
 	}
 	if !owed.IsZero() {
-		h.rec.notBefore = max(h.rec.notBefore, min(owedFor(owed), o.now+o.cfg.MaxRetryAfter.Milliseconds()))
+		h.rec.notBefore = max(h.rec.notBefore, min(owedFor(owed), pl.now+pl.cfg.MaxRetryAfter.Milliseconds()))
 	}
-	o.hosts.touched(h)
+	pl.hosts.touched(h)
 }
 
 // Placement is the answer to a [Place].
@@ -224,9 +232,9 @@ func (o *Owner) Placed(name string, p Placement) {
 	if h == nil || h.search.state != searchAsked {
 		return
 	}
-	o.unreserve(h, p.NotBefore)
+	o.placer.unreserve(h, p.NotBefore)
 	if !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
-		o.endPlacing(h)
+		o.placer.end(h)
 		o.agenda.schedule(h)
 		return
 	}
@@ -236,11 +244,11 @@ func (o *Owner) Placed(name string, p Placement) {
 	if h.search.anew != "" {
 		p.Why += "; " + h.search.anew
 	}
-	if o.learnt(h, &p) {
+	if o.placer.learnt(h, &p) {
 		o.hosts.touched(h)
 	}
 	h.search.found(&p)
-	o.place(h, p.Worker)
+	o.placer.offer(h, p.Worker)
 	o.agenda.schedule(h)
 }
 
@@ -249,7 +257,7 @@ func (o *Owner) Placed(name string, p Placement) {
 const placedAnew = 10 * 60 * 1000
 
 // learnt notes a placement in the host's record; false if it says nothing that is not there.
-func (o *Owner) learnt(h *host, p *Placement) bool {
+func (pl *placer) learnt(h *host, p *Placement) bool {
 	r := &h.rec
 	why, measured := clip(p.Why), r.measured
 	if len(p.Measured) > 0 {
@@ -259,70 +267,70 @@ func (o *Owner) learnt(h *host, p *Placement) bool {
 		}
 	}
 	same := r.placed == p.Worker && r.placedWhy == why && slices.Equal(r.measured, measured)
-	if same && r.fetchBase == 0 && r.slowRuns == 0 && o.now-r.placedAt < placedAnew {
+	if same && r.fetchBase == 0 && r.slowRuns == 0 && pl.now-r.placedAt < placedAnew {
 		return false
 	}
-	r.placed, r.placedAt, r.placedWhy, r.measured = p.Worker, o.now, why, measured
+	r.placed, r.placedAt, r.placedWhy, r.measured = p.Worker, pl.now, why, measured
 	r.fetchBase, r.slowRuns = 0, 0
 	return true
 }
 
-// place offers a host to a worker that has room.
-func (o *Owner) place(h *host, worker string) {
-	s := o.sessions[worker]
-	if s != nil && o.now-s.heard <= o.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*s.offers) >= int64(s.capacity) {
-		o.declined(h, worker)
+// offer offers a host to a worker that has room.
+func (pl *placer) offer(h *host, worker string) {
+	s := pl.sessions[worker]
+	if s != nil && pl.now-s.heard <= pl.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*s.offers) >= int64(s.capacity) {
+		pl.declined(h, worker)
 		return
 	}
 	if s == nil {
 		s = &session{peer: worker, leases: make(map[*host]struct{})}
-		o.sessions[worker] = s
+		pl.sessions[worker] = s
 	}
 	s.offers++
-	h.search.offer(worker, o.now+o.cfg.OfferTimeout.Milliseconds())
-	for i := range o.ready.Offers {
-		if offer := &o.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
+	h.search.offer(worker, pl.now+pl.cfg.OfferTimeout.Milliseconds())
+	for i := range pl.ready.Offers {
+		if offer := &pl.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
 			offer.Hosts = append(offer.Hosts, h.rec.name)
 			return
 		}
 	}
-	o.ready.Offers = append(o.ready.Offers, Offer{worker, []string{h.rec.name}})
+	pl.ready.Offers = append(pl.ready.Offers, Offer{worker, []string{h.rec.name}})
 }
 
 // Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
 func (o *Owner) Declined(worker string, hosts []string) {
 	for _, name := range hosts {
 		if h := o.hosts.byName[name]; h != nil && h.search.offeredTo(worker) {
-			o.declined(h, worker)
+			o.placer.declined(h, worker)
 			o.agenda.schedule(h)
 		}
 	}
 }
 
 // declined looks for another worker than that one, which does not take the host; if it is this peer itself, or nobody, after a rest.
-func (o *Owner) declined(h *host, worker string) {
-	if worker == o.cfg.Self {
-		o.agenda.searches.declined()
+func (pl *placer) declined(h *host, worker string) {
+	if worker == pl.cfg.Self {
+		pl.agenda.searches.declined()
 	}
-	h.search.refused(worker, o.cfg.Self, o.now)
-	o.endPlacing(h)
+	h.search.refused(worker, pl.cfg.Self, pl.now)
+	pl.end(h)
 }
 
-// endPlacing ends the search for a worker.
-func (o *Owner) endPlacing(h *host) {
+// end ends the search for a worker.
+func (pl *placer) end(h *host) {
 	if h.search.state == searchIdle {
 		return
 	}
 	worker := h.search.offered
 	if offered := h.search.end(); offered {
-		o.sessions[worker].offers--
+		pl.sessions[worker].offers--
 	}
-	o.agenda.searches.under--
+	pl.agenda.searches.under--
 }
 
 // calibrate compares how long fetches take with how long they took when the worker was new (design, section 5), and has the host placed anew if
 // they are slower several times in a row. A host that was too small to be placed by measure is placed so once it has grown.
-func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
+func (pl *placer) calibrate(h *host, fetched []*wire.Fetched) {
 	var sum, n uint64
 	for _, f := range fetched {
 		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {
@@ -333,7 +341,7 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 	if n == 0 || h.lease == nil {
 		return
 	}
-	if h.search.tiny && h.unleased() >= grownFactor*o.cfg.PlaceMin {
+	if h.search.tiny && h.unleased() >= grownFactor*pl.cfg.PlaceMin {
 		h.search.again(anewGrown)
 		h.search.tiny = false
 	}
@@ -341,5 +349,5 @@ func (o *Owner) calibrate(h *host, fetched []*wire.Fetched) {
 		h.search.again(anewSlower)
 		h.search.remeasure = true
 	}
-	o.hosts.touched(h)
+	pl.hosts.touched(h)
 }

@@ -74,33 +74,43 @@ func (a *agenda) checkPurge(h *host) (again int64) {
 	return again
 }
 
-func (o *Owner) purgeSome() {
-	if len(o.agenda.purges) == 0 {
+// purger gives URLs the outcome that they all share, some with each step.
+type purger struct {
+	*step
+	hosts   *hostTable
+	urls    *urlSets
+	agenda  *agenda
+	traps   *traps
+	domains *domains
+}
+
+func (g *purger) some() {
+	if len(g.agenda.purges) == 0 {
 		return
 	}
-	o.hosts.flush()
+	g.hosts.flush()
 	budget := purgePerStep
-	for budget > 0 && len(o.agenda.purges) > 0 && o.buf.err == nil {
-		h := o.agenda.purges[0]
+	for budget > 0 && len(g.agenda.purges) > 0 && g.buf.err == nil {
+		h := g.agenda.purges[0]
 		budget -= purgeHost
 		for _, hj := range h.jobs {
-			budget -= o.purge(h, hj, budget)
+			budget -= g.purge(h, hj, budget)
 		}
 		if budget > 0 {
-			o.agenda.purges = o.agenda.purges[1:]
+			g.agenda.purges = g.agenda.purges[1:]
 			h.purging = false
-			o.agenda.schedule(h)
+			g.agenda.schedule(h)
 		}
 	}
-	if len(o.agenda.purges) == 0 {
-		o.agenda.purges = nil
+	if len(g.agenda.purges) == 0 {
+		g.agenda.purges = nil
 	}
 }
 
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
-func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
-	fate, dead := o.agenda.fate(h, hj)
-	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(o.now) && hj.promisedHere() > 0 {
+func (g *purger) purge(h *host, hj *hostJob, limit int) int {
+	fate, dead := g.agenda.fate(h, hj)
+	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(g.now) && hj.promisedHere() > 0 {
 		return 0
 	}
 	var doomed []pending
@@ -110,14 +120,14 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 		if kind == kindReady {
 			from = hj.from.key(h.pos, hj.state.id)
 		}
-		o.buf.scan(from, prefixEnd(prefix), func(key, value []byte) bool {
+		g.buf.scan(from, prefixEnd(prefix), func(key, value []byte) bool {
 			at, ok := readyPlace(key[len(prefix):])
 			if kind == kindDelayed {
 				at, ok = delayedPlace(key[len(prefix):])
 			}
 			p, err := decodePending(at, value)
 			if !ok || err != nil {
-				o.buf.fail(errFormat)
+				g.buf.fail(errFormat)
 				return false
 			}
 			if h.lease.item(p.hash) == nil {
@@ -129,14 +139,14 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 			break
 		}
 	}
-	detail := o.fateText(h, hj, fate)
+	detail := g.text(h, hj, fate)
 	for i := range doomed {
 		p := &doomed[i]
-		o.urls.settle(h, hj, p, 0, 0)
+		g.urls.settle(h, hj, p, 0, 0)
 		if p.due == 0 {
 			hj.from = p.place
 		}
-		o.urls.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
+		g.urls.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
 	}
 	if hj.c.delayed == hj.outD {
 		hj.nextDue = never
@@ -144,23 +154,23 @@ func (o *Owner) purge(h *host, hj *hostJob, limit int) int {
 	return len(doomed)
 }
 
-// fateText says for people why URLs share an outcome.
-func (o *Owner) fateText(h *host, hj *hostJob, fate link.Outcome) string {
+// text says for people why URLs share an outcome.
+func (g *purger) text(h *host, hj *hostJob, fate link.Outcome) string {
 	switch {
 	case fate == link.OutcomeNone:
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
-		return clip(o.optedOut(h))
-	case o.domains.late(h, hj):
-		return clip(o.domains.turnedAway(domain.Stale))
+		return clip(g.optedOut(h))
+	case g.domains.late(h, hj):
+		return clip(g.domains.turnedAway(domain.Stale))
 	case hj.c.admission.TurnsAway():
-		return clip(o.domains.turnedAway(hj.c.admission))
+		return clip(g.domains.turnedAway(hj.c.admission))
 	case fate == link.OutcomeTrap:
-		return o.traps.text(h, hj)
+		return g.traps.text(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.state.c.exhausted:
 		return "the job's budget was used up before its turn"
-	case fate == link.OutcomeOutOfBudget && o.cfg.MaxRequests > 0 && hj.c.requests >= o.cfg.MaxRequests:
-		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", o.cfg.MaxRequests)
+	case fate == link.OutcomeOutOfBudget && g.cfg.MaxRequests > 0 && hj.c.requests >= g.cfg.MaxRequests:
+		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", g.cfg.MaxRequests)
 	case fate == link.OutcomeOutOfBudget:
 		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.spec.MaxPagesPerHost)
 	default:

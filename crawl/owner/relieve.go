@@ -22,15 +22,15 @@ func (s *session) overloaded() bool {
 // relieve takes a host from an overloaded worker (design, section 5; papers, 2.4): the one whose probe results vary least between those that measured it, as it is
 // nearly as well off elsewhere. It finishes what it has of it. Nothing is taken while nobody is known who could have room for it: then load tells none
 // from another.
-func (o *Owner) relieve(s *session) {
-	if !s.overloaded() || o.now < s.relieved+relieveEvery {
+func (pl *placer) relieve(s *session) {
+	if !s.overloaded() || pl.now < s.relieved+relieveEvery {
 		return
 	}
 	means := meansOf(s)
 	var least *host
 	var variance float64
 	for h := range s.leases {
-		if h.search.replace || h.lease.bounded || h.unleased() < o.cfg.PlaceMin || !o.hasRoomFor(h, s) {
+		if h.search.replace || h.lease.bounded || h.unleased() < pl.cfg.PlaceMin || !pl.hasRoomFor(h, s) {
 			continue
 		}
 		v := h.variance(means)
@@ -41,20 +41,20 @@ func (o *Owner) relieve(s *session) {
 	if least == nil {
 		return
 	}
-	s.relieved = o.now
+	s.relieved = pl.now
 	least.search.again(anewRelieved)
-	if s.peer != o.cfg.Self { // the owner is always among the candidates, and known to be overloaded
+	if s.peer != pl.cfg.Self { // the owner is always among the candidates, and known to be overloaded
 		least.search.exclude = append(least.search.exclude, s.peer)
 	}
 }
 
 // hasRoomFor says whether somebody else may take a host: one that reached it, or else this peer. A worker of whom nothing was heard of late may have room.
-func (o *Owner) hasRoomFor(h *host, than *session) bool {
+func (pl *placer) hasRoomFor(h *host, than *session) bool {
 	room := func(peer string) bool {
-		s := o.sessions[peer]
-		return peer != than.peer && (s == nil || o.now-s.heard > o.cfg.TTL.Milliseconds() || !s.overloaded())
+		s := pl.sessions[peer]
+		return peer != than.peer && (s == nil || pl.now-s.heard > pl.cfg.TTL.Milliseconds() || !s.overloaded())
 	}
-	return room(o.cfg.Self) || slices.ContainsFunc(h.rec.measured, func(m Measurement) bool { return m.Error == "" && room(m.Peer) })
+	return room(pl.cfg.Self) || slices.ContainsFunc(h.rec.measured, func(m Measurement) bool { return m.Error == "" && room(m.Peer) })
 }
 
 // meansOf are the mean round trips of those that measured hosts of a worker, in ms.

@@ -18,9 +18,22 @@ const (
 	stallsLeast = 3
 )
 
+// outcomes takes in what became of URLs that workers had.
+type outcomes struct {
+	*step
+	jobs    *jobTable
+	hosts   *hostTable
+	urls    *urlSets
+	agenda  *agenda
+	traps   *traps
+	domains *domains
+	leases  *leases
+	emitter *emitter
+}
+
 // report takes the outcome of one URL with the links of its page that did not go ahead of it. Everything it writes is one batch with it.
-func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
-	js := o.jobs.of(job.ID(f.GetJob()))
+func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
+	js := oc.jobs.of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
 	if link.Host(url) != h.rec.name {
 		return
@@ -29,7 +42,7 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
 	got := finalOf(url, from, f)
 	if got.Outcome == link.OutcomeNone {
 		if js.state != job.StateCanceled {
-			o.piece(h, js, hash, &got, f, went)
+			oc.piece(h, js, hash, &got, f, went)
 		}
 		return
 	}
@@ -38,33 +51,33 @@ func (o *Owner) report(h *host, from string, f *wire.Fetched, went ahead) {
 	p.depth = got.Depth
 	if it := h.lease.item(hash); it != nil && it.job == hj {
 		delete(h.lease.out, hash)
-		o.urls.notOut(hj, it)
+		oc.urls.notOut(hj, it)
 		p = it.pending
 		p.url = url
-		o.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else if raw, ok := o.buf.get(entryKey(h.pos, js.id, hash)); ok {
+		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
+	} else if raw, ok := oc.buf.get(entryKey(h.pos, js.id, hash)); ok {
 		n, err := decodeEntry(raw)
 		if err != nil {
-			o.buf.fail(err)
+			oc.buf.fail(err)
 			return
 		}
 		if n.done {
-			o.again(h, hj, &n.final, &got, f, went)
+			oc.again(h, hj, &n.final, &got, f, went)
 			return
 		}
-		if p, ok = o.urls.pending(h, js, n.at); !ok {
+		if p, ok = oc.urls.pending(h, js, n.at); !ok {
 			return
 		}
-		o.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
+		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
 	} else {
 		// Leased by an owner whose records did not reach this one. What was fetched is not fetched again.
 		if canonical, err := link.Canonical(url); err != nil || canonical != url || Refusal(js.spec, url, got.Depth, got.Kind) != "" {
 			return
 		}
-		o.urls.count(h, hj, got.Depth)
-		o.urls.addSeen(h, js, hash)
+		oc.urls.count(h, hj, got.Depth)
+		oc.urls.addSeen(h, js, hash)
 	}
-	o.conclusion(h, hj, &p, &got, f, went)
+	oc.conclusion(h, hj, &p, &got, f, went)
 }
 
 // finalOf is what a worker tells of a URL.
@@ -79,35 +92,35 @@ func finalOf(url, from string, f *wire.Fetched) Final {
 
 // piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that has more than one outcome may hold. The page's depth is that
 // of its record, and what is kept of its links for a smaller one grows by these.
-func (o *Owner) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
 			return // nobody of ours tells so few: it would cost more than it brings
 		}
-		o.placeOfPage(h, js, hash, page)
+		oc.placeOfPage(h, js, hash, page)
 	}
 	links := children(page, f)
 	if len(links) == 0 {
 		return
 	}
 	if page.Kind != link.KindRobots {
-		o.keepLinks(h, js, hash, page, links)
+		oc.emitter.keepLinks(h, js, hash, page, links)
 	}
 	if links = went.rest(links, page.Depth); len(links) > 0 {
-		o.forwardPiece(h, js, page.URL, page.Depth, links)
+		oc.emitter.forwardPiece(h, js, page.URL, page.Depth, links)
 	}
 }
 
 // placeOfPage gives a page the depth that is known here.
-func (o *Owner) placeOfPage(h *host, js *jobState, hash uint64, page *Final) {
-	raw, ok := o.buf.get(entryKey(h.pos, js.id, hash))
+func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *Final) {
+	raw, ok := oc.buf.get(entryKey(h.pos, js.id, hash))
 	if !ok {
 		return
 	}
 	n, err := decodeEntry(raw)
 	switch {
 	case err != nil:
-		o.buf.fail(err)
+		oc.buf.fail(err)
 	case n.done:
 		page.Depth, page.Hops = n.final.Depth, n.final.Hops
 	default:
@@ -116,8 +129,8 @@ func (o *Owner) placeOfPage(h *host, js *jobState, hash uint64, page *Final) {
 }
 
 // forwardPiece is forward for some of the links of a page, which have an entry of their own in the outbox.
-func (o *Owner) forwardPiece(h *host, js *jobState, page string, depth uint32, links []outlink) {
-	o.forward(h, js, link.Hash(js.id, page+" "+links[0].url), depth, links)
+func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []outlink) {
+	em.forward(h, js, link.Hash(js.id, page+" "+links[0].url), depth, links)
 }
 
 // wholePiece says whether links without an outcome are as many as a worker puts into a piece.
@@ -130,38 +143,38 @@ func wholePiece(f *wire.Fetched) bool {
 }
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
-func (o *Owner) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
-	o.urls.requested(h, hj)
+	oc.urls.requested(h, hj)
 	switch {
 	case got.Outcome.HostWide():
-		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 		if retryable {
-			o.urls.wait(h, hj, p, 0)
+			oc.urls.wait(h, hj, p, 0)
 			return
 		}
 	case stalls(got):
-		o.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 	default:
-		o.hostAnswered(h)
+		oc.hostAnswered(h)
 	}
 	if got.Outcome == link.OutcomeDNS {
 		got.Status = 0 // which says how often to try, and nothing to people
 	}
 	if retryable && int(p.tries) < spec.Retries && hj.state.state != job.StateCanceled {
 		p.tries++
-		wait := max(o.cfg.backoff(uint32(p.tries)), min(int64(f.GetRetryAfterMs()), o.cfg.MaxRetryAfter.Milliseconds()))
-		o.urls.wait(h, hj, p, o.now+wait)
+		wait := max(oc.cfg.backoff(uint32(p.tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
+		oc.urls.wait(h, hj, p, oc.now+wait)
 		return
 	}
 	final := *got
-	o.urls.conclude(h, hj, p, final)
+	oc.urls.conclude(h, hj, p, final)
 	if hj.state.state != job.StateCanceled {
 		final.Depth, final.Hops = p.depth, p.hops
 		before := hj.c.accepted
-		o.emit(h, hj.state, p.hash, &final, f, went)
-		o.observe(h, hj, &final, f, went.brought+hj.c.accepted-before)
+		oc.emitter.emit(h, hj.state, p.hash, &final, f, went)
+		oc.observe(h, hj, &final, f, went.brought+hj.c.accepted-before)
 	}
 }
 
@@ -225,7 +238,7 @@ func (u *urlSets) conclude(h *host, hj *hostJob, p *pending, f Final) {
 
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
 // counts only where it knows more: never an error in place of a page.
-func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, went ahead) {
 	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
 		return
@@ -233,7 +246,7 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 	if had.FetchedMs != 0 {
 		hj.c.refetched++
 		hj.state.c.refetched++
-		o.urls.requested(h, hj)
+		oc.urls.requested(h, hj)
 	}
 	if knows(got.Outcome) <= knows(had.Outcome) {
 		return
@@ -241,16 +254,16 @@ func (o *Owner) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, we
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
 	n := entry{done: true, final: *got}
 	js := hj.state
-	o.buf.set(entryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.encode())
+	oc.buf.set(entryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.encode())
 	for _, c := range []*counters{&hj.c, &js.c} {
 		c.outcomes[had.Outcome]--
 		c.outcomes[got.Outcome]++
 		c.bytes += int64(got.Size) - int64(had.Size)
 		c.leftOut += int64(got.LeftOut) - int64(had.LeftOut)
 	}
-	o.hosts.changed(h, hj)
+	oc.hosts.changed(h, hj)
 	if js.state != job.StateCanceled {
-		o.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
+		oc.emitter.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
 	}
 }
 
@@ -270,17 +283,17 @@ func knows(outcome link.Outcome) int {
 
 // hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in a row its pending URLs share the outcome.
 // The failures of one window count as one. A first URL that stalls does not end the lease: the next one tells whether it is the host.
-func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
+func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
 	r := &h.rec
 	retryable := got.Outcome.Retryable(got.Status)
-	if retryable && o.now < r.backoffUntil && r.failOutcome == got.Outcome {
+	if retryable && oc.now < r.backoffUntil && r.failOutcome == got.Outcome {
 		return
 	}
 	r.fails++
 	r.failOutcome = got.Outcome
 	if retryable {
-		wait := max(o.cfg.backoff(r.fails), min(retryAfter, o.cfg.MaxRetryAfter.Milliseconds()))
-		r.backoffUntil = max(r.backoffUntil, o.now+wait)
+		wait := max(oc.cfg.backoff(r.fails), min(retryAfter, oc.cfg.MaxRetryAfter.Milliseconds()))
+		r.backoffUntil = max(r.backoffUntil, oc.now+wait)
 		r.backoffReason = failureText(got)
 	}
 	for _, hj := range h.jobs {
@@ -299,17 +312,17 @@ func (o *Owner) hostFailed(h *host, got *Final, retryAfter int64) {
 			limit = max(limit, stallsLeast)
 		}
 		if int(r.fails) > limit {
-			hj.c.down, hj.c.downUntil = got.Outcome, o.now+o.cfg.DownFor.Milliseconds()
-			o.hosts.changed(h, hj)
+			hj.c.down, hj.c.downUntil = got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds()
+			oc.hosts.changed(h, hj)
 		}
 	}
-	o.hosts.touched(h)
+	oc.hosts.touched(h)
 	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
 		// lease would have run out.
-		o.endLease(h, released, h.lease.expires)
+		oc.leases.end(h, released, h.lease.expires)
 	}
-	o.agenda.schedule(h)
+	oc.agenda.schedule(h)
 }
 
 // failureText says for people what a host failed with.
@@ -331,7 +344,7 @@ func failureText(got *Final) string {
 }
 
 // hostAnswered ends a run of failures.
-func (o *Owner) hostAnswered(h *host) {
+func (oc *outcomes) hostAnswered(h *host) {
 	if h.rec.fails == 0 {
 		return
 	}
@@ -339,8 +352,8 @@ func (o *Owner) hostAnswered(h *host) {
 	for _, hj := range h.jobs {
 		if hj.c.down != link.OutcomeNone {
 			hj.c.down, hj.c.downUntil = link.OutcomeNone, 0
-			o.hosts.changed(h, hj)
+			oc.hosts.changed(h, hj)
 		}
 	}
-	o.hosts.touched(h)
+	oc.hosts.touched(h)
 }

@@ -33,15 +33,26 @@ func (c *concern) of(h *host) bool {
 	return false
 }
 
-// reviewAll has all hosts in memory looked at.
-func (o *Owner) reviewAll(optOuts bool) {
-	c := &o.review.next
+// reviewer has hosts looked at anew when something beside them has changed.
+type reviewer struct {
+	*step
+	hosts  *hostTable
+	agenda *agenda
+	placer *placer
+	leases *leases
+	intake *intake
+	review review
+}
+
+// all has all hosts in memory looked at.
+func (rv *reviewer) all(optOuts bool) {
+	c := &rv.review.next
 	c.all, c.optOuts = true, c.optOuts || optOuts
 }
 
-// reviewJob has the hosts in memory looked at that have URLs of a job.
-func (o *Owner) reviewJob(js *jobState) {
-	c := &o.review.next
+// job has the hosts in memory looked at that have URLs of a job.
+func (rv *reviewer) job(js *jobState) {
+	c := &rv.review.next
 	if c.jobs == nil {
 		c.jobs = make(map[*jobState]struct{})
 	}
@@ -51,16 +62,16 @@ func (o *Owner) reviewJob(js *jobState) {
 // reviewing says whether there are hosts to be looked at.
 func (r *review) reviewing() bool { return len(r.list) > 0 || r.next.some() }
 
-// reviewSome looks at the next hosts.
-func (o *Owner) reviewSome() {
-	r := &o.review
+// some looks at the next hosts.
+func (rv *reviewer) some() {
+	r := &rv.review
 	if len(r.list) == 0 {
 		if !r.next.some() {
 			return
 		}
 		r.about, r.next = r.next, concern{}
-		r.list = make([]*host, 0, len(o.hosts.byName))
-		for _, l := range []*lru{&o.hosts.busy, &o.hosts.idle} {
+		r.list = make([]*host, 0, len(rv.hosts.byName))
+		for _, l := range []*lru{&rv.hosts.busy, &rv.hosts.idle} {
 			for h := l.oldest; h != nil; h = h.newer {
 				r.list = append(r.list, h)
 			}
@@ -70,10 +81,10 @@ func (o *Owner) reviewSome() {
 	for _, h := range r.list[:n] {
 		switch {
 		case !h.kept(): // it was dropped meanwhile
-		case r.about.optOuts && o.cfg.OptOuts.Host(h.rec.name) != "":
-			o.optOutChanged(h)
+		case r.about.optOuts && rv.cfg.OptOuts.Host(h.rec.name) != "":
+			rv.optOutChanged(h)
 		case r.about.of(h):
-			o.agenda.schedule(h)
+			rv.agenda.schedule(h)
 		}
 	}
 	if r.list = r.list[n:]; len(r.list) == 0 {

@@ -66,14 +66,14 @@ type want struct {
 
 // want notes a wish, one for each lease in a step: what a grant finds in the store is that from before it. Of two the later one counts, since a worker that
 // asks again may have given up on the first answer.
-func (o *Owner) want(h *host, n int, reply *answer) {
+func (gr *granter) want(h *host, n int, reply *answer) {
 	w := want{h, h.lease, n, reply}
 	if at := h.lease.want; at > 0 {
-		o.wants[at-1] = w
+		gr.wants[at-1] = w
 		return
 	}
-	o.wants = append(o.wants, w)
-	h.lease.want = len(o.wants)
+	gr.wants = append(gr.wants, w)
+	h.lease.want = len(gr.wants)
 }
 
 // Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.
@@ -104,7 +104,7 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
 		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
 	}
-	v := &Visit{owner: o, session: o.sessionOf(from, m), m: m, reply: reply}
+	v := &Visit{owner: o, session: o.leases.session(from, m), m: m, reply: reply}
 	if v.session == nil {
 		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
 			reply.revoke(held.GetHost())
@@ -112,9 +112,9 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 		v.session = &session{peer: from, leases: map[*host]struct{}{}}
 		return v
 	}
-	o.visits++
-	v.session.visiting = o.visits
-	o.renew(v)
+	o.visits.n++
+	v.session.visiting = o.visits.n
+	o.visits.renew(v)
 	return v
 }
 
@@ -135,7 +135,7 @@ func (v *Visit) Go() (through bool) {
 			return false
 		}
 	}
-	v.owner.relieve(v.session)
+	v.owner.placer.relieve(v.session)
 	v.session.visiting = 0
 	return true
 }
@@ -151,7 +151,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		reply.wait(w.GetHost())
 		return true
 	}
-	if !o.knowsAll(w) {
+	if !o.visits.knowsAll(w) {
 		reply.refuse(w.GetHost())
 		return true
 	}
@@ -167,14 +167,14 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	if !v.reports(h, w) {
 		return false
 	}
-	o.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
+	o.visits.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
-		o.calibrate(h, w.GetFetched())
+		o.placer.calibrate(h, w.GetFetched())
 		if o.cfg.Fetched != nil {
 			o.cfg.Fetched(h.rec.name, h.rec.addrs, s.peer, w.GetFetched())
 		}
 	}
-	o.afterReports(s, h, w, held, reply)
+	o.visits.afterReports(s, h, w, held, reply)
 	return true
 }
 
@@ -203,7 +203,7 @@ func (v *Visit) take(h *host, f *wire.Fetched) {
 	if page {
 		went.brought += v.hosts.brought
 	}
-	o.report(h, v.session.peer, f, went)
+	o.outcomes.report(h, v.session.peer, f, went)
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
 		v.hosts.brought += v.went.brought + o.urls.accepted(h, js) - before
 	}
@@ -221,13 +221,13 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	if page.Outcome == link.OutcomeNone && page.Kind != link.KindRobots && !wholePiece(f) {
 		return true
 	}
-	o.placeOfPage(h, js, link.Hash(js.id, page.URL), &page)
+	o.outcomes.placeOfPage(h, js, link.Hash(js.id, page.URL), &page)
 	if page.Depth != v.went.depth {
 		v.went = ahead{depth: page.Depth}
 	}
 	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
 		before := o.urls.accepted(h, js)
-		o.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
+		o.emitter.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
 		v.went.brought += o.urls.accepted(h, js) - before
 		if !o.HasRoom() {
@@ -237,8 +237,20 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	return true
 }
 
+// visits deals with what workers say beside outcomes.
+type visits struct {
+	*step
+	jobs    *jobTable
+	hosts   *hostTable
+	agenda  *agenda
+	leases  *leases
+	placer  *placer
+	granter *granter
+	n       uint64 // that have begun
+}
+
 // afterReports serves release, URLs handed back and the wish for more.
-func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, reply *answer) {
+func (vs *visits) afterReports(s *session, h *host, w *wire.HostWork, held bool, reply *answer) {
 	if held && h.lease == nil { // a failure of the whole host took it away
 		held = false
 		if !w.GetRelease() {
@@ -248,29 +260,29 @@ func (o *Owner) afterReports(s *session, h *host, w *wire.HostWork, held bool, r
 	}
 	switch {
 	case held && w.GetRelease():
-		o.owe(h, w)
-		o.returned(h, w.GetReturned())
-		o.endLease(h, released, 0)
+		vs.owe(h, w)
+		vs.leases.returned(h, w.GetReturned())
+		vs.leases.end(h, released, 0)
 	case held:
-		o.returned(h, w.GetReturned())
+		vs.leases.returned(h, w.GetReturned())
 		if w.GetWant() > 0 {
-			o.want(h, int(w.GetWant()), reply)
+			vs.granter.want(h, int(w.GetWant()), reply)
 		}
-		o.agenda.schedule(h)
+		vs.agenda.schedule(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
-		o.accepts(s, h, int(w.GetWant()), reply)
+		vs.accepts(s, h, int(w.GetWant()), reply)
 	case w.GetRelease():
-		o.agenda.schedule(h)
+		vs.agenda.schedule(h)
 	case w.GetEpoch() != nil:
 		reply.revoke(w.GetHost())
 	}
 }
 
 // knowsAll says whether the specs of all jobs reported on are at hand.
-func (o *Owner) knowsAll(w *wire.HostWork) bool {
+func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	all := true
 	for _, f := range w.GetFetched() {
-		if o.jobs.known(job.ID(f.GetJob())) == nil {
+		if vs.jobs.known(job.ID(f.GetJob())) == nil {
 			all = false
 		}
 	}
@@ -278,27 +290,27 @@ func (o *Owner) knowsAll(w *wire.HostWork) bool {
 }
 
 // learn notes what a worker found out about a host.
-func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
+func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 	if len(w.GetAddrs()) > 0 {
 		h.rec.addrs = h.rec.addrs[:0]
 		for _, addr := range w.GetAddrs() {
 			h.rec.addrs = append(h.rec.addrs, append([]byte(nil), addr...))
 		}
-		o.hosts.touched(h)
+		vs.hosts.touched(h)
 	}
 	for _, r := range w.GetRobots() {
 		value := append([]byte{format}, r.GetState()...)
 		if _, ok := decodeRobots(value); ok && h.hasOrigin(r.GetOrigin()) {
-			o.buf.set(robotsKey(h.pos, r.GetOrigin()), value)
+			vs.buf.set(robotsKey(h.pos, r.GetOrigin()), value)
 		}
 	}
 	if held && w.GetBackoffMs() > 0 {
-		wait := min(int64(w.GetBackoffMs()), o.cfg.MaxRetryAfter.Milliseconds())
-		h.rec.backoffUntil = max(h.rec.backoffUntil, o.now+wait)
+		wait := min(int64(w.GetBackoffMs()), vs.cfg.MaxRetryAfter.Milliseconds())
+		h.rec.backoffUntil = max(h.rec.backoffUntil, vs.now+wait)
 		if why := clip(w.GetBackoffReason()); !strings.HasPrefix(h.rec.backoffReason, why) { // else the failure that it is for says more
 			h.rec.backoffReason = why
 		}
-		o.hosts.touched(h)
+		vs.hosts.touched(h)
 	}
 }
 
@@ -306,38 +318,38 @@ func (o *Owner) learn(h *host, w *wire.HostWork, held bool) {
 func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
 
 // owe notes the politeness that whoever comes next owes to the host.
-func (o *Owner) owe(h *host, w *wire.HostWork) {
-	owed := min(int64(w.GetOwedMs()), o.cfg.MaxRetryAfter.Milliseconds())
-	h.rec.notBefore = max(h.rec.notBefore, o.now+owed)
+func (vs *visits) owe(h *host, w *wire.HostWork) {
+	owed := min(int64(w.GetOwedMs()), vs.cfg.MaxRetryAfter.Milliseconds())
+	h.rec.notBefore = max(h.rec.notBefore, vs.now+owed)
 }
 
 // returned takes URLs back that the worker did not touch.
-func (o *Owner) returned(h *host, list []*wire.Unfetched) {
+func (ls *leases) returned(h *host, list []*wire.Unfetched) {
 	for _, u := range list {
 		it := h.lease.item(u.GetHash())
 		if it == nil || it.job.state.id != job.ID(u.GetJob()) {
 			continue
 		}
 		delete(h.lease.out, u.GetHash())
-		o.takeBack(h, it, untouched)
+		ls.takeBack(h, it, untouched)
 	}
 }
 
 // accepts deals with a worker that says yes to an offer.
-func (o *Owner) accepts(s *session, h *host, n int, reply *answer) {
+func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
 	if h.lease != nil && h.lease.session == s {
 		// It asks for a host that we think it holds: an answer went lost, or it dropped the host. It is the same process.
-		o.endLease(h, released, 0)
+		vs.leases.end(h, released, 0)
 	}
 	offered := h.search.offeredTo(s.peer)
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(o.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || o.agenda.urlsAt(h) > o.now {
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(vs.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || vs.agenda.urlsAt(h) > vs.now {
 		reply.revoke(h.rec.name)
 		if offered {
-			o.endPlacing(h)
-			o.agenda.schedule(h)
+			vs.placer.end(h)
+			vs.agenda.schedule(h)
 		}
 		return
 	}
-	o.newLease(h, s)
-	o.want(h, n, reply)
+	vs.leases.begin(h, s)
+	vs.granter.want(h, n, reply)
 }

@@ -1,10 +1,5 @@
 package owner
 
-import (
-	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/novelty"
-)
-
 // step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
 type step struct {
 	cfg   Config
@@ -76,27 +71,3 @@ func (s *step) HasRoom() bool {
 
 // restsUntil is until when nothing at all of a host is fetched.
 func (s *step) restsUntil(h *host) int64 { return max(s.politeAt(h), h.rec.backoffUntil, h.bar) }
-
-// parts are what an owner consists of. Each knows the ones that it was made with, all of which stand above it here, and no other.
-type parts struct {
-	*step
-	jobs    *jobTable
-	rests   *rests
-	domains *domains
-	traps   *traps
-	agenda  *agenda
-	hosts   *hostTable
-	urls    *urlSets
-}
-
-func newParts(s *step) parts {
-	p := parts{step: s}
-	p.jobs = newJobTable(s)
-	p.rests = &rests{step: s, away: make(away)}
-	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
-	p.traps = &traps{step: s}
-	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
-	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
-	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
-	return p
-}

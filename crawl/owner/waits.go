@@ -42,15 +42,15 @@ type PutOff struct {
 const maxExamples = 4
 
 // Waits says which hosts are left alone at present and why, by outcome, and of each job how many URLs wait for a try behind the horizon.
-func (o *Owner) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
+func (bk *books) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
 	byOutcome := make(map[link.Outcome]*Wait)
 	jobs := make(map[job.ID]PutOff)
-	o.rests.each(func(e *rester) {
-		if rest := e.rest(o.now, horizon.UnixMilli(), jobs); rest.urls > 0 {
+	bk.rests.each(func(e *rester) {
+		if rest := e.rest(bk.now, horizon.UnixMilli(), jobs); rest.urls > 0 {
 			waitOf(byOutcome, rest.outcome).add(e.h, &rest)
 		}
 	})
-	o.rests.away.waits(o.now, horizon.UnixMilli(), byOutcome, jobs)
+	bk.rests.away.waits(bk.now, horizon.UnixMilli(), byOutcome, jobs)
 	list := make([]Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {
 		list = append(list, *w)

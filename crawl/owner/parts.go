@@ -1,0 +1,63 @@
+package owner
+
+import (
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/novelty"
+)
+
+// parts are what an owner consists of. Each knows the ones that it was made with, all of which stand above it here, and no other.
+type parts struct {
+	*step
+	jobs     *jobTable
+	rests    *rests
+	domains  *domains
+	traps    *traps
+	agenda   *agenda
+	hosts    *hostTable
+	urls     *urlSets
+	outgoing *outgoing
+	intake   *intake
+	emitter  *emitter
+	placer   *placer
+	leases   *leases
+	reviewer *reviewer
+	granter  *granter
+	outcomes *outcomes
+	importer *importer
+	remover  *remover
+	purger   *purger
+	visits   *visits
+}
+
+func newParts(s *step) parts {
+	p := parts{step: s}
+	p.jobs = newJobTable(s)
+	p.rests = &rests{step: s, away: make(away)}
+	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
+	p.traps = &traps{step: s}
+	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
+	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
+	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
+	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: newOutbox()}
+	p.intake = &intake{
+		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, agenda: p.agenda, known: newDepths(s.cfg.MaxKnown),
+	}
+	p.emitter = &emitter{
+		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, traps: p.traps, intake: p.intake, outgoing: p.outgoing,
+		sent: newDepths(s.cfg.MaxKnown), met: newDepths(s.cfg.MaxKnown), page: &pageHosts{},
+	}
+	p.placer = &placer{step: s, agenda: p.agenda, hosts: p.hosts, sessions: make(map[string]*session)}
+	p.leases = &leases{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, placer: p.placer}
+	p.reviewer = &reviewer{step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
+	p.granter = &granter{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, leases: p.leases}
+	p.outcomes = &outcomes{
+		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
+	}
+	p.importer = &importer{
+		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, outgoing: p.outgoing, leases: p.leases, reviewer: p.reviewer,
+	}
+	p.remover = &remover{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, placer: p.placer, leases: p.leases, outgoing: p.outgoing}
+	p.purger = &purger{step: s, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains}
+	p.visits = &visits{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, leases: p.leases, placer: p.placer, granter: p.granter}
+	return p
+}
