@@ -89,8 +89,6 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if c.fetcher, err = fetch.New(fetching); err != nil {
 		return nil, err
 	}
-	n.optOuts.get = c.fetcher.Get
-	n.prover = newProver(c.fetcher.Get, n.cfg.DNSServer)
 	self := n.room.net.Self()
 	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, shortPeer(self)); err != nil {
 		return nil, errors.Join(err, c.close())

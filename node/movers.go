@@ -3,9 +3,11 @@ package node
 import (
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 )
@@ -97,4 +99,23 @@ func (m bodyMover) Import(p custody.Push) (merge func() (through bool, err error
 		_, _, err := m.contents.state.Import(kvs)
 		return err
 	})
+}
+
+// domainMover is what custody does with the records of domains, on the loop of their service.
+type domainMover struct {
+	ranged
+	domains *manners.Domains
+}
+
+// Note implements custody.Space.
+func (m domainMover) Note(custody.Pos) []byte { return nil }
+
+// Remove implements custody.Space.
+func (m domainMover) Remove(pos custody.Pos) error {
+	return m.domains.Remove(domain.Pos(pos), domain.Pos(pos.Next()))
+}
+
+// Import implements mover.
+func (m domainMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	return inPieces(p.Records, func(r custody.Record) domain.KV { return domain.KV(r) }, m.domains.Import)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
@@ -77,10 +78,10 @@ type Node struct {
 	keeping  *keeping
 	contents *contents
 	subnets  *subnetService
-	domains  *domains
-	permits  *permitting
-	optOuts  *optOutLists
-	prover   *prover
+	domains  *manners.Domains
+	permits  *manners.Permits
+	optOuts  *manners.Lists
+	wishes   *manners.OptOuts
 	form     net.Listener // nil unless opt-outs are taken by a form
 	jobs     *jobService
 	book     *jobBook
@@ -196,8 +197,8 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
 	serve(serviceContent, func() p2p.Handler { return n.contents.handler() })
 	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handler() })
-	serve(serviceDomains, func() p2p.Handler { return n.domains.handler() })
-	serve(servicePermits, func() p2p.Handler { return n.permits.handler() })
+	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
+	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handler() })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handler() })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handler() })
@@ -224,14 +225,16 @@ func (n *Node) furnish() (err error) {
 	if n.subnets, err = newSubnetService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
-	if n.domains, err = newDomains(shippedSpace[domain.Batch](n, storage.KeyspaceDomains), n.cfg.DomainHosts, n.cfg.Novelty, n.router, n.keeping.Settled, n.log); err != nil {
+	if err := n.openOptOuts(); err != nil {
 		return err
 	}
-	n.domains.prove, n.domains.spread = n.prove, n.spreadOptOut
-	n.permits = newPermitting(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
-	if n.optOuts, err = newOptOutLists(&n.cfg, n.log); err != nil {
+	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
+		Records: shippedSpace[domain.Batch](n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
+		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
+	}); err != nil {
 		return err
 	}
+	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
 	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
 	if n.book, err = newJobBook(n.meta.space, n.router, n.jobChanged, n.log); err != nil {
 		return err
@@ -268,7 +271,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.DoOver)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.DoOver)
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.DoOver)
-	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.loop.DoOver)
+	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.view = newView(n.viewed())
 	n.desk = &desk{book: n.book, net: n.room.net, walker: &n.walker, self: self}
@@ -355,7 +358,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	base.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(bctx)) })
 	base.Go(func() error { return n.contents.loop.Run(bctx) })
 	base.Go(func() error { return n.subnets.loop.Run(bctx) })
-	base.Go(func() error { return n.domains.loop.Run(bctx) })
+	base.Go(func() error { return n.domains.Run(bctx) })
 	base.Go(func() error { return n.jobs.loop.Run(bctx) })
 	base.Go(func() error { return loop.UnlessStopping(n.owners.run(bctx)) })
 	base.Go(func() error { return n.ship.loop.Run(bctx) })
@@ -403,9 +406,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if n.lessons != nil {
 		top.Go(func() error { return n.afterReady(tctx, n.lessons.run) })
 	}
-	top.Go(func() error { return n.afterReady(tctx, n.runOptOuts) })
+	top.Go(func() error { return n.afterReady(tctx, n.wishes.Run) })
 	if n.form != nil {
-		top.Go(func() error { return n.afterReady(tctx, n.serveOptOuts) })
+		top.Go(func() error {
+			return n.afterReady(tctx, func(ctx context.Context) error { return n.wishes.Serve(ctx, n.form) })
+		})
 	}
 	top.Go(func() error { return n.afterReady(tctx, n.crawl.run) })
 	top.Go(func() error {

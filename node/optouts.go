@@ -2,309 +2,152 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"log/slog"
-	"net/http"
-	"net/netip"
-	"os"
-	"path/filepath"
-	"sync/atomic"
-	"time"
+	"net"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/wire"
 )
 
-const (
-	// optOutLook is how often the file of opt-outs is looked at, optOutRefresh how often their URL is asked.
-	optOutLook    = 2 * time.Second
-	optOutRefresh = 10 * time.Minute
-	// optOutCopy is the copy of what the URL said last, in the data directory, and optOutCopyMeta what belongs to it.
-	optOutCopy     = "optout-url.txt"
-	optOutCopyMeta = "optout-url.json"
-)
-
-// optOutLists are this peer's own lists of what is not to be crawled: from a file, and from a URL. They hold wherever it is a host's owner or its worker.
-type optOutLists struct {
-	file, url string
-	dir       string // for the copy
-	get       func(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
-	changed   func()
-	log       *slog.Logger
-
-	fromFile, fromURL atomic.Pointer[optout.List]
-	seen              fileState // of the file as last read
-	copied            copyMeta
-}
-
-var (
-	_ owner.OptOuts  = (*optOutLists)(nil)
-	_ worker.OptOuts = (*optOutLists)(nil)
-)
-
-// fileState tells whether a file is another than before.
-type fileState struct {
-	size int64
-	at   time.Time
-}
-
-// copyMeta is what is kept beside the copy of a URL's list.
-type copyMeta struct {
-	URL          string    `json:"url"`
-	ETag         string    `json:"etag,omitempty"`
-	LastModified string    `json:"last_modified,omitempty"`
-	Checked      time.Time `json:"checked"`
-	SHA256       string    `json:"sha256"`
-}
-
-// newOptOutLists reads the file, which must be in order, and the copy of what the URL said last, if there is one.
-func newOptOutLists(c *Config, log *slog.Logger) (*optOutLists, error) {
-	l := &optOutLists{file: c.OptOutFile, url: c.OptOutURL, dir: c.DataDir, changed: func() {}, log: log}
-	if l.file != "" {
-		list, state, err := readList(l.file)
-		if err != nil {
-			return nil, fmt.Errorf("optout-file %s: %w", l.file, err)
-		}
-		l.fromFile.Store(list)
-		l.seen = state
+// openOptOuts reads this peer's lists. The fetcher goes by them, and is not there yet.
+func (n *Node) openOptOuts() (err error) {
+	get := func(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
+		return n.crawl.fetcher.Get(ctx, req)
 	}
-	if l.url != "" {
-		l.readCopy()
+	dns := n.cfg.DNSServer
+	if dns != "" {
+		dns = withPort(dns)
 	}
-	return l, nil
-}
-
-// readList reads a file of at most optout.MaxList bytes. The list may come with an error that names lines which are no rules.
-func readList(path string) (list *optout.List, state fileState, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, state, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, state, err
-	}
-	state = fileState{info.Size(), info.ModTime()}
-	text, err := io.ReadAll(io.LimitReader(f, optout.MaxList+1))
-	if err != nil {
-		return nil, state, err
-	}
-	list, err = optout.Parse(text)
-	return list, state, err
-}
-
-// readCopy takes up the list of an earlier run. A copy that is not what was written is as none.
-func (l *optOutLists) readCopy() {
-	raw, err := os.ReadFile(filepath.Join(l.dir, optOutCopyMeta))
-	if err != nil {
-		return
-	}
-	var meta copyMeta
-	if json.Unmarshal(raw, &meta) != nil || meta.URL != l.url {
-		return
-	}
-	text, err := os.ReadFile(filepath.Join(l.dir, optOutCopy))
-	if err != nil || fmt.Sprintf("%x", sha256.Sum256(text)) != meta.SHA256 {
-		l.log.Warn("copy of the opt-out list is damaged, it is fetched anew", "url", l.url)
-		return
-	}
-	if list, _ := optout.Parse(text); list != nil {
-		l.fromURL.Store(list)
-		l.copied = meta
-	}
-}
-
-// run keeps the lists up to date until ctx ends.
-func (l *optOutLists) run(ctx context.Context) error {
-	next := time.Now()
-	if l.fromURL.Load() != nil {
-		next = l.copied.Checked.Add(optOutRefresh)
-	}
-	tick := time.NewTicker(optOutLook)
-	defer tick.Stop()
-	for {
-		if l.file != "" {
-			l.look()
-		}
-		if now := time.Now(); l.url != "" && !now.Before(next) {
-			next = now.Add(optOutRefresh)
-			if err := l.refresh(ctx); err != nil && ctx.Err() == nil {
-				l.log.Warn("opt-out list not refreshed, the last one holds", "url", l.url, "err", err)
-				if l.fromURL.Load() == nil {
-					next = now.Add(optOutRefresh / 10) // there is none yet
-				}
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// look reads the file again if it has changed. What is not in order in it is told, and the rest holds; a file that is gone, or is no list at all, leaves
-// the last one in force.
-func (l *optOutLists) look() {
-	info, err := os.Stat(l.file)
-	if err == nil && (fileState{info.Size(), info.ModTime()}) == l.seen {
-		return
-	}
-	if err != nil {
-		if l.seen != (fileState{}) {
-			l.seen = fileState{}
-			l.log.Warn("opt-out file cannot be read, the last list holds", "file", l.file, "err", err)
-		}
-		return
-	}
-	list, state, err := readList(l.file)
-	l.seen = state
-	if err != nil {
-		l.log.Warn("opt-out file is not in order", "file", l.file, "err", err)
-	}
-	if list == nil {
-		return
-	}
-	l.fromFile.Store(list)
-	l.changed()
-}
-
-// refresh asks the URL whether its list is another.
-func (l *optOutLists) refresh(ctx context.Context) error {
-	req := &fetch.Request{URL: l.url, Accept: "text/plain,*/*;q=0.1", MaxBytes: optout.MaxList, Header: http.Header{}}
-	if l.fromURL.Load() != nil {
-		if l.copied.ETag != "" {
-			req.Header.Set("If-None-Match", l.copied.ETag)
-		}
-		if l.copied.LastModified != "" {
-			req.Header.Set("If-Modified-Since", l.copied.LastModified)
-		}
-	}
-	resp, err := l.get(ctx, req)
+	n.optOuts, err = manners.NewLists(manners.ListsDeps{File: n.cfg.OptOutFile, URL: n.cfg.OptOutURL, Dir: n.cfg.DataDir, Get: get, Log: n.log})
 	if err != nil {
 		return err
 	}
-	defer resp.Release()
-	switch resp.Status {
-	case http.StatusNotModified:
-		l.copied.Checked = time.Now()
-		return l.keep(nil)
-	case http.StatusOK:
-	default:
-		return fmt.Errorf("status %d", resp.Status)
-	}
-	list, err := optout.Parse(resp.Body)
-	if list == nil {
-		return err
-	}
-	if err != nil {
-		l.log.Warn("opt-out list is not in order", "url", l.url, "err", err)
-	}
-	l.copied = copyMeta{
-		URL: l.url, ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified"), Checked: time.Now(),
-		SHA256: fmt.Sprintf("%x", sha256.Sum256(resp.Body)),
-	}
-	l.fromURL.Store(list)
-	l.changed()
-	return l.keep(resp.Body)
-}
-
-// keep writes the copy, its text first if that is given: one that does not fit what belongs to it counts as none.
-func (l *optOutLists) keep(text []byte) error {
-	if text != nil {
-		if err := replaceFile(filepath.Join(l.dir, optOutCopy), text); err != nil {
-			return err
-		}
-	}
-	raw, err := json.Marshal(&l.copied)
-	if err != nil {
-		return err
-	}
-	return replaceFile(filepath.Join(l.dir, optOutCopyMeta), raw)
-}
-
-// replaceFile writes a file as a whole, so that a crash leaves the old one or the new one.
-func replaceFile(path string, data []byte) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
-	}
+	n.wishes = manners.NewOptOuts(manners.OptOutsDeps{
+		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router, HostService: serviceOwner,
+		Changed: func() {
+			n.owners.spawn(func(context.Context) { n.owners.loop.post(func(o *owner.Owner) { o.OptOutsChanged() }) })
+		},
+		Spawn:   func(fn func(ctx context.Context)) { n.owners.spawn(fn) },
+		Contact: n.cfg.Contact, Log: n.log,
+	})
 	return nil
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// takeOptOut takes the wish of a host that this peer owns; it returns when that is on the disks that count.
+func (w *owners) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+	s, a, host, err := manners.HostWish(m)
+	if err != nil {
+		return nil, err
+	}
+	if key := ring.HostKey(host); !w.serves(key) {
+		return nil, w.router.Moved(key)
+	}
+	if err := w.prove(ctx, s, a); err != nil {
+		return nil, rpc.Refuse("%v", err)
+	}
+	reply := &wire.OptOutReply{}
+	if err := w.loop.do(ctx, func(o *owner.Owner) {
+		reply.Changed = o.OptOut(host, a == optout.Out, s.String())
+	}); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// SetOptOut implements control.Backend.
+func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.OptOut, error) {
+	s, err := optout.ParseSubject(subject)
+	if err != nil {
+		return nil, control.Usage(err.Error())
+	}
+	a, err := optout.ParseAction(action)
+	if err != nil {
+		return nil, control.Usage(err.Error())
+	}
+	if err := n.Ready(ctx); err != nil {
+		return nil, err
+	}
+	changed, err := n.wishes.Tell(ctx, s, a)
+	if rpc.Refused(err) {
+		return nil, control.Refused(err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &control.OptOut{Subject: s.String(), Action: string(a), Changed: changed}, nil
+}
+
+// OptOutCheck implements control.Backend.
+func (n *Node) OptOutCheck(ctx context.Context, raw string) (*control.OptOutCheck, error) {
+	canonical, err := link.Canonical(withScheme(raw))
+	if err != nil {
+		return nil, control.Usage(fmt.Sprintf("%q: %v", raw, err))
+	}
+	c := &control.OptOutCheck{URL: canonical, Host: link.Host(canonical)}
+	if why := n.optOuts.URL(canonical); why != "" {
+		c.Reasons = append(c.Reasons, why)
+	}
+	addrs, err := n.crawl.fetcher.Locate(ctx, c.Host, strings.SplitN(canonical, ":", 2)[0])
+	if err != nil && strings.Contains(err.Error(), "opted out") {
+		c.Reasons = append(c.Reasons, err.Error())
+	}
+	for _, a := range addrs {
+		c.Addrs = append(c.Addrs, a.Addr().String())
+	}
+	h, err := n.Host(ctx, c.Host)
+	if err != nil {
+		return nil, err
+	}
+	if h.OptedOut != "" {
+		c.Reasons = append(c.Reasons, h.OptedOut)
+	}
+	c.OptedOut = len(c.Reasons) > 0
+	host := optout.Subject{Kind: optout.KindHost, Name: c.Host}
+	c.Token, c.WithdrawToken, c.WellKnown = optout.Token(host, optout.Out), optout.Token(host, optout.Back), optout.WellKnown
+	return c, nil
+}
+
+// OptOuts implements control.Backend.
+func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
+	out := &control.OptOuts{Lists: []control.OptOutList{}, Hosts: []string{}}
+	for _, s := range n.optOuts.Sources() {
+		if s.Where == "" {
+			continue
+		}
+		rules := s.List.Rules()
+		l := control.OptOutList{From: s.Where, Rules: len(rules)}
+		for _, r := range rules[:min(len(rules), pageSize)] {
+			l.First = append(l.First, r.String())
+		}
+		out.Lists = append(out.Lists, l)
+	}
+	var err error
+	if out.Domains, err = n.domains.OptedOut(ctx, pageSize); err != nil {
+		return nil, err
+	}
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(pageSize)...) }); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// listenForOptOuts opens the address of the form, if there is to be one.
+func (n *Node) listenForOptOuts(ctx context.Context) (err error) {
+	if n.cfg.OptOutListen == "" {
 		return nil
 	}
-	return err
-}
-
-// sources are the lists in force, and where each is from.
-func (l *optOutLists) sources() [2]listSource {
-	return [2]listSource{{"optout-file", l.file, l.fromFile.Load()}, {"optout-url", l.url, l.fromURL.Load()}}
-}
-
-type listSource struct {
-	flag, where string
-	list        *optout.List
-}
-
-func (s *listSource) why(r optout.Rule, ok bool) string {
-	if !ok {
-		return ""
+	if n.form, err = (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.OptOutListen); err != nil {
+		return fmt.Errorf("optout-listen: %w", err)
 	}
-	return fmt.Sprintf("opted out by %q in the list of --%s", r, s.flag)
-}
-
-// Host implements owner.OptOuts.
-func (l *optOutLists) Host(host string) string {
-	for _, s := range l.sources() {
-		if why := s.why(s.list.Host(host)); why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
-// URL implements owner.OptOuts and worker.OptOuts.
-func (l *optOutLists) URL(url string) string {
-	for _, s := range l.sources() {
-		if why := s.why(s.list.URL(url)); why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
-// Refused says whether an address has opted out.
-func (l *optOutLists) Refused(addr netip.Addr) bool {
-	for _, s := range l.sources() {
-		if _, ok := s.list.Addr(addr); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// subjects are the hosts and domains on the lists, for the ring.
-func (l *optOutLists) subjects() (list []optout.Subject) {
-	for _, s := range l.sources() {
-		for _, r := range s.list.Rules() {
-			if r.Kind == optout.KindHost || r.Kind == optout.KindDomain {
-				list = append(list, optout.Subject{Kind: r.Kind, Name: r.Value})
-			}
-		}
-	}
-	return list
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
@@ -46,6 +47,7 @@ var (
 			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
 		},
 	}
+	wishes = manners.WishesAt(serviceOwner)
 	probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: serviceWorker, Tag: tagProbe}
 )
 
@@ -97,7 +99,7 @@ type owners struct {
 	space *storage.Keyspace
 	// toWorker prepares a context for a call to a worker.
 	toWorker func(ctx context.Context, id peer.ID) context.Context
-	domains  *domains
+	domains  *manners.Domains
 	// inquiries are questions to the owners of domains.
 	inquiries inquiries
 	// prove checks that a site asks for something itself.
@@ -116,7 +118,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
 		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
-		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests, domains: n.domains, prove: n.prove,
+		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests, domains: n.domains, prove: n.wishes.Prove,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
@@ -197,7 +199,7 @@ func (w *owners) runOutbox(ctx context.Context) error { return w.mailbox.run(ctx
 func (w *owners) handler() p2p.Handler {
 	return rpc.Tagged{
 		tagLinks:   sendLinks.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.links(ctx, m) }),
-		tagSession: says.Handle(w.session), tagOptOut: optOutsAt(serviceOwner).Handle(w.takeOptOut),
+		tagSession: says.Handle(w.session), wishes.Tag: wishes.Handle(w.takeOptOut),
 	}.Handle
 }
 
@@ -261,7 +263,7 @@ func (w *owners) effects(r owner.Ready) {
 			w.loop.post(func(o *owner.Owner) { o.Drawn(d, reply) })
 		})
 	}
-	for _, list := range questions(r.Admissions) {
+	for _, list := range manners.Questions(r.Admissions) {
 		if !w.inquiries.put(list) {
 			w.log.Debug("no room for a question for admissions", "domain", domain.Of(list[0].Host), "hosts", len(list))
 		}
@@ -273,7 +275,7 @@ func (w *owners) effects(r owner.Ready) {
 
 // askAdmissions puts one question to the owner of a domain, and tells the owner of the hosts the answers.
 func (w *owners) askAdmissions(ctx context.Context, list []owner.Admission) {
-	if stale := w.domains.ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
+	if stale := w.domains.Ask(ctx, list, func(a owner.Admission, v domain.Verdict) {
 		w.loop.post(func(o *owner.Owner) { o.Admitted(a, v) })
 	}); stale {
 		w.loop.post(func(o *owner.Owner) { o.Stale(list[0].Job, domain.Of(list[0].Host)) })

@@ -1,4 +1,4 @@
-package node
+package manners
 
 import (
 	"context"
@@ -16,59 +16,77 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// serviceDomains is the service of those that answer for registrable domains.
-const serviceDomains = "domain"
+// ServiceDomains is the service of those that answer for registrable domains.
+const ServiceDomains = "domain"
 
 // The first byte of a request to it.
 const (
 	tagAdmission = 'A'
-	tagOptOut    = 'W' // to the owner of a host as well
+	tagWish      = 'W' // to the owner of a host as well
 )
 
 // admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner asks again later.
 var admissions = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
-	Service: serviceDomains, Tag: tagAdmission, Within: 4 * time.Second,
+	Service: ServiceDomains, Tag: tagAdmission, Within: 4 * time.Second,
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
 
-// optOutsAt tells who answers for a domain, or for a host, of a wish.
-func optOutsAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
-	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: tagOptOut}
+// WishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be crawled again.
+func WishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
+	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: tagWish}
 }
 
-// domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
-type domains struct {
-	state   *domain.Store
-	loop    *loop.Serial
-	router  *rpc.Router
-	settled func(key ring.Key) bool
-	log     *slog.Logger
-	// prove checks that a site asks for something itself; spread tells the owners of hosts of it.
-	prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
-	spread func(s optout.Subject, a optout.Action, hosts []string)
+// DomainsDeps are what domains use of the peer.
+type DomainsDeps struct {
+	Records domain.Records
+	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts counts as a trap; see domain.New.
+	Hosts, Novelty int
+	Router         *rpc.Router
+	// Settled says whether the records of a key have all arrived here.
+	Settled func(key ring.Key) bool
+	// Prove checks that a site asks for something itself; Spread tells the owners of hosts of it.
+	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
+	Spread func(s optout.Subject, a optout.Action, hosts []string)
+	Log    *slog.Logger
 }
 
-func newDomains(records domain.Records, hosts, novelty int, r *rpc.Router, settled func(ring.Key) bool, log *slog.Logger) (*domains, error) {
-	state, err := domain.New(records, hosts, novelty)
+// Domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
+type Domains struct {
+	deps  DomainsDeps
+	state *domain.Store
+	loop  *loop.Serial
+}
+
+// NewDomains returns what runs once Run is called.
+func NewDomains(d DomainsDeps) (*Domains, error) {
+	state, err := domain.New(d.Records, d.Hosts, d.Novelty)
 	if err != nil {
 		return nil, err
 	}
-	return &domains{state: state, loop: loop.NewSerial(), router: r, settled: settled, log: log}, nil
+	return &Domains{deps: d, state: state, loop: loop.NewSerial()}, nil
 }
 
-func (d *domains) handler() p2p.Handler {
-	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), tagOptOut: optOutsAt(serviceDomains).Handle(d.takeOptOut)}.Handle
+// Run answers until ctx ends.
+func (d *Domains) Run(ctx context.Context) error { return d.loop.Run(ctx) }
+
+// DoOver runs fn between requests until it says that it is through.
+func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
+	return d.loop.DoOver(ctx, fn)
+}
+
+// Handler answers peers.
+func (d *Domains) Handler() p2p.Handler {
+	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), tagWish: WishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
 }
 
 // takeOptOut answers who tells of a domain's wish.
-func (d *domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
-	s, a, err := wishOf(m)
+func (d *Domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+	s, a, err := readWish(m)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +98,12 @@ func (d *domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*w
 }
 
 // serves says, as the error to answer with, whether this peer speaks for a registrable domain.
-func (d *domains) serves(name string) error {
+func (d *Domains) serves(name string) error {
 	key := domain.Key(name)
 	switch {
-	case !d.router.Ring.Serves(key):
-		return d.router.Moved(key)
-	case !d.settled(key):
+	case !d.deps.Router.Ring.Serves(key):
+		return d.deps.Router.Moved(key)
+	case !d.deps.Settled(key):
 		return rpc.Busy("what is kept of the domain may still be on its way")
 	default:
 		return nil
@@ -93,7 +111,7 @@ func (d *domains) serves(name string) error {
 }
 
 // admit answers which hosts of one domain a job may have; it returns when that is on the disks that count.
-func (d *domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wire.AdmissionReply, error) {
+func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wire.AdmissionReply, error) {
 	name := domain.Of(m.GetHost()[0])
 	for _, host := range m.GetHost() {
 		if domain.Of(host) != name {
@@ -132,7 +150,7 @@ func (d *domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 }
 
 // failure is what is answered to an error of the state.
-func (d *domains) failure(err error) error {
+func (d *Domains) failure(err error) error {
 	switch {
 	case errors.Is(err, domain.ErrFull):
 		return rpc.Busy(err.Error())
@@ -144,21 +162,21 @@ func (d *domains) failure(err error) error {
 }
 
 // optOut notes a domain's wish once the site has proved it, and has the owners of its hosts told.
-func (d *domains) optOut(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
+func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
 	if s.Kind != optout.KindDomain {
 		return false, rpc.Refuse("%s is no domain", s)
 	}
 	if err := d.serves(domain.Of(s.Name)); err != nil {
 		return false, err
 	}
-	if err := d.prove(ctx, s, a); err != nil {
+	if err := d.deps.Prove(ctx, s, a); err != nil {
 		return false, rpc.Refuse("%v", err)
 	}
 	var wait func() error
 	var hosts []string
 	if lerr := d.loop.Do(ctx, func() {
 		if changed, wait, err = d.state.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
-			hosts, err = d.hosts(s.Name)
+			hosts, err = d.hostsOf(s.Name)
 		}
 	}); lerr != nil {
 		return false, lerr
@@ -169,12 +187,12 @@ func (d *domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	if err != nil {
 		return false, err
 	}
-	d.spread(s, a, hosts) // also if it was so before: not all may have been told then
+	d.deps.Spread(s, a, hosts) // also if it was so before: not all may have been told then
 	return changed, nil
 }
 
-// hosts are those below a domain that some job may have, and those two that nobody asks for. On the loop.
-func (d *domains) hosts(name string) (list []string, err error) {
+// hostsOf are those below a domain that some job may have, and those two that nobody asks for. On the loop.
+func (d *Domains) hostsOf(name string) (list []string, err error) {
 	for _, plain := range []string{name, "www." + name} {
 		if domain.Plain(plain) || plain == name {
 			list = append(list, plain)
@@ -190,8 +208,8 @@ func (d *domains) hosts(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
-func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
+// Ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
+func (d *Domains) Ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
 		m.Host = append(m.Host, a.Host)
@@ -199,9 +217,9 @@ func (d *domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 			tell(m, *a.Said)
 		}
 	}
-	reply, err := admissions.CallOwner(ctx, d.router, domain.Key(domain.Of(list[0].Host)), m)
+	reply, err := admissions.CallOwner(ctx, d.deps.Router, domain.Key(domain.Of(list[0].Host)), m)
 	if err != nil {
-		d.log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
+		d.deps.Log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
 		return false
 	}
 	for i, a := range list {
@@ -227,8 +245,8 @@ func saidIn(m *wire.Admission) (list []novelty.Said) {
 	return list
 }
 
-// questions groups admissions into what one question may hold: of one job, hosts of one domain.
-func questions(list []owner.Admission) (groups [][]owner.Admission) {
+// Questions groups admissions into what one question may hold: of one job, hosts of one domain.
+func Questions(list []owner.Admission) (groups [][]owner.Admission) {
 	type group struct {
 		id   job.ID
 		name string
@@ -247,42 +265,30 @@ func questions(list []owner.Admission) (groups [][]owner.Admission) {
 	return groups
 }
 
-// domainMover is what custody does with the records of domains, on the loop of their service.
-type domainMover struct {
-	ranged
-	domains *domains
-}
-
-// Note implements custody.Space.
-func (m domainMover) Note(custody.Pos) []byte { return nil }
-
-// Remove implements custody.Space.
-func (m domainMover) Remove(pos custody.Pos) error {
-	_, err := m.domains.state.Remove(domain.Pos(pos), domain.Pos(pos.Next()))
+// Remove drops the records of an arc. Within DoOver.
+func (d *Domains) Remove(lo, hi domain.Pos) error {
+	_, err := d.state.Remove(lo, hi)
 	return err
 }
 
-// Import implements mover.
-func (m domainMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) domain.KV { return domain.KV(r) }, func(kvs []domain.KV) error {
-		_, err := m.domains.state.Import(kvs)
-		return err
-	})
+// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
+func (d *Domains) Import(records []domain.KV) error {
+	_, err := d.state.Import(records)
+	return err
 }
 
-// wishOf reads what a stranger says of a wish.
-func wishOf(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
-	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
-		a, err = optout.ParseAction(m.GetAction())
+// OptedOut are domains that have opted out and are kept here, at most so many.
+func (d *Domains) OptedOut(ctx context.Context, most int) (names []string, err error) {
+	names = []string{}
+	if lerr := d.loop.Do(ctx, func() {
+		err = d.state.OptOuts(func(o *domain.OptOut) bool {
+			if o.On {
+				names = append(names, o.Domain)
+			}
+			return len(names) < most
+		})
+	}); lerr != nil {
+		return nil, lerr
 	}
-	if err != nil {
-		return s, a, rpc.Refuse("%v", err)
-	}
-	return s, a, nil
-}
-
-// callOptOut puts a wish to the peer that answers for a key.
-func callOptOut(ctx context.Context, r *rpc.Router, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
-	reply, err := optOutsAt(service).CallOwner(ctx, r, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
-	return reply.GetChanged(), err
+	return names, err
 }

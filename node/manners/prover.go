@@ -1,4 +1,4 @@
-package node
+package manners
 
 import (
 	"context"
@@ -28,10 +28,11 @@ const (
 
 var errTooManyProofs = errors.New("too many sites were looked at this minute, ask again later")
 
-// prover looks at sites for proofs that they ask for something themselves.
-type prover struct {
-	get    func(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
-	txt    func(ctx context.Context, name string) ([]string, error)
+// Prover looks at sites for proofs that they ask for something themselves.
+type Prover struct {
+	get Get
+	// TXT looks up TXT records; the system's resolver does where nothing else is set.
+	TXT    func(ctx context.Context, name string) ([]string, error)
 	flight singleflight.Group
 
 	mu     sync.Mutex // guards what follows; never held over the network
@@ -46,20 +47,20 @@ type found struct {
 	err error
 }
 
-func newProver(get func(context.Context, *fetch.Request) (*fetch.Response, error), dnsServer string) *prover {
+// NewProver returns one that asks a DNS server, given with its port, or if that is empty the system's.
+func NewProver(get Get, dnsServer string) *Prover {
 	r := &net.Resolver{}
 	if dnsServer != "" {
-		server := withPort(dnsServer)
 		r.PreferGo = true
 		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, server)
+			return (&net.Dialer{}).DialContext(ctx, network, dnsServer)
 		}
 	}
-	return &prover{get: get, txt: r.LookupTXT, known: make(map[string]found)}
+	return &Prover{get: get, TXT: r.LookupTXT, known: make(map[string]found)}
 }
 
-// check looks whether a site asks for an action. The error says for people what it does not show.
-func (p *prover) check(ctx context.Context, s optout.Subject, a optout.Action) error {
+// Check looks whether a site asks for an action. The error says for people what it does not show.
+func (p *Prover) Check(ctx context.Context, s optout.Subject, a optout.Action) error {
 	key := string(a) + " " + s.String()
 	if f, ok := p.recall(key, time.Now()); ok {
 		return f.err
@@ -82,7 +83,14 @@ func (p *prover) check(ctx context.Context, s optout.Subject, a optout.Action) e
 	}
 }
 
-func (p *prover) recall(key string, now time.Time) (found, bool) {
+// Forget has every site looked at anew.
+func (p *Prover) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.known)
+}
+
+func (p *Prover) recall(key string, now time.Time) (found, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f, ok := p.known[key]
@@ -91,7 +99,7 @@ func (p *prover) recall(key string, now time.Time) (found, bool) {
 }
 
 // begin counts a look at a site; false if there were too many in this minute.
-func (p *prover) begin(now time.Time) bool {
+func (p *Prover) begin(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.minute) >= time.Minute {
@@ -101,7 +109,7 @@ func (p *prover) begin(now time.Time) bool {
 	return p.spent <= proofsPerMinute
 }
 
-func (p *prover) note(key string, f found) {
+func (p *Prover) note(key string, f found) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) >= proofsKept {
@@ -111,7 +119,7 @@ func (p *prover) note(key string, f found) {
 }
 
 // look reads the site's file, and then its TXT records.
-func (p *prover) look(ctx context.Context, s optout.Subject, a optout.Action) error {
+func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) error {
 	var errs []error
 	for _, scheme := range []string{"https", "http"} {
 		url := scheme + "://" + s.Name + optout.WellKnown
@@ -124,7 +132,7 @@ func (p *prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", url, err))
 	}
-	records, err := p.txt(ctx, optout.TXTName(s))
+	records, err := p.TXT(ctx, optout.TXTName(s))
 	if err == nil && optout.Shows(strings.Join(records[:min(len(records), optout.MaxTXT)], "\n"), s, a) {
 		return nil
 	}
@@ -135,7 +143,7 @@ func (p *prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 	return fmt.Errorf("%s does not show %q: %w", s, optout.Token(s, a), errors.Join(errs...))
 }
 
-func (p *prover) read(ctx context.Context, url string) (string, error) {
+func (p *Prover) read(ctx context.Context, url string) (string, error) {
 	resp, err := p.get(ctx, &fetch.Request{URL: url, Accept: "text/plain,*/*;q=0.1", MaxBytes: optout.MaxProof, Cut: true})
 	if err != nil {
 		return "", err

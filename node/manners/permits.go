@@ -1,4 +1,6 @@
-package node
+// Package manners is what a peer does so that the ring as a whole behaves well towards sites: wishes not to be crawled, hosts of a domain
+// that a job may have, requests to one address. Each is both sides of a service: it answers for what this peer serves, and asks others for the rest.
+package manners
 
 import (
 	"context"
@@ -17,33 +19,35 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// servicePermits is the service of those that share out the requests to addresses.
-const servicePermits = "permit"
+// ServicePermits is the service of those that share out the requests to addresses.
+const ServicePermits = "permit"
 
 // grants asks for requests to an address.
 var grants = rpc.Method[*wire.Permits, *wire.PermitsReply]{
-	Service: servicePermits,
+	Service: ServicePermits,
 	Check:   func(q *wire.Permits, a *wire.PermitsReply) error { return a.Validate(int(q.GetWant())) },
 }
 
-// permitting is both sides of permits: it grants those of the addresses whose homes this peer serves, and asks the others for its worker.
-type permitting struct {
+// Permits is both sides of permits: it grants those of the addresses whose homes this peer serves, and asks the others for its worker.
+type Permits struct {
 	router *rpc.Router
 
 	mu      sync.Mutex // guards granter
 	granter *permit.Granter
 }
 
-var _ worker.Permits = (*permitting)(nil)
+var _ worker.Permits = (*Permits)(nil)
 
-func newPermitting(limit int, chunk time.Duration, r *rpc.Router) *permitting {
-	return &permitting{router: r, granter: permit.NewGranter(limit, chunk)}
+// NewPermits grants as many requests a minute to an address, chunk by chunk.
+func NewPermits(limit int, chunk time.Duration, r *rpc.Router) *Permits {
+	return &Permits{router: r, granter: permit.NewGranter(limit, chunk)}
 }
 
-func (p *permitting) handler() p2p.Handler { return grants.Handle(p.grant) }
+// Handler answers workers.
+func (p *Permits) Handler() p2p.Handler { return grants.Handle(p.grant) }
 
 // grant answers a worker.
-func (p *permitting) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
+func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
 	prefix, err := permit.ParseName(m.GetPrefix())
 	if err != nil {
 		return nil, rpc.Refuse("permits: %v", err)
@@ -61,7 +65,7 @@ func (p *permitting) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire
 }
 
 // Ask implements worker.Permits.
-func (p *permitting) Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error) {
+func (p *Permits) Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error) {
 	m := &wire.Permits{Prefix: permit.Name(prefix), Want: uint32(want)} //nolint:gosec // at most permit.MaxWant
 	reply, err := grants.CallOwner(ctx, p.router, permit.Home(prefix), m)
 	if err != nil {

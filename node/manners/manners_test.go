@@ -1,0 +1,272 @@
+package manners
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
+	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// pair returns what two peers see of a ring of which a owns everything: a asks itself, b asks a. Serve answers at a.
+func pair(serve func() p2p.Handler) (a, b *rpc.Router) {
+	net := rpctest.NewNet()
+	net.At("a", func(ctx context.Context, _ string, req []byte) ([]byte, error) { return serve()(ctx, "b", req) })
+	of := func(self peer.ID) *rpc.Router {
+		return &rpc.Router{Ring: &rpctest.Ring{Self: self, Believed: rpctest.OwnedBy("a"), Real: rpctest.OwnedBy("a")}, Net: net}
+	}
+	return of("a"), of("b")
+}
+
+// TestPermits: the home of an address grants its requests, and another peer sends the asker there.
+func TestPermits(t *testing.T) {
+	var home *Permits
+	a, b := pair(func() p2p.Handler { return home.Handler() })
+	home = NewPermits(10, time.Minute, a)
+	asker := NewPermits(10, time.Minute, b)
+	prefix := netip.MustParsePrefix("192.0.2.1/32")
+	left := 10
+	for left > 0 {
+		n, holds, err := asker.Ask(t.Context(), prefix, 100)
+		if err != nil || n != (left+1)/2 || holds <= 0 || holds > time.Minute {
+			t.Fatalf("%d permits for %s of the %d left, %v", n, holds, left, err)
+		}
+		left -= n
+	}
+	if _, err := asker.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 32}, Want: 1}); p2p.CodeOf(err) != p2p.CodeMoved {
+		t.Errorf("another's address: %v", err)
+	}
+	if _, err := home.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 200}, Want: 1}); !rpc.Refused(err) {
+		t.Errorf("no prefix: %v", err)
+	}
+}
+
+// records lends a store to domains.
+type records struct{ *storage.Keyspace }
+
+func (r records) Update(fn func(domain.Batch)) (wait func() error, err error) {
+	return r.Keyspace.Update(func(b *storage.Batch) error {
+		fn(b)
+		return nil
+	})
+}
+
+// TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the site has proved it, and has the owners of these hosts told.
+func TestDomains(t *testing.T) {
+	var home *Domains
+	a, b := pair(func() p2p.Handler { return home.Handler() })
+	var told []string
+	var settled bool
+	proof := errors.New("the line is not there")
+	deps := DomainsDeps{
+		Records: records{storagetest.New(t).Keyspace(storage.KeyspaceDomains)}, Hosts: 2, Router: a,
+		Settled: func(ring.Key) bool { return settled },
+		Prove:   func(context.Context, optout.Subject, optout.Action) error { return proof },
+		Spread:  func(_ optout.Subject, _ optout.Action, hosts []string) { told = hosts }, Log: quiet,
+	}
+	var err error
+	if home, err = NewDomains(deps); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = home.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	deps.Router, deps.Records = b, records{storagetest.New(t).Keyspace(storage.KeyspaceDomains)}
+	asker, err := NewDomains(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := optout.Subject{Kind: optout.KindDomain, Name: "a.example"}
+	wishes := NewOptOuts(OptOutsDeps{Owners: b, Log: quiet})
+	if err := home.serves("a.example"); p2p.CodeOf(err) != p2p.CodeBusy {
+		t.Errorf("records may be on their way: %v", err)
+	}
+	settled = true
+	verdicts := make(map[string]domain.Verdict)
+	var list []owner.Admission
+	for _, host := range []string{"x.a.example", "y.a.example", "z.a.example"} {
+		list = append(list, owner.Admission{Job: job.ID{1}, Host: host})
+	}
+	asker.Ask(t.Context(), list, func(a owner.Admission, v domain.Verdict) { verdicts[a.Host] = v })
+	admitted := 0
+	for _, v := range verdicts {
+		if v == domain.Admitted {
+			admitted++
+		}
+	}
+	if len(verdicts) != 3 || admitted != 2 {
+		t.Errorf("verdicts %v", verdicts)
+	}
+	if _, err := wishes.Tell(t.Context(), s, optout.Out); !rpc.Refused(err) {
+		t.Errorf("without a proof: %v", err)
+	}
+	proof = nil
+	if changed, err := wishes.Tell(t.Context(), s, optout.Out); err != nil || !changed {
+		t.Errorf("with a proof: %v, %v", changed, err)
+	}
+	if want := []string{"a.example", "www.a.example", "x.a.example", "y.a.example"}; !slices.Equal(told, want) {
+		t.Errorf("told the owners of %v, want %v", told, want)
+	}
+	if names, err := home.OptedOut(t.Context(), 10); err != nil || !slices.Equal(names, []string{"a.example"}) {
+		t.Errorf("opted out: %v, %v", names, err)
+	}
+	if err := asker.serves("a.example"); p2p.CodeOf(err) != p2p.CodeMoved {
+		t.Errorf("another's domain: %v", err)
+	}
+}
+
+// TestQuestions: one question is about hosts of one domain and job, and not too many.
+func TestQuestions(t *testing.T) {
+	var list []owner.Admission
+	for range wire.MaxAdmissions + 1 {
+		list = append(list, owner.Admission{Job: job.ID{1}, Host: "x.a.example"})
+	}
+	list = append(list, owner.Admission{Job: job.ID{2}, Host: "x.a.example"}, owner.Admission{Job: job.ID{1}, Host: "x.b.example"}, owner.Admission{Job: job.ID{2}, Host: "y.a.example"})
+	var sizes []int
+	for _, q := range Questions(list) {
+		sizes = append(sizes, len(q))
+	}
+	if !slices.Equal(sizes, []int{wire.MaxAdmissions, 1, 2, 1}) {
+		t.Errorf("questions of %v", sizes)
+	}
+}
+
+// TestHostWish: a wish to the owner of a host is one that speaks for that host.
+func TestHostWish(t *testing.T) {
+	for _, row := range []struct {
+		subject, action, host string
+		ok                    bool
+	}{
+		{"host a.example", "opt-out", "a.example", true},
+		{"domain a.example", "withdraw", "x.a.example", true},
+		{"host a.example", "opt-out", "b.example", false},
+		{"domain a.example", "opt-out", "a.example.org", false},
+		{"host a.example", "something", "a.example", false},
+		{"ip 192.0.2.1", "opt-out", "a.example", false},
+		{"host a.example", "opt-out", "A.example", false},
+	} {
+		_, _, host, err := HostWish(&wire.OptOut{Subject: row.subject, Action: row.action, Host: row.host})
+		if (err == nil) != row.ok || row.ok && host != row.host || !row.ok && !rpc.Refused(err) {
+			t.Errorf("%+v: %q, %v", row, host, err)
+		}
+	}
+}
+
+// listServer serves a list, and is fetched from as a fetcher would.
+func listServer(t *testing.T, text string) (url string, get Get, status *int) {
+	t.Helper()
+	code := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, req.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return &fetch.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+	}, &code
+}
+
+// TestLists: a list stays in force when its file is gone, or its URL does not answer, also over a restart; a copy that was changed is not believed.
+func TestLists(t *testing.T) {
+	dir := t.TempDir()
+	url, get, status := listServer(t, "host c.example\n")
+	deps := ListsDeps{File: filepath.Join(dir, "optout.txt"), URL: url, Dir: dir, Get: get, Log: quiet}
+	if err := os.WriteFile(deps.File, []byte("ip 127.0.0.0/8\nhost b.example\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLists(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if why := l.Host("c.example"); !strings.Contains(why, "--optout-url") {
+		t.Errorf("why: %q", why)
+	}
+	if got := l.subjects(); len(got) != 2 {
+		t.Errorf("for the ring: %v", got)
+	}
+	if err := os.Remove(deps.File); err != nil {
+		t.Fatal(err)
+	}
+	l.look()
+	if !l.Refused(netip.MustParseAddr("127.0.0.1")) {
+		t.Error("a file that is gone took the last list with it")
+	}
+	*status = http.StatusInternalServerError
+	if l.refresh(t.Context()) == nil {
+		t.Error("a server that fails was believed")
+	}
+	deps.File = ""
+	again, err := NewLists(deps)
+	if err != nil || again.URL("http://c.example/") == "" {
+		t.Errorf("the copy of the list is not taken up: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, optOutCopy), []byte("host x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if damaged, err := NewLists(deps); err != nil || damaged.Sources()[1].List != nil {
+		t.Errorf("a copy that was changed is believed: %v", err)
+	}
+}
+
+// TestProver: a site is looked at once for a while, and again when that is over.
+func TestProver(t *testing.T) {
+	looks := 0
+	shown := ""
+	p := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+		looks++
+		return &fetch.Response{Status: http.StatusOK, Body: []byte(shown)}, nil
+	}, "")
+	p.TXT = func(context.Context, string) ([]string, error) { return nil, errors.New("no such record") }
+	s := optout.Subject{Kind: optout.KindHost, Name: "a.example"}
+	for range 2 {
+		if p.Check(t.Context(), s, optout.Out) == nil || looks != 2 {
+			t.Errorf("proved after %d looks", looks)
+		}
+	}
+	shown = optout.Token(s, optout.Out)
+	if p.Forget(); p.Check(t.Context(), s, optout.Out) != nil || looks != 3 {
+		t.Errorf("not proved after %d looks", looks)
+	}
+}

@@ -1,0 +1,216 @@
+package manners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+const (
+	// callTime bounds one question to another peer.
+	callTime = 5 * time.Second
+	// optOutPace is the time between two subjects of a list that are told to the ring, and two hosts of a domain.
+	optOutPace = 20 * time.Millisecond
+	// optOutTries is how often the owner of a host is tried to be told of its domain's wish, optOutPause the time between.
+	optOutTries = 5
+	optOutPause = 2 * time.Second
+	// formConns bounds the connections to the form.
+	formConns = 64
+)
+
+// OptOutsDeps are what opt-outs use of the peer.
+type OptOutsDeps struct {
+	Lists  *Lists
+	Prover *Prover
+	// Demand says that a site has to show what it asks for, whoever brings it.
+	Demand bool
+	Owners rpc.Owners
+	// HostService is the service of the owners of hosts, which take wishes as those of domains do.
+	HostService string
+	// Changed is told when a list of this peer is another.
+	Changed func()
+	// Spawn runs a function beside everything else, for as long as the peer lives.
+	Spawn   func(fn func(ctx context.Context))
+	Contact string // on the form
+	Log     *slog.Logger
+}
+
+// OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form brings, and those that it is asked to pass on.
+type OptOuts struct{ deps OptOutsDeps }
+
+// NewOptOuts returns opt-outs that are yet to run.
+func NewOptOuts(d OptOutsDeps) *OptOuts { return &OptOuts{d} }
+
+// Prover is what looks at sites.
+func (o *OptOuts) Prover() *Prover { return o.deps.Prover }
+
+// Prove checks that a site asks for something itself, where that is demanded. It is the one who keeps the wish that looks, whoever brought it.
+func (o *OptOuts) Prove(ctx context.Context, s optout.Subject, a optout.Action) error {
+	if !o.deps.Demand {
+		return nil
+	}
+	return o.deps.Prover.Check(ctx, s, a)
+}
+
+// Tell tells the ring of a wish.
+func (o *OptOuts) Tell(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
+	if s.Kind == optout.KindDomain {
+		return o.tell(ctx, domain.Key(domain.Of(s.Name)), ServiceDomains, s, a, "")
+	}
+	return o.tell(ctx, ring.HostKey(s.Name), o.deps.HostService, s, a, s.Name)
+}
+
+func (o *OptOuts) tell(ctx context.Context, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
+	reply, err := WishesAt(service).CallOwner(ctx, o.deps.Owners, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
+	return reply.GetChanged(), err
+}
+
+// Spread tells the owners of a domain's hosts of its wish, beside everything else.
+func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string) {
+	o.deps.Spawn(func(ctx context.Context) {
+		for try := 0; len(hosts) > 0 && try < optOutTries; try++ {
+			var left []string
+			for _, host := range hosts {
+				if loop.Sleep(ctx, optOutPace) != nil {
+					return
+				}
+				call, cancel := context.WithTimeout(ctx, callTime)
+				_, err := o.tell(call, ring.HostKey(host), o.deps.HostService, s, a, host)
+				cancel()
+				if err != nil && !rpc.Refused(err) {
+					left = append(left, host)
+				}
+				if err != nil {
+					o.deps.Log.Debug("owner not told of an opt-out", "host", host, "err", err)
+				}
+			}
+			if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause) != nil {
+				return
+			}
+		}
+		if len(hosts) > 0 {
+			o.deps.Log.Warn("owners not told of an opt-out", "subject", s.String(), "hosts", len(hosts))
+		}
+	})
+}
+
+// Run keeps the lists, and tells the ring of the hosts and domains on them as they come.
+func (o *OptOuts) Run(ctx context.Context) error {
+	told := make(map[optout.Subject]bool)
+	kick := make(chan struct{}, 1)
+	kick <- struct{}{}
+	o.deps.Lists.changed = func() {
+		o.deps.Changed()
+		loop.Wake(kick)
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.deps.Lists.run(ctx) }()
+	for {
+		select {
+		case <-kick:
+			o.tellLists(ctx, told)
+		case err := <-done:
+			return err
+		}
+	}
+}
+
+// tellLists tells the ring of what is on the lists and was not told yet. What is not taken, for want of a proof, holds at this peer alone.
+func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
+	for _, s := range o.deps.Lists.subjects() {
+		if told[s] {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, callTime)
+		_, err := o.Tell(call, s, optout.Out)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil || rpc.Refused(err):
+			told[s] = true
+		}
+		if err != nil {
+			o.deps.Log.Debug("the ring was not told of an opt-out", "subject", s.String(), "err", err)
+		}
+		if loop.Sleep(ctx, optOutPace) != nil {
+			return
+		}
+	}
+}
+
+// formDesk does what the form asks for. The site is looked at here first, in the profile that asks for no proofs too: strangers come by the form.
+type formDesk struct{ *OptOuts }
+
+var _ optout.Desk = formDesk{}
+
+// SetOptOut implements optout.Desk.
+func (d formDesk) SetOptOut(ctx context.Context, s optout.Subject, a optout.Action) error {
+	if err := d.deps.Prover.Check(ctx, s, a); err != nil {
+		return err
+	}
+	_, err := d.Tell(ctx, s, a)
+	return err
+}
+
+// Serve serves the form until ctx ends.
+func (o *OptOuts) Serve(ctx context.Context, form net.Listener) error {
+	srv := &http.Server{
+		Handler: optout.NewForm(formDesk{o}, o.deps.Contact), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: slog.NewLogLogger(o.deps.Log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(netutil.LimitListener(form, formConns)) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("form of opt-outs: %w", err)
+	case <-ctx.Done():
+	}
+	err := srv.Close()
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// readWish reads what a stranger says of a wish.
+func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
+	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
+		a, err = optout.ParseAction(m.GetAction())
+	}
+	if err != nil {
+		return s, a, rpc.Refuse("%v", err)
+	}
+	return s, a, nil
+}
+
+// HostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for the host.
+func HostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
+	if s, a, err = readWish(m); err != nil {
+		return s, a, "", err
+	}
+	host = m.GetHost()
+	canonical, err := link.Canonical("http://" + host + "/")
+	if err != nil || link.Host(canonical) != host {
+		return s, a, "", rpc.Refuse("opt-out: host %.80q", host)
+	}
+	if s.Kind == optout.KindHost && s.Name != host || s.Kind == optout.KindDomain && !domain.Covers(s.Name, host) {
+		return s, a, "", rpc.Refuse("%s does not speak for %s", s, host)
+	}
+	return s, a, host, nil
+}
