@@ -146,13 +146,11 @@ func pause(failures int) time.Duration {
 	return min(retryFirst<<min(failures-1, 8), retryMost)
 }
 
-// Hosts are those that the owner is to hear of, or has leased.
+// Hosts are those that the owner is to hear of: leases and wishes for them, reports, releases.
 func (s *Session) Hosts() []string {
 	var hosts []string
 	for _, l := range s.leases {
-		if l.epoch != nil {
-			hosts = append(hosts, l.Host)
-		}
+		hosts = append(hosts, l.Host)
 	}
 	for _, r := range s.reports {
 		hosts = append(hosts, r.Lease.Host)

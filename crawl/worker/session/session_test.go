@@ -381,6 +381,31 @@ func TestNotGranted(t *testing.T) {
 	}
 }
 
+// TestWishOfTheDead: the wish for a host whose owner does not answer goes to whoever owns it now, which
+// may offer it as well.
+func TestWishOfTheDead(t *testing.T) {
+	b := newBench(t)
+	b.offer("owner", "a.example")
+	s := b.with("owner")
+	b.Unanswered(b.now, s, b.message("owner"))
+	if declined := b.offer("next", "a.example"); len(declined) != 1 {
+		t.Error("another owner's offer is taken while the first may yet grant")
+	}
+	routes := make(map[string]string)
+	for _, host := range s.Hosts() {
+		routes[host] = "next"
+	}
+	if b.Follow(b.now, s, routes); !b.Over(s) {
+		t.Error("it is still wished for from the dead")
+	}
+	if declined := b.offer("next", "a.example"); len(declined) != 0 {
+		t.Error("the new owner's offer is declined")
+	}
+	if w := work(b.message("next"), "a.example"); w.GetWant() == 0 {
+		t.Errorf("the new owner is told %v", w)
+	}
+}
+
 // TestHungry: an owner that has URLs and grants none is asked again after a while.
 func TestHungry(t *testing.T) {
 	b := newBench(t)
