@@ -146,7 +146,7 @@ func (w *world) rest() error {
 			return nil
 		}
 		for _, k := range w.workers {
-			for k.lease != nil && len(k.lease.queue) > 0 && k.writes(w) {
+			for len(k.window) > 0 && k.writes(w) {
 				k.fetch(w)
 			}
 			for to := range w.peers {

@@ -62,8 +62,8 @@ type adder func(do func(*world), format string, args ...any)
 
 func (w *world) workerChoices(i int, add adder) {
 	k := w.workers[i]
-	if k.up && !k.paused && k.lease != nil && len(k.lease.queue) > 0 && k.writes(w) {
-		add(func(w *world) { w.workers[i].fetch(w) }, "worker %d fetches %s", i, k.lease.queue[0].url)
+	if !k.paused && len(k.window) > 0 && k.writes(w) {
+		add(func(w *world) { w.workers[i].fetch(w) }, "worker %d fetches %s", i, k.window[0].URL)
 	}
 	for to := range w.peers {
 		if k.speaks(w, to) {

@@ -47,7 +47,7 @@ func leased(t *testing.T, r rules, peers ...int) *world {
 	t.Helper()
 	w := level(t, r, peers...)
 	for range 100 {
-		if k := w.workers[0]; k.lease != nil && len(w.msgs) == 0 {
+		if k := w.workers[0]; k.lease() != nil && len(w.msgs) == 0 {
 			return w
 		} else if owner := w.owners()[0]; k.speaks(w, owner) {
 			k.say(w, owner)
@@ -69,8 +69,8 @@ func (w *world) with(b budget) *world {
 var (
 	asIfNear = []kind{ship, ask, askReply, offer}
 	besides  = []kind{ship, offer}
-	near     = []kind{ship, ask, askReply, offer, push, pushReply, session, sessionReply}
-	crawling = []kind{offer, session, sessionReply, ask, askReply}
+	near     = []kind{ship, ask, askReply, offer, push, pushReply, sessionCall, sessionReply}
+	crawling = []kind{offer, sessionCall, sessionReply, ask, askReply}
 )
 
 // scenario is a beginning and what may go wrong from there on.

@@ -1,135 +1,116 @@
 package model
 
 import (
-	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// worker is a worker of the only host: a lease with a deadline, a queue, and reports that nobody has acknowledged.
+// worker is a worker of the only host: the sessions of a peer's, a window, and what is under way.
 type worker struct {
 	i           int
 	up, paused  bool
 	incarnation uint64
-	target      int // the peer it speaks with of the host, -1 if it knows none
-	lease       *lease
-	reports     []*wire.Fetched
-	offered     [most]bool
-	links       [most]workerLink
+	sessions    *session.Machine
+	window      []session.URL
+	turns       [most]*session.Turn // messages that are not answered
+	sent        [most]time.Duration // when, by the lease clock
 }
 
-// workerLink is where a worker stands with one owner.
-type workerLink struct {
-	seq, ack uint64
-	busy     bool
-	sent     time.Time
+var _ session.Driver = (*worker)(nil)
+
+func newWorker(i int) *worker {
+	k := &worker{i: i}
+	k.restart()
+	return k
 }
 
-type lease struct {
-	epoch *wire.Epoch
-	until time.Time
-	queue []task
-	more  bool
+// restart begins a process that remembers nothing.
+func (k *worker) restart() {
+	k.up = true
+	k.incarnation++
+	cfg := session.DefaultConfig()
+	cfg.Incarnation, cfg.TTL, cfg.Window = k.incarnation, ttl, len(urls)
+	cfg.ReportLinger, cfg.ReleaseLinger = 0, 0 // the orders of messages are what is explored
+	k.sessions = session.New(cfg, k)
 }
 
-type task struct {
-	url   string
-	depth uint32
-	tries uint32
+// crash ends a worker's process.
+func (k *worker) crash() { *k = worker{i: k.i, incarnation: k.incarnation} }
+
+// lease is the lease on the host, nil without one.
+func (k *worker) lease() *session.Lease {
+	if k.sessions == nil {
+		return nil
+	}
+	if l := k.sessions.Lease(host); l != nil && l.Granted() {
+		return l
+	}
+	return nil
 }
+
+// clock is the lease clock.
+func (w *world) clock() time.Duration { return w.now.Sub(begun) }
 
 // writes says whether the worker may write a request now.
 func (k *worker) writes(w *world) bool {
-	return k.up && k.lease != nil && (w.rules.stubborn || w.now.Before(k.lease.until))
+	l := k.lease()
+	return k.up && l != nil && (w.rules.stubborn || l.Holds(w.clock()))
 }
 
-// speaks says whether the worker has anything to say to a peer: news, or a renewal now and then.
+// session is what the worker has to say to a peer, nil if nothing.
+func (k *worker) session(to int) *session.Session {
+	for _, s := range k.sessions.Sessions() {
+		if s.Owner() == string(places[to].id) {
+			return s
+		}
+	}
+	return nil
+}
+
+// offer takes the host on, or does not.
+func (k *worker) offer(w *world, from int) {
+	k.sessions.Offer(w.now, string(places[from].id), []string{host})
+}
+
+// speaks says whether the worker has anything to say to a peer: what is due before the time goes on.
 func (k *worker) speaks(w *world, to int) bool {
-	l := &k.links[to]
-	if !k.up || k.paused || l.busy {
+	if !k.up || k.paused || k.turns[to] != nil {
 		return false
 	}
-	if k.offered[to] && k.lease == nil {
-		return true
-	}
-	return k.target == to && (len(k.reports) > 0 || k.lease != nil && (len(k.lease.queue) == 0 || w.now.Sub(l.sent) >= quantum))
+	s := k.session(to)
+	return s != nil && !s.Due().IsZero() && s.Due().Before(w.now.Add(quantum))
 }
 
-// say makes a session. Giving a host back, the worker stops before it says so.
+// say makes a session.
 func (k *worker) say(w *world, to int) {
-	l := &k.links[to]
-	l.seq++
-	l.busy, l.sent = true, w.now
-	m := &wire.Session{Incarnation: k.incarnation, Capacity: 100, Seq: l.seq, Ack: l.ack}
-	work := &wire.HostWork{Host: host, Fetched: slices.Clone(k.reports)}
-	switch {
-	case k.lease != nil:
-		work.Epoch = k.lease.epoch
-		m.Held = []*wire.HostLease{{Host: host, Epoch: k.lease.epoch}}
-		switch {
-		case len(k.lease.queue) > 0:
-		case k.lease.more:
-			work.Want = 2
-		default:
-			work.Release = true
-			k.lease = nil
-		}
-	case k.offered[to]:
-		work.Want = 2
+	s := k.session(to)
+	t := k.sessions.Turn(w.now, s, s.Begin(), nil)
+	k.turns[to], k.sent[to] = t, w.clock()
+	w.send(&msg{kind: sessionCall, from: k.i, to: to, id: t.Message.GetSeq(), boot: k.incarnation, session: t.Message})
+}
+
+// heard ends the wait for an answer, unless the worker has given up waiting; then there is none.
+func (k *worker) heard(m *msg, from int) (*session.Session, *session.Turn) {
+	t := k.turns[from]
+	if k.incarnation != m.boot || t == nil || t.Message.GetSeq() != m.id {
+		return nil, nil
 	}
-	k.offered[to] = false
-	m.Hosts = []*wire.HostWork{work}
-	w.send(&msg{kind: session, from: k.i, to: to, id: l.seq, boot: k.incarnation, session: m})
+	k.turns[from] = nil
+	return k.session(from), t
 }
 
 // hear takes the answer to a session.
 func (k *worker) hear(w *world, m *msg) {
-	l := &k.links[m.from]
-	if k.incarnation != m.boot || !l.busy || l.seq != m.id {
-		return // it has given up waiting
+	s, t := k.heard(m, m.from)
+	if t == nil {
+		return
 	}
-	l.busy, l.ack = false, m.id
-	r := m.reply
-	moved, refused, revoked := slices.Contains(r.GetMoved(), host), slices.Contains(r.GetRefused(), host), slices.Contains(r.GetRevoked(), host)
-	work := m.session.GetHosts()[0]
-	if !moved && !refused {
-		for _, f := range work.GetFetched() {
-			w.ack("outcome of " + string(f.GetUrl()))
-			for _, k := range f.GetLinks() {
-				w.ack(string(k))
-			}
-		}
-		k.reports = slices.DeleteFunc(slices.Clone(k.reports), func(f *wire.Fetched) bool { return slices.Contains(work.GetFetched(), f) })
-	}
-	until := l.sent.Add(stopAfter)
-	held := k.lease != nil && len(m.session.GetHeld()) > 0 && epochOf(m.session.GetHeld()[0].GetEpoch()) == epochOf(k.lease.epoch)
-	switch {
-	case moved:
-		k.follow(w, m.from)
-	case held && revoked:
-		k.lease = nil
-	case held && !refused:
-		k.lease.until = until
-	}
-	for _, g := range r.GetGrants() {
-		if k.lease == nil {
-			k.lease, k.target = &lease{until: until}, m.from
-		}
-		k.lease.epoch, k.lease.more = g.GetEpoch(), g.GetMore()
-		for i, url := range g.GetUrl() {
-			k.lease.queue = append(k.lease.queue, task{string(url), g.GetDepth()[i], uint32(g.GetTries()[i])})
-		}
-	}
+	k.sessions.Answered(w.now, s, t, m.reply, k.sent[m.from], k.routes(w, m.reply.GetMoved(), m.from))
+	k.end(s)
 }
-
-type epoch struct {
-	counter uint64
-	peer    string
-}
-
-func epochOf(e *wire.Epoch) epoch { return epoch{e.GetCounter(), string(e.GetPeer())} }
 
 // giveUp ends the wait for an answer; a peer that is not there is not the one to speak with.
 func (k *worker) giveUp(m *msg, answered bool) {
@@ -137,44 +118,105 @@ func (k *worker) giveUp(m *msg, answered bool) {
 	if answered {
 		to = m.from
 	}
-	if l := &k.links[to]; k.incarnation == m.boot && l.seq == m.id {
-		l.busy = false
-		if w := current; !w.peers[to].up {
-			k.follow(w, to)
-		}
+	s, t := k.heard(m, to)
+	if t == nil {
+		return
+	}
+	w := current
+	if k.sessions.Unanswered(w.now, s, t); !w.peers[to].up {
+		k.sessions.Follow(w.now, s, k.routes(w, s.Hosts(), to))
+	}
+	k.end(s)
+}
+
+func (k *worker) end(s *session.Session) {
+	if k.sessions.Over(s) {
+		k.sessions.End(s)
 	}
 }
 
-// follow finds whoever serves the host now.
-func (k *worker) follow(w *world, not int) {
-	for _, p := range w.peers {
-		if p.i != not && p.running() && p.seat.Mine(hostKey) {
-			k.target = p.i
-			return
+// routes finds whoever serves hosts now.
+func (k *worker) routes(w *world, hosts []string, not int) map[string]string {
+	routes := make(map[string]string)
+	for _, name := range hosts {
+		routes[name] = ""
+		for _, p := range w.peers {
+			if p.i != not && p.running() && p.seat.Mine(hostKey) {
+				routes[name] = string(places[p.i].id)
+				break
+			}
 		}
 	}
+	return routes
 }
 
-// fetch gets a page of the queue.
+// fetch gets a page of the window.
 func (k *worker) fetch(w *world) {
-	t := k.lease.queue[0]
-	k.lease.queue = k.lease.queue[1:]
+	u, l := k.window[0], k.lease()
+	k.window = k.window[1:]
 	f := &wire.Fetched{
-		Job: theJob.ID[:], Url: []byte(t.url), Depth: t.depth, Outcome: uint32(link.OutcomeOK), Status: 200, Size: 100, DurationMs: 1,
+		Job: theJob.ID[:], Url: []byte(u.URL), Depth: u.Depth, Outcome: uint32(link.OutcomeOK), Status: 200, Size: 100, DurationMs: 1,
 		FetchedMs: w.now.UnixMilli(), RecordId: []byte("0123456789abcde" + string(rune('0'+k.i))),
 	}
-	if t.url == urls[0] {
+	if u.URL == urls[0] {
 		f.Links = [][]byte{[]byte(urls[1])}
 	}
-	k.reports = append(k.reports, f)
+	k.sessions.Report(w.now, &session.Report{Lease: l, Fetched: f})
+	k.sessions.Changed(w.now, l)
 }
 
-// crash ends a worker's process.
-func (k *worker) crash() {
-	*k = worker{i: k.i, incarnation: k.incarnation, target: -1}
+// watch drops a lease that has ended.
+func (k *worker) watch(w *world) {
+	if k.up && !k.paused && !w.rules.stubborn {
+		k.sessions.Lapse(w.now, w.clock(), false)
+	}
 }
 
-func (k *worker) restart() {
-	k.up = true
-	k.incarnation++
+// Wake implements session.Driver: when to speak is asked at each step.
+func (k *worker) Wake(*session.Session) {}
+
+// Backlog implements session.Driver.
+func (k *worker) Backlog() int { return len(k.window) }
+
+// Full implements session.Driver.
+func (k *worker) Full() bool { return false }
+
+// Left implements session.Driver.
+func (k *worker) Left(*session.Lease) int { return len(k.window) }
+
+// Pace implements session.Driver.
+func (k *worker) Pace(*session.Lease) time.Duration { return 0 }
+
+// Owed implements session.Driver.
+func (k *worker) Owed(time.Time, *session.Lease) time.Duration { return 0 }
+
+// Learn implements session.Driver.
+func (k *worker) Learn(time.Time, *session.Lease, *wire.Grant) (time.Duration, string) { return 0, "" }
+
+// Take implements session.Driver.
+func (k *worker) Take(_ *session.Lease, g *wire.Grant) int {
+	before := len(k.window)
+	for u := range session.URLs(g) {
+		k.window = append(k.window, u)
+	}
+	return len(k.window) - before
+}
+
+// Drain implements session.Driver.
+func (k *worker) Drain(_ time.Time, l *session.Lease, _ time.Duration) {
+	for _, u := range k.window {
+		l.Return(u.Job, u.URL)
+	}
+	k.window = nil
+}
+
+// Forget implements session.Driver.
+func (k *worker) Forget(*session.Lease) { k.window = nil }
+
+// Acknowledged implements session.Driver.
+func (k *worker) Acknowledged(r *session.Report) {
+	current.ack("outcome of " + string(r.Fetched.GetUrl()))
+	for _, to := range r.Fetched.GetLinks() {
+		current.ack(string(to))
+	}
 }

@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// ttl of a lease; a worker stops after stopAfter, counted from when it sent what renewed it.
-	ttl       = 8 * time.Second
-	stopAfter = ttl * 3 / 4
+	// ttl of a lease.
+	ttl = 8 * time.Second
 	// quantum is how far the time goes in one step.
 	quantum = 2 * time.Second
 )
+
+// begun is when every world begins.
+var begun = time.Unix(1e9, 0)
 
 // urls are what there is to crawl: the first is posted, and its page links to the others.
 var urls = []string{"http://" + host + "/0", "http://" + host + "/1"}
@@ -78,7 +80,7 @@ const (
 	ask
 	askReply
 	offer
-	session
+	sessionCall
 	sessionReply
 	postReply
 	failure // of another message, for a sender that was paused
@@ -89,7 +91,7 @@ var kindNames = []string{"ship", "push", "push reply", "ask", "ask reply", "offe
 // msg is on its way. Nothing in it changes.
 type msg struct {
 	kind     kind
-	from, to int // peers; of offer, session and sessionReply the worker's side is a worker
+	from, to int // peers; of offer, sessionCall and sessionReply the worker's side is a worker
 	id       uint64
 	boot     uint64 // of the asking process
 	raw      []byte
@@ -111,13 +113,13 @@ func (m *msg) compare(o *msg) int {
 }
 
 func newWorld(r *rules, workers int) *world {
-	w := &world{rules: r, now: time.Unix(1e9, 0)}
+	w := &world{rules: r, now: begun}
 	current = w
 	for i := range most {
 		w.peers = append(w.peers, &pc{i: i, seat: &seat{i: i}})
 	}
 	for i := range workers {
-		w.workers = append(w.workers, &worker{i: i, up: true, incarnation: 1, target: -1})
+		w.workers = append(w.workers, newWorker(i))
 	}
 	return w
 }
@@ -192,8 +194,8 @@ func (w *world) deliver(i int) {
 	case askReply:
 		w.mine(m.to).proc.settler.Result(w.now, m.id, m.answer)
 	case offer:
-		w.workers[m.to].offered[m.from] = true
-	case session:
+		w.workers[m.to].offer(w, m.from)
+	case sessionCall:
 		w.sessionTo(m)
 	case sessionReply:
 		w.workers[m.to].hear(w, m)
@@ -231,7 +233,7 @@ func (w *world) fail(m *msg) {
 	default:
 	}
 	switch m.kind {
-	case session, sessionReply:
+	case sessionCall, sessionReply:
 		w.workers[asker].giveUp(m, isReply)
 		return
 	default:
@@ -364,6 +366,9 @@ func (w *world) pass(d time.Duration) {
 			w.drive(w.mine(i))
 		}
 	}
+	for _, k := range w.workers {
+		k.watch(w)
+	}
 }
 
 // crash ends a process; what it sent may still arrive.
@@ -416,7 +421,7 @@ func (w *world) choose(p owner.Place) string {
 	name := workerName(0)
 	for _, k := range w.workers {
 		if k.up && !slices.Contains(p.Exclude, workerName(k.i)) {
-			if name = workerName(k.i); k.lease == nil {
+			if name = workerName(k.i); k.lease() == nil {
 				break
 			}
 		}
