@@ -65,30 +65,30 @@ func (c *checker) of(m map[job.ID]*counters, id job.ID) *counters {
 	return m[id]
 }
 
+// beginHost forgets what was counted of the host before.
+func (c *checker) beginHost(pos Pos) {
+	c.pos, c.name, c.entries = pos, "", 0
+	c.counted, c.stored = make(map[job.ID]*counters), make(map[job.ID]*counters)
+	c.records, c.open = make(map[uint64]pending), make(map[uint64]place)
+	c.outLinks, c.outN = make(map[job.ID]int64), make(map[job.ID]int64)
+}
+
+// record counts a record.
 func (c *checker) record(key, value []byte) {
 	if pos := Pos(key[1:]); pos != c.pos || c.counted == nil {
 		c.endHost()
-		c.pos, c.name, c.entries = pos, "", 0
-		c.counted, c.stored = make(map[job.ID]*counters), make(map[job.ID]*counters)
-		c.records, c.open = make(map[uint64]pending), make(map[uint64]place)
-		c.outLinks, c.outN = make(map[job.ID]int64), make(map[job.ID]int64)
+		c.beginHost(pos)
 	}
 	kind, tail := key[1+posSize], key[1+posSize+1:]
 	switch kind {
 	case kindHost:
-		rec, err := decodeHost(value)
-		if err != nil {
-			c.fail("record: %w", err)
-		}
-		c.rec, c.name = rec, rec.name
-		c.hosts++
+		c.host(value)
 		return
 	case kindRobots:
 		return
 	}
 	id := job.ID(tail)
 	tail = tail[job.IDSize:]
-	d := dec{b: tail}
 	switch kind {
 	case kindCounters:
 		got, err := decodeCounters(value)
@@ -97,40 +97,9 @@ func (c *checker) record(key, value []byte) {
 		}
 		c.stored[id] = &got
 	case kindReady, kindDelayed:
-		at, ok := readyPlace(tail)
-		if kind == kindDelayed {
-			at, ok = delayedPlace(tail)
-			c.of(c.counted, id).delayed++
-		}
-		p, err := decodePending(at, value)
-		if err != nil || !ok || link.Hash(id, p.url) != p.hash || link.Host(p.url) != c.name {
-			c.fail("pending record %x: %v", key, err)
-		}
-		if _, twice := c.records[p.hash]; twice {
-			c.fail("%s is pending twice", p.url)
-		}
-		c.records[p.hash] = p
-		if p.promised {
-			c.of(c.counted, id).promised++
-		}
-		if p.promised && !p.foreign {
-			c.boundPages[id]++
-			c.boundBytes[id] += p.promisedBytes
-		}
+		c.waiting(id, kind, tail, value)
 	case kindEntry:
-		n, err := decodeEntry(value)
-		if err != nil {
-			c.fail("entry: %w", err)
-		}
-		k := c.of(c.counted, id)
-		k.accepted++
-		if n.done {
-			k.outcomes[n.final.Outcome]++
-			k.bytes += int64(n.final.Size)
-			k.leftOut += int64(n.final.LeftOut)
-		} else {
-			c.open[d.hash()] = n.at
-		}
+		c.entry(id, tail, value)
 	case kindOutbox:
 		list, err := decodeLinks(value)
 		if err != nil {
@@ -147,6 +116,57 @@ func (c *checker) record(key, value []byte) {
 	default:
 		c.fail("unknown record %x", key)
 	}
+}
+
+// host reads the record of the host itself.
+func (c *checker) host(value []byte) {
+	rec, err := decodeHost(value)
+	if err != nil {
+		c.fail("record: %w", err)
+	}
+	c.rec, c.name = rec, rec.name
+	c.hosts++
+}
+
+// waiting counts a pending record.
+func (c *checker) waiting(id job.ID, kind byte, tail, value []byte) {
+	at, ok := placeIn(kind, tail)
+	if kind == kindDelayed {
+		c.of(c.counted, id).delayed++
+	}
+	p, err := decodePending(at, value)
+	if err != nil || !ok || link.Hash(id, p.url) != p.hash || link.Host(p.url) != c.name {
+		c.fail("pending record %x of job %s: %v", tail, id, err)
+	}
+	if _, twice := c.records[p.hash]; twice {
+		c.fail("%s is pending twice", p.url)
+	}
+	c.records[p.hash] = p
+	if p.promised {
+		c.of(c.counted, id).promised++
+	}
+	if p.promised && !p.foreign {
+		c.boundPages[id]++
+		c.boundBytes[id] += p.promisedBytes
+	}
+}
+
+// entry counts a URL.
+func (c *checker) entry(id job.ID, tail, value []byte) {
+	n, err := decodeEntry(value)
+	if err != nil {
+		c.fail("entry: %w", err)
+	}
+	k := c.of(c.counted, id)
+	k.accepted++
+	if !n.done {
+		d := dec{b: tail}
+		c.open[d.hash()] = n.at
+		return
+	}
+	k.outcomes[n.final.Outcome]++
+	k.bytes += int64(n.final.Size)
+	k.leftOut += int64(n.final.LeftOut)
 }
 
 func (c *checker) endHost() {
@@ -175,6 +195,21 @@ func (c *checker) endHost() {
 			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
 		}
 	}
+	c.sumUp()
+	if c.rec.outbox != c.entries {
+		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.outbox)
+	}
+	_, work := c.o.buf.get(workKey(c.pos))
+	if want := len(c.open) > 0 || c.entries > 0; work != want {
+		c.fail("in the index of work: %v, want %v", work, want)
+	}
+	if h := c.o.hosts.byPos[c.pos]; h != nil {
+		c.memory(h)
+	}
+}
+
+// sumUp adds the counters of the host to those of all.
+func (c *checker) sumUp() {
 	for id, s := range c.stored {
 		sum := c.of(c.jobs, id)
 		sum.accepted += s.accepted
@@ -193,16 +228,6 @@ func (c *checker) endHost() {
 		sum := c.of(c.jobs, id)
 		sum.entries += n
 		sum.outbox += c.outLinks[id]
-	}
-	if c.rec.outbox != c.entries {
-		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.outbox)
-	}
-	_, work := c.o.buf.get(workKey(c.pos))
-	if want := len(c.open) > 0 || c.entries > 0; work != want {
-		c.fail("in the index of work: %v, want %v", work, want)
-	}
-	if h := c.o.hosts.byPos[c.pos]; h != nil {
-		c.memory(h)
 	}
 }
 

@@ -19,6 +19,10 @@
 // on in later steps, the links of a page ahead of its outcome. Commit applies them and returns a [Ready]: its Wait says when they are on
 // disk, and only then may replies and effects leave. The next step may begin before that; Readys are to be released in their order.
 //
+// An Owner brings events to its parts. What a host, or a job, is in the middle of is kept by plain types, each with the table of its states and a test that drives
+// it alone: search (for a worker), tenure (who has the host), budget (of a job), outbox, purges. Around them stand the parts that read and write records, in
+// parts.go: each names the ones that it uses, and there is no circle.
+//
 // Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts without a lease are dropped beyond
 // [Config.MaxHosts] and found again by an index of hosts with work, outbox links beyond [Config.MaxOutbox] wait on disk.
 //

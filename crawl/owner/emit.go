@@ -1,6 +1,9 @@
 package owner
 
 import (
+	"strconv"
+
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -143,4 +146,72 @@ func (t *hostTable) keyOf(name string) ring.Key {
 		return h.key
 	}
 	return ring.HostKey(name)
+}
+
+// again emits the links of some pages that were met at a smaller depth.
+func (em *emitter) again() {
+	b := &em.outgoing.box
+	if em.now < b.againAt {
+		return
+	}
+	for range min(againPerStep, len(b.again)) {
+		e := b.turn()
+		if e != nil && !em.jobs.knows(e.job) {
+			b.putOff(em.now + askEvery)
+			continue
+		}
+		if e != nil && !em.emitAgain(e) {
+			return // the rest of them in a later step
+		}
+		if b.pass(); !em.HasRoom() {
+			break
+		}
+	}
+}
+
+// emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
+func (em *emitter) emitAgain(e *outEntry) (through bool) {
+	h := em.hosts.at(e.pos)
+	raw, ok := em.buf.get([]byte(e.key))
+	if h == nil || !ok {
+		return true
+	}
+	if e.job.state == job.StateCanceled {
+		em.outgoing.drop(h, e.job, []byte(e.key), raw)
+		return true
+	}
+	em.page = &pageHosts{}
+	if e.rest == nil {
+		var err error
+		if e.rest, err = em.linksAgain(e, raw); err != nil {
+			em.buf.fail(err)
+			return true
+		}
+	}
+	for len(e.rest) > linksAtOnce {
+		em.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
+		if e.rest = e.rest[linksAtOnce:]; !em.HasRoom() {
+			return false
+		}
+	}
+	em.outgoing.drop(h, e.job, []byte(e.key), raw)
+	em.forward(h, e.job, e.hash, e.at, e.rest)
+	return true
+}
+
+// linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
+func (em *emitter) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
+	own, err := decodeLinks(raw)
+	if err != nil {
+		return nil, err
+	}
+	for i := range own.links {
+		own.links[i].depth -= min(e.at, own.links[i].depth)
+	}
+	value, ok := em.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
+	if !ok {
+		return own.links, nil
+	}
+	list, err := decodeLinks(value)
+	return merge(list.links, own.links), err
 }

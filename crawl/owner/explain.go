@@ -309,6 +309,14 @@ const (
 	searchPasses = 16
 )
 
+// entriesBehind is where the next entries lie behind a record of another kind: behind the host's other records, or those of the next host.
+func entriesBehind(key []byte) []byte {
+	if key[1+posSize] > kindEntry {
+		return prefixEnd(key[:1+posSize])
+	}
+	return append(append([]byte(nil), key[:1+posSize]...), kindEntry)
+}
+
 // URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not run.
 func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	next := []byte{spaceHost}
@@ -326,12 +334,8 @@ func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)
 			end = false
 			last = append(last[:0], key...)
 			passed++
-			if kind := key[1+posSize]; kind != kindEntry {
-				// Entries lie behind the host's other records: jump there.
-				jump = append(append([]byte(nil), key[:1+posSize]...), kindEntry)
-				if kind > kindEntry {
-					jump = prefixEnd(key[:1+posSize])
-				}
+			if key[1+posSize] != kindEntry {
+				jump = entriesBehind(key)
 				return false
 			}
 			next = append(append(next[:0], key...), 0)

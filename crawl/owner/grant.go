@@ -167,54 +167,70 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 	}
 	id := hj.state.id
 	prefix := jobPrefix(f.h.pos, kind, id)
-	mark, marked := from, false // the first record left behind
-	note := func(at place) {
-		if !marked {
-			mark, marked = at, true
-		}
-	}
-	var gone []notGranted
+	w := walk{filler: f, hj: hj, limit: limit, mark: from}
 	f.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
-		at, ok := readyPlace(key[len(prefix):])
-		if delayed {
-			at, ok = delayedPlace(key[len(prefix):])
-		}
+		at, ok := placeIn(kind, key[len(prefix):])
 		p, err := decodePending(at, value)
 		if !ok || err != nil {
 			f.buf.fail(errFormat)
 			return false
 		}
-		if _, done := f.gone[p.hash]; done {
-			return true
-		}
-		if f.h.lease.item(p.hash) != nil {
-			if !marked {
-				mark = at // passed, and looked at again only if it comes back
-			}
-			return true
-		}
-		if granted == limit || f.full() || at.due > f.now {
-			note(at)
-			return false
-		}
-		if out, left := f.left(hj, &p); left {
-			gone = append(gone, out)
-			return len(gone) < purgePerStep
-		}
-		if !f.mayGrant(hj, &p) {
-			note(at)
-			return !f.alone && hj.promisedHere() > 0
-		}
-		f.add(hj, &p)
-		granted++
-		if !marked {
-			mark = at
-		}
-		return true
+		return w.meet(&p)
 	})
-	f.marks(hj, delayed, mark, marked)
-	f.leave(hj, gone)
-	return granted
+	f.marks(hj, delayed, w.mark, w.marked)
+	f.leave(hj, w.gone)
+	return w.granted
+}
+
+// walk is one over the URLs of a job that wait, in their order.
+type walk struct {
+	*filler
+	hj             *hostJob
+	limit, granted int
+	mark           place // the first record left behind, if any was
+	marked         bool
+	gone           []notGranted
+}
+
+// meet grants a URL, or leaves it behind; false if the walk ends.
+func (w *walk) meet(p *pending) (more bool) {
+	if _, done := w.filler.gone[p.hash]; done {
+		return true
+	}
+	if w.h.lease.item(p.hash) != nil {
+		w.pass(p.place) // it is looked at again only if it comes back
+		return true
+	}
+	if w.granted == w.limit || w.full() || p.due > w.now {
+		w.note(p.place)
+		return false
+	}
+	if out, left := w.left(w.hj, p); left {
+		w.gone = append(w.gone, out)
+		return len(w.gone) < purgePerStep
+	}
+	if !w.mayGrant(w.hj, p) {
+		w.note(p.place)
+		return !w.alone && w.hj.promisedHere() > 0
+	}
+	w.add(w.hj, p)
+	w.granted++
+	w.pass(p.place)
+	return true
+}
+
+// note leaves a record behind.
+func (w *walk) note(at place) {
+	if !w.marked {
+		w.mark, w.marked = at, true
+	}
+}
+
+// pass goes on behind a record.
+func (w *walk) pass(at place) {
+	if !w.marked {
+		w.mark = at
+	}
 }
 
 // notGranted is a URL that waits and is not granted.

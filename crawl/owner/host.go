@@ -93,6 +93,15 @@ func (t *hostTable) find(name string) *host {
 	return t.load(PosOf(key), name, key)
 }
 
+// at returns the host at a position, nil if there is none (any more).
+func (t *hostTable) at(pos Pos) *host {
+	if h := t.byPos[pos]; h != nil {
+		t.touch(h)
+		return h
+	}
+	return t.load(pos, "", ring.Key{})
+}
+
 // open is find that makes the host where there is none.
 func (t *hostTable) open(name string) *host {
 	if h := t.find(name); h != nil {

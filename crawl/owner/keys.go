@@ -134,6 +134,14 @@ func delayedPlace(tail []byte) (place, bool) {
 	return place{due: int64(due), seq: binary.BigEndian.Uint64(tail[8:])}, true
 }
 
+// placeIn reads the part of a pending record's key behind jobPrefix.
+func placeIn(kind byte, tail []byte) (place, bool) {
+	if kind == kindDelayed {
+		return delayedPlace(tail)
+	}
+	return readyPlace(tail)
+}
+
 // prefixEnd is the first key behind all that begin with prefix.
 func prefixEnd(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)

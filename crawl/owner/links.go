@@ -184,39 +184,9 @@ type intake struct {
 // store sorted by key, so that the store is read in one direction.
 func (in *intake) admit(list []arrival) {
 	list = slices.DeleteFunc(list, func(a arrival) bool { return in.refuses(&a) })
-	type look struct {
-		i   int
-		key []byte
-	}
-	var looks []look
-	for i := range list {
-		a := &list[i]
-		h := in.hosts.find(a.host)
-		if h == nil {
-			continue
-		}
-		hj := h.job(a.js, false)
-		if hj == nil || hj.c.accepted == 0 {
-			continue
-		}
-		verdict, err := in.seen.Test(SetID{h.pos, a.js.id}, a.hash)
-		if err != nil {
-			in.buf.fail(err)
-			return
-		}
-		switch {
-		case verdict == Yes && in.cfg.SeenBloom:
-			a.js = nil // believed
-		case verdict != No:
-			looks = append(looks, look{i, entryKey(h.pos, a.js.id, a.hash)})
-		}
-	}
-	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
-	stored := make(map[int][]byte, len(looks))
-	for _, l := range looks {
-		if value, ok := in.buf.get(l.key); ok {
-			stored[l.i] = value
-		}
+	stored, ok := in.stored(list)
+	if !ok {
+		return
 	}
 	for i := range list {
 		a := &list[i]
@@ -235,6 +205,45 @@ func (in *intake) admit(list []arrival) {
 			in.meet(h, a, value)
 		}
 	}
+}
+
+// stored reads the entries of those links that the filters cannot tell to be new, by their numbers; one that is believed to be known without loses its job.
+func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
+	type look struct {
+		i   int
+		key []byte
+	}
+	var looks []look
+	for i := range list {
+		a := &list[i]
+		h := in.hosts.find(a.host)
+		if h == nil {
+			continue
+		}
+		hj := h.job(a.js, false)
+		if hj == nil || hj.c.accepted == 0 {
+			continue
+		}
+		verdict, err := in.seen.Test(SetID{h.pos, a.js.id}, a.hash)
+		if err != nil {
+			in.buf.fail(err)
+			return nil, false
+		}
+		switch {
+		case verdict == Yes && in.cfg.SeenBloom:
+			a.js = nil // believed
+		case verdict != No:
+			looks = append(looks, look{i, entryKey(h.pos, a.js.id, a.hash)})
+		}
+	}
+	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
+	stored = make(map[int][]byte, len(looks))
+	for _, l := range looks {
+		if value, ok := in.buf.get(l.key); ok {
+			stored[l.i] = value
+		}
+	}
+	return stored, true
 }
 
 // refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job does not admit it, or nothing may be taken of its host.

@@ -171,10 +171,8 @@ func (t *hostTable) flush() {
 // next is when the owner has something to do by itself.
 func (o *Owner) next() time.Time {
 	at := o.agenda.wakes.first()
-	if len(o.outgoing.box.again) > 0 {
-		at = min(at, o.outgoing.box.againAt)
-	}
-	if len(o.agenda.purges) > 0 || o.reviewer.review.reviewing() || o.agenda.searches.waiting() || o.outgoing.box.spilled && o.outgoing.box.links <= o.cfg.MaxOutbox/2 || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
+	at = min(at, o.outgoing.box.againNext())
+	if o.agenda.purges.some() || o.reviewer.review.reviewing() || o.agenda.searches.waiting() || o.outgoing.box.mayRefill() || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
 		at = o.now
 	} else if o.hosts.sweep.wanted {
 		at = min(at, o.hosts.sweep.nextAt)

@@ -38,7 +38,7 @@ func newParts(s *step) parts {
 	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
 	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
 	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
-	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: newOutbox()}
+	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: newOutbox(s.cfg.MaxOutbox)}
 	p.intake = &intake{
 		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, agenda: p.agenda, known: newDepths(s.cfg.MaxKnown),
 	}

@@ -39,7 +39,7 @@ type agenda struct {
 	rests    *rests
 	wakes    wakes
 	searches searches
-	purges   []*host
+	purges   purges
 	// importing is the host whose records come at present: it is scheduled when all are in.
 	importing *host
 }

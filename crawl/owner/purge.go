@@ -14,6 +14,30 @@ const (
 	purgeHost    = 8
 )
 
+// purges are the hosts with URLs that are to get their fate, in the order in which they were found.
+//
+//	state     next      because
+//	none      purging   add: some URLs of the host share an outcome; no worker is looked for from here on
+//	purging   none      pass: all of them have it
+type purges struct{ list []*host }
+
+func (p *purges) some() bool { return len(p.list) > 0 }
+
+func (p *purges) add(h *host) {
+	h.purging = true
+	p.list = append(p.list, h)
+}
+
+func (p *purges) first() *host { return p.list[0] }
+
+// pass takes off the first, which may be found again.
+func (p *purges) pass() {
+	p.list[0].purging = false
+	if p.list = p.list[1:]; len(p.list) == 0 {
+		p.list = nil
+	}
+}
+
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
 func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
@@ -68,8 +92,7 @@ func (a *agenda) checkPurge(h *host) (again int64) {
 			again = h.bar // a report may be on its way, for which there must be budget
 			continue
 		}
-		h.purging = true
-		a.purges = append(a.purges, h)
+		a.purges.add(h)
 	}
 	return again
 }
@@ -84,26 +107,23 @@ type purger struct {
 	domains *domains
 }
 
+// some gives hosts' URLs their fate, as many as a step has room for.
 func (g *purger) some() {
-	if len(g.agenda.purges) == 0 {
+	if !g.agenda.purges.some() {
 		return
 	}
 	g.hosts.flush()
 	budget := purgePerStep
-	for budget > 0 && len(g.agenda.purges) > 0 && g.buf.err == nil {
-		h := g.agenda.purges[0]
+	for budget > 0 && g.agenda.purges.some() && g.buf.err == nil {
+		h := g.agenda.purges.first()
 		budget -= purgeHost
 		for _, hj := range h.jobs {
 			budget -= g.purge(h, hj, budget)
 		}
 		if budget > 0 {
-			g.agenda.purges = g.agenda.purges[1:]
-			h.purging = false
+			g.agenda.purges.pass()
 			g.agenda.schedule(h)
 		}
-	}
-	if len(g.agenda.purges) == 0 {
-		g.agenda.purges = nil
 	}
 }
 
@@ -121,10 +141,7 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 			from = hj.from.key(h.pos, hj.state.id)
 		}
 		g.buf.scan(from, prefixEnd(prefix), func(key, value []byte) bool {
-			at, ok := readyPlace(key[len(prefix):])
-			if kind == kindDelayed {
-				at, ok = delayedPlace(key[len(prefix):])
-			}
+			at, ok := placeIn(kind, key[len(prefix):])
 			p, err := decodePending(at, value)
 			if !ok || err != nil {
 				g.buf.fail(errFormat)

@@ -69,15 +69,21 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 			return
 		}
 		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else {
-		// Leased by an owner whose records did not reach this one. What was fetched is not fetched again.
-		if canonical, err := link.Canonical(url); err != nil || canonical != url || Refusal(js.spec, url, got.Depth, got.Kind) != "" {
-			return
-		}
-		oc.urls.count(h, hj, got.Depth)
-		oc.urls.addSeen(h, js, hash)
+	} else if !oc.unknown(h, hj, &got, hash) {
+		return
 	}
 	oc.conclusion(h, hj, &p, &got, f, went)
+}
+
+// unknown takes in a URL that is leased by an owner whose records did not reach this one; false if the job does not admit it. What was fetched is not fetched again.
+func (oc *outcomes) unknown(h *host, hj *hostJob, got *Final, hash uint64) bool {
+	canonical, err := link.Canonical(got.URL)
+	if err != nil || canonical != got.URL || Refusal(hj.state.spec, got.URL, got.Depth, got.Kind) != "" {
+		return false
+	}
+	oc.urls.count(h, hj, got.Depth)
+	oc.urls.addSeen(h, hj.state, hash)
+	return true
 }
 
 // finalOf is what a worker tells of a URL.

@@ -1,0 +1,188 @@
+package owner
+
+import (
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one step.
+const againPerStep = 64
+
+// outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the outbox as far as memory has room.
+type outgoing struct {
+	*step
+	jobs  *jobTable
+	hosts *hostTable
+	box   outbox
+}
+
+// put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
+func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
+	key := outboxKey(h.pos, js.id, hash, depth)
+	if raw, ok := g.buf.get(key); ok {
+		if had, err := decodeLinks(raw); err == nil {
+			links := merge(had.links, list.links)
+			if len(links) == len(had.links) && (had.again || !list.again) {
+				return // nothing new, and what is under way stays so
+			}
+			list.again, list.links = list.again || had.again, links
+		}
+		g.drop(h, js, key, raw)
+	}
+	g.buf.set(key, list.encode())
+	n := int64(max(len(list.links), 1))
+	js.c.outbox += n
+	js.c.entries++
+	h.rec.outbox++
+	g.hosts.touched(h)
+	g.jobs.changed(js)
+	g.hold(h.pos, js, key, hash, depth, &list)
+}
+
+// merge adds the links of more that are not in links.
+func merge(links, more []outlink) []outlink {
+	have := make(map[outlink]struct{}, len(links))
+	for _, k := range links {
+		have[k] = struct{}{}
+	}
+	for _, k := range more {
+		if _, ok := have[k]; !ok {
+			links = append(links, k)
+		}
+	}
+	return links
+}
+
+// putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
+// becomes no endless step; durably, so that no crash forgets it.
+func (g *outgoing) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
+	g.put(h, js, hash, depth, linkList{again: true})
+}
+
+// drop deletes an entry.
+func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
+	n := int64(1)
+	if list, err := decodeLinks(raw); err == nil {
+		n = int64(max(len(list.links), 1))
+	}
+	if id, ok := g.box.byKey[string(key)]; ok {
+		g.box.drop(id)
+	}
+	g.buf.delete(key)
+	js.c.outbox -= n
+	js.c.entries--
+	h.rec.outbox--
+	g.hosts.touched(h)
+	g.jobs.changed(js)
+}
+
+// hold takes an entry into memory if there is room.
+func (g *outgoing) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
+	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: max(len(list.links), 1)}
+	if !g.box.room(e.n) {
+		return false
+	}
+	id := g.box.hold(e)
+	if list.again {
+		g.box.again = append(g.box.again, id)
+		return true
+	}
+	for i, k := range list.links {
+		name := link.Host(k.url)
+		g.box.queue = append(g.box.queue, OutLink{
+			ID: id<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: g.hosts.keyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
+		})
+	}
+	return true
+}
+
+// Outbox returns up to limit links that were not returned before, oldest first. The caller keeps each until it is acknowledged by its owner and then
+// calls Sent; links of a job that was canceled may be dropped the same way. It may be called between steps; links may leave before the step that
+// found them is on disk, as a link is never wrong.
+func (o *Owner) Outbox(limit int) []OutLink { return o.outgoing.box.next(limit) }
+
+// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (o *Owner) Sent(ids []uint64) { o.outgoing.sent(ids) }
+
+// sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (g *outgoing) sent(ids []uint64) {
+	for _, id := range ids {
+		e := g.box.acknowledge(id)
+		if e == nil {
+			continue
+		}
+		if h := g.hosts.at(e.pos); h != nil {
+			if raw, ok := g.buf.get([]byte(e.key)); ok {
+				g.drop(h, e.job, []byte(e.key), raw)
+			}
+		}
+	}
+}
+
+// refill reads entries from the store that were left there for want of room, or by an earlier process.
+func (g *outgoing) refill() {
+	b := &g.box
+	if !b.mayRefill() {
+		return
+	}
+	g.hosts.flush()
+	if b.cursor == nil {
+		b.missed = false
+		b.cursor = []byte{spaceWork}
+	}
+	var hosts []Pos
+	end, passed := true, 0
+	g.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
+			end = false
+			return false
+		}
+		b.cursor = append(append(b.cursor[:0], key...), 0)
+		if len(key) == 1+posSize && len(value) == 2 && value[1]&workOutbox != 0 {
+			hosts = append(hosts, Pos(key[1:]))
+		}
+		return true
+	})
+	room := refillLinks
+	for _, pos := range hosts {
+		if !g.refillFrom(pos, &room) {
+			b.cursor, end = workKey(pos), false
+			break
+		}
+	}
+	if end {
+		b.cursor, b.spilled = nil, b.missed
+	}
+}
+
+// refillLinks bounds the links that one step brings into memory, give or take those of an entry.
+const refillLinks = 4096
+
+// refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
+func (g *outgoing) refillFrom(pos Pos, room *int) (through bool) {
+	through = true
+	prefix := hostPrefix(pos, kindOutbox)
+	g.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+		if _, held := g.box.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
+			return true
+		}
+		list, err := decodeLinks(value)
+		if err != nil {
+			g.buf.fail(err)
+			return false
+		}
+		id := job.ID(key[1+posSize+1 : jobPrefixLen])
+		d := dec{b: key[jobPrefixLen:]}
+		hash := d.hash()
+		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
+		if !g.hold(pos, g.jobs.of(id), key, hash, depth, &list) {
+			return false
+		}
+		*room -= len(list.links)
+		through = *room > 0
+		return through
+	})
+	return through
+}
