@@ -39,7 +39,7 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 		}
 		id = j.ID
 	}
-	return n.wait(ctx, id, patience, fn)
+	return n.WaitIdle(ctx, id, patience, fn)
 }
 
 // Pause implements control.Backend.

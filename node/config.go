@@ -27,6 +27,7 @@ import (
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -230,7 +231,7 @@ func (c *Config) Validate() error {
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
-		when(c.Patience < 0 || c.Patience > maxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, maxPatience)),
+		when(c.Patience < 0 || c.Patience > view.MaxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, view.MaxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
@@ -383,3 +384,6 @@ func (c *Config) UserAgent() string {
 
 // ErrStopped ends a peer that was asked to leave.
 var ErrStopped = errors.New("peer stopped")
+
+// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl does without it.
+const DefaultPatience = view.DefaultPatience

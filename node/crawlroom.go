@@ -90,7 +90,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		return nil, err
 	}
 	self := n.room.net.Self()
-	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, shortPeer(self)); err != nil {
+	if c.archive, err = openArchive(n.archiveDir(), &n.cfg, p2p.Short(self)); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	// What does not work now is tried again when there is need for it; until then it is only told.

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
@@ -45,7 +46,7 @@ func (n *Node) furnishDashboard() (err error) {
 	if n.page == nil {
 		return nil
 	}
-	n.dashboard, err = dashboard.New(dashboard.Config{DataDir: n.cfg.DataDir, Name: shortPeer(n.room.net.Self())}, shown{n}, n.log)
+	n.dashboard, err = dashboard.New(dashboard.Config{DataDir: n.cfg.DataDir, Name: p2p.Short(n.room.net.Self())}, shown{n}, n.log)
 	return err
 }
 
@@ -147,16 +148,9 @@ func (n shown) askArcs(ctx context.Context, c *dashboard.Circle) {
 			continue
 		}
 		asked.Go(func() {
-			m, err := n.reportOf(ctx, id, n.cfg.Patience)
-			if err != nil {
-				return
+			if arc, err := n.ArcOf(ctx, id); err == nil {
+				serving(p, arc)
 			}
-			from, errFrom := parseHex(m.Ring.Arc[0], ring.KeySize)
-			to, errTo := parseHex(m.Ring.Arc[1], ring.KeySize)
-			if errFrom != nil || errTo != nil {
-				return
-			}
-			serving(p, ring.Arc{Start: ring.Key(from), End: ring.Key(to)})
 		})
 	}
 	asked.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/loop"
@@ -48,7 +49,7 @@ func TestDashboard(t *testing.T) {
 	}
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{Jar: jar, Timeout: patience}
-	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, shortPeer(b.room.net.Self())) {
+	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, p2p.Short(b.room.net.Self())) {
 		t.Error("the page does not know the other peer, or has buttons for everybody")
 	}
 	if page := browse(t, browser, d.Login); !strings.Contains(page, "<button") {

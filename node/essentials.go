@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/apoidea/apoidea/node/limits"
-
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -142,7 +142,7 @@ func CheckEssentials(dir string, self peer.ID) error {
 	if err != nil {
 		return err
 	}
-	if name, err := nameOf(kept[metaIdentity]); err != nil || name != self.String() {
+	if name, err := p2p.NameOf(kept[metaIdentity]); err != nil || name != self.String() {
 		return fmt.Errorf("it is of another peer (%s)", name)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/internet"
 	"github.com/apoidea/apoidea/node/loop"
 )
@@ -85,7 +86,7 @@ func (n *Node) standsAt() netip.Addr {
 	if n.cfg.Latency != nil {
 		return n.cfg.Latency.Listen()
 	}
-	addr := firstAddr(n.room.net.Addrs())
+	addr := p2p.FirstIP(n.room.net.Addrs())
 	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
 		return netip.Addr{}
 	}
@@ -273,7 +274,7 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 		case !step.Local && len(step.Changes.Subnets) > 0:
 			text += fmt.Sprintf("; %v is delegated to it now", s.at.Subnet)
 		case step.Local && record != nil && record.Worker != "":
-			text += fmt.Sprintf("; this owner's own choice, as %v is delegated to %s", s.at.Subnet, shortPeer(peer.ID(record.Worker)))
+			text += fmt.Sprintf("; this owner's own choice, as %v is delegated to %s", s.at.Subnet, p2p.Short(peer.ID(record.Worker)))
 		}
 	}
 	if s.remark != "" {

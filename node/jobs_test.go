@@ -1,11 +1,14 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // TestJobStates: a peer hears of pause, resume and cancel at its next refresh, and only of changes.
@@ -290,5 +293,18 @@ func TestJobsWithoutAnswer(t *testing.T) {
 				t.Errorf("%d requests, want one for all that answer and one for each that does not", first)
 			}
 		})
+	}
+}
+
+// TestJobsOfAnyClock: a job whose poster says that it was made in the year 146 million is listed with the others, which JSON could not tell.
+func TestJobsOfAnyClock(t *testing.T) {
+	for _, ms := range []int64{0, -1, math.MinInt64, math.MaxInt64, 1_770_000_000_000, 1_770_000_005_000, 1_769_999_940_000} {
+		j := jobOf(&wire.Job{Spec: &wire.JobSpec{Id: make([]byte, 16), CreatedMs: ms}})
+		if _, err := json.Marshal(j); err != nil {
+			t.Errorf("%d: %v", ms, err)
+		}
+		if j.Created.IsZero() != (ms <= 0 || ms == math.MaxInt64) {
+			t.Errorf("%d: created %v", ms, j.Created)
+		}
 	}
 }

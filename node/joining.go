@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/view"
 )
 
 // rememberPeers is how many peers of the routing table are kept for the next start.
@@ -167,7 +168,7 @@ const (
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	high := r.cfg.connections()
 	c := p2p.Config{
-		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, serviceFiles},
+		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, view.ServiceFiles},
 		LowWater: high * 5 / 6, HighWater: high,
 	}
 	if r.cfg.Profile == ProfilePublic {

@@ -80,7 +80,7 @@ type keeping struct {
 
 func newKeeping(n *Node) *keeping {
 	k := keepingOf(n.room.watch, n.router, n.ship, n.cfg.LeaseTTL)
-	k.movement.tell = n.watchers.tell
+	k.movement.tell = n.watchers.Tell
 	return k
 }
 

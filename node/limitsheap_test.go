@@ -10,9 +10,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/apoidea/apoidea/node/limits"
-
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/limits"
 )
 
 // TestBodiesDoNotSlow: a body that is held in memory, within the bound of pages, is nothing that has a peer slowed for its memory.

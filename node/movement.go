@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -106,16 +107,16 @@ func (l *moved) text() string {
 	count := fmt.Sprintf("%s (%s)", counted(l.places, what), counted(l.records, [2]string{"record", "records"}))
 	switch l.how {
 	case handedTo:
-		return fmt.Sprintf("handed %s to peer %s", count, shortPeer(l.peer))
+		return fmt.Sprintf("handed %s to peer %s", count, p2p.Short(l.peer))
 	case passedTo:
-		return fmt.Sprintf("passed %s that peer %s kept on to peer %s", count, shortPeer(l.of), shortPeer(l.peer))
+		return fmt.Sprintf("passed %s that peer %s kept on to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 	case takenOver:
-		return fmt.Sprintf("took over %s that peer %s kept", count, shortPeer(l.of))
+		return fmt.Sprintf("took over %s that peer %s kept", count, p2p.Short(l.of))
 	default:
 		if l.of != "" && l.of != l.peer {
-			return fmt.Sprintf("received %s that peer %s kept, from peer %s", count, shortPeer(l.of), shortPeer(l.peer))
+			return fmt.Sprintf("received %s that peer %s kept, from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 		}
-		return fmt.Sprintf("received %s from peer %s", count, shortPeer(l.peer))
+		return fmt.Sprintf("received %s from peer %s", count, p2p.Short(l.peer))
 	}
 }
 

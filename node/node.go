@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/apoidea/apoidea/node/limits"
-
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
@@ -30,29 +28,21 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 )
 
 // The services between peers beside those of the ring. Each is a protocol of its own, /apoidea/<network>/<service>/1.0.0.
 const (
-	serviceStatus = "status"
 	serviceOwner  = "owner"
 	serviceWorker = "worker"
-)
-
-// The states of a peer that status knows.
-const (
-	stateJoining  = "joining"
-	stateCrawling = "crawling"
-	stateIdle     = "idle"
-	statePaused   = "paused"
-	stateLeaving  = "leaving"
 )
 
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
@@ -91,9 +81,9 @@ type Node struct {
 	stalls   *limits.Stalls
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
-	*view
+	*view.View
 	desk     *desk
-	watchers *watchers
+	watchers *view.Watchers
 	// dashboard is nil where there is none.
 	dashboard *dashboard.Server
 
@@ -115,7 +105,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: newWatchers(), metrics: metrics.New(), line: limits.NewLine(),
+		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
 		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
 		essential: make(chan struct{}, 1),
 	}
@@ -183,7 +173,7 @@ func (n *Node) register(net *p2p.Net) {
 		handler = sync.OnceValue(handler)
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == serviceStatus || name == serviceReplica || name == serviceRecords {
+			if name == view.ServiceStatus || name == serviceReplica || name == serviceRecords {
 				open = n.furnished // a walk, or a source, may meet a peer that joins
 			}
 			select {
@@ -194,7 +184,7 @@ func (n *Node) register(net *p2p.Net) {
 			}
 		})
 	}
-	serve(serviceStatus, func() p2p.Handler { return n.handleStatus })
+	serve(view.ServiceStatus, func() p2p.Handler { return n.HandleStatus })
 	serve(serviceContent, func() p2p.Handler { return n.contents.handler() })
 	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handler() })
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
@@ -206,7 +196,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceLessons, func() p2p.Handler { return n.lessons.handler() })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
-	serve(serviceFiles, func() p2p.Handler { return n.files().handle })
+	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
 }
 
 func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archive") }
@@ -273,8 +263,8 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
-	n.view = newView(n.viewed())
-	n.desk = &desk{book: n.book, net: n.room.net, walker: &n.walker, self: self}
+	n.View = view.New(n.viewed())
+	n.desk = &desk{book: n.book, net: n.room.net, ring: n.Ring, self: self}
 	if err := n.furnishDashboard(); err != nil {
 		return err
 	}
@@ -284,9 +274,12 @@ func (n *Node) furnish() (err error) {
 	return nil
 }
 
+// reportTimeout bounds a question to one peer.
+const reportTimeout = 5 * time.Second
+
 // viewed is what commands and the page see of the peer.
-func (n *Node) viewed() viewDeps {
-	d := viewDeps{
+func (n *Node) viewed() view.Deps {
+	d := view.Deps{
 		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
 		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.unsent, Now: n.clock.Now,
 		Worker: n.crawl.worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
@@ -522,8 +515,8 @@ func (n *Node) keepMemory(ctx context.Context) error {
 
 // ringEvent hears what happens on the ring; it must not block.
 func (n *Node) ringEvent(e dht.Event) {
-	if line, ok := story(e, n.room.dht.Size()); ok {
-		n.watchers.tell(line)
+	if line, ok := view.Story(e, n.room.dht.Size()); ok {
+		n.watchers.Tell(line)
 		n.metrics.Event(line.Event)
 	}
 	switch e := e.(type) {

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -173,7 +174,7 @@ func allURLs(ctx context.Context, r control.Results) (lines []control.URLLine, e
 		return nil, err
 	}
 	for _, of := range found.Peers {
-		for after, more := "", of.Role == roleRing; more; more = after != "" {
+		for after, more := "", of.Role == view.RoleRing; more; more = after != "" {
 			page, err := r.URLs(ctx, of.Peer, after)
 			if err != nil {
 				return nil, err
@@ -474,7 +475,7 @@ func listen(t *testing.T, cl *control.Client, p *testPeer) (said func() []string
 		})
 	}()
 	until(t, "somebody listens", func(context.Context) bool {
-		p.watchers.tell(control.RingEvent{Text: "heard"})
+		p.watchers.Tell(control.RingEvent{Text: "heard"})
 		select {
 		case <-begun:
 			return true

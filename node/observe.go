@@ -22,7 +22,7 @@ import (
 
 // reading is what Prometheus is told of the peer.
 func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
-	m, err := n.here(ctx)
+	m, err := n.Here(ctx)
 	if err != nil {
 		return nil, err
 	}

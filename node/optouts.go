@@ -19,6 +19,9 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
+// optOutsListed bounds how many of each kind a list of opt-outs has.
+const optOutsListed = 500
+
 // openOptOuts reads this peer's lists. The fetcher goes by them, and is not there yet.
 func (n *Node) openOptOuts() (err error) {
 	get := func(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
@@ -89,7 +92,7 @@ func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.
 
 // OptOutCheck implements control.Backend.
 func (n *Node) OptOutCheck(ctx context.Context, raw string) (*control.OptOutCheck, error) {
-	canonical, err := link.Canonical(withScheme(raw))
+	canonical, err := link.Canonical(link.WithScheme(raw))
 	if err != nil {
 		return nil, control.Usage(fmt.Sprintf("%q: %v", raw, err))
 	}
@@ -126,16 +129,16 @@ func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
 		}
 		rules := s.List.Rules()
 		l := control.OptOutList{From: s.Where, Rules: len(rules)}
-		for _, r := range rules[:min(len(rules), pageSize)] {
+		for _, r := range rules[:min(len(rules), optOutsListed)] {
 			l.First = append(l.First, r.String())
 		}
 		out.Lists = append(out.Lists, l)
 	}
 	var err error
-	if out.Domains, err = n.domains.OptedOut(ctx, pageSize); err != nil {
+	if out.Domains, err = n.domains.OptedOut(ctx, optOutsListed); err != nil {
 		return nil, err
 	}
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(pageSize)...) }); err != nil {
+	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(optOutsListed)...) }); err != nil {
 		return nil, err
 	}
 	return out, nil

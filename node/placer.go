@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -19,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 )
@@ -286,30 +285,8 @@ func (pl *placer) addrOf(id string) netip.Addr {
 	} else {
 		list = net.AddrsOf(peer.ID(id))
 	}
-	pl.addrs[id] = addrSeen{firstAddr(list), now}
+	pl.addrs[id] = addrSeen{p2p.FirstIP(list), now}
 	return pl.addrs[id].addr
-}
-
-// firstAddr is the IP address of the first multiaddr that has one, public ones before others.
-func firstAddr(addrs []string) (first netip.Addr) {
-	for _, s := range addrs {
-		m, err := multiaddr.NewMultiaddr(s)
-		if err != nil {
-			continue
-		}
-		ip, err := manet.ToIP(m)
-		if err != nil {
-			continue
-		}
-		addr, ok := netip.AddrFromSlice(ip)
-		if ok && manet.IsPublicAddr(m) {
-			return addr.Unmap()
-		}
-		if ok && !first.IsValid() {
-			first = addr.Unmap()
-		}
-	}
-	return first
 }
 
 // told notes what a peer said of its worker, and what it measured.

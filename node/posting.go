@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
@@ -23,10 +24,10 @@ const maxSeeds = 10_000
 
 // desk takes jobs from people: posting, listing, changing their state.
 type desk struct {
-	book   *jobBook
-	net    rpc.Caller
-	walker *walker
-	self   peer.ID
+	book *jobBook
+	net  rpc.Caller
+	ring func(ctx context.Context) (*control.Ring, error) // a walk over it
+	self peer.ID
 }
 
 // CheckJob says what is wrong with a job, as posting it would, before there is a peer to post it to.
@@ -46,7 +47,7 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
 	}
 	for _, u := range s.URLs {
-		m.Seeds = append(m.Seeds, []byte(withScheme(u)))
+		m.Seeds = append(m.Seeds, []byte(link.WithScheme(u)))
 	}
 	if s.MaxDepth != nil {
 		m.HasMaxDepth, m.MaxDepth = true, *s.MaxDepth
@@ -59,15 +60,6 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 		return nil, control.Usage(err.Error())
 	}
 	return spec, nil
-}
-
-// withScheme lets people write example.org for http://example.org.
-func withScheme(u string) string {
-	u = strings.TrimSpace(u)
-	if !strings.Contains(u, "://") {
-		return "http://" + u
-	}
-	return u
 }
 
 // post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
@@ -153,7 +145,7 @@ func words(m *wire.JobSpec) string {
 // jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
 // is shown as done.
 func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
-	r, err := d.walker.walk(ctx)
+	r, err := d.ring(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +248,7 @@ func (d *desk) change(ctx context.Context, prefix, action string) (*control.Job,
 func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
 	j := &control.Job{
-		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: calendar(s.GetCreatedMs()),
+		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: control.Calendar(s.GetCreatedMs()),
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(),

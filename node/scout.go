@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/apoidea/apoidea/node/limits"
-
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/limits"
+	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -47,6 +47,9 @@ func ReadKept(dir string) (k Kept, err error) {
 
 // InUse says whether an error of ReadKept means that another process has the directory.
 func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
+
+// OpenOffline opens the results in a data directory, see view.OpenOffline.
+func OpenOffline(dir string) (*view.Offline, error) { return view.OpenOffline(dir, metaIdentity) }
 
 // Space says how many bytes are free on the disk of a data directory, which need not be there yet, and below how many the peer stops.
 func (c *Config) Space() (free, reserve uint64, err error) {
@@ -115,35 +118,8 @@ func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logg
 	for i, a := range report.Attempts {
 		entries[i] = Entry{Source: a.Source, Address: a.Address, Err: a.Err}
 		if a.Err == nil {
-			entries[i].Clock = askClock(ctx, net, a.Peer)
+			entries[i].Clock = view.AskClock(ctx, net, a.Peer)
 		}
 	}
 	return entries, ctx.Err()
-}
-
-// askClock asks a peer for its report, of which the time alone is of use; nil if it does not give one.
-func askClock(ctx context.Context, net *p2p.Net, id peer.ID) *time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	begin := time.Now()
-	raw, err := net.Call(ctx, id, serviceStatus, []byte(askReport))
-	if err != nil {
-		return nil
-	}
-	m, err := decodeReport(raw, id)
-	if err != nil {
-		return nil
-	}
-	if ahead, ok := clockAhead(m, begin, time.Now()); ok {
-		return &ahead
-	}
-	return nil
-}
-
-// clockAhead is how far the clock of a peer that reported between begin and end is ahead of ours; false if it told no time.
-func clockAhead(m *report, begin, end time.Time) (time.Duration, bool) {
-	if m.Time.IsZero() {
-		return 0, false
-	}
-	return m.Time.Sub(begin.Add(end.Sub(begin) / 2).Round(0)), true
 }

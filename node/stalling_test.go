@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/view"
 )
 
 // TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its status and its log, with the stacks in a file, until it moves again.
@@ -52,7 +53,7 @@ func TestStalled(t *testing.T) {
 	}
 	// On a busy machine something may stand still for as long before.
 	hangs := func(s *control.Status) bool {
-		if s.Stalled == nil || s.State != stateCrawling || !strings.Contains(s.Stalled.Work, "exchanges with sites under way") {
+		if s.Stalled == nil || s.State != view.StateCrawling || !strings.Contains(s.Stalled.Work, "exchanges with sites under way") {
 			return false
 		}
 		text, err := os.ReadFile(s.Stalled.Stacks)
@@ -68,7 +69,7 @@ func TestStalled(t *testing.T) {
 	if _, err := p.Pause(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	await("a pause", func(s *control.Status) bool { return s.Stalled == nil && s.State == statePaused })
+	await("a pause", func(s *control.Status) bool { return s.Stalled == nil && s.State == view.StatePaused })
 	if _, err := p.Resume(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// serviceFiles lends the archive's files to other peers, for export --ring.
-const serviceFiles = "files"
+// ServiceFiles lends the archive's files to other peers, for export --ring.
+const ServiceFiles = "files"
 
 const (
 	// maxFileRead bounds one answer of the service.

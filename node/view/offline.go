@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -27,8 +25,8 @@ type Offline struct {
 
 var _ control.Results = (*Offline)(nil)
 
-// OpenOffline opens a data directory. It fails with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after all.
-func OpenOffline(dir string) (*Offline, error) {
+// OpenOffline opens a data directory, whose database has the peer's key under identity. It fails with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after all.
+func OpenOffline(dir, identity string) (*Offline, error) {
 	db := filepath.Join(dir, "db")
 	store, err := storage.Open(db, storage.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,26 +36,17 @@ func OpenOffline(dir string) (*Offline, error) {
 		return nil, err
 	}
 	o := &Offline{store: store, files: archiveFiles{dir: filepath.Join(dir, "archive")}}
-	raw, ok, err := store.Keyspace(storage.KeyspaceMeta).Get([]byte(metaIdentity))
+	raw, ok, err := store.Keyspace(storage.KeyspaceMeta).Get([]byte(identity))
 	if err == nil && !ok {
 		err = fmt.Errorf("%s holds no identity of a peer", dir)
 	}
 	if err == nil {
-		o.self, err = nameOf(raw)
+		o.self, err = p2p.NameOf(raw)
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return o, nil
-}
-
-func nameOf(identity []byte) (string, error) {
-	key, err := p2p.UnmarshalIdentity(identity)
-	if err != nil {
-		return "", err
-	}
-	id, err := peer.IDFromPrivateKey(key)
-	return id.String(), err
 }
 
 // Close lets go of the directory.
@@ -72,7 +61,7 @@ func (o *Offline) Archives(ctx context.Context, whole bool) (*control.Archives, 
 	if err != nil {
 		return nil, err
 	}
-	return &control.Archives{Peers: []control.ArchivePeer{{Peer: o.self, Role: roleRing, Files: files}}, Missing: []control.Missing{}}, nil
+	return &control.Archives{Peers: []control.ArchivePeer{{Peer: o.self, Role: RoleRing, Files: files}}, Missing: []control.Missing{}}, nil
 }
 
 func (o *Offline) ask(ctx context.Context, req []byte) ([]byte, error) {

@@ -1,14 +1,12 @@
-package node
+package view
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // clocks are times as records hold them, and how long ago they were, as far as can be said.
@@ -33,18 +31,5 @@ func TestAges(t *testing.T) {
 	}
 	if got := secondsSince(time.Time{}, now); got != 0 {
 		t.Errorf("a time that is not set was %v s ago", got)
-	}
-}
-
-// TestJobsOfAnyClock: a job whose poster says that it was made in the year 146 million is listed with the others, which JSON could not tell.
-func TestJobsOfAnyClock(t *testing.T) {
-	for ms := range clocks {
-		j := jobOf(&wire.Job{Spec: &wire.JobSpec{Id: make([]byte, 16), CreatedMs: ms}})
-		if _, err := json.Marshal(j); err != nil {
-			t.Errorf("%d: %v", ms, err)
-		}
-		if j.Created.IsZero() != (ms <= 0 || ms == math.MaxInt64) {
-			t.Errorf("%d: created %v", ms, j.Created)
-		}
 	}
 }

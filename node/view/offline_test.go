@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -15,7 +16,7 @@ import (
 // TestOffline: the results of a peer that does not run are read, and its directory is held meanwhile.
 func TestOffline(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := OpenOffline(dir); control.KindOf(err) != control.KindNoPeer {
+	if _, err := OpenOffline(dir, "identity"); control.KindOf(err) != control.KindNoPeer {
 		t.Errorf("an empty directory: %v", err)
 	}
 	db := filepath.Join(dir, "db")
@@ -23,7 +24,21 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := meta{store.Keyspace(storage.KeyspaceMeta)}.identity(func([]peer.ID) int { return 0 })
+	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := p2p.MarshalIdentity(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := store.Keyspace(storage.KeyspaceMeta).Update(func(b *storage.Batch) error {
+		b.Set([]byte("identity"), raw)
+		return nil
+	})
+	if err == nil {
+		err = wait()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +46,14 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenOffline(dir); !errors.Is(err, storage.ErrLocked) {
+	if _, err := OpenOffline(dir, "identity"); !errors.Is(err, storage.ErrLocked) {
 		t.Errorf("while a peer has it: %v", err)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	writeArchive(t, filepath.Join(dir, "archive"), 2, true)
-	o, err := OpenOffline(dir)
+	o, err := OpenOffline(dir, "identity")
 	if err != nil {
 		t.Fatal(err)
 	}

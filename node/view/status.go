@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -18,8 +18,17 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// handleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
-func (v *view) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+// The states of a peer that status knows.
+const (
+	StateJoining  = "joining"
+	StateCrawling = "crawling"
+	StateIdle     = "idle"
+	StatePaused   = "paused"
+	StateLeaving  = "leaving"
+)
+
+// HandleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
+func (v *View) HandleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
@@ -43,6 +52,9 @@ func (v *view) handleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 	}
 }
 
+// ServiceStatus answers walks over the ring, and what only the owner of a host can.
+const ServiceStatus = "status"
+
 // The questions of the status service: a word, and behind a space what it is about.
 const (
 	askReport  = "report"
@@ -57,31 +69,31 @@ const (
 )
 
 // patienceOf reads how far away a next try may be by a question for a report, in milliseconds; where it does not say, or makes no sense, that is this peer's own.
-func (v *view) patienceOf(arg string) time.Duration {
+func (v *View) patienceOf(arg string) time.Duration {
 	ms, err := strconv.ParseInt(arg, 10, 64)
-	if err != nil || ms < 0 || ms > int64(maxPatience/time.Millisecond) {
+	if err != nil || ms < 0 || ms > int64(MaxPatience/time.Millisecond) {
 		return v.deps.Patience
 	}
 	return time.Duration(ms) * time.Millisecond
 }
 
 // reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
-func (v *view) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
+func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
 	if of == v.deps.Self {
 		return v.member(ctx, patience, v.deps.Ask)
 	}
-	raw, err := v.deps.Net.Call(ctx, of, serviceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
+	raw, err := v.deps.Net.Call(ctx, of, ServiceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
 	if err != nil {
 		return nil, err
 	}
 	return decodeReport(raw, of)
 }
 
-// question is how the owner's loop is asked: look or ask.
-type question func(ctx context.Context, fn func(*owner.Owner)) error
+// Question is how the owner's loop is asked: look or ask.
+type Question func(ctx context.Context, fn func(*owner.Owner)) error
 
 // member is what this peer says of itself in a walk.
-func (v *view) member(ctx context.Context, patience time.Duration, question question) (*report, error) {
+func (v *View) member(ctx context.Context, patience time.Duration, question Question) (*report, error) {
 	m := &report{}
 	var err error
 	if m.Taken, err = v.fill(ctx, &m.Member, patience, question); err != nil {
@@ -115,7 +127,7 @@ func (v *view) member(ctx context.Context, patience time.Duration, question ques
 
 // fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
 // all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
-func (v *view) fill(ctx context.Context, m *control.Member, patience time.Duration, question question) (taken map[string]uint64, err error) {
+func (v *View) fill(ctx context.Context, m *control.Member, patience time.Duration, question Question) (taken map[string]uint64, err error) {
 	unsent, err := v.deps.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err
@@ -193,13 +205,13 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 }
 
 // baseStatus is all of a status but counters and state.
-func (v *view) baseStatus() control.Status {
+func (v *View) baseStatus() control.Status {
 	d := v.deps.DHT
 	self := d.Self()
 	s := control.Status{
 		Peer: self.ID.String(), Addrs: v.deps.Net.Addrs(), Version: v.deps.Version, Network: v.deps.Network, Dashboard: v.deps.Page(),
 		Time: time.Now(), Reached: string(v.deps.Net.Reached()),
-		UptimeS: time.Since(v.deps.Started).Seconds(), Incarnation: v.deps.Incarnation, Position: hexKey(self.Key()), RSSBytes: machine.Resident(),
+		UptimeS: time.Since(v.deps.Started).Seconds(), Incarnation: v.deps.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
@@ -220,29 +232,29 @@ func (v *view) baseStatus() control.Status {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
 	s.Stalled = v.deps.Stalls.Now()
-	s.Role = roleRing
+	s.Role = RoleRing
 	if d.State() == dht.Worker {
-		s.Role = roleWorker
+		s.Role = RoleWorker
 	}
 	if arc, ok := d.Arc(); ok {
-		s.Ring.Arc = [2]string{hexKey(arc.Start), hexKey(arc.End)}
+		s.Ring.Arc = [2]string{arc.Start.Hex(), arc.End.Hex()}
 	}
 	return s
 }
 
 // state is the word for what the peer is doing.
-func (v *view) state(c *control.Counters) string {
+func (v *View) state(c *control.Counters) string {
 	switch {
 	case v.deps.Leaving() || v.deps.DHT.State() == dht.Leaving:
-		return stateLeaving
+		return StateLeaving
 	case v.deps.DHT.State() != dht.Serving && v.deps.DHT.State() != dht.Worker:
-		return stateJoining
+		return StateJoining
 	case v.deps.Limits.Paused():
-		return statePaused
+		return StatePaused
 	case c.Outstanding() > 0 || v.deps.Worker.Backlog() > 0:
-		return stateCrawling
+		return StateCrawling
 	default:
-		return stateIdle
+		return StateIdle
 	}
 }
 
@@ -250,7 +262,7 @@ func (v *view) state(c *control.Counters) string {
 const hungAgain = time.Second
 
 // fillUnlessHung is fill, without the counts if who would count hangs.
-func (v *view) fillUnlessHung(ctx context.Context, m *control.Member) error {
+func (v *View) fillUnlessHung(ctx context.Context, m *control.Member) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, hungAgain)
 		_, err := v.fill(part, m, v.deps.Patience, v.deps.Look)
@@ -268,7 +280,7 @@ func (v *view) fillUnlessHung(ctx context.Context, m *control.Member) error {
 }
 
 // Status implements control.Backend.
-func (v *view) Status(ctx context.Context, whole bool) (*control.Status, error) {
+func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
 	if err := v.fillUnlessHung(ctx, m); err != nil {
 		return nil, err
@@ -297,12 +309,12 @@ func (v *view) Status(ctx context.Context, whole bool) (*control.Status, error) 
 
 // ringState is crawling if any member is, else idle, else what they all are.
 func ringState(members []control.Member) string {
-	state := stateIdle
+	state := StateIdle
 	for i := range members {
 		switch members[i].State {
-		case stateCrawling:
-			return stateCrawling
-		case stateIdle:
+		case StateCrawling:
+			return StateCrawling
+		case StateIdle:
 		default:
 			state = members[i].State
 		}
@@ -312,8 +324,8 @@ func ringState(members []control.Member) string {
 
 // The roles of peers: members of the ring, and those that others cannot dial, which own nothing and crawl for them.
 const (
-	roleRing   = "ring"
-	roleWorker = "worker"
+	RoleRing   = "ring"
+	RoleWorker = "worker"
 )
 
 // workersOf lists the workers attached to members, each once.
@@ -323,7 +335,7 @@ func workersOf(members []control.Member) (lines []control.PeerLine) {
 		for _, id := range members[i].Attached {
 			if !seen[id] {
 				seen[id] = true
-				lines = append(lines, control.PeerLine{Peer: id, Role: roleWorker, Leased: leasedTo(members, id)})
+				lines = append(lines, control.PeerLine{Peer: id, Role: RoleWorker, Leased: leasedTo(members, id)})
 			}
 		}
 	}
@@ -340,7 +352,7 @@ func leasedTo(members []control.Member, id string) (n int64) {
 
 func lineOf(m *control.Member) control.PeerLine {
 	p := control.PeerLine{
-		Peer: m.Peer, RTTMs: m.RTTMs, Role: roleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
+		Peer: m.Peer, RTTMs: m.RTTMs, Role: RoleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
 		Hosts: m.HostsOwned, Leased: m.HostsLeased,
 	}
 	if len(m.Addrs) > 0 {
@@ -350,15 +362,15 @@ func lineOf(m *control.Member) control.PeerLine {
 }
 
 // Ring implements control.Backend.
-func (v *view) Ring(ctx context.Context) (*control.Ring, error) { return v.walker.walk(ctx) }
+func (v *View) Ring(ctx context.Context) (*control.Ring, error) { return v.walker.walk(ctx) }
 
 // Watch implements control.Backend.
-func (v *view) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
 	return v.deps.Watchers.watch(ctx, fn)
 }
 
 // neighbours are the leaf set as this peer knows it, without asking anybody.
-func (v *view) neighbours() []control.PeerLine {
+func (v *View) neighbours() []control.PeerLine {
 	preds, succs := v.deps.DHT.Leaves()
 	seen := make(map[peer.ID]bool)
 	lines := []control.PeerLine{}
@@ -368,7 +380,7 @@ func (v *view) neighbours() []control.PeerLine {
 		}
 		seen[p.ID] = true
 		l := control.PeerLine{
-			Peer: p.ID.String(), Role: "ring", Position: hexKey(p.Key()),
+			Peer: p.ID.String(), Role: "ring", Position: p.Key().Hex(),
 			RTTMs: float64(v.deps.Net.RoundTrip(p.ID).Microseconds()) / 1000,
 		}
 		if addrs := v.deps.Net.AddrsOf(p.ID); len(addrs) > 0 {
@@ -381,7 +393,7 @@ func (v *view) neighbours() []control.PeerLine {
 }
 
 // Peers implements control.Backend: the leaf set, each peer asked.
-func (v *view) Peers(ctx context.Context) ([]control.PeerLine, error) {
+func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 	lines := v.neighbours()
 	for i := range lines {
 		id, err := peer.Decode(lines[i].Peer)

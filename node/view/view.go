@@ -1,7 +1,13 @@
-package node
+// Package view is what commands and the page read of a peer, and of the ring through it: status, the walk over the ring, why a host or a URL is where it is, and
+// the results. It changes nothing.
+//
+// A [View] answers the control API, and the questions of other peers' views (the services status and files). What only the owner of a host knows is asked of
+// that owner. [Offline] reads the results where no peer runs.
+package view
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -17,17 +23,17 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// view is what commands and the page read of a peer, and of the ring through it. It changes nothing. Its methods are those of control.Backend that only read.
-type view struct {
-	deps   viewDeps
+// View is what commands and the page read of a peer, and of the ring through it. It changes nothing. Its methods are those of control.Backend that only read.
+type View struct {
+	deps   Deps
 	walker walker
 }
 
-// viewDeps are what the view reads.
-type viewDeps struct {
+// Deps are what the view reads.
+type Deps struct {
 	Self peer.ID
-	DHT  viewedRing
-	Net  viewedNet
+	DHT  Ring
+	Net  Net
 	// WalkFrom is where a walk over the ring begins and ends.
 	WalkFrom func() peer.ID
 	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
@@ -35,7 +41,7 @@ type viewDeps struct {
 	Moved     func(key ring.Key) error
 
 	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
-	Look, Ask question
+	Look, Ask Question
 	// Taken is what this process took in; it is called within a question.
 	Taken func() map[string]uint64
 	// Records are the records of hosts.
@@ -45,7 +51,7 @@ type viewDeps struct {
 	// Unsent are the seeds that have not left for the owners of their hosts.
 	Unsent func(ctx context.Context) (map[job.ID]int64, error)
 	Now    func() time.Time // the lease clock
-	Worker viewedWorker
+	Worker Worker
 
 	Limits interface {
 		Holding() (volunteer.Hold, bool)
@@ -60,7 +66,7 @@ type viewDeps struct {
 		Host(host string) string
 		URL(url string) string
 	}
-	Watchers *watchers
+	Watchers *Watchers // of events of the ring
 	// Coordinate says where a host's server stands, nil if that is not known; Distance how far a peer is by its coordinate.
 	Coordinate func(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
 	Distance   func(id peer.ID) (ms, relative *float64)
@@ -86,8 +92,8 @@ type viewDeps struct {
 	MaxRequestsPerHost, PageHosts, DomainHosts, Novelty int
 }
 
-// viewedRing is what the view asks of the ring: dht.DHT.
-type viewedRing interface {
+// Ring is what the view asks of the ring: dht.DHT.
+type Ring interface {
 	Self() dht.Peer
 	State() dht.State
 	Size() int
@@ -99,8 +105,8 @@ type viewedRing interface {
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 }
 
-// viewedNet is what the view asks of the network: p2p.Net.
-type viewedNet interface {
+// Net is what the view asks of the network: p2p.Net.
+type Net interface {
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
 	Addrs() []string
 	AddrsOf(id peer.ID) []string
@@ -110,21 +116,21 @@ type viewedNet interface {
 	Met(id peer.ID, addrs [][]byte)
 }
 
-// viewedWorker is what the view asks of the worker: worker.Worker.
-type viewedWorker interface {
+// Worker is what the view asks of the worker: worker.Worker.
+type Worker interface {
 	Stats() worker.Stats
 	Backlog() int
 }
 
 var (
-	_ viewedRing   = (*dht.DHT)(nil)
-	_ viewedNet    = (*p2p.Net)(nil)
-	_ viewedWorker = (*worker.Worker)(nil)
+	_ Ring   = (*dht.DHT)(nil)
+	_ Net    = (*p2p.Net)(nil)
+	_ Worker = (*worker.Worker)(nil)
 )
 
-// newView makes the view of a peer.
-func newView(d viewDeps) *view {
-	v := &view{deps: d}
+// New makes the view of a peer.
+func New(d Deps) *View {
+	v := &View{deps: d}
 	v.walker = walker{
 		self: d.Self, start: d.WalkFrom, report: v.reportOf, patience: d.Patience,
 		met: func(id peer.ID, addrs []string) { d.Net.Met(id, binaryAddrs(addrs)) },
@@ -132,8 +138,8 @@ func newView(d viewDeps) *view {
 	return v
 }
 
-// here is what this peer says of itself, without waiting for a disk or a replica.
-func (v *view) here(ctx context.Context) (*control.Member, error) {
+// Here is what this peer says of itself, without waiting for a disk or a replica.
+func (v *View) Here(ctx context.Context) (*control.Member, error) {
 	r, err := v.member(ctx, v.deps.Patience, v.deps.Look)
 	if err != nil {
 		return nil, err
@@ -141,8 +147,22 @@ func (v *view) here(ctx context.Context) (*control.Member, error) {
 	return &r.Member, nil
 }
 
-// wait returns when a job, or every one if none is named, has nothing left that is due within the patience; a negative one is that of the peer.
-func (v *view) wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
+// ArcOf asks a member what it answers for.
+func (v *View) ArcOf(ctx context.Context, id peer.ID) (ring.Arc, error) {
+	m, err := v.reportOf(ctx, id, v.deps.Patience)
+	if err != nil {
+		return ring.Arc{}, err
+	}
+	from, errFrom := parseHex(m.Ring.Arc[0], ring.KeySize)
+	to, errTo := parseHex(m.Ring.Arc[1], ring.KeySize)
+	if err := errors.Join(errFrom, errTo); err != nil {
+		return ring.Arc{}, err
+	}
+	return ring.Arc{Start: ring.Key(from), End: ring.Key(to)}, nil
+}
+
+// WaitIdle returns when a job, or every one if none is named, has nothing left that is due within the patience; a negative one is that of the peer.
+func (v *View) WaitIdle(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
 	w := v.walker
 	if patience >= 0 {
 		w.patience = patience

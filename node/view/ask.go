@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -27,10 +27,10 @@ func answerJSON[T any](v T, err error) ([]byte, error) {
 }
 
 // askOwner puts a question to the owner of a key, following `moved`.
-func askOwner[T any](ctx context.Context, v *view, key ring.Key, question string) (*T, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	raw, err := v.deps.CallOwner(ctx, key, serviceStatus, []byte(question))
+	raw, err := v.deps.CallOwner(ctx, key, ServiceStatus, []byte(question))
 	if p2p.CodeOf(err) == p2p.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
@@ -61,7 +61,7 @@ type hostPage struct {
 }
 
 // hostsHere lists hosts behind a position, given in hex.
-func (v *view) hostsHere(ctx context.Context, after string) (*hostPage, error) {
+func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	var pos owner.Pos
 	if after != "" {
 		raw, err := parseHex(after, len(pos))
@@ -77,7 +77,7 @@ func (v *view) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	page := &hostPage{}
 	self := v.deps.Self.String()
 	for _, h := range list {
-		line := control.HostLine{Host: h.Host, Key: hexKey(h.Key), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK}
+		line := control.HostLine{Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK}
 		if h.Worker != "" {
 			line.Worker = peer.ID(h.Worker).String()
 		}
@@ -103,7 +103,7 @@ func parseHex(s string, size int) ([]byte, error) {
 }
 
 // Hosts implements control.Backend.
-func (v *view) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) error) error {
+func (v *View) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) error) error {
 	members, err := v.asked(ctx, whole)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (v *view) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) 
 }
 
 // asked lists the peers that a listing covers: this one, or all members.
-func (v *view) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
+func (v *View) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 	if !whole {
 		return []peer.ID{v.deps.Self}, nil
 	}
@@ -151,10 +151,10 @@ func (v *view) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 }
 
 // askPeer puts a question to one peer.
-func askPeer[T any](ctx context.Context, v *view, of peer.ID, question string) (*T, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	raw, err := v.deps.Net.Call(ctx, of, serviceStatus, []byte(question))
+	raw, err := v.deps.Net.Call(ctx, of, ServiceStatus, []byte(question))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // maxMembers bounds a walk: a ring that seems larger is one that lies or never closes.
 const maxMembers = 100_000
 
-// reportTimeout bounds the question to one member of a walk.
-const reportTimeout = 5 * time.Second
+// answerTime bounds the question to one member of a walk.
+const answerTime = 5 * time.Second
 
 // walker goes round the ring along the successors and collects what every member says of itself.
 type walker struct {
@@ -38,7 +38,7 @@ type walker struct {
 // report is what a member says of itself in a walk.
 type report struct {
 	control.Member
-	// Taken is what the member's process took in, see taken.
+	// Taken counts, by job, what the member took in from others since its start.
 	Taken map[string]uint64 `json:"taken,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 }
 
 func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	begin := time.Now()
 	m, err := w.report(ctx, id, w.patience)
@@ -119,7 +119,7 @@ func gap(members []control.Member) string {
 	for i, m := range members {
 		prev := members[(i+len(members)-1)%len(members)]
 		switch {
-		case m.State == stateJoining || m.State == stateLeaving:
+		case m.State == StateJoining || m.State == StateLeaving:
 			return fmt.Sprintf("peer %s is %s", m.Peer, m.State)
 		case m.Moving:
 			return fmt.Sprintf("records are on their way to or from peer %s", m.Peer)

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // TestSlowWatcher: who watches too slowly is told how many events are left out, and holds up neither the ring nor another watcher.
 func TestSlowWatcher(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := newWatchers()
+		w := NewWatchers()
 		ctx, cancel := context.WithCancel(t.Context())
 		gate := make(chan struct{})
 		var slow, quick []control.RingEvent
@@ -37,7 +37,7 @@ func TestSlowWatcher(t *testing.T) {
 		synctest.Wait()
 		const events = 2*watchBuffer + 9
 		for i := range events {
-			w.tell(control.RingEvent{Event: "arc", Text: fmt.Sprint(i)})
+			w.Tell(control.RingEvent{Event: "arc", Text: fmt.Sprint(i)})
 			synctest.Wait()
 		}
 		if len(quick) != events {
@@ -45,7 +45,7 @@ func TestSlowWatcher(t *testing.T) {
 		}
 		close(gate)
 		synctest.Wait()
-		w.tell(control.RingEvent{Event: "arc", Text: "last"})
+		w.Tell(control.RingEvent{Event: "arc", Text: "last"})
 		synctest.Wait()
 		missed := 0
 		for _, e := range slow {
@@ -75,12 +75,12 @@ func TestSlowWatcher(t *testing.T) {
 // TestWatcherGone: a watcher that fails ends, and nothing is kept for it.
 func TestWatcherGone(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := newWatchers()
+		w := NewWatchers()
 		gone := errors.New("gone")
 		ended := make(chan error, 1)
 		go func() { ended <- w.watch(t.Context(), func(control.RingEvent) error { return gone }) }()
 		synctest.Wait()
-		w.tell(control.RingEvent{})
+		w.Tell(control.RingEvent{})
 		if err := <-ended; !errors.Is(err, gone) || len(w.subs) > 0 {
 			t.Errorf("%v, %d watchers left", err, len(w.subs))
 		}
@@ -103,7 +103,7 @@ func TestStory(t *testing.T) {
 		{dht.ArcChanged{Had: true, Has: true}, "arc", "changed from"},
 		{dht.LeavesChanged{}, "", ""},
 	} {
-		line, ok := story(row.event, 3)
+		line, ok := Story(row.event, 3)
 		if ok != (row.want != "") || line.Event != row.want || !strings.Contains(line.Text, row.text) {
 			t.Errorf("%T: %+v, %v", row.event, line, ok)
 		}

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -12,13 +12,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 )
 
 // hostOf reads a host or URL as people write it.
 func hostOf(query string) (string, error) {
-	canonical, err := link.Canonical(withScheme(query))
+	canonical, err := link.Canonical(link.WithScheme(query))
 	if err != nil {
 		return "", control.Usage(fmt.Sprintf("%q: %v", query, err))
 	}
@@ -26,7 +27,7 @@ func hostOf(query string) (string, error) {
 }
 
 // Lookup implements control.Backend.
-func (v *view) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
+func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error) {
 	host, err := hostOf(query)
 	if err != nil {
 		return nil, err
@@ -37,8 +38,8 @@ func (v *view) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		return nil, err
 	}
 	out := &control.Lookup{
-		Query: query, Host: host, Key: hexKey(key), Owner: l.Owner.ID.String(), Calls: l.Calls,
-		Arc: [2]string{hexKey(l.Arc.Start), hexKey(l.Arc.End)}, Trace: []control.LookupHop{},
+		Query: query, Host: host, Key: key.Hex(), Owner: l.Owner.ID.String(), Calls: l.Calls,
+		Arc: [2]string{l.Arc.Start.Hex(), l.Arc.End.Hex()}, Trace: []control.LookupHop{},
 	}
 	if addrs := v.deps.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
 		out.Addr = addrs[0]
@@ -51,7 +52,7 @@ func (v *view) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		case h.Final:
 			hop.Answer = "owner"
 		case len(h.Next) > 0:
-			hop.Answer = "ask " + shortPeer(h.Next[0].ID)
+			hop.Answer = "ask " + p2p.Short(h.Next[0].ID)
 		default:
 			hop.Answer = "knows nobody nearer"
 		}
@@ -61,7 +62,7 @@ func (v *view) Lookup(ctx context.Context, query string) (*control.Lookup, error
 }
 
 // Host implements control.Backend.
-func (v *view) Host(ctx context.Context, query string) (*control.Host, error) {
+func (v *View) Host(ctx context.Context, query string) (*control.Host, error) {
 	host, err := hostOf(query)
 	if err != nil {
 		return nil, err
@@ -69,12 +70,12 @@ func (v *view) Host(ctx context.Context, query string) (*control.Host, error) {
 	return askOwner[control.Host](ctx, v, ring.HostKey(host), askHost+" "+host)
 }
 
-func (v *view) hostHere(ctx context.Context, host string) (*control.Host, error) {
+func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error) {
 	key := ring.HostKey(host)
 	if !v.deps.DHT.Serves(key) {
 		return nil, v.deps.Moved(key)
 	}
-	h := &control.Host{Host: host, Key: hexKey(key), Owner: v.deps.Self.String()}
+	h := &control.Host{Host: host, Key: key.Hex(), Owner: v.deps.Self.String()}
 	var d owner.HostDetail
 	if err := v.deps.Look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
 		h.OptedOut = v.deps.OptOuts.Host(host)
@@ -83,7 +84,7 @@ func (v *view) hostHere(ctx context.Context, host string) (*control.Host, error)
 	now := v.deps.Now()
 	if d.Worker != "" {
 		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), max(d.LeaseEnds.Sub(now).Seconds(), 0)
-		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, shortPeer(peer.ID(d.Epoch.Peer)))
+		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, p2p.Short(peer.ID(d.Epoch.Peer)))
 	}
 	for _, raw := range d.Addrs {
 		if a, ok := netip.AddrFromSlice(raw); ok {
@@ -132,7 +133,7 @@ func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLin
 }
 
 // explainPlacement says who measured a host, what, and why it is crawled by whom.
-func (v *view) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
+func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
 	if d.Placed != "" {
 		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), v.deps.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
 	}
@@ -140,7 +141,7 @@ func (v *view) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 		line := control.Measurement{
 			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
 		}
-		if addr := firstAddr(v.deps.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
+		if addr := p2p.FirstIP(v.deps.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
 			line.Addr = addr.String()
 		}
 		h.Placement = append(h.Placement, line)
@@ -157,8 +158,8 @@ func (v *view) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 }
 
 // Why implements control.Backend.
-func (v *view) Why(ctx context.Context, raw string) (*control.Why, error) {
-	canonical, err := link.Canonical(withScheme(raw))
+func (v *View) Why(ctx context.Context, raw string) (*control.Why, error) {
+	canonical, err := link.Canonical(link.WithScheme(raw))
 	if err != nil {
 		return &control.Why{Input: raw, URL: raw, Text: "never crawled: " + err.Error(), Jobs: []control.WhyLine{}}, nil
 	}
@@ -174,7 +175,7 @@ func (v *view) Why(ctx context.Context, raw string) (*control.Why, error) {
 const leftOutTime = 2 * time.Second
 
 // explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than were taken.
-func (v *view) explainLeftOut(ctx context.Context, w *control.Why) {
+func (v *View) explainLeftOut(ctx context.Context, w *control.Why) {
 	if !slices.ContainsFunc(w.Jobs, func(l control.WhyLine) bool { return l.State == "unknown" }) {
 		return
 	}
@@ -198,7 +199,7 @@ func (v *view) explainLeftOut(ctx context.Context, w *control.Why) {
 	}
 }
 
-func (v *view) whyHere(ctx context.Context, url string) (*control.Why, error) {
+func (v *View) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	host := link.Host(url)
 	key := ring.HostKey(host)
 	if !v.deps.DHT.Serves(key) {
@@ -224,7 +225,7 @@ func (v *view) whyHere(ctx context.Context, url string) (*control.Why, error) {
 }
 
 // whyOptedOut says why nothing of a URL's host, or not that URL, is fetched.
-func (v *view) whyOptedOut(ctx context.Context, url string) (why string, err error) {
+func (v *View) whyOptedOut(ctx context.Context, url string) (why string, err error) {
 	if why = v.deps.OptOuts.URL(url); why != "" {
 		return why, nil
 	}

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -6,9 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -16,8 +15,8 @@ import (
 // watchBuffer is how many events a slow watcher may lag behind before it misses some; it is told how many.
 const watchBuffer = 256
 
-// watchers hands what happens on the ring to whoever watches. It is safe for concurrent use and never blocks the ring.
-type watchers struct {
+// Watchers hands what happens on the ring to whoever watches. It is safe for concurrent use and never blocks the ring.
+type Watchers struct {
 	mu   sync.Mutex // guards subs
 	subs map[*watcher]struct{}
 }
@@ -27,10 +26,11 @@ type watcher struct {
 	missed int // guarded by watchers.mu
 }
 
-func newWatchers() *watchers { return &watchers{subs: make(map[*watcher]struct{})} }
+// NewWatchers makes watchers without anybody who watches.
+func NewWatchers() *Watchers { return &Watchers{subs: make(map[*watcher]struct{})} }
 
-// tell passes an event on to all watchers.
-func (w *watchers) tell(e control.RingEvent) {
+// Tell passes an event on to all watchers.
+func (w *Watchers) Tell(e control.RingEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.subs {
@@ -43,7 +43,7 @@ func (w *watchers) tell(e control.RingEvent) {
 }
 
 // watch calls fn for each event until ctx ends or fn fails.
-func (w *watchers) watch(ctx context.Context, fn func(control.RingEvent) error) error {
+func (w *Watchers) watch(ctx context.Context, fn func(control.RingEvent) error) error {
 	s := &watcher{events: make(chan control.RingEvent, watchBuffer)}
 	w.mu.Lock()
 	w.subs[s] = struct{}{}
@@ -84,7 +84,7 @@ func (s *watcher) rest(fn func(control.RingEvent) error) error {
 	}
 }
 
-func (w *watchers) missedBy(s *watcher) int {
+func (w *Watchers) missedBy(s *watcher) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := s.missed
@@ -92,11 +92,11 @@ func (w *watchers) missedBy(s *watcher) int {
 	return n
 }
 
-// story turns an event of the ring into a line for people; ok is false for events that tell nothing by themselves.
-func story(e dht.Event, members int) (control.RingEvent, bool) {
+// Story turns an event of the ring into a line for people; ok is false for events that tell nothing by themselves.
+func Story(e dht.Event, members int) (control.RingEvent, bool) {
 	line := control.RingEvent{Time: time.Now()}
 	about := func(event string, p dht.Peer, text string) {
-		line.Event, line.Peer, line.Text = event, p.ID.String(), fmt.Sprintf(text, shortPeer(p.ID))
+		line.Event, line.Peer, line.Text = event, p.ID.String(), fmt.Sprintf(text, p2p.Short(p.ID))
 	}
 	switch e := e.(type) {
 	case dht.PeerUp:
@@ -132,12 +132,5 @@ func arcStory(e dht.ArcChanged) string {
 }
 
 func arcText(a ring.Arc) string {
-	return fmt.Sprintf("(%.8s, %.8s]", hexKey(a.Start), hexKey(a.End))
-}
-
-func hexKey(k ring.Key) string { return fmt.Sprintf("%x", k[:]) }
-
-func shortPeer(id peer.ID) string {
-	s := id.String()
-	return s[max(0, len(s)-8):]
+	return fmt.Sprintf("(%.8s, %.8s]", a.Start.Hex(), a.End.Hex())
 }

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
+var someJob = job.NewID()
+
 // walkWorld is a ring of reports, in ring order. Visit is called before each report.
 type walkWorld struct {
 	ids     []peer.ID
@@ -33,10 +35,10 @@ func newWalkWorld(t *testing.T, n int) *walkWorld {
 	for i, id := range w.ids {
 		pred, succ := w.ids[(i+n-1)%n], w.ids[(i+1)%n]
 		m := &report{Taken: make(map[string]uint64)}
-		m.Peer, m.Incarnation, m.State, m.Position = id.String(), 1, stateIdle, hexKey(ring.PeerKey([]byte(id)))
-		m.Ring.Arc = [2]string{hexKey(ring.PeerKey([]byte(pred))), m.Position}
+		m.Peer, m.Incarnation, m.State, m.Position = id.String(), 1, StateIdle, ring.PeerKey([]byte(id)).Hex()
+		m.Ring.Arc = [2]string{ring.PeerKey([]byte(pred)).Hex(), m.Position}
 		m.Successor = succ.String()
-		m.Jobs = []control.JobCounts{{Job: testJob.String(), Accepted: 10, Done: 10}}
+		m.Jobs = []control.JobCounts{{Job: someJob.String(), Accepted: 10, Done: 10}}
 		w.members[id] = m
 	}
 	return w
@@ -85,8 +87,8 @@ func TestWalk(t *testing.T) {
 		{"five", 5, nil, 5, ""},
 		{"one is dead", 5, func(w *walkWorld) { delete(w.members, w.ids[2]) }, 2, "did not answer"},
 		{"this one does not answer", 1, func(w *walkWorld) { delete(w.members, w.ids[0]) }, 0, "did not answer"},
-		{"one joins", 3, func(w *walkWorld) { w.members[w.ids[1]].State = stateJoining }, 3, "is joining"},
-		{"one leaves", 3, func(w *walkWorld) { w.members[w.ids[1]].State = stateLeaving }, 3, "is leaving"},
+		{"one joins", 3, func(w *walkWorld) { w.members[w.ids[1]].State = StateJoining }, 3, "is joining"},
+		{"one leaves", 3, func(w *walkWorld) { w.members[w.ids[1]].State = StateLeaving }, 3, "is leaving"},
 		{"a gap", 4, func(w *walkWorld) { w.members[w.ids[2]].Ring.Arc[0] = strings.Repeat("7", 64) }, 4, "begins at"},
 		{"an arc that ends elsewhere", 4, func(w *walkWorld) { w.members[w.ids[2]].Ring.Arc[1] = strings.Repeat("7", 64) }, 4, "begins at"},
 		{"no arc", 2, func(w *walkWorld) { w.members[w.ids[1]].Ring.Arc = [2]string{} }, 2, "begins at"},
@@ -115,7 +117,7 @@ func TestWalk(t *testing.T) {
 // which report on the ring is truly idle.
 func TestIdleNeverEarly(t *testing.T) {
 	moved := job.ID{}.String()
-	this := testJob.String()
+	this := someJob.String()
 	for _, row := range []struct {
 		name  string
 		setup func(w *walkWorld)
@@ -204,9 +206,9 @@ func TestIdleNeverEarly(t *testing.T) {
 			visit: func(w *walkWorld, step int) {
 				switch step {
 				case 4:
-					w.members[w.ids[1]].State = stateJoining
+					w.members[w.ids[1]].State = StateJoining
 				case 13:
-					w.members[w.ids[1]].State = stateIdle
+					w.members[w.ids[1]].State = StateIdle
 				}
 			}, done: 13,
 		},
@@ -251,7 +253,7 @@ func TestIdleOfOneJob(t *testing.T) {
 		m.Jobs = append(m.Jobs, control.JobCounts{Job: other, Accepted: 5, Pending: 5})
 		m.URLsPending = 5
 		w.visit = func(int, peer.ID) { w.take(1, other) }
-		if err := w.walker().waitIdle(t.Context(), testJob.String(), func(control.Progress) error { return nil }); err != nil || w.steps != 4 {
+		if err := w.walker().waitIdle(t.Context(), someJob.String(), func(control.Progress) error { return nil }); err != nil || w.steps != 4 {
 			t.Errorf("%v after %d reports, want 4", err, w.steps)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

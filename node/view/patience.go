@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"time"
@@ -12,13 +12,13 @@ import (
 // tries, so that what fails for a passing reason has them all.
 const DefaultPatience = 10 * time.Minute
 
-// maxPatience bounds it: no site is believed to want to be left alone for longer.
-const maxPatience = 30 * 24 * time.Hour
+// MaxPatience bounds it: no site is believed to want to be left alone for longer.
+const MaxPatience = 30 * 24 * time.Hour
 
 // horizon is until when a next try is waited for by a patience, by the lease clock; 0 is without end.
-func (v *view) horizon(patience time.Duration) time.Time {
+func (v *View) horizon(patience time.Duration) time.Time {
 	if patience == 0 {
-		patience = maxPatience
+		patience = MaxPatience
 	}
 	return v.deps.Now().Add(patience)
 }

@@ -1,4 +1,4 @@
-package node
+package view
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 )
 
 // Archives implements control.Backend.
-func (v *view) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
+func (v *View) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
 	if err := v.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -41,10 +41,10 @@ func (v *view) Archives(ctx context.Context, whole bool) (*control.Archives, err
 			found.Missing = append(found.Missing, control.Missing{Peer: "of the ring", Error: r.Error})
 		}
 		for i := range r.Members {
-			found.Peers = append(found.Peers, control.ArchivePeer{Peer: r.Members[i].Peer, Role: roleRing})
+			found.Peers = append(found.Peers, control.ArchivePeer{Peer: r.Members[i].Peer, Role: RoleRing})
 		}
 		for _, w := range workersOf(r.Members) {
-			found.Peers = append(found.Peers, control.ArchivePeer{Peer: w.Peer, Role: roleWorker})
+			found.Peers = append(found.Peers, control.ArchivePeer{Peer: w.Peer, Role: RoleWorker})
 		}
 	}
 	errs := make([]error, len(found.Peers))
@@ -73,7 +73,7 @@ func (v *view) Archives(ctx context.Context, whole bool) (*control.Archives, err
 }
 
 // lender asks a peer, or this one, for files of its archive.
-func (v *view) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
+func (v *View) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
 	return func(ctx context.Context, req []byte) ([]byte, error) {
 		of, err := peer.Decode(id)
 		if err != nil {
@@ -84,29 +84,34 @@ func (v *view) lender(id string) func(ctx context.Context, req []byte) ([]byte, 
 		}
 		ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 		defer cancel()
-		return v.deps.Net.Call(ctx, of, serviceFiles, req)
+		return v.deps.Net.Call(ctx, of, ServiceFiles, req)
 	}
 }
 
-func (v *view) files() archiveFiles { return archiveFiles{dir: v.deps.Archive, flush: v.deps.Flush} }
+func (v *View) files() archiveFiles { return archiveFiles{dir: v.deps.Archive, flush: v.deps.Flush} }
+
+// HandleFiles lends files of the archive to other peers.
+func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	return v.files().handle(ctx, from, raw)
+}
 
 // ReadArchive implements control.Backend.
-func (v *view) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
+func (v *View) ReadArchive(ctx context.Context, of, name string, offset int64, w io.Writer) error {
 	return copyFile(ctx, v.lender(of), name, offset, w)
 }
 
 // URLs implements control.Backend.
-func (v *view) URLs(ctx context.Context, of, after string) (*control.URLPage, error) {
+func (v *View) URLs(ctx context.Context, of, after string) (*control.URLPage, error) {
 	return askListed[control.URLPage](ctx, v, of, askURLs, after)
 }
 
 // Holders implements control.Backend.
-func (v *view) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
+func (v *View) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
 	return askListed[control.HolderPage](ctx, v, of, askHolders, after)
 }
 
 // askListed asks a peer, this one if none is named, for a part of a list.
-func askListed[T any](ctx context.Context, v *view, of, question, after string) (*T, error) {
+func askListed[T any](ctx context.Context, v *View, of, question, after string) (*T, error) {
 	id := v.deps.Self
 	if of != "" {
 		var err error
@@ -118,7 +123,7 @@ func askListed[T any](ctx context.Context, v *view, of, question, after string) 
 }
 
 // urlsHere lists what became of URLs, behind a cursor given in hex.
-func (v *view) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
+func (v *View) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
 	var err error
 	page.After, err = v.finals(ctx, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
@@ -126,7 +131,7 @@ func (v *view) urlsHere(ctx context.Context, after string) (*control.URLPage, er
 }
 
 // holdersHere counts the records of URLs behind a cursor by who holds them.
-func (v *view) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
+func (v *View) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
 	page := &control.HolderPage{Holders: make(map[string]int64)}
 	var err error
 	page.After, err = v.finals(ctx, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
@@ -140,7 +145,7 @@ func countHolder(holders map[string]int64, f *owner.Final) {
 }
 
 // finals calls fn for some URLs that are done behind a cursor in hex, and returns the next one.
-func (v *view) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
+func (v *View) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
 	cursor, err := parseCursor(after)
 	if err != nil {
 		return "", rpc.Refuse("urls: %v", err)
