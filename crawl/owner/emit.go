@@ -30,7 +30,6 @@ type emitter struct {
 	*step
 	jobs     *jobTable
 	hosts    *hostTable
-	urls     *urlSets
 	traps    *traps
 	intake   *intake
 	outgoing *outgoing

@@ -11,7 +11,6 @@ import (
 type granter struct {
 	*step
 	jobs   *jobTable
-	hosts  *hostTable
 	urls   *urlSets
 	agenda *agenda
 	traps  *traps

@@ -237,6 +237,9 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 		}
 	}
 	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
+	if len(looks) == 0 {
+		return nil, true
+	}
 	stored = make(map[int][]byte, len(looks))
 	for _, l := range looks {
 		if value, ok := in.buf.get(l.key); ok {

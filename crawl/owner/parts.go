@@ -43,13 +43,13 @@ func newParts(s *step) parts {
 		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, agenda: p.agenda, known: newDepths(s.cfg.MaxKnown),
 	}
 	p.emitter = &emitter{
-		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, traps: p.traps, intake: p.intake, outgoing: p.outgoing,
+		step: s, jobs: p.jobs, hosts: p.hosts, traps: p.traps, intake: p.intake, outgoing: p.outgoing,
 		sent: newDepths(s.cfg.MaxKnown), met: newDepths(s.cfg.MaxKnown), page: &pageHosts{},
 	}
 	p.placer = &placer{step: s, agenda: p.agenda, hosts: p.hosts, sessions: make(map[string]*session)}
 	p.leases = &leases{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, placer: p.placer}
 	p.reviewer = &reviewer{step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
-	p.granter = &granter{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, leases: p.leases}
+	p.granter = &granter{step: s, jobs: p.jobs, urls: p.urls, agenda: p.agenda, traps: p.traps, leases: p.leases}
 	p.outcomes = &outcomes{
 		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
 	}

@@ -1,0 +1,65 @@
+package owner
+
+import (
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// all is a ring of one peer.
+type all struct{}
+
+func (all) Mine(ring.Key) bool { return true }
+
+func newDomains() *domains {
+	s := &step{cfg: Config{Admission: true, OptOuts: noOptOuts{}}, ring: all{}, now: 1000}
+	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
+}
+
+// TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what was said of its domain goes along once.
+func TestDomainsAsk(t *testing.T) {
+	d := newDomains()
+	hj := &hostJob{state: &jobState{}}
+	hj.c.accepted = 1
+	h := &host{rec: hostRecord{name: "a.site.example"}, jobs: []*hostJob{hj}}
+	d.say(h, hj, &Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
+	for i, c := range []struct {
+		now   int64
+		asked int
+	}{{1000, 1}, {1001, 1}, {1000 + admissionEvery, 2}} {
+		d.now = c.now
+		if again := d.ask(h); len(d.ready.Admissions) != c.asked || again != hj.askedAt+admissionEvery {
+			t.Errorf("look %d: asked %d times, again at %d", i, len(d.ready.Admissions), again)
+		}
+	}
+	if first, second := d.ready.Admissions[0].Said, d.ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
+		t.Errorf("told are %v, then %v", first, second)
+	}
+	if hj.c.admission = domain.Admitted; d.ask(h) != never || !d.admitted(h, hj) {
+		t.Error("an admitted host is asked for")
+	}
+}
+
+// TestDomainsStale: a domain that brings nothing new stays so, and ends the hosts of which nothing was asked for yet.
+func TestDomainsStale(t *testing.T) {
+	d := newDomains()
+	hj := &hostJob{state: &jobState{}}
+	hj.c.admission = domain.Admitted
+	h := &host{rec: hostRecord{name: "a.site.example"}}
+	key := crowd{domain: "site.example"}
+	for i, c := range []struct {
+		verdict domain.Verdict
+		late    bool
+	}{{domain.Crowded, false}, {domain.Stale, true}, {domain.Crowded, true}} {
+		if d.crowds(key, c.verdict); d.late(h, hj) != c.late {
+			t.Errorf("word %d: late is %v", i, !c.late)
+		}
+	}
+	if hj.c.requests = 1; d.late(h, hj) {
+		t.Error("a host of which something was asked for ends")
+	}
+}
