@@ -134,9 +134,6 @@ func withPort(server string) string {
 // run crawls until ctx ends, then reports and gives back what it holds.
 func (c *crawlRoom) run(ctx context.Context) error { return c.worker.Run(ctx) }
 
-// busy says whether pages are under way.
-func (c *crawlRoom) busy() bool { return c.worker.Backlog() > 0 }
-
 // flush puts what is archived so far on disk, for an export.
 func (c *crawlRoom) flush() error { return c.archive.Sync() }
 
