@@ -39,7 +39,7 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// The services between peers beside those of the ring. Each is a protocol of its own, /apoidea/<network>/<service>/1.0.0.
+// The services between peers beside those of the ring. Each is a protocol of its own, /apoidea/<network>/<service>/2.0.0.
 const (
 	serviceOwner  = "owner"
 	serviceWorker = "worker"

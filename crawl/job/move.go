@@ -150,6 +150,7 @@ func (m *merge) takeRecord(kv KV) error {
 	}
 	merged := &wire.Job{UpdatedMs: max(in.GetUpdatedMs(), held.GetUpdatedMs()), SeedsSent: max(in.GetSeedsSent(), held.GetSeedsSent())}
 	setStanding(merged, standingOf(held).Merge(standingOf(in)))
+	later(merged, held, in)
 	m.set(kv.Key, known, held, merged)
 	return nil
 }
@@ -199,6 +200,7 @@ func (m *merge) takeAccount(peer []byte, kv KV) error {
 		to, a, b := budget(merged), budget(in), budget(held)
 		*to.drawn, *to.returned, *to.used = max(*a.drawn, *b.drawn), max(*a.returned, *b.returned), max(*a.used, *b.used)
 	}
+	later(merged, held, in)
 	m.set(kv.Key, known, held, merged)
 	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
@@ -485,4 +487,39 @@ func FuzzImport(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLaterFields: fields of a later version are kept when a record is merged and when it changes; a later form of records is refused and says so.
+func TestLaterFields(t *testing.T) {
+	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
+	r := job.NewRegistry(crawltest.NewStore())
+	spec, err := job.FromWire(&wire.JobSpec{
+		Id: bytes.Repeat([]byte{7}, job.IDSize), Seeds: [][]byte{[]byte("http://a.example/")}, Scope: []string{"*"}, CreatedMs: 1, Poster: []byte("p"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Post(1, spec); err != nil {
+		t.Fatal(err)
+	}
+	record := func() job.KV {
+		kvs := exported(t, r)
+		return kvs[slices.IndexFunc(kvs, func(kv job.KV) bool { return kv.Key[len(kv.Key)-1] == 'r' })]
+	}
+	kv := record()
+	for range 2 { // the second time it brings nothing new
+		if _, err := r.Import([]job.KV{{Key: kv.Key, Value: append(bytes.Clone(kv.Value), field...)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := r.SetState(2, spec.ID, job.StatePaused); err != nil {
+		t.Fatal(err)
+	}
+	if kv = record(); !bytes.HasSuffix(kv.Value, field) {
+		t.Errorf("%x does not end in %x", kv.Value, field)
+	}
+	kv.Value[0]++
+	if _, err := r.Import([]job.KV{kv}); err == nil || !strings.Contains(err.Error(), "later version") {
+		t.Errorf("a later form: %v", err)
+	}
 }

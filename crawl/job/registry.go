@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,6 +77,20 @@ func put(b Batch, k []byte, m proto.Message) error {
 	return nil
 }
 
+// maxLater bounds what is taken of fields that are not known here; more is a stranger's.
+const maxLater = 4 << 10
+
+// later takes over the fields of later versions that one of two copies of a record has.
+func later(into, a, b proto.Message) {
+	x, y := a.ProtoReflect().GetUnknown(), b.ProtoReflect().GetUnknown()
+	if bytes.Compare(x, y) < 0 {
+		x = y
+	}
+	if len(x) <= maxLater {
+		into.ProtoReflect().SetUnknown(x)
+	}
+}
+
 // load reads one message; false if there is none.
 func (r *Registry) load(k []byte, into proto.Message) (bool, error) {
 	raw, ok, err := r.store.Get(k)
@@ -86,10 +101,14 @@ func (r *Registry) load(k []byte, into proto.Message) (bool, error) {
 }
 
 func decode(raw []byte, into proto.Message) error {
-	if len(raw) == 0 || raw[0] != formatVersion {
+	switch {
+	case len(raw) > 0 && raw[0] > formatVersion:
+		return fmt.Errorf("job record of format %d, this version of apoidea reads up to %d: run the later version again that wrote it", raw[0], formatVersion)
+	case len(raw) == 0 || raw[0] != formatVersion:
 		return errors.New("job record: another format")
 	}
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw[1:], into); err != nil {
+	_, fixed := into.(*wire.JobSpec) // never changes, and is held against what is posted
+	if err := (proto.UnmarshalOptions{DiscardUnknown: fixed}).Unmarshal(raw[1:], into); err != nil {
 		return fmt.Errorf("job record: %w", err)
 	}
 	return nil

@@ -5,23 +5,28 @@ import (
 	"errors"
 )
 
-// format is the first byte of every value. Another one is refused.
+// format is the first byte of a value that is not a message; formatMessage of one that is. Another
+// one is refused.
 const format = 1
 
 // maxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations cannot wrap.
 const maxTime = 100_000_000_000_000
 
-// errFormat says that a value is not what this version writes.
+// errFormat says that a value is none that this version or an earlier one writes.
 var errFormat = errors.New("record: malformed or of another format")
 
 // dec reads a value. After the first thing that does not fit, bad stays true and everything reads as zero.
 type dec struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	newer byte // the format, where it is that of a later version
 }
 
 // newDec checks the format byte.
 func newDec(b []byte) *dec {
+	if len(b) > 0 && b[0] > formatMessage {
+		return &dec{bad: true, newer: b[0]}
+	}
 	if len(b) == 0 || b[0] != format {
 		return &dec{bad: true}
 	}
@@ -90,6 +95,9 @@ func (d *dec) hash() uint64 {
 
 // end says whether the value was read to its end and fitted. What a later version appends needs another format byte.
 func (d *dec) end() error {
+	if d.newer > 0 {
+		return newer(d.newer)
+	}
 	if d.bad || len(d.b) > 0 {
 		return errFormat
 	}

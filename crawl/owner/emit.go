@@ -57,12 +57,12 @@ func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *Final, li
 		return
 	}
 	key := outlinksKey(h.pos, js.id, hash)
+	list := linkList{links: links}
 	if raw, ok := em.buf.get(key); ok {
 		if had, err := decodeLinks(raw); err == nil {
-			links = merge(had.links, links)
+			list.links, list.rest = merge(had.links, links), had.rest
 		}
 	}
-	list := linkList{links: links}
 	em.buf.set(key, list.encode())
 }
 

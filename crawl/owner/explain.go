@@ -89,7 +89,9 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 	}
 	prefix := hostPrefix(h.pos, kindRobots)
 	bk.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
-		d.Robots[string(key[len(prefix):])] = append([]byte(nil), value[1:]...)
+		if state, err := robotsState(value); err == nil {
+			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
+		}
 		return true
 	})
 	for _, hj := range h.jobs {

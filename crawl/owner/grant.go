@@ -98,8 +98,8 @@ func (gr *granter) introduce(h *host, g *wire.Grant) {
 	g.Addrs = h.rec.addrs
 	prefix := hostPrefix(h.pos, kindRobots)
 	gr.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
-		if len(value) > 0 && value[0] == format {
-			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), value[1:]...)})
+		if state, err := robotsState(value); err == nil {
+			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
 		}
 		return len(g.GetRobots()) < wire.MaxOrigins
 	})

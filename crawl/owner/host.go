@@ -138,8 +138,11 @@ func (t *hostTable) load(pos Pos, name string, key ring.Key) *host {
 		return nil
 	}
 	rec, err := decodeHost(raw)
-	if err != nil || name != "" && rec.name != name {
-		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, errFormat))
+	if err == nil && name != "" && rec.name != name {
+		err = errFormat
+	}
+	if err != nil {
+		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, err))
 		return nil
 	}
 	if name == "" {
@@ -171,8 +174,11 @@ func (t *hostTable) loadJobs(h *host) {
 	t.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[len(prefix):])
 		c, err := decodeCounters(value)
-		if !ok || err != nil {
-			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, errFormat))
+		if !ok {
+			err = errFormat
+		}
+		if err != nil {
+			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, err))
 			return false
 		}
 		h.jobs = append(h.jobs, &hostJob{state: t.jobs.of(id), c: c, nextDue: never})

@@ -24,6 +24,7 @@ type jobState struct {
 	dirty bool
 
 	budget budget
+	rest   string // of its record: fields of later versions
 
 	farm    *novelty.Farm // nil: not read yet
 	farmMod bool
@@ -58,8 +59,11 @@ func (t *jobTable) load() (outbox bool) {
 	t.buf.scan([]byte{spaceJob}, []byte{spaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
 		c, err := decodeCounters(value)
-		if !ok || err != nil {
-			t.buf.fail(fmt.Errorf("owner: job counters: %w", errFormat))
+		if !ok {
+			err = errFormat
+		}
+		if err != nil {
+			t.buf.fail(fmt.Errorf("owner: job counters: %w", err))
 			return false
 		}
 		js := t.of(id)
@@ -72,11 +76,12 @@ func (t *jobTable) load() (outbox bool) {
 		if !ok {
 			continue
 		}
-		var err error
-		if js.budget.pages, js.budget.bytes, err = decodeAccounts(raw); err != nil {
+		a, err := decodeAccounts(raw)
+		if err != nil {
 			t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 			return outbox
 		}
+		js.budget.pages, js.budget.bytes, js.rest = a.pages, a.bytes, a.rest
 	}
 	return outbox
 }
@@ -97,7 +102,7 @@ func (t *jobTable) save(js *jobState) {
 	}
 	if js.budget.changed {
 		js.budget.changed = false
-		t.buf.set(jobKey(spaceBudget, js.id), encodeAccounts(&js.budget.pages, &js.budget.bytes))
+		t.buf.set(jobKey(spaceBudget, js.id), (&accounts{js.budget.pages, js.budget.bytes, js.rest}).encode())
 	}
 }
 

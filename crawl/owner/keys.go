@@ -25,6 +25,9 @@ import (
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see away.go
 //
+// Values begin with the version of their form. Those of 'a', 'j', 'l', 'o', 'r' under a host, and of 'b', 'c' and 't', are messages of package record behind
+// it; those of URLs ('d', 'p', 'u') and what follows from others ('w', 'x') are values in their order. See docs/decisions/27-records-as-messages.md.
+//
 // Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is written by Store.Update, and a host that leaves by one DeleteRange.
 // The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner, 'f' what
 // this peer saw.

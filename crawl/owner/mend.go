@@ -50,7 +50,7 @@ func ReadRecord(key, value []byte) (r Read, err error) {
 	case spaceHost:
 		return readUnderHost(key, value)
 	case spaceBudget:
-		_, _, err = decodeAccounts(value)
+		_, err = decodeAccounts(value)
 		return Read{Kind: KindAccount}, err
 	case spaceJob, spaceTotals, spaceWork, spaceOptOut:
 		return Read{Kind: KindDerived}, nil
@@ -89,9 +89,7 @@ func readUnderHost(key, value []byte) (r Read, err error) {
 	case kindOutlinks, kindOutbox:
 		_, err = decodeLinks(value)
 	case kindRobots:
-		if _, ok := decodeRobots(value); !ok {
-			err = errFormat
-		}
+		_, err = decodeRobots(value)
 	default: // Import knows whether it is a record
 	}
 	if err == nil && r.URL != "" {
@@ -139,13 +137,13 @@ func AgainRecord(id job.ID, f *Final) KV {
 
 // MendedAccount is what an account of a job's budget says once what was promised to URLs is spent: imported URLs have been paid for.
 func MendedAccount(value []byte) ([]byte, error) {
-	pages, bytes, err := decodeAccounts(value)
+	a, err := decodeAccounts(value)
 	if err != nil {
 		return nil, err
 	}
-	pages.spend(pages.bound)
-	bytes.spend(bytes.bound)
-	return encodeAccounts(&pages, &bytes), nil
+	a.pages.spend(a.pages.bound)
+	a.bytes.spend(a.bytes.bound)
+	return a.encode(), nil
 }
 
 // NameOf finds the name of a host whose own record is lost, from the URLs that are left of it; empty if there is none.

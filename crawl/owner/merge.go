@@ -9,8 +9,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // Merging is union (design, section 4, invariant 4): for each part of a record there is an order, and the greater of two wins, so that copies may be merged
@@ -73,7 +71,7 @@ func (m *importer) host(h *host, in *hostRecord, until int64) {
 	if slices.CompareFunc(in.addrs, r.addrs, bytes.Compare) > 0 {
 		r.addrs = in.addrs
 	}
-	r.secure = r.secure || in.secure
+	r.secure, r.rest = r.secure || in.secure, max(r.rest, in.rest)
 	if in.optOut.after(&r.optOut) {
 		r.optOut = in.optOut
 		m.reviewer.optOutChanged(h)
@@ -127,12 +125,12 @@ func (m *importer) robots(h *host, origin string, kv KV) error {
 	if !h.hasOrigin(origin) {
 		return errFormat
 	}
-	in, ok := decodeRobots(kv.Value)
-	if !ok {
-		return errFormat
+	in, err := decodeRobots(kv.Value)
+	if err != nil {
+		return err
 	}
 	raw, ok := m.buf.get(kv.Key)
-	if had, valid := decodeRobots(raw); ok && valid {
+	if had, err := decodeRobots(raw); ok && err == nil {
 		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(kv.Value, raw))
 		if order <= 0 {
 			return nil
@@ -147,21 +145,16 @@ func (h *host) hasOrigin(origin string) bool {
 	return origin == "http://"+h.rec.name || origin == "https://"+h.rec.name
 }
 
-// decodeRobots reads what is kept of an origin's robots.txt; false if it is none.
-func decodeRobots(value []byte) (state robots.State, ok bool) {
-	if len(value) == 0 || value[0] != format || len(value) > 1+wire.MaxRobotsState {
-		return state, false
-	}
-	return state, state.UnmarshalBinary(value[1:]) == nil
-}
-
 // maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that can be sent runs over.
 const maxCounted = 1 << 32
 
 // counters takes what is not counted anew from the URLs.
 func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 	in, err := decodeCounters(value)
-	if err != nil || len(tail) > 0 || max(in.refetched, in.requests, in.cut) > maxCounted {
+	if err != nil {
+		return err
+	}
+	if len(tail) > 0 || max(in.refetched, in.requests, in.cut) > maxCounted {
 		return errFormat
 	}
 	hj := h.job(js, true)
@@ -178,8 +171,8 @@ func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 			m.hosts.changed(h, hj)
 		}
 	}
-	if in.trap && !hj.c.trap {
-		hj.c.trap = true
+	if in.trap && !hj.c.trap || in.rest > hj.c.rest {
+		hj.c.trap, hj.c.rest = hj.c.trap || in.trap, max(hj.c.rest, in.rest)
 		m.hosts.changed(h, hj)
 	}
 	return nil
@@ -380,17 +373,17 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, kv KV) error {
 	if err != nil || len(tail) != 8 {
 		return errFormat
 	}
-	union := in.links
+	union, rest := in.links, in.rest
 	if raw, ok := m.buf.get(kv.Key); ok {
 		had, err := decodeLinks(raw)
 		if err != nil {
 			return err
 		}
-		if union = merge(had.links, in.links); len(union) == len(had.links) {
+		if union, rest = merge(had.links, in.links), max(had.rest, in.rest); len(union) == len(had.links) && rest == had.rest {
 			return nil
 		}
 	}
-	list := linkList{links: sorted(union)}
+	list := linkList{links: sorted(union), rest: rest}
 	m.buf.set(kv.Key, list.encode())
 	d := dec{b: tail}
 	hash := d.hash()

@@ -34,26 +34,6 @@ type optOut struct {
 // maxVersion bounds the number of wishes.
 const maxVersion = 1 << 48
 
-func (r *optOut) encode(e *enc) {
-	if r.version == 0 { // what earlier versions wrote ends here
-		return
-	}
-	e.u64(r.version)
-	e.bool(r.on)
-	e.int(r.at)
-	e.str(r.why)
-}
-
-func (r *optOut) decode(d *dec) {
-	if len(d.b) == 0 {
-		return
-	}
-	r.version, r.on, r.at, r.why = d.uint(maxVersion), d.bool(), d.time(), d.str(maxReason)
-	if r.version == 0 {
-		d.fail()
-	}
-}
-
 // after orders what copies say.
 func (r *optOut) after(q *optOut) bool {
 	on := func(r *optOut) int {

@@ -27,7 +27,7 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list li
 			if len(links) == len(had.links) && (had.again || !list.again) {
 				return // nothing new, and what is under way stays so
 			}
-			list.again, list.links = list.again || had.again, links
+			list.again, list.links, list.rest = list.again || had.again, links, max(list.rest, had.rest)
 		}
 		g.drop(h, js, key, raw)
 	}

@@ -1,7 +1,10 @@
 package owner
 
 import (
+	"math"
+
 	"github.com/klauspost/compress/s2"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -27,6 +30,7 @@ type outlink struct {
 type linkList struct {
 	again bool
 	links []outlink
+	rest  string // fields of later versions
 }
 
 // encode writes the list, and cuts it to what one value may hold.
@@ -49,48 +53,172 @@ func (l *linkList) encode() []byte {
 }
 
 // perLink bounds what a link takes beside its URL.
-const perLink = 10
+const perLink = 11
+
+// Numbers of the fields of record.Links. A list is written and read by hand: it has as many entries
+// as a page has links, and one that a stranger made up must not take more memory than its bytes.
+const (
+	linksAgain = iota + 1
+	linksURL
+	linksDepth
+	linksHops
+	linksKind
+	linksPacked
+)
 
 // write encodes all of the list, of about that size unpacked.
 func (l *linkList) write(size int) []byte {
-	body := make(enc, 0, size)
+	e := append(make([]byte, 0, 16+size), formatMessage)
+	if l.again {
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksAgain, protowire.VarintType), 1)
+	}
+	head := len(e)
+	e = l.appendColumns(e)
+	if len(e)-head >= packFrom {
+		packed := s2.Encode(nil, e[head:])
+		e = protowire.AppendBytes(protowire.AppendTag(e[:head], linksPacked, protowire.BytesType), packed)
+	}
+	return append(e, l.rest...)
+}
+
+func (l *linkList) appendColumns(e []byte) []byte {
+	var depths, hops, kinds uint64 // whether any of the column is not zero, and the size of the first
 	for i := range l.links {
 		k := &l.links[i]
-		body.u64(uint64(k.depth))
-		body.byte(k.hops)
-		body.byte(byte(k.kind))
-		body.str(k.url)
+		e = protowire.AppendString(protowire.AppendTag(e, linksURL, protowire.BytesType), k.url)
+		depths |= uint64(k.depth)
+		hops |= uint64(k.hops)
+		kinds |= uint64(k.kind)
 	}
-	e := newEnc(16 + len(body))
-	e.bool(l.again)
-	e.u64(uint64(len(l.links)))
-	packed := len(body) >= packFrom
-	e.bool(packed)
-	if packed {
-		return append(e, s2.Encode(nil, body)...)
+	if depths > 0 {
+		size := 0
+		for i := range l.links {
+			size += protowire.SizeVarint(uint64(l.links[i].depth))
+		}
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksDepth, protowire.BytesType), uint64(size)) //nolint:gosec // a size
+		for i := range l.links {
+			e = protowire.AppendVarint(e, uint64(l.links[i].depth))
+		}
 	}
-	return append(e, body...)
+	if hops > 0 {
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksHops, protowire.BytesType), uint64(len(l.links)))
+		for i := range l.links {
+			e = append(e, l.links[i].hops)
+		}
+	}
+	if kinds > 0 {
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksKind, protowire.BytesType), uint64(len(l.links)))
+		for i := range l.links {
+			e = append(e, byte(l.links[i].kind))
+		}
+	}
+	return e
 }
 
 func decodeLinks(b []byte) (linkList, error) {
-	d := newDec(b)
-	l := linkList{again: d.bool()}
-	n := d.size(maxList)
-	if packed := d.bool(); packed {
-		size, err := s2.DecodedLen(d.b)
+	switch {
+	case isOld(b):
+		return oldLinks(b)
+	case len(b) > 0 && b[0] > formatMessage:
+		return linkList{}, newer(b[0])
+	case len(b) == 0 || b[0] != formatMessage:
+		return linkList{}, errFormat
+	}
+	var r linksReader
+	if err := r.read(b[1:], true); err != nil {
+		return linkList{}, err
+	}
+	return r.list, r.columns()
+}
+
+// linksReader reads a list. The columns lie in what is read, until they are put together.
+type linksReader struct {
+	list                linkList
+	depths, hops, kinds []byte
+}
+
+// read takes the fields of a message; within one that is packed there is no other.
+func (r *linksReader) read(b []byte, whole bool) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return errFormat
+		}
+		size := protowire.ConsumeFieldValue(number, kind, b[n:])
+		if size < 0 {
+			return errFormat
+		}
+		field, value := b[:n+size], b[n:n+size]
+		b = b[n+size:]
+		if err := r.field(number, kind, field, value, whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *linksReader) field(number protowire.Number, kind protowire.Type, field, value []byte, whole bool) error {
+	content, _ := protowire.ConsumeBytes(value)
+	switch {
+	case number == linksAgain && kind == protowire.VarintType && whole:
+		n, _ := protowire.ConsumeVarint(value)
+		r.list.again = n != 0
+	case number == linksURL && kind == protowire.BytesType:
+		if len(content) > link.MaxURL || len(r.list.links) >= maxList {
+			return errFormat
+		}
+		r.list.links = append(r.list.links, outlink{url: string(content)})
+	case number == linksDepth && kind == protowire.BytesType:
+		r.depths = content
+	case number == linksHops && kind == protowire.BytesType:
+		r.hops = content
+	case number == linksKind && kind == protowire.BytesType:
+		r.kinds = content
+	case number == linksPacked && kind == protowire.BytesType && whole:
+		size, err := s2.DecodedLen(content)
 		if err != nil || size > maxPayload {
-			return linkList{}, errFormat
+			return errFormat
 		}
-		body, err := s2.Decode(nil, d.b)
+		columns, err := s2.Decode(nil, content)
 		if err != nil {
-			return linkList{}, errFormat
+			return errFormat
 		}
-		d.b = body
+		return r.read(columns, false)
+	default:
+		if r.list.rest += string(field); number <= linksPacked || len(r.list.rest) > maxRest {
+			return errFormat
+		}
 	}
-	for i := 0; i < n && !d.bad; i++ {
-		k := outlink{depth: d.u32(), hops: uint8(d.uint(wire.MaxRedirects + 1))}
-		k.kind, k.url = link.Kind(d.uint(uint64(link.KindRobots))), d.str(link.MaxURL)
-		l.links = append(l.links, k)
+	return nil
+}
+
+// columns puts the columns into the links. One that is there is of all of them.
+func (r *linksReader) columns() error {
+	links := r.list.links
+	if r.hops != nil && len(r.hops) != len(links) || r.kinds != nil && len(r.kinds) != len(links) {
+		return errFormat
 	}
-	return l, d.end()
+	for i := range links {
+		k := &links[i]
+		if r.hops != nil {
+			k.hops = r.hops[i]
+		}
+		if r.kinds != nil {
+			k.kind = link.Kind(r.kinds[i])
+		}
+		if r.depths != nil {
+			depth, n := protowire.ConsumeVarint(r.depths)
+			if n < 0 || depth > math.MaxUint32 {
+				return errFormat
+			}
+			k.depth, r.depths = uint32(depth), r.depths[n:]
+		}
+		if k.hops > wire.MaxRedirects+1 || k.kind > link.KindRobots {
+			return errFormat
+		}
+	}
+	if len(r.depths) > 0 {
+		return errFormat
+	}
+	return nil
 }

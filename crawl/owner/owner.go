@@ -62,6 +62,7 @@ type Offer struct {
 // totals of the peer that no job's counters hold.
 type totals struct {
 	hosts int64
+	rest  string // fields of later versions
 }
 
 // New returns an owner over the state in the store, whose leases ended with the process that gave them. Now is the time of the lease
@@ -75,9 +76,8 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at})}}
 	o.outgoing.box.spilled = o.jobs.load()
 	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
-		d := newDec(raw)
-		o.hosts.totals.hosts = d.count()
-		if err := d.end(); err != nil {
+		var err error
+		if o.hosts.totals, err = decodeTotals(raw); err != nil {
 			return nil, fmt.Errorf("owner: totals: %w", err)
 		}
 	}
@@ -160,9 +160,7 @@ func (t *hostTable) flush() {
 	}
 	t.dirtyJobs = t.dirtyJobs[:0]
 	if t.totalsMod {
-		e := newEnc(16)
-		e.int(t.totals.hosts)
-		t.buf.set([]byte{spaceTotals}, e)
+		t.buf.set([]byte{spaceTotals}, t.totals.encode())
 		t.totalsMod = false
 	}
 	t.buf.flush()

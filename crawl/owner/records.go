@@ -66,59 +66,7 @@ type hostRecord struct {
 	outbox    uint64 // entries in the host's outbox
 	secure    bool   // a URL of the host is https
 	optOut    optOut
-}
-
-func (r *hostRecord) encode() []byte {
-	e := newEnc(160)
-	e.str(r.name)
-	e.u64(r.epoch.Counter)
-	e.str(r.epoch.Peer)
-	e.u64(r.version)
-	e.byte(0) // a state that nothing ever had
-	e.str(r.worker)
-	e.int(r.notBefore)
-	e.int(r.backoffUntil)
-	e.str(r.backoffReason)
-	e.u64(uint64(r.fails))
-	e.byte(byte(r.failOutcome))
-	e.u64(uint64(len(r.addrs)))
-	for _, addr := range r.addrs {
-		e.bytes(addr)
-	}
-	e.str(r.placed)
-	e.int(r.placedAt)
-	e.str(r.placedWhy)
-	e.u64(uint64(len(r.measured)))
-	for _, m := range r.measured {
-		e.str(m.Peer)
-		e.int(m.RTTUs)
-		e.str(m.Error)
-	}
-	e.u64(uint64(r.fetchBase))
-	e.u64(uint64(r.slowRuns))
-	e.u64(r.seq)
-	e.u64(r.outbox)
-	e.bool(r.secure)
-	r.optOut.encode(&e)
-	return e
-}
-
-func decodeHost(b []byte) (hostRecord, error) {
-	d := newDec(b)
-	r := hostRecord{name: d.str(wire.MaxHost), epoch: Epoch{d.u64(), d.str(wire.MaxPeer)}, version: d.u64()}
-	d.uint(2) // a state, of which nothing but 0 was ever written
-	r.worker, r.notBefore, r.backoffUntil, r.backoffReason = d.str(wire.MaxPeer), d.time(), d.time(), d.str(maxReason)
-	r.fails, r.failOutcome = d.u32(), link.Outcome(d.uint(uint64(link.Outcomes-1)))
-	for range d.size(wire.MaxAddrs) {
-		r.addrs = append(r.addrs, d.bytes(16))
-	}
-	r.placed, r.placedAt, r.placedWhy = d.str(wire.MaxPeer), d.time(), d.str(maxReason)
-	for range d.size(maxMeasurements) {
-		r.measured = append(r.measured, Measurement{d.str(wire.MaxPeer), d.count(), d.str(maxReason)})
-	}
-	r.fetchBase, r.slowRuns, r.seq, r.outbox, r.secure = d.u32(), d.u32(), d.u64(), d.u64(), d.bool()
-	r.optOut.decode(d)
-	return r, d.end()
+	rest      string // fields of later versions
 }
 
 // counters are what is counted of a job, on a host or on the whole peer.
@@ -140,7 +88,8 @@ type counters struct {
 	trap      bool  // the host's pages bring nothing new any more (host only)
 	// admission is what the owner of the host's registrable domain said of the host (host only).
 	admission domain.Verdict
-	leftOut   int64 // links of pages beyond the bounds
+	leftOut   int64  // links of pages beyond the bounds
+	rest      string // fields of later versions
 }
 
 func (c *counters) done() (n int64) {
@@ -152,58 +101,6 @@ func (c *counters) done() (n int64) {
 
 // open are the URLs without an outcome.
 func (c *counters) open() int64 { return c.accepted - c.done() }
-
-func (c *counters) encode() []byte {
-	e := newEnc(64)
-	e.int(c.accepted)
-	e.u64(uint64(len(c.outcomes)))
-	for _, k := range c.outcomes {
-		e.int(k)
-	}
-	e.int(c.delayed)
-	e.int(c.promised)
-	e.int(c.bytes)
-	e.int(c.refetched)
-	e.u64(uint64(c.minDepth))
-	e.byte(byte(c.down))
-	e.int(c.downUntil)
-	e.int(c.outbox)
-	e.int(c.entries)
-	e.bool(c.exhausted)
-	if c.admission == domain.Unknown && c.leftOut == 0 && c.requests == 0 && c.cut == 0 { // what earlier versions wrote ends here
-		return e
-	}
-	e.byte(byte(c.admission))
-	e.int(c.leftOut)
-	e.int(c.requests)
-	e.int(c.cut)
-	e.bool(c.trap)
-	return e
-}
-
-func decodeCounters(b []byte) (counters, error) {
-	d := newDec(b)
-	c := counters{accepted: d.count()}
-	for i := range d.size(link.Outcomes) { // an earlier version knew fewer
-		c.outcomes[i] = d.count()
-	}
-	c.delayed, c.promised, c.bytes, c.refetched, c.minDepth = d.count(), d.count(), d.count(), d.count(), d.u32()
-	c.down, c.downUntil = link.Outcome(d.uint(uint64(link.Outcomes-1))), d.time()
-	c.outbox, c.entries, c.exhausted = d.count(), d.count(), d.bool()
-	if len(d.b) > 0 {
-		c.admission = domain.Verdict(d.byte())
-		if len(d.b) > 0 {
-			c.leftOut = d.count()
-		}
-		if len(d.b) > 0 {
-			c.requests, c.cut, c.trap = d.count(), d.count(), d.bool()
-		}
-		if !c.admission.Valid() || c.admission == domain.Unknown && c.leftOut == 0 && c.requests == 0 && c.cut == 0 {
-			d.fail()
-		}
-	}
-	return c, d.end()
-}
 
 // pending is a URL that waits; depth, due time and number are in its key.
 type pending struct {
@@ -258,7 +155,7 @@ func (p *pending) encode() []byte {
 
 func decodePending(at place, b []byte) (pending, error) {
 	p, err := decodeValue(b)
-	if at.due == 0 && p.depth != at.depth {
+	if err == nil && at.due == 0 && p.depth != at.depth {
 		err = errFormat
 	}
 	p.due, p.seq = at.due, at.seq
@@ -395,32 +292,6 @@ func (a *account) spend(n uint64) {
 	n = min(n, a.bound)
 	a.bound -= n
 	a.used += n
-}
-
-func (a *account) encode(e *enc) {
-	for _, n := range []uint64{a.drawn, a.returned, a.used, a.bound} {
-		e.u64(n)
-	}
-}
-
-func (a *account) decode(d *dec) {
-	for _, n := range []*uint64{&a.drawn, &a.returned, &a.used, &a.bound} {
-		*n = d.uint(1 << 62)
-	}
-}
-
-func encodeAccounts(pages, bytes *account) []byte {
-	e := newEnc(48)
-	pages.encode(&e)
-	bytes.encode(&e)
-	return e
-}
-
-func decodeAccounts(b []byte) (pages, bytes account, err error) {
-	d := newDec(b)
-	pages.decode(d)
-	bytes.decode(d)
-	return pages, bytes, d.end()
 }
 
 // SetID names one URL set: those of one job on one host.

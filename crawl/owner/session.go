@@ -299,8 +299,8 @@ func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 		vs.hosts.touched(h)
 	}
 	for _, r := range w.GetRobots() {
-		value := append([]byte{format}, r.GetState()...)
-		if _, ok := decodeRobots(value); ok && h.hasOrigin(r.GetOrigin()) {
+		value := encodeRobots(r.GetState())
+		if _, err := decodeRobots(value); err == nil && h.hasOrigin(r.GetOrigin()) {
 			vs.buf.set(robotsKey(h.pos, r.GetOrigin()), value)
 		}
 	}

@@ -6,7 +6,7 @@
 //   - Net: one peer's presence on the network: a libp2p host (TCP and QUIC,
 //     Noise, yamux), its connections and its streams.
 //   - service: a name under which a peer answers requests, such as "ring".
-//     Protocol ID: /apoidea/<network>/<service>/1.0.0.
+//     Protocol ID: /apoidea/<network>/<service>/2.0.0.
 //   - call: one request and its answer. Many calls share one long-lived stream
 //     a (peer, service, direction); each is a varint-delimited frame with an ID.
 //   - Kad: the kad-dht routing table as membership of the ring.

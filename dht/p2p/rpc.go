@@ -14,8 +14,9 @@ import (
 )
 
 // wireVersion of every service. Peers of the same major version understand
-// each other; another major version is refused by protocol negotiation.
-const wireVersion = "1.0.0"
+// each other; another major version is refused by protocol negotiation. Since 2
+// the records of hosts that go between owners and to replicas are messages.
+const wireVersion = "2.0.0"
 
 // Handler answers one request of a peer. req belongs to the handler; the
 // answer belongs to the network once returned. ctx ends when the caller no

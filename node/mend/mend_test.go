@@ -24,6 +24,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/storagetest"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -258,6 +259,68 @@ func keepEssentials(t *testing.T, base, dir string) {
 	}
 	if err := node.WriteEssentials(dir, kept); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// oldPeer makes the data directory of a peer as an earlier version left it; see node/testdata. Its archive is not there.
+func oldPeer(t *testing.T, change func(key, value []byte) []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = storagetest.EachOfDump("../testdata/records-1/peer1/db.gz", func(key, value []byte) error {
+		return store.Keyspace(key[0]).UpdateNoSync(func(b *storage.Batch) error {
+			b.Set(key[1:], change(key, value))
+			return nil
+		})
+	})
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestOldRecords: what an earlier version wrote is read by a check, and brought over by a repair; of pages whose archive is gone none is forgotten.
+func TestOldRecords(t *testing.T) {
+	dir := oldPeer(t, func(_, value []byte) []byte { return value })
+	r, err := Check(t.Context(), dir, Options{})
+	if err != nil || r.URLs == 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, f := range r.Findings {
+		if strings.Contains(f.Found, "cannot be read") || strings.Contains(f.Found, "check:") {
+			t.Errorf("%+v", f)
+		}
+	}
+	count := func() (n int) {
+		done, waiting := fates(t, dir)
+		return done + waiting
+	}
+	before := count()
+	m, err := Repair(t.Context(), dir, Options{}, false)
+	if err != nil || m.Unreadable > 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if after := count(); after != before || before == 0 {
+		t.Errorf("%d URLs before, %d after", before, after)
+	}
+}
+
+// TestLaterRecords: what a later version wrote is neither damaged nor left out.
+func TestLaterRecords(t *testing.T) {
+	dir := oldPeer(t, func(key, value []byte) []byte {
+		if key[0] == storage.KeyspaceHosts && key[1] == 'h' && key[18] == 'a' {
+			value[0] = 77
+		}
+		return value
+	})
+	if _, err := Check(t.Context(), dir, Options{}); !errors.Is(err, owner.ErrNewer) || !strings.Contains(err.Error(), "format 77") {
+		t.Errorf("check: %v", err)
+	}
+	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, owner.ErrNewer) {
+		t.Errorf("repair: %v", err)
 	}
 }
 

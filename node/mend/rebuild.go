@@ -210,6 +210,10 @@ func (b *rebuilding) open() (err error) {
 	store := space[owner.Batch]{b.dst.Keyspace(storage.KeyspaceHosts)}
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
+		if errors.Is(rerr, owner.ErrNewer) {
+			err = rerr
+			return false
+		}
 		if rerr != nil || r.Kind == owner.KindDerived {
 			return true
 		}
@@ -266,6 +270,9 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 	n := 0
 	if err := hosts.each(func(key, value []byte) error {
 		r, err := owner.ReadRecord(key, value)
+		if errors.Is(err, owner.ErrNewer) {
+			return err
+		}
 		if err != nil {
 			b.mended.Unreadable++
 			return nil

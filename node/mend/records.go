@@ -28,10 +28,13 @@ func (x *examination) records(ctx context.Context) error {
 	missing := Finding{Area: Records, Found: "pages are recorded that no archive file holds", Means: meansPages}
 	waiting := make(map[job.ID]int64)
 	hosts := x.store.Keyspace(storage.KeyspaceHosts)
-	bad := 0
+	bad, later := 0, error(nil)
 	err = hosts.Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
 		switch {
+		case errors.Is(rerr, owner.ErrNewer):
+			later = rerr
+			return false
 		case rerr != nil:
 			bad++
 		case r.Kind == owner.KindHost:
@@ -47,6 +50,9 @@ func (x *examination) records(ctx context.Context) error {
 		}
 		return ctx.Err() == nil
 	})
+	if later != nil { // what this version cannot read is not damaged
+		return later
+	}
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return x.unreadable(err)
 	}
