@@ -38,7 +38,7 @@ type Ring struct {
 	version    int                     // of the leaf set: grows with each change
 	told       *wire.Neighbours        // our lists in wire form; nil after a change
 	candidates []*candidate            // heard of and fitting, not yet introduced; ordered by when they came
-	graves     map[peer.ID]grave
+	tombstones map[peer.ID]tombstone
 	contacts   []Peer // entry peers, remembered ones and former neighbours: ways back into the ring
 	inTable    map[ring.Key]struct{}
 	learnt     *ring.ArcCache[Peer]
@@ -110,8 +110,8 @@ const (
 	maxContacts = 32
 	// maxCandidates bounds the introductions in progress: four leaf sets.
 	maxCandidates = 64
-	// maxGraves bounds what is remembered of the dead; the oldest is forgotten first.
-	maxGraves = 1024
+	// maxTombstones bounds what is remembered of the dead; the oldest is forgotten first.
+	maxTombstones = 1024
 	// healEvery is the time between two searches for our own position through a peer chosen at random: it finds a ring that split
 	// from ours and no longer shows in the routing table. Two calls or so each.
 	healEvery = 30 * time.Second
@@ -138,7 +138,7 @@ func NewRing(config Config, self Peer, table Table) *Ring {
 	r := &Ring{
 		cfg: cfg, self: self, table: table, memory: cfg.Memory,
 		rnd:    rand.New(rand.NewPCG(cfg.Seed, be64(key))),
-		leaves: ring.NewLeafSet(key, cfg.R), peers: map[ring.Key]*neighbour{}, graves: map[peer.ID]grave{},
+		leaves: ring.NewLeafSet(key, cfg.R), peers: map[ring.Key]*neighbour{}, tombstones: map[peer.ID]tombstone{},
 		fences: map[peer.ID]time.Time{}, calls: map[uint64]inFlight{}, inTable: map[ring.Key]struct{}{},
 		learnt: ring.NewArcCache[Peer](cfg.ArcCache), nearest: [2]ring.Key{key, key},
 	}
@@ -306,7 +306,7 @@ func (r *Ring) Stable() bool {
 func (r *Ring) Members() []Peer {
 	members := append(r.standing(r.leaves.Members()), r.attach.Peers()...)
 	for _, p := range r.table.All() {
-		if p.ID != r.self.ID && !r.leaves.Contains(p.Key()) && !r.buried(p) {
+		if p.ID != r.self.ID && !r.leaves.Contains(p.Key()) && !r.hasTombstone(p) {
 			members = append(members, p)
 		}
 	}
@@ -449,7 +449,7 @@ func (r *Ring) call(to Peer, req *wire.Message, fl inFlight) {
 
 func (r *Ring) tell(e Event) { r.events = append(r.events, e) }
 
-// sortedGraves lists the dead by the end of their time.
-func (r *Ring) sortedGraves() []peer.ID {
-	return slices.SortedFunc(maps.Keys(r.graves), func(a, b peer.ID) int { return r.graves[a].until.Compare(r.graves[b].until) })
+// sortedTombstones lists the dead by the end of their time.
+func (r *Ring) sortedTombstones() []peer.ID {
+	return slices.SortedFunc(maps.Keys(r.tombstones), func(a, b peer.ID) int { return r.tombstones[a].until.Compare(r.tombstones[b].until) })
 }

@@ -39,7 +39,7 @@ func (r *Ring) Hint(key ring.Key) *wire.Hint {
 func (r *Ring) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
 		owner := peerOf(hint.GetOwner())
-		if owner.ID == r.self.ID || r.leaves.Covers(owner.key) || r.buried(owner) {
+		if owner.ID == r.self.ID || r.leaves.Covers(owner.key) || r.hasTombstone(owner) {
 			continue
 		}
 		r.learnt.Add(hint.Arc(), owner)
@@ -106,7 +106,7 @@ func (r *Ring) NextHop(key ring.Key) *wire.NextHopResponse {
 func (r *Ring) closest(key ring.Key, n int) []Peer {
 	near := append(r.standing(r.leaves.Members()), r.attach.Peers()...)
 	for _, p := range r.table.Nearest(key, nearestAsked) {
-		if p.ID != r.self.ID && !r.buried(p) {
+		if p.ID != r.self.ID && !r.hasTombstone(p) {
 			p.key = p.Key()
 			near = append(near, p)
 		}

@@ -258,7 +258,7 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 	if said.GetState() == wire.State_STATE_WORKER {
 		r.left(now, p)
-		r.bury(now, p, r.cfg.DeadFor)
+		r.setTombstone(now, p, r.cfg.DeadFor)
 		return
 	}
 	if r.guests.Drop(p.ID) { // it speaks as a ring peer now
@@ -272,7 +272,7 @@ func (r *Ring) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	if r.firstContact.IsZero() {
 		r.firstContact = now
 	}
-	r.exhume(p)
+	r.dropTombstone(p)
 	delete(r.fences, p.ID)
 	if r.leaves.Insert(p.key) {
 		r.peers[p.key] = &neighbour{peer: p}
@@ -413,7 +413,7 @@ func (r *Ring) consider(now time.Time, peers []Peer) {
 	var fresh []Peer
 	for _, p := range peers {
 		p.key = p.Key()
-		if p.ID != r.self.ID && p.ID != "" && p.Role == RoleMember && r.leaves.Fits(p.key) && !r.buried(p) && !r.isCandidate(p.key) {
+		if p.ID != r.self.ID && p.ID != "" && p.Role == RoleMember && r.leaves.Fits(p.key) && !r.hasTombstone(p) && !r.isCandidate(p.key) {
 			fresh = appendPeer(fresh, p, 4*maxCandidates)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // peer, a neighbour of the suspect, is asked whether it can reach it, and then another. If one of them can, the peer stays and
 // is tried again; otherwise it is dead.
 
-// grave keeps what others say of a dead peer from being believed; its own word always is.
-type grave struct {
+// tombstone keeps what others say of a dead peer from being believed; its own word always is.
+type tombstone struct {
 	until       time.Time
 	incarnation uint64
 }
@@ -43,7 +43,7 @@ func (r *Ring) Unreachable(now time.Time, id peer.ID) {
 	if n := r.peers[key]; n != nil {
 		r.ask(now, n)
 	} else {
-		r.bury(now, Peer{ID: id}, r.cfg.DeadFor)
+		r.setTombstone(now, Peer{ID: id}, r.cfg.DeadFor)
 	}
 	r.learnt.Forget(key)
 	r.finish(now)
@@ -79,7 +79,7 @@ func (r *Ring) failed(now time.Time, to Peer) {
 		if r.state == Joining {
 			rest = 4 * r.cfg.SuspectGap // it may be about to start, like us
 		}
-		r.bury(now, c.peer, rest)
+		r.setTombstone(now, c.peer, rest)
 		return
 	}
 }
@@ -189,40 +189,41 @@ func (r *Ring) left(now time.Time, p Peer) {
 func (r *Ring) remove(now time.Time, p Peer, rest time.Duration) {
 	r.leaves.Remove(p.key)
 	r.learnt.Forget(p.key)
-	r.bury(now, p, rest)
+	r.setTombstone(now, p, rest)
 	r.changed(now)
 	r.consider(now, r.table.Nearest(r.self.key, nearestAsked))
 }
 
-func (r *Ring) bury(now time.Time, p Peer, rest time.Duration) {
-	if len(r.graves) >= maxGraves {
-		for _, id := range r.sortedGraves()[:maxGraves/4] {
-			delete(r.graves, id)
+// setTombstone notes that p is dead, for as long as rest; the oldest tombstones make room.
+func (r *Ring) setTombstone(now time.Time, p Peer, rest time.Duration) {
+	if len(r.tombstones) >= maxTombstones {
+		for _, id := range r.sortedTombstones()[:maxTombstones/4] {
+			delete(r.tombstones, id)
 		}
 	}
-	r.graves[p.ID] = grave{until: now.Add(rest), incarnation: p.Incarnation}
+	r.tombstones[p.ID] = tombstone{until: now.Add(rest), incarnation: p.Incarnation}
 }
 
-// buried says whether hearsay of p is not to be believed. Expired graves are removed by expire.
-func (r *Ring) buried(p Peer) bool {
-	g, ok := r.graves[p.ID]
+// hasTombstone says whether hearsay of p is not to be believed. Expired tombstones are removed by expire.
+func (r *Ring) hasTombstone(p Peer) bool {
+	g, ok := r.tombstones[p.ID]
 	return ok && p.Incarnation <= g.incarnation
 }
 
-// exhume takes the grave of a peer that spoke. When it is the one that was buried and not a later life of it, a line was cut and nobody
+// dropTombstone is for a peer that spoke. When it is the one that was taken for dead and not a later life of it, a line was cut and nobody
 // died, so that the others may live too: what is said of them is worth a call again.
-func (r *Ring) exhume(p Peer) {
-	g, ok := r.graves[p.ID]
+func (r *Ring) dropTombstone(p Peer) {
+	g, ok := r.tombstones[p.ID]
 	if ok && g.incarnation == p.Incarnation {
-		clear(r.graves)
+		clear(r.tombstones)
 	}
-	delete(r.graves, p.ID)
+	delete(r.tombstones, p.ID)
 }
 
 func (r *Ring) expire(now time.Time) {
-	for id, g := range r.graves {
+	for id, g := range r.tombstones {
 		if !now.Before(g.until) {
-			delete(r.graves, id)
+			delete(r.tombstones, id)
 		}
 	}
 }
