@@ -38,7 +38,7 @@ type Attach struct {
 	self    ring.Key
 	known   []Peer // nearest first
 	resting map[peer.ID]rest
-	held    map[peer.ID]*mooring
+	held    map[peer.ID]*attachment
 	better  time.Time // when to look for a nearer one again
 }
 
@@ -48,8 +48,8 @@ type rest struct {
 	wait  time.Duration
 }
 
-// mooring is a ring peer that was asked to take this worker.
-type mooring struct {
+// attachment is a ring peer that was asked to take this worker.
+type attachment struct {
 	peer     Peer
 	accepted bool
 	asking   bool
@@ -59,7 +59,7 @@ type mooring struct {
 
 // NewAttach returns the choice of a worker that knows nobody.
 func NewAttach(self ring.Key) *Attach {
-	return &Attach{self: self, resting: map[peer.ID]rest{}, held: map[peer.ID]*mooring{}}
+	return &Attach{self: self, resting: map[peer.ID]rest{}, held: map[peer.ID]*attachment{}}
 }
 
 // Hear takes ring peers that somebody spoke of.
@@ -105,23 +105,23 @@ func (a *Attach) Ask(now time.Time) []Peer {
 	return ask
 }
 
-// take moors at the nearest known peer that is not held nor resting, nearer than another if there is one to beat.
-func (a *Attach) take(now time.Time, beat *mooring) bool {
+// take picks the nearest known peer that is not held nor resting, nearer than another if there is one to beat.
+func (a *Attach) take(now time.Time, beat *attachment) bool {
 	for _, p := range a.known {
 		if beat != nil && a.nearer(p, beat.peer) >= 0 {
 			return false
 		}
 		if !now.Before(a.resting[p.ID].until) && a.held[p.ID] == nil {
-			a.held[p.ID] = &mooring{peer: p, due: now}
+			a.held[p.ID] = &attachment{peer: p, due: now}
 			return true
 		}
 	}
 	return false
 }
 
-// farthest is the accepted mooring with the greatest distance; nil when one is not accepted, since that is enough of a change.
-func (a *Attach) farthest() *mooring {
-	var worst *mooring
+// farthest is the accepted attachment with the greatest distance; nil when one is not accepted, since that is enough of a change.
+func (a *Attach) farthest() *attachment {
+	var worst *attachment
 	for _, m := range a.held {
 		if !m.accepted {
 			return nil
@@ -172,7 +172,7 @@ func (a *Attach) Failed(now time.Time, from peer.ID) (changed bool) {
 	return a.drop(now, m)
 }
 
-func (a *Attach) drop(now time.Time, m *mooring) bool {
+func (a *Attach) drop(now time.Time, m *attachment) bool {
 	delete(a.held, m.peer.ID)
 	maps.DeleteFunc(a.resting, func(_ peer.ID, r rest) bool { return now.Sub(r.until) > attachRestMax })
 	wait := max(attachRest, min(2*a.resting[m.peer.ID].wait, attachRestMax))

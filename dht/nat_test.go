@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
-// moored says what is not as it should be of the workers: each is attached to three ring peers, and those know it. It is nil when all is.
-func moored(s *dhttest.Sim) error {
+// attached says what is not as it should be of the workers: each is attached to three ring peers, and those know it. It is nil when all is.
+func attached(s *dhttest.Sim) error {
 	attached := map[peer.ID][]peer.ID{}
 	for _, n := range s.Members() {
 		if got := len(n.Attached()); got > dht.MaxAttached {
@@ -61,8 +61,8 @@ func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhttest.Si
 
 func asItShouldBe(t *testing.T, s *dhttest.Sim, within time.Duration) {
 	t.Helper()
-	if !s.RunUntil(within, func() bool { return s.Settled() == nil && moored(s) == nil }) {
-		t.Fatalf("after %v: ring: %v; workers: %v", within, s.Settled(), moored(s))
+	if !s.RunUntil(within, func() bool { return s.Settled() == nil && attached(s) == nil }) {
+		t.Fatalf("after %v: ring: %v; workers: %v", within, s.Settled(), attached(s))
 	}
 }
 

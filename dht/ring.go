@@ -169,7 +169,7 @@ func (r *Ring) Tick(now time.Time) {
 		r.round(now)
 	}
 	if r.state == Worker {
-		r.moor(now)
+		r.sendAttach(now)
 	}
 	if r.guests.Expire(now) {
 		r.tell(AttachedChanged{})

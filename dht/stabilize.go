@@ -161,7 +161,7 @@ func (r *Ring) pump(now time.Time) {
 	}
 	if r.state == Worker {
 		r.attach.Hear(met...)
-		r.moor(now)
+		r.sendAttach(now)
 	}
 }
 
@@ -221,7 +221,7 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 	case callVouch:
 		r.vouched(now, fl, answer, err)
 	case callAttach:
-		r.moored(now, fl.to, answer.GetAttachResponse(), err)
+		r.attachAnswered(now, fl.to, answer.GetAttachResponse(), err)
 	case callSearch:
 		fl.search.Answer(now, fl.to, answer, err)
 		if fl.search == r.search {

@@ -51,12 +51,12 @@ func (r *Ring) stepDown(now time.Time) []Call {
 
 // promote lets a worker join the ring.
 func (r *Ring) promote(now time.Time) {
-	moored := r.attach.Clear()
-	for _, p := range moored {
+	attached := r.attach.Clear()
+	for _, p := range attached {
 		r.call(p, attachRequest(r.self, true), inFlight{kind: callFarewell})
 	}
 	r.self.Role, r.told = RoleMember, nil
-	r.remember(moored...)
+	r.remember(attached...)
 	r.tell(AttachedChanged{})
 	r.setState(Joining)
 	r.firstContact, r.resumed = time.Time{}, time.Time{}
@@ -92,15 +92,15 @@ func (r *Ring) workerRound(now time.Time) {
 	r.nextRound = now.Add(r.jitter(r.interval))
 }
 
-// moor sends the requests that are due.
-func (r *Ring) moor(now time.Time) {
+// sendAttach sends the requests that are due.
+func (r *Ring) sendAttach(now time.Time) {
 	for _, p := range r.attach.Ask(now) {
 		r.call(p, attachRequest(r.self, false), inFlight{kind: callAttach})
 	}
 }
 
-// moored takes what a ring peer said to a request.
-func (r *Ring) moored(now time.Time, to Peer, answer *wire.AttachResponse, err error) {
+// attachAnswered takes what a ring peer said to a request.
+func (r *Ring) attachAnswered(now time.Time, to Peer, answer *wire.AttachResponse, err error) {
 	if r.state != Worker {
 		return
 	}
@@ -121,7 +121,7 @@ func (r *Ring) moored(now time.Time, to Peer, answer *wire.AttachResponse, err e
 			r.steady, r.interval = 0, r.cfg.Interval
 		}
 	}
-	r.moor(now)
+	r.sendAttach(now)
 }
 
 // attached answers a worker.

@@ -115,10 +115,10 @@ type seat struct {
 	circle *circle
 	self   peer.ID
 
-	own     []peer.ID // what this peer believes of the members, if not the same as the others
-	joining bool
-	moored  []dht.Peer
-	hints   int
+	own      []peer.ID // what this peer believes of the members, if not the same as the others
+	joining  bool
+	attached []dht.Peer
+	hints    int
 }
 
 var (
@@ -199,7 +199,7 @@ func (s *seat) Leaves() (preds, succs []dht.Peer) {
 	return preds, succs
 }
 
-func (s *seat) Attachments() []dht.Peer { return s.moored }
+func (s *seat) Attachments() []dht.Peer { return s.attached }
 
 func (s *seat) Hint(key ring.Key) *dhtwire.Hint {
 	p, ok := s.Guess(key)

@@ -55,8 +55,8 @@ func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 
 // walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is attached to.
 func (r *ringRoom) walkFrom() peer.ID {
-	if moored := r.dht.Attachments(); r.dht.State() == dht.Worker && len(moored) > 0 {
-		return moored[0].ID
+	if attached := r.dht.Attachments(); r.dht.State() == dht.Worker && len(attached) > 0 {
+		return attached[0].ID
 	}
 	return r.net.Self()
 }

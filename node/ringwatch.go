@@ -40,11 +40,11 @@ type ringWatch struct {
 
 // ringMoment is what custody's decisions depend on.
 type ringMoment struct {
-	state  dht.State
-	arc    ring.Arc
-	serves bool
-	leaves []peer.ID
-	moored []peer.ID // to whom a worker is attached
+	state    dht.State
+	arc      ring.Arc
+	serves   bool
+	leaves   []peer.ID
+	attached []peer.ID // to whom a worker is attached
 }
 
 func newRingWatch(d place, self peer.ID) *ringWatch {
@@ -55,13 +55,13 @@ func (w *ringWatch) now() ringMoment {
 	s := ringMoment{state: w.dht.State(), leaves: w.leaves()}
 	s.arc, s.serves = w.dht.Arc()
 	for _, p := range w.dht.Attachments() {
-		s.moored = append(s.moored, p.ID)
+		s.attached = append(s.attached, p.ID)
 	}
 	return s
 }
 
 func (m *ringMoment) equal(other *ringMoment) bool {
-	return m.state == other.state && m.arc == other.arc && m.serves == other.serves && slices.Equal(m.leaves, other.leaves) && slices.Equal(m.moored, other.moored)
+	return m.state == other.state && m.arc == other.arc && m.serves == other.serves && slices.Equal(m.leaves, other.leaves) && slices.Equal(m.attached, other.attached)
 }
 
 func (w *ringWatch) leaves() []peer.ID {

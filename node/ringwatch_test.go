@@ -45,7 +45,7 @@ func TestRingWatchVersion(t *testing.T) {
 			{"a part of its time", func() { time.Sleep(departTime - 1) }, false},
 			{"all of it", func() { time.Sleep(time.Nanosecond) }, true},
 			{"long after it", func() { time.Sleep(time.Hour) }, false},
-			{"moored to others", func() { s.set(func() { s.moored = []dht.Peer{dht.NewPeer("b", nil)} }) }, true},
+			{"attached to others", func() { s.set(func() { s.attached = []dht.Peer{dht.NewPeer("b", nil)} }) }, true},
 		} {
 			before := w.Version()
 			if row.name == "at first" {
@@ -122,7 +122,7 @@ func TestRingWatchOwner(t *testing.T) {
 	if id, ok := w.Owner(pos); ok {
 		t.Errorf("owner when nobody is known: %q", id)
 	}
-	s.moored = []dht.Peer{dht.NewPeer("c", nil), dht.NewPeer("b", nil), dht.NewPeer("a", nil)}
+	s.attached = []dht.Peer{dht.NewPeer("c", nil), dht.NewPeer("b", nil), dht.NewPeer("a", nil)}
 	if id, ok := w.Owner(pos); !ok || id != "b" {
 		t.Errorf("owner among those attached to: %q", id)
 	}
