@@ -21,7 +21,7 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	if err != nil {
 		return nil, nil, err
 	}
-	sums, err := r.pursesOf(id)
+	sums, err := r.quotasOf(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +48,7 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	var encode error
 	wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindPeer, peer...), account) })
 	if err = errors.Join(err, encode); err != nil {
-		delete(r.purses, id) // to be summed up from what the store says
+		delete(r.quotas, id) // to be summed up from what the store says
 		return nil, nil, fmt.Errorf("draw of job %s: %w", id, err)
 	}
 	if !known {
@@ -63,7 +63,7 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 
 // exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a part that could come back. A clock that is far
 // ahead, of an earlier owner, is no word of a peer either.
-func (r *Registry) exhausted(nowMs int64, id ID, sums *purses, minBytes uint64) (bool, error) {
+func (r *Registry) exhausted(nowMs int64, id ID, sums *quotas, minBytes uint64) (bool, error) {
 	var pages, bytes uint64
 	err := r.accounts(id, func(a *wire.Account) {
 		if silent := nowMs - a.GetHeardMs(); silent <= silentMs && silent >= -silentMs {
@@ -89,22 +89,22 @@ func (r *Registry) accounts(id ID, fn func(*wire.Account)) error {
 	return nil
 }
 
-// purses are the two budgets of a job. They are summed up from the accounts and never stored, so they cannot differ from them, whichever way
+// quotas are the two budgets of a job. They are summed up from the accounts and never stored, so they cannot differ from them, whichever way
 // these came here.
-type purses struct {
-	pages, bytes purse
+type quotas struct {
+	pages, bytes quota
 	peers        int
 }
 
-func (r *Registry) pursesOf(id ID) (*purses, error) {
-	if p := r.purses[id]; p != nil {
+func (r *Registry) quotasOf(id ID) (*quotas, error) {
+	if p := r.quotas[id]; p != nil {
 		return p, nil
 	}
 	spec := new(wire.JobSpec)
 	if ok, err := r.load(key(id, kindSpec), spec); err != nil || !ok {
 		return nil, errors.Join(err, unknown(id, ok || err != nil))
 	}
-	p := &purses{pages: purse{budget: spec.GetMaxPages()}, bytes: purse{budget: spec.GetMaxBytes()}}
+	p := &quotas{pages: quota{budget: spec.GetMaxPages()}, bytes: quota{budget: spec.GetMaxBytes()}}
 	err := r.accounts(id, func(a *wire.Account) {
 		p.peers++
 		p.pages.out += pagesIn(a).out()
@@ -113,15 +113,15 @@ func (r *Registry) pursesOf(id ID) (*purses, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(r.purses) >= maxPurses {
-		clear(r.purses)
+	if len(r.quotas) >= maxQuotas {
+		clear(r.quotas)
 	}
-	r.purses[id] = p
+	r.quotas[id] = p
 	return p, nil
 }
 
-// maxPurses bounds the sums in memory.
-const maxPurses = 4096
+// maxQuotas bounds the sums in memory.
+const maxQuotas = 4096
 
 // totals are those of one budget in an account. Each only grows.
 type totals struct{ drawn, returned, used *uint64 }
@@ -136,12 +136,12 @@ func (t totals) out() uint64 { return *t.drawn - min(*t.returned, *t.drawn-min(*
 // held is what the peer might still give back.
 func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
 
-// purse is one of the two budgets of a job, and what all peers hold of it or have used.
-type purse struct{ budget, out uint64 }
+// quota is one of the two budgets of a job, and what all peers hold of it or have used.
+type quota struct{ budget, out uint64 }
 
 // settle takes over what a peer says of its totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
 // back or use what it did not draw.
-func (p *purse) settle(t totals, drawn, returned, used uint64) {
+func (p *quota) settle(t totals, drawn, returned, used uint64) {
 	p.out -= t.out()
 	*t.drawn = max(*t.drawn, min(drawn, maxTotal))
 	*t.returned = max(*t.returned, min(returned, *t.drawn-min(*t.used, *t.drawn)))
@@ -150,10 +150,10 @@ func (p *purse) settle(t totals, drawn, returned, used uint64) {
 }
 
 // left is what no peer holds or has used.
-func (p *purse) left() uint64 { return p.budget - min(p.out, p.budget) }
+func (p *quota) left() uint64 { return p.budget - min(p.out, p.budget) }
 
 // grant adds to what the peer drew, unless it does not know yet of an earlier grant.
-func (p *purse) grant(t totals, known, want uint64) {
+func (p *quota) grant(t totals, known, want uint64) {
 	if known < *t.drawn {
 		return
 	}
@@ -163,4 +163,4 @@ func (p *purse) grant(t totals, known, want uint64) {
 }
 
 // emptyFor says whether less than n is left of a budget.
-func (p *purse) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }
+func (p *quota) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }

@@ -43,7 +43,7 @@ func (r *Registry) Remove(lo, hi [posSize]byte) (wait func() error, err error) {
 		return bytes.Compare(k, from) >= 0 && bytes.Compare(k, to) < 0
 	}
 	maps.DeleteFunc(r.unsent, func(id ID, _ int64) bool { return inside(id) })
-	maps.DeleteFunc(r.purses, func(id ID, _ *purses) bool { return inside(id) })
+	maps.DeleteFunc(r.quotas, func(id ID, _ *quotas) bool { return inside(id) })
 	if wait, err = r.store.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
 		return nil, fmt.Errorf("remove jobs: %w", err)
 	}
@@ -78,7 +78,7 @@ func (r *Registry) Import(kvs []KV) (wait func() error, err error) {
 	}
 	for k := range m.news {
 		id := ID([]byte(k[posSize:]))
-		delete(r.purses, id)
+		delete(r.quotas, id)
 		failed = errors.Join(failed, r.recountUnsent(id))
 	}
 	return wait, errors.Join(err, failed)

@@ -59,14 +59,14 @@ func key(id ID, kind byte, tail ...byte) []byte {
 // Registry keeps the records of the jobs that this peer owns on the ring. For use by one goroutine.
 type Registry struct {
 	store Store
-	// purses are the sums over the accounts of the jobs that were drawn from since the start.
-	purses map[ID]*purses
+	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
+	quotas map[ID]*quotas
 	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is asked for.
 	unsent map[ID]int64
 }
 
 // NewRegistry returns the registry over a keyspace of its own.
-func NewRegistry(store Store) *Registry { return &Registry{store: store, purses: make(map[ID]*purses)} }
+func NewRegistry(store Store) *Registry { return &Registry{store: store, quotas: make(map[ID]*quotas)} }
 
 func put(b Batch, k []byte, m proto.Message) error {
 	raw, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{formatVersion}, m)
