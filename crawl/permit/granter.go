@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk, and those that a purse keeps permits of; some 100 bytes each.
+// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk, and those that a wallet keeps permits of; some 100 bytes each.
 const maxPrefixes = 1 << 16
 
 // ErrBusy says that a granter has no room for another prefix in this chunk.

@@ -60,7 +60,7 @@ type world struct {
 	limit   int
 	addr    netip.Addr
 	granter *Granter // nil: dead
-	purses  []*Purse
+	wallets []*Wallet
 	made    []time.Time // requests
 	by      []int
 }
@@ -68,7 +68,7 @@ type world struct {
 func newWorld(t *testing.T, limit, workers int) *world {
 	w := &world{t: t, now: begin, limit: limit, addr: netip.MustParseAddr("192.0.2.7"), granter: NewGranter(limit, Chunk), by: make([]int, workers)}
 	for range workers {
-		w.purses = append(w.purses, NewPurse(limit, Chunk))
+		w.wallets = append(w.wallets, NewWallet(limit, Chunk))
 	}
 	return w
 }
@@ -76,7 +76,7 @@ func newWorld(t *testing.T, limit, workers int) *world {
 // run has every worker make a request whenever it may, up to so many in a step, for so long.
 func (w *world) run(d time.Duration, hunger int) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(100 * time.Millisecond) {
-		for i, p := range w.purses {
+		for i, p := range w.wallets {
 			for range hunger {
 				if ok, again := p.Take(w.now, w.addr); !ok {
 					if !again.After(w.now) {
@@ -140,7 +140,7 @@ func TestOneLimit(t *testing.T) {
 // TestModestWorkers: those that make few requests are never held up, and do not ask for each.
 func TestModestWorkers(t *testing.T) {
 	w := newWorld(t, 240, 1)
-	p, asks := w.purses[0], 0
+	p, asks := w.wallets[0], 0
 	for range 120 { // one a second for two minutes
 		ok := false
 		for try := 0; try < 3 && !ok; try++ { // the first has to ask
@@ -194,7 +194,7 @@ func TestGranterDies(t *testing.T) {
 
 // TestGiveBack: a permit with which nothing was asked counts again; one of a chunk that is over does not.
 func TestGiveBack(t *testing.T) {
-	p, addr := NewPurse(240, Chunk), netip.MustParseAddr("192.0.2.7")
+	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")
 	prefix, _ := PrefixOf(addr)
 	p.Take(begin, addr)
 	p.Asks(begin)
@@ -229,7 +229,7 @@ func TestGiveBack(t *testing.T) {
 
 // TestBounds: neither side remembers more prefixes than it has room for, and both go on when the chunk is over.
 func TestBounds(t *testing.T) {
-	g, p := NewGranter(4, Chunk), NewPurse(4, Chunk)
+	g, p := NewGranter(4, Chunk), NewWallet(4, Chunk)
 	g.prefixes, p.most = 2, 2
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } //nolint:gosec // few
 	for i := range 2 {
@@ -262,7 +262,7 @@ func TestBounds(t *testing.T) {
 // TestAnswersOfStrangers: an answer of any size keeps the bounds, and one that nobody waits for counts for nothing.
 func TestAnswersOfStrangers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	p, addr := NewPurse(240, Chunk), netip.MustParseAddr("192.0.2.7")
+	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")
 	prefix, _ := PrefixOf(addr)
 	now := begin
 	for range 2000 {

@@ -13,20 +13,20 @@ import (
 // errNoPermit: the address has had its requests for now.
 var errNoPermit = errors.New("no permit for another request to this address")
 
-// permits is the worker's purse with what asks for it. Nil where there is no limit.
+// permits is the worker's wallet with what asks for it. Nil where there is no limit.
 type permits struct {
 	from Permits
 	wake chan struct{}
 
-	mu    sync.Mutex // guards purse; taken within the worker's own
-	purse *permit.Purse
+	mu     sync.Mutex // guards wallet; taken within the worker's own
+	wallet *permit.Wallet
 }
 
 func newPermits(limit int, chunk time.Duration, from Permits) *permits {
 	if limit <= 0 || from == nil {
 		return nil
 	}
-	return &permits{from: from, wake: make(chan struct{}, 1), purse: permit.NewPurse(limit, chunk)}
+	return &permits{from: from, wake: make(chan struct{}, 1), wallet: permit.NewWallet(limit, chunk)}
 }
 
 // pass is a permit taken for a visit, before it is known whether it comes to a request.
@@ -59,7 +59,7 @@ func (p *permits) take(now time.Time, addr netip.Addr) (got pass, ok bool, again
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.urge()
-	ok, at := p.purse.Take(now, addr)
+	ok, at := p.wallet.Take(now, addr)
 	if !ok {
 		return pass{}, false, at
 	}
@@ -73,7 +73,7 @@ func (p *permits) giveBack(have *pass) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.purse.GiveBack(time.Now(), have.addr, have.until)
+	p.wallet.GiveBack(time.Now(), have.addr, have.until)
 	*have = pass{}
 }
 
@@ -85,12 +85,12 @@ func (p *permits) hold(now time.Time, addr netip.Addr) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.urge()
-	return p.purse.Hold(now, addr)
+	return p.wallet.Hold(now, addr)
 }
 
 // urge has questions asked if there are any. Called with the lock held.
 func (p *permits) urge() {
-	if p.purse.Waiting() {
+	if p.wallet.Waiting() {
 		poke(p.wake)
 	}
 }
@@ -98,7 +98,7 @@ func (p *permits) urge() {
 func (p *permits) asks() []permit.Ask {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.purse.Asks(time.Now())
+	return p.wallet.Asks(time.Now())
 }
 
 // ask puts one question and takes its answer in.
@@ -107,10 +107,10 @@ func (p *permits) ask(ctx context.Context, q permit.Ask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.purse.Failed(time.Now(), q.Prefix)
+		p.wallet.Failed(time.Now(), q.Prefix)
 		return
 	}
-	p.purse.Granted(time.Now(), q.Prefix, n, holds)
+	p.wallet.Granted(time.Now(), q.Prefix, n, holds)
 }
 
 const (

@@ -14,14 +14,14 @@ const (
 	answerTime = 5 * time.Second
 )
 
-// Ask is a question to the granter of a prefix; its answer is [Purse.Granted] or [Purse.Failed].
+// Ask is a question to the granter of a prefix; its answer is [Wallet.Granted] or [Wallet.Failed].
 type Ask struct {
 	Prefix netip.Prefix
 	Want   int
 }
 
-// Purse keeps the permits of one worker.
-type Purse struct {
+// Wallet keeps the permits of one worker.
+type Wallet struct {
 	limit    int
 	chunk    time.Duration
 	prefixes map[netip.Prefix]*share
@@ -44,13 +44,13 @@ type share struct {
 	used     time.Time
 }
 
-// NewPurse returns an empty purse. Limit and chunk are those of the granters; of the limit the fallback is a share.
-func NewPurse(limit int, chunk time.Duration) *Purse {
-	return &Purse{chunk: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), prefixes: make(map[netip.Prefix]*share), most: maxPrefixes}
+// NewWallet returns an empty wallet. Limit and chunk are those of the granters; of the limit the fallback is a share.
+func NewWallet(limit int, chunk time.Duration) *Wallet {
+	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), prefixes: make(map[netip.Prefix]*share), most: maxPrefixes}
 }
 
 // Hold says, without taking one, until when there is no permit for an address; the zero time if there is one.
-func (w *Purse) Hold(now time.Time, addr netip.Addr) time.Time {
+func (w *Wallet) Hold(now time.Time, addr netip.Addr) time.Time {
 	ok, at := w.look(now, addr, false)
 	if ok {
 		return time.Time{}
@@ -59,12 +59,12 @@ func (w *Purse) Hold(now time.Time, addr netip.Addr) time.Time {
 }
 
 // Take takes a permit for one request. It says until when the permit holds, or with false when to try again. What is no address needs none, and gets one.
-func (w *Purse) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
+func (w *Wallet) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
 	return w.look(now, addr, true)
 }
 
 // GiveBack returns a permit, which held until then, and with which no request was made. One of a chunk that is over counts for nothing.
-func (w *Purse) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
+func (w *Wallet) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
 	p, _ := PrefixOf(addr)
 	if s := w.prefixes[p]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
 		s.left++
@@ -73,9 +73,9 @@ func (w *Purse) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
 }
 
 // sameChunk says whether two permits are of one chunk: their ends, as this side counts them, differ by what the answers took to come.
-func (w *Purse) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
+func (w *Wallet) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
 
-func (w *Purse) look(now time.Time, addr netip.Addr, take bool) (ok bool, at time.Time) {
+func (w *Wallet) look(now time.Time, addr netip.Addr, take bool) (ok bool, at time.Time) {
 	p, valid := PrefixOf(addr)
 	if !valid {
 		return true, now.Add(w.chunk)
@@ -119,7 +119,7 @@ func (w *Purse) look(now time.Time, addr netip.Addr, take bool) (ok bool, at tim
 }
 
 // share returns what there is of a prefix, made if need be; nil if there is no room.
-func (w *Purse) share(now time.Time, p netip.Prefix) *share {
+func (w *Wallet) share(now time.Time, p netip.Prefix) *share {
 	s := w.prefixes[p]
 	if s != nil {
 		return s
@@ -140,7 +140,7 @@ func (w *Purse) share(now time.Time, p netip.Prefix) *share {
 }
 
 // want queues a question, unless one is queued or under way, or it is too early.
-func (w *Purse) want(now time.Time, p netip.Prefix, s *share) {
+func (w *Wallet) want(now time.Time, p netip.Prefix, s *share) {
 	if s.queued || !s.asked.IsZero() || now.Before(s.next) {
 		return
 	}
@@ -149,10 +149,10 @@ func (w *Purse) want(now time.Time, p netip.Prefix, s *share) {
 }
 
 // Waiting says whether there are questions to be asked.
-func (w *Purse) Waiting() bool { return len(w.order) > 0 }
+func (w *Wallet) Waiting() bool { return len(w.order) > 0 }
 
 // Asks returns the questions to be asked now, each once.
-func (w *Purse) Asks(now time.Time) []Ask {
+func (w *Wallet) Asks(now time.Time) []Ask {
 	list := make([]Ask, 0, len(w.order))
 	for _, p := range w.order {
 		s := w.prefixes[p]
@@ -167,7 +167,7 @@ func (w *Purse) Asks(now time.Time) []Ask {
 }
 
 // Granted brings the answer to a question: so many permits, which hold for so long from when it was asked; with none, it is worth asking again then.
-func (w *Purse) Granted(now time.Time, p netip.Prefix, n int, holds time.Duration) {
+func (w *Wallet) Granted(now time.Time, p netip.Prefix, n int, holds time.Duration) {
 	s := w.prefixes[p]
 	if s == nil || s.asked.IsZero() {
 		return // given up
@@ -186,7 +186,7 @@ func (w *Purse) Granted(now time.Time, p netip.Prefix, n int, holds time.Duratio
 }
 
 // Failed says that a question had no answer.
-func (w *Purse) Failed(now time.Time, p netip.Prefix) {
+func (w *Wallet) Failed(now time.Time, p netip.Prefix) {
 	s := w.prefixes[p]
 	if s == nil || s.asked.IsZero() {
 		return
