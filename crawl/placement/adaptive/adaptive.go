@@ -51,8 +51,8 @@ const (
 	firstPrice = 0.04
 	minPrice   = 0.004
 	maxPrice   = 0.5
-	// haggling is how fast the price follows what is spent: by a factor of e after some thirty probes beyond the budget.
-	haggling = 0.03
+	// priceRate is how fast the price follows what is spent: by a factor of e after some thirty probes beyond the budget.
+	priceRate = 0.03
 	// maxAsked bounds the placements that go on at once. Those that were never finished are forgotten with them.
 	maxAsked = 4096
 	// newcomer is how many sites a candidate has to have measured before it is treated like the others.
@@ -271,7 +271,7 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	}
 	aside := min(s.exploring()*max(0, float64(of)-budget), budget/4) // at first more is explored than any budget bears
 	p := &s.price[q.kind()]
-	*p = min(max(*p*math.Exp(haggling*(float64(asked)-budget+aside)), minPrice), maxPrice)
+	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }
 
 // remember what was measured of a site, and what is believed of the rest. Also where the address is not known: later sites are told to be like it by the
