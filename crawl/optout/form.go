@@ -27,22 +27,22 @@ const (
 	checkTime = 40 * time.Second
 )
 
-// Desk does what the form asks for: it sees whether the site shows the proof, and has the ring know. The error is for people.
-type Desk interface {
+// Setter does what the form asks for: it sees whether the site shows the proof, and has the ring know. The error is for people.
+type Setter interface {
 	SetOptOut(ctx context.Context, s Subject, a Action) error
 }
 
 // Form is the page by which people who run a site opt out, or withdraw that. It needs no script, keeps nothing, and serves a bounded number of requests.
 type Form struct {
-	desk    Desk
+	setter  Setter
 	contact string
 	pages   rate
 	checks  rate
 }
 
 // NewForm returns the form of a peer. Contact is shown on it; it may be empty.
-func NewForm(desk Desk, contact string) *Form {
-	return &Form{desk: desk, contact: contact, pages: rate{burst: formBurst, every: formEvery}, checks: rate{burst: checkBurst, every: checkEvery}}
+func NewForm(setter Setter, contact string) *Form {
+	return &Form{setter: setter, contact: contact, pages: rate{burst: formBurst, every: formEvery}, checks: rate{burst: checkBurst, every: checkEvery}}
 }
 
 // page is what the template shows.
@@ -112,7 +112,7 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
 	defer cancel()
-	if err := f.desk.SetOptOut(ctx, s, a); err != nil {
+	if err := f.setter.SetOptOut(ctx, s, a); err != nil {
 		p.Error = err.Error()
 		return http.StatusConflict
 	}

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// desk notes what it is asked for.
-type desk struct {
+// setter notes what it is asked for.
+type setter struct {
 	asked []string
 	err   error
 }
 
-func (d *desk) SetOptOut(_ context.Context, s Subject, a Action) error {
+func (d *setter) SetOptOut(_ context.Context, s Subject, a Action) error {
 	d.asked = append(d.asked, string(a)+" "+s.String())
 	return d.err
 }
@@ -37,7 +37,7 @@ func TestForm(t *testing.T) {
 	for _, row := range []struct {
 		name, method, path string
 		form               url.Values
-		desk               error
+		answer             error
 		status             int
 		says               []string
 		asked              string
@@ -54,7 +54,7 @@ func TestForm(t *testing.T) {
 		{"elsewhere", http.MethodGet, "/x", nil, nil, 404, nil, ""},
 		{"deleted", http.MethodDelete, "/", nil, nil, 405, nil, ""},
 	} {
-		d := &desk{err: row.desk}
+		d := &setter{err: row.answer}
 		w := ask(NewForm(d, "mailto:me@example.net"), row.method, row.path, row.form)
 		if w.Code != row.status || strings.Join(d.asked, ";") != row.asked {
 			t.Errorf("%s: status %d, asked %v", row.name, w.Code, d.asked)
@@ -72,7 +72,7 @@ func TestForm(t *testing.T) {
 
 // TestFormRate: beyond a burst requests are turned away, those that have sites looked at sooner, until time has passed.
 func TestFormRate(t *testing.T) {
-	d := &desk{}
+	d := &setter{}
 	f := NewForm(d, "")
 	look := url.Values{"name": {"example.org"}, "action": {"opt-out"}, "check": {"1"}}
 	for i := range formBurst {

@@ -156,9 +156,9 @@ func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 // formDesk does what the form asks for. The site is looked at here first, in the profile that asks for no proofs too: strangers come by the form.
 type formDesk struct{ *OptOuts }
 
-var _ optout.Desk = formDesk{}
+var _ optout.Setter = formDesk{}
 
-// SetOptOut implements optout.Desk.
+// SetOptOut implements optout.Setter.
 func (d formDesk) SetOptOut(ctx context.Context, s optout.Subject, a optout.Action) error {
 	if err := d.deps.Prover.Check(ctx, s, a); err != nil {
 		return err
