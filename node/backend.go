@@ -13,18 +13,20 @@ func (n *Node) Post(ctx context.Context, spec control.JobSpec) (*control.Job, er
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return n.desk.post(ctx, spec)
+	return n.posting.post(ctx, spec)
 }
 
 // Jobs implements control.Backend.
-func (n *Node) Jobs(ctx context.Context) ([]control.Job, error) { return n.desk.jobs(ctx) }
+func (n *Node) Jobs(ctx context.Context) ([]control.Job, error) { return n.posting.jobs(ctx) }
 
 // Job implements control.Backend.
-func (n *Node) Job(ctx context.Context, id string) (*control.Job, error) { return n.desk.find(ctx, id) }
+func (n *Node) Job(ctx context.Context, id string) (*control.Job, error) {
+	return n.posting.find(ctx, id)
+}
 
 // SetJob implements control.Backend.
 func (n *Node) SetJob(ctx context.Context, id, action string) (*control.Job, error) {
-	return n.desk.change(ctx, id, action)
+	return n.posting.change(ctx, id, action)
 }
 
 // Wait implements control.Backend.
@@ -33,7 +35,7 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 		return err
 	}
 	if id != "" {
-		j, err := n.desk.find(ctx, id)
+		j, err := n.posting.find(ctx, id)
 		if err != nil {
 			return err
 		}

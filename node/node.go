@@ -82,7 +82,7 @@ type Node struct {
 	lessons  *classroom // nil unless hosts are placed by adaptive
 	gossip   *gossip    // nil unless hosts are placed by network coordinates
 	*view.View
-	desk     *desk
+	posting  *jobPoster
 	watchers *view.Watchers
 	// dashboard is nil where there is none.
 	dashboard *dashboard.Server
@@ -264,7 +264,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.View = view.New(n.viewed())
-	n.desk = &desk{book: n.book, net: n.room.net, ring: n.Ring, self: self}
+	n.posting = &jobPoster{book: n.book, net: n.room.net, ring: n.Ring, self: self}
 	if err := n.furnishDashboard(); err != nil {
 		return err
 	}
@@ -596,7 +596,7 @@ func (n *Node) Banner() string {
 // PostOrContinue posts a job, or takes up one with the same words that is not finished.
 func (n *Node) PostOrContinue(ctx context.Context, spec control.JobSpec) (j *control.Job, continued bool, err error) {
 	spec.Continue = true
-	j, err = n.desk.post(ctx, spec)
+	j, err = n.posting.post(ctx, spec)
 	if err != nil {
 		return nil, false, err
 	}

@@ -22,8 +22,8 @@ import (
 // maxSeeds bounds the URLs of one job.
 const maxSeeds = 10_000
 
-// desk takes jobs from people: posting, listing, changing their state.
-type desk struct {
+// jobPoster takes jobs from people: posting, listing, changing their state.
+type jobPoster struct {
 	book *jobBook
 	net  rpc.Caller
 	ring func(ctx context.Context) (*control.Ring, error) // a walk over it
@@ -63,21 +63,21 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 }
 
 // post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
-func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
-	spec, err := specOf(d.self, s)
+func (p *jobPoster) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
+	spec, err := specOf(p.self, s)
 	if err != nil {
 		return nil, err
 	}
 	if s.Continue {
-		old, err := d.unfinished(ctx, spec)
+		old, err := p.unfinished(ctx, spec)
 		if err != nil || old != nil {
 			return old, err
 		}
 	}
 	for {
-		rec, err := d.book.post(ctx, spec)
+		rec, err := p.book.post(ctx, spec)
 		if err == nil {
-			return d.seeded(ctx, rec)
+			return p.seeded(ctx, rec)
 		}
 		if ctx.Err() != nil || p2p.CodeOf(err) == p2p.CodeRefused {
 			return nil, err // another try would be refused as well
@@ -89,7 +89,7 @@ func (d *desk) post(ctx context.Context, s control.JobSpec) (*control.Job, error
 }
 
 // seeded waits until the job's owner has handed on all seeds.
-func (d *desk) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
+func (p *jobPoster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
 	id := job.ID(rec.GetSpec().GetId())
 	pace := 10 * time.Millisecond
 	for rec.GetSeedsSent() < uint64(len(rec.GetSpec().GetSeeds())) {
@@ -97,7 +97,7 @@ func (d *desk) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) 
 			return nil, fmt.Errorf("job %s is posted, but its seeds are not all delivered: %w", id, err)
 		}
 		pace = min(pace*2, time.Second)
-		next, err := d.book.get(ctx, id)
+		next, err := p.book.get(ctx, id)
 		if err == nil {
 			rec = next
 		} else if ctx.Err() != nil {
@@ -108,8 +108,8 @@ func (d *desk) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) 
 }
 
 // unfinished finds a job of the ring with the same words that has work left; nil if there is none.
-func (d *desk) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
-	jobs, err := d.jobs(ctx)
+func (p *jobPoster) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
+	jobs, err := p.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (d *desk) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, er
 		if err != nil {
 			return nil, err
 		}
-		rec, err := d.book.get(ctx, id)
+		rec, err := p.book.get(ctx, id)
 		if err == nil && words(rec.GetSpec()) == want {
 			j.Continued = true
 			return &j, nil
@@ -144,8 +144,8 @@ func words(m *wire.JobSpec) string {
 
 // jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
 // is shown as done.
-func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
-	r, err := d.ring(ctx)
+func (p *jobPoster) jobs(ctx context.Context) ([]control.Job, error) {
+	r, err := p.ring(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +163,11 @@ func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, rec := range d.listOf(ctx, id) {
+		for _, rec := range p.listOf(ctx, id) {
 			note(m.Peer, rec)
 		}
 	}
-	for _, k := range d.book.all() { // jobs whose owner is gone
+	for _, k := range p.book.all() { // jobs whose owner is gone
 		rec := &wire.Job{Spec: k.spec.Wire(), State: uint32(k.state), Version: k.version}
 		if found[k.spec.ID.String()] == nil {
 			note("", rec)
@@ -191,8 +191,8 @@ func (d *desk) jobs(ctx context.Context) ([]control.Job, error) {
 	return out, nil
 }
 
-func (d *desk) listOf(ctx context.Context, id peer.ID) []*wire.Job {
-	reply, err := aboutJobs.Call(ctx, d.net, id, &wire.JobRequest{List: true})
+func (p *jobPoster) listOf(ctx context.Context, id peer.ID) []*wire.Job {
+	reply, err := aboutJobs.Call(ctx, p.net, id, &wire.JobRequest{List: true})
 	if err != nil {
 		return nil // the member's jobs are known to those who work for them
 	}
@@ -200,8 +200,8 @@ func (d *desk) listOf(ctx context.Context, id peer.ID) []*wire.Job {
 }
 
 // find resolves an ID or an unambiguous beginning of one.
-func (d *desk) find(ctx context.Context, prefix string) (*control.Job, error) {
-	jobs, err := d.jobs(ctx)
+func (p *jobPoster) find(ctx context.Context, prefix string) (*control.Job, error) {
+	jobs, err := p.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +222,13 @@ func (d *desk) find(ctx context.Context, prefix string) (*control.Job, error) {
 }
 
 // change pauses, resumes or cancels a job.
-func (d *desk) change(ctx context.Context, prefix, action string) (*control.Job, error) {
+func (p *jobPoster) change(ctx context.Context, prefix, action string) (*control.Job, error) {
 	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled}
 	state, ok := states[action]
 	if !ok {
 		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume or cancel", action))
 	}
-	j, err := d.find(ctx, prefix)
+	j, err := p.find(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (d *desk) change(ctx context.Context, prefix, action string) (*control.Job,
 	if err != nil {
 		return nil, err
 	}
-	rec, err := d.book.setState(ctx, id, state)
+	rec, err := p.book.setState(ctx, id, state)
 	if err != nil {
 		return nil, err
 	}
