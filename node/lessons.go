@@ -46,7 +46,7 @@ type classroom struct {
 
 	mu     sync.Mutex // guards what follows; never held over the network
 	first  int        // number of kept[0] among all lessons so far
-	kept   []adaptive.Lesson
+	kept   []adaptive.Sample
 	pupils map[peer.ID]*pupil // neighbours, so bounded
 }
 
@@ -105,9 +105,9 @@ func (c *classroom) teach(ctx context.Context) {
 }
 
 // due are the lessons for each neighbour. One that is new is told all that are kept.
-func (c *classroom) due(now time.Time) map[peer.ID][]adaptive.Lesson {
+func (c *classroom) due(now time.Time) map[peer.ID][]adaptive.Sample {
 	c.guard.Lock()
-	fresh := c.strategy.Lessons()
+	fresh := c.strategy.Samples()
 	c.guard.Unlock()
 	near := c.neighbours()
 	c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *classroom) due(now time.Time) map[peer.ID][]adaptive.Lesson {
 			delete(c.pupils, id)
 		}
 	}
-	due := make(map[peer.ID][]adaptive.Lesson)
+	due := make(map[peer.ID][]adaptive.Sample)
 	for _, id := range near {
 		p := c.pupil(id)
 		p.told = max(p.told, c.first)
@@ -144,7 +144,7 @@ func (c *classroom) pupil(id peer.ID) *pupil {
 }
 
 // tell tells one neighbour as many lessons as fit into a message.
-func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Lesson) {
+func (c *classroom) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
 	m, n := wire.NewLessons(list)
 	reply, err := teaching.Call(ctx, c.net, id, m)
 	c.mu.Lock()
@@ -177,7 +177,7 @@ func (c *classroom) learn(ctx context.Context, from peer.ID, m *wire.Lessons) (*
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
-	for _, l := range m.Lessons() {
+	for _, l := range m.Samples() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

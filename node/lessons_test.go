@@ -142,7 +142,7 @@ func TestLessonsAreRefused(t *testing.T) {
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})
 		raw := func(change func(*wire.Lessons)) []byte {
-			list := make([]adaptive.Lesson, wire.MaxLessons)
+			list := make([]adaptive.Sample, wire.MaxLessons)
 			for i := range list {
 				list[i].Host = fmt.Sprintf("h%d.example", i)
 			}

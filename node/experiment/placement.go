@@ -24,9 +24,9 @@ func init() {
 one after another with a second in between. The first 65 % of the sites train, the rest is judged: optimal (within 1 ms of the nearest candidate), probes, download times.
 
 Rows. A plain name is as live: the candidates of a host are its owner and the owner's leaf set (8 on each side), owners learn apart but for what they tell each other: ipmicra's
-records lie at ring owners, adaptive's lessons go to the leaf set every 10 s. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
+records lie at ring owners, adaptive's samples go to the leaf set every 10 s. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
 the candidates are the same. adaptive-blind is adaptive where no site has an address,
-adaptive-alone adaptive without those lessons. oracle knows the nearest leaf peer, oracle-all the nearest peer.
+adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer.
 
 optimal_unseen and probes_unseen: trained on the sites of a random half of the places, judged on those of the other half. Of a matrix each node is a site; with fewer than 200 nodes
 several sites stand at each. The figures are means over five draws of peers and sites.

@@ -41,8 +41,8 @@ func (r *placementRow) candidates() int {
 // fleet are the strategies of the owners: one that all share, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
-	// lessons go from each owner to its leaf set.
-	lessons []*adaptive.Strategy
+	// samples go from each owner to its leaf set.
+	samples []*adaptive.Strategy
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
 	// records is set where placements read and write records at ring owners.
@@ -125,18 +125,18 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.of, f.lessons = append(f.of, s), append(f.lessons, s)
+		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}
 	return f, nil
 }
 
-// adaptiveAloneFleet is adaptive without lessons: each owner learns by its own sites.
+// adaptiveAloneFleet is adaptive without samples: each owner learns by its own sites.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {
 		return nil, err
 	}
-	f.lessons = nil
+	f.samples = nil
 	return f, nil
 }
 

@@ -22,12 +22,12 @@ const (
 	politeness = time.Second
 	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages count as due but not fetched.
 	dueFor = 5 * time.Second
-	// lessonsEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how often a worker renews its leases with an owner.
-	lessonsEvery, heartbeatEvery = 10 * time.Second, 2 * time.Second
+	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how often a worker renews its leases with an owner.
+	samplesEvery, heartbeatEvery = 10 * time.Second, 2 * time.Second
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
-	// Bytes beyond those of every message: a measurement of a lesson, a grant with robots rules and delays, a link that a worker reports.
-	lessonBytes, grantBytes, foundBytes = 12, 200, 72
+	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and delays, a link that a worker reports.
+	sampleBytes, grantBytes, foundBytes = 12, 200, 72
 	// newLinks of a page are reported by a worker that is not the owner: those whose owners have not acknowledged them yet.
 	newLinks = 10
 	// grantURLs and reportURLs are how many URLs go in a message to and from a worker.
@@ -87,8 +87,8 @@ func (r *placementRun) crawl(ctx context.Context) error {
 	for i := range r.fleet.gossip {
 		r.every(coordinates.DefaultGossipConfig().Every, func() { r.gossip(i) })
 	}
-	for i := range r.fleet.lessons {
-		r.every(lessonsEvery, func() { r.tell(i) })
+	for i := range r.fleet.samples {
+		r.every(samplesEvery, func() { r.tell(i) })
 	}
 	r.every(heartbeatEvery, func() { r.message(2*len(r.pairs), 0) })
 	for r.left > 0 && r.err == nil {
@@ -132,15 +132,15 @@ func (r *placementRun) gossip(i int) {
 	})
 }
 
-// tell an owner's leaf set its lessons.
+// tell an owner's leaf set its samples.
 func (r *placementRun) tell(i int) {
-	lessons := r.fleet.lessons[i].Lessons()
-	if len(lessons) == 0 {
+	samples := r.fleet.samples[i].Samples()
+	if len(samples) == 0 {
 		return
 	}
 	bytes := 0
-	for k := range lessons {
-		bytes += resultBytes + lessonBytes*len(lessons[k].RTTs)
+	for k := range samples {
+		bytes += resultBytes + sampleBytes*len(samples[k].RTTs)
 	}
 	for _, k := range r.w.peers[i].leaves {
 		if k == i {
@@ -148,8 +148,8 @@ func (r *placementRun) tell(i int) {
 		}
 		r.message(1, bytes)
 		r.clock.After(r.w.between[i][k]/2, func() {
-			for l := range lessons {
-				r.fleet.lessons[k].Learn(&lessons[l])
+			for l := range samples {
+				r.fleet.samples[k].Learn(&samples[l])
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 // maxTold is the largest round trip that fits, in microseconds.
 const maxTold = 1<<32 - 1
 
-// NewLessons is the message of the first of the lessons, as many as fit; n says how many.
-func NewLessons(list []adaptive.Lesson) (m *Lessons, n int) {
+// NewLessons is the message of the first of the samples, as many as fit; n says how many.
+func NewLessons(list []adaptive.Sample) (m *Lessons, n int) {
 	m = &Lessons{Version: LessonsVersion}
 	index := make(map[string]uint32)
 	for i := range list[:min(len(list), MaxLessons)] {
@@ -83,13 +83,13 @@ func (m *Lessons) Validate() error {
 	return errors.Join(each("host of a lesson", m.GetHost(), 1, crawlwire.MaxHost), each("peer of a lesson", m.GetPeer(), 1, MaxPeerID))
 }
 
-// Lessons are what was told; the message must be valid.
-func (m *Lessons) Lessons() []adaptive.Lesson {
-	list := make([]adaptive.Lesson, len(m.GetHost()))
+// Samples are what was told; the message must be valid.
+func (m *Lessons) Samples() []adaptive.Sample {
+	list := make([]adaptive.Sample, len(m.GetHost()))
 	at := 0
 	for i := range list {
 		addr, _ := netip.AddrFromSlice(m.GetSite()[i])
-		l := adaptive.Lesson{
+		l := adaptive.Sample{
 			Host: string(m.GetHost()[i]), Site: addr.Unmap(), Whole: m.GetWhole()[i] == 1,
 			Asked: int(min(m.GetAsked()[i], MaxLessonPeers)), Of: int(min(m.GetOf()[i], MaxLessonPeers)),
 		}

@@ -35,7 +35,7 @@ func gossip(number int, by float32) *Coordinate {
 
 // lessons are two, of two peers.
 func lessons(change func(*Lessons)) *Lessons {
-	m, _ := NewLessons([]adaptive.Lesson{
+	m, _ := NewLessons([]adaptive.Sample{
 		{Host: "a.example", Site: netip.MustParseAddr("192.0.2.1"), RTTs: []adaptive.PeerRTT{{Peer: "p", RTT: 7 * time.Millisecond}, {Peer: "q", RTT: 20 * time.Millisecond}}, Whole: true, Asked: 2, Of: 2},
 		{Host: "b.example", Of: 2},
 	})
@@ -47,9 +47,9 @@ func lessons(change func(*Lessons)) *Lessons {
 
 // TestLessonsComeBack: what is told is what is learnt, as far as it fits.
 func TestLessonsComeBack(t *testing.T) {
-	var list []adaptive.Lesson
+	var list []adaptive.Sample
 	for i := range 2 * MaxLessons {
-		l := adaptive.Lesson{Host: fmt.Sprintf("h%d.example", i), Whole: i%2 == 0, Asked: i % 5, Of: 12}
+		l := adaptive.Sample{Host: fmt.Sprintf("h%d.example", i), Whole: i%2 == 0, Asked: i % 5, Of: 12}
 		if i%3 > 0 {
 			l.Site = netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
 		}
@@ -59,7 +59,7 @@ func TestLessonsComeBack(t *testing.T) {
 		list = append(list, l)
 	}
 	for name, tt := range map[string]struct {
-		list []adaptive.Lesson
+		list []adaptive.Sample
 		n    int
 	}{
 		"none":          {nil, 0},
@@ -69,13 +69,13 @@ func TestLessonsComeBack(t *testing.T) {
 		m, n := NewLessons(tt.list)
 		if err := m.Validate(); err != nil || n != tt.n {
 			t.Errorf("%s: %d told, want %d (%v)", name, n, tt.n, err)
-		} else if got := m.Lessons(); !reflect.DeepEqual(got, append([]adaptive.Lesson{}, tt.list[:n]...)) {
+		} else if got := m.Samples(); !reflect.DeepEqual(got, append([]adaptive.Sample{}, tt.list[:n]...)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	var crowd []adaptive.Lesson
+	var crowd []adaptive.Sample
 	for i := range 10 {
-		l := adaptive.Lesson{Host: "h"}
+		l := adaptive.Sample{Host: "h"}
 		for k := range 80 {
 			l.RTTs = append(l.RTTs, adaptive.PeerRTT{Peer: fmt.Sprint(i, " ", k), RTT: time.Hour})
 		}
@@ -273,7 +273,7 @@ func FuzzLessons(f *testing.F) {
 		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
 			return
 		}
-		list := m.Lessons()
+		list := m.Samples()
 		again, n := NewLessons(list)
 		if err := again.Validate(); err != nil || n > len(list) || n == 0 && len(list) > 0 {
 			t.Errorf("%d of %d lessons told again (%v)", n, len(list), err)

@@ -25,7 +25,7 @@ type Strategy struct {
 	asked  map[string]int // by host: probes asked for in the placement that goes on
 	price  [2]float64     // of a probe, 1 being the worth of a right choice: for sites with an address and without
 
-	lessons  []Lesson // that were not told yet
+	samples  []Sample // that were not told yet
 	compared time.Time
 	paceNews bool // downloads since then
 }

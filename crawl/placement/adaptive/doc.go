@@ -28,5 +28,5 @@
 // least a connect, a request and the rounds of slow start.
 //
 // The strategy is a plain state machine: no goroutine, clock, disk or network, not safe for concurrent use. Its memory is bounded by Config. The same seed
-// and the same calls give the same choices. Nothing of it survives a restart; owners that tell each other their lessons ([Strategy.Lessons], [Strategy.Learn]) learn as one.
+// and the same calls give the same choices. Nothing of it survives a restart; owners that tell each other their samples ([Strategy.Samples], [Strategy.Learn]) learn as one.
 package adaptive

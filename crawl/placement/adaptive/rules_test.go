@@ -130,26 +130,26 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-func TestLessonsTeach(t *testing.T) {
+func TestSamplesTeach(t *testing.T) {
 	p := newPlane(9, 12, 40, true)
-	teacher, pupil := fresh(t, Config{Training: 60}), fresh(t, Config{Seed: 1, Training: 60})
+	teacher, student := fresh(t, Config{Training: 60}), fresh(t, Config{Seed: 1, Training: 60})
 	for i := range 200 {
 		addr, ms := p.site()
 		place(t, teacher, view(fmt.Sprint("h", i), addr, 12), ms)
-		for _, l := range teacher.Lessons() {
+		for _, l := range teacher.Samples() {
 			if l.Site != addr || l.Of != 12 || len(l.RTTs) != l.Asked {
-				t.Fatalf("lesson %+v", l)
+				t.Fatalf("sample %+v", l)
 			}
-			pupil.Learn(&l)
+			student.Learn(&l)
 		}
 	}
-	if again := teacher.Lessons(); len(again) != 0 {
-		t.Errorf("%d lessons are told twice", len(again))
+	if again := teacher.Samples(); len(again) != 0 {
+		t.Errorf("%d samples are told twice", len(again))
 	}
 	right, probes := 0, 0
 	for i := range 50 {
 		addr, ms := p.site()
-		c, n := place(t, pupil, view(fmt.Sprint("own", i), addr, 12), ms)
+		c, n := place(t, student, view(fmt.Sprint("own", i), addr, 12), ms)
 		probes += n
 		if ms[index(c)] <= slices.Min(ms)+1 {
 			right++
@@ -158,8 +158,8 @@ func TestLessonsTeach(t *testing.T) {
 	if right < 43 || probes > 150 {
 		t.Errorf("%d of 50 right with %d probes, though another had learnt", right, probes)
 	}
-	pupil.Learn(&Lesson{Host: "odd", RTTs: []PeerRTT{{"peer00", -1}, {"peer01", 0}, {"peer02", time.Hour}}})
-	if m := pupil.memories.find("odd"); m != nil {
+	student.Learn(&Sample{Host: "odd", RTTs: []PeerRTT{{"peer00", -1}, {"peer01", 0}, {"peer02", time.Hour}}})
+	if m := student.memories.find("odd"); m != nil {
 		t.Errorf("round trips that cannot be were believed: %+v", m)
 	}
 }
@@ -314,11 +314,11 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("memory %d lies at %d", i, s.memories.index[m.key])
 		}
 	}
-	for range 2 * maxLessons {
+	for range 2 * maxSamples {
 		s.teach(&question{view: view("h", netip.Addr{}, 2)}, 0, true)
 	}
-	if n := len(s.Lessons()); n != maxLessons {
-		t.Errorf("%d lessons wait", n)
+	if n := len(s.Samples()); n != maxSamples {
+		t.Errorf("%d samples wait", n)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Lesson is what came of placing a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again, and they keep
+// Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again, and they keep
 // one budget.
-type Lesson struct {
+type Sample struct {
 	Host string
 	Site netip.Addr // zero if it is not known
 	RTTs []PeerRTT  // that were measured, in ascending order of peers; none if the site was placed without
@@ -25,34 +25,34 @@ type PeerRTT struct {
 	RTT  time.Duration
 }
 
-// maxLessons bounds the lessons that wait to be told; the oldest are dropped.
-const maxLessons = 256
+// maxSamples bounds the samples that wait to be told; the oldest are dropped.
+const maxSamples = 256
 
-// Lessons returns what was learnt by the strategy's own placements since it was asked last, the oldest first.
-func (s *Strategy) Lessons() []Lesson {
-	all := s.lessons
-	s.lessons = nil
+// Samples returns what was learnt by the strategy's own placements since it was asked last, the oldest first.
+func (s *Strategy) Samples() []Sample {
+	all := s.samples
+	s.samples = nil
 	return all
 }
 
-// teach notes a lesson for others.
+// teach notes a sample for others.
 func (s *Strategy) teach(q *question, asked int, whole bool) {
-	l := Lesson{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able)}
+	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able)}
 	for _, c := range q.view.Candidates {
 		if m, ok := q.view.Measured[c.Peer]; ok && m.Err == "" {
 			l.RTTs = append(l.RTTs, PeerRTT{c.Peer, m.RTT})
 		}
 	}
 	slices.SortFunc(l.RTTs, func(a, b PeerRTT) int { return strings.Compare(a.Peer, b.Peer) })
-	if len(s.lessons) >= maxLessons {
-		s.lessons = slices.Delete(s.lessons, 0, len(s.lessons)-maxLessons+1)
+	if len(s.samples) >= maxSamples {
+		s.samples = slices.Delete(s.samples, 0, len(s.samples)-maxSamples+1)
 	}
-	s.lessons = append(s.lessons, l)
+	s.samples = append(s.samples, l)
 }
 
-// Learn takes a lesson of another owner. Of its round trips no more count than peers are remembered; those beyond maxRTT or not above zero do not, nor do
+// Learn takes a sample of another owner. Of its round trips no more count than peers are remembered; those beyond maxRTT or not above zero do not, nor do
 // more probes than candidates.
-func (s *Strategy) Learn(l *Lesson) {
+func (s *Strategy) Learn(l *Sample) {
 	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid()}
 	q.memory = s.memories.find(q.key)
 	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
@@ -71,5 +71,5 @@ func (s *Strategy) Learn(l *Lesson) {
 	s.remember(q, l.Whole)
 }
 
-// maxRTT is the largest round trip that another's lesson is believed.
+// maxRTT is the largest round trip that another's sample is believed.
 const maxRTT = time.Minute
