@@ -79,8 +79,8 @@ type Node struct {
 	crawl    *crawlRoom
 	limits   *limits.Limits
 	stalls   *limits.Stalls
-	lessons  *classroom // nil unless hosts are placed by adaptive
-	gossip   *gossip    // nil unless hosts are placed by network coordinates
+	samples  *sampleGossip // nil unless hosts are placed by adaptive
+	gossip   *gossip       // nil unless hosts are placed by network coordinates
 	*view.View
 	posting  *jobPoster
 	watchers *view.Watchers
@@ -193,7 +193,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handler() })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handler() })
 	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handler() })
-	serve(serviceLessons, func() p2p.Handler { return n.lessons.handler() })
+	serve(serviceSamples, func() p2p.Handler { return n.samples.handler() })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
@@ -251,8 +251,8 @@ func (n *Node) furnish() (err error) {
 		n.gossip.plug(n)
 	}
 	if s, ok := n.crawl.placer.strategy.(*adaptive.Strategy); ok {
-		n.lessons = newClassroom(s, &n.crawl.placer.mu)
-		n.lessons.plug(n)
+		n.samples = newSampleGossip(s, &n.crawl.placer.mu)
+		n.samples.plug(n)
 	}
 	if n.owners, err = newOwners(n); err != nil {
 		return err
@@ -396,8 +396,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if n.gossip != nil {
 		top.Go(func() error { return n.afterReady(tctx, n.gossip.run) })
 	}
-	if n.lessons != nil {
-		top.Go(func() error { return n.afterReady(tctx, n.lessons.run) })
+	if n.samples != nil {
+		top.Go(func() error { return n.afterReady(tctx, n.samples.run) })
 	}
 	top.Go(func() error { return n.afterReady(tctx, n.wishes.Run) })
 	if n.form != nil {

@@ -23,16 +23,16 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// school are classrooms that speak without a network.
-type school struct {
+// sampleGossips are peers that tell each other samples that speak without a network.
+type sampleGossips struct {
 	t     *testing.T
-	rooms map[peer.ID]*classroom
+	peers map[peer.ID]*sampleGossip
 	fail  map[peer.ID]error // of calls to it
 	told  atomic.Int32      // messages
 }
 
-func newSchool(t *testing.T, ids ...peer.ID) *school {
-	s := &school{t: t, rooms: make(map[peer.ID]*classroom), fail: make(map[peer.ID]error)}
+func newSampleGossips(t *testing.T, ids ...peer.ID) *sampleGossips {
+	s := &sampleGossips{t: t, peers: make(map[peer.ID]*sampleGossip), fail: make(map[peer.ID]error)}
 	for _, id := range ids {
 		s.enter(id, 1, ids)
 	}
@@ -40,13 +40,13 @@ func newSchool(t *testing.T, ids ...peer.ID) *school {
 }
 
 // enter makes a peer, or makes it anew, as a process that begins.
-func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroom {
+func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *sampleGossip {
 	s.t.Helper()
 	strategy, err := adaptive.New(adaptive.Config{Training: 20})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := newClassroom(strategy, new(sync.Mutex))
+	c := newSampleGossip(strategy, new(sync.Mutex))
 	c.log, c.incarnation = slog.New(slog.DiscardHandler), incarnation
 	c.neighbours = func() []peer.ID {
 		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
@@ -56,14 +56,14 @@ func (s *school) enter(id peer.ID, incarnation uint64, near []peer.ID) *classroo
 			return nil, err
 		}
 		s.told.Add(1)
-		return s.rooms[to].handler()(ctx, id, raw)
+		return s.peers[to].handler()(ctx, id, raw)
 	})
-	s.rooms[id] = c
+	s.peers[id] = c
 	return c
 }
 
 // place has a peer place so many sites, of which peer b is always the nearest; it returns the probes.
-func (s *school) place(id peer.ID, from, n int) (probes int) {
+func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 	s.t.Helper()
 	for i := from; i < from+n; i++ {
 		v := &placement.View{Now: time.Now(), Host: fmt.Sprintf("h%d.example", i), Site: netip.AddrFrom4([4]byte{192, 0, byte(i % 3), byte(i)}), Measured: make(map[string]placement.Measurement)}
@@ -71,7 +71,7 @@ func (s *school) place(id peer.ID, from, n int) (probes int) {
 			v.Candidates = append(v.Candidates, placement.Candidate{Peer: fmt.Sprint("p", k), Self: k == 0})
 		}
 		for {
-			c := s.rooms[id].strategy.Next(v)
+			c := s.peers[id].strategy.Next(v)
 			if c.Worker != "" {
 				break
 			}
@@ -85,16 +85,16 @@ func (s *school) place(id peer.ID, from, n int) (probes int) {
 	return probes
 }
 
-// TestLessons: what one owner had measured its neighbours need not measure again; nothing is told twice, but to one that has forgotten or is new.
-func TestLessons(t *testing.T) {
+// TestSamples: what one owner had measured its neighbours need not measure again; nothing is told twice, but to one that has forgotten or is new.
+func TestSamples(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		s := newSchool(t, "a", "b", "c")
-		a, b := s.rooms["a"], s.rooms["b"]
+		s := newSampleGossips(t, "a", "b", "c")
+		a, b := s.peers["a"], s.peers["b"]
 		s.fail["c"] = errors.New("gone")
 		alone := s.place("a", 0, 60)
 		a.teach(t.Context())
-		if s.told.Load() != 1 || a.pupils["b"].told != 60 || a.pupils["c"].told != 0 {
-			t.Errorf("%d messages, b was told %d lessons and c %d", s.told.Load(), a.pupils["b"].told, a.pupils["c"].told)
+		if s.told.Load() != 1 || a.listeners["b"].told != 60 || a.listeners["c"].told != 0 {
+			t.Errorf("%d messages, b was told %d samples and c %d", s.told.Load(), a.listeners["b"].told, a.listeners["c"].told)
 		}
 		if taught := s.place("b", 1000, 60); taught*3 > alone*2 {
 			t.Errorf("b made %d probes, a %d before it", taught, alone)
@@ -102,43 +102,43 @@ func TestLessons(t *testing.T) {
 		s.fail["c"] = nil
 		a.teach(t.Context())
 		a.teach(t.Context())
-		if s.told.Load() != 2 || a.pupils["c"].told != 60 {
-			t.Errorf("%d messages, c was told %d lessons", s.told.Load(), a.pupils["c"].told)
+		if s.told.Load() != 2 || a.listeners["c"].told != 60 {
+			t.Errorf("%d messages, c was told %d samples", s.told.Load(), a.listeners["c"].told)
 		}
 		s.enter("b", 2, []peer.ID{"a", "b", "c"})
 		s.place("a", 60, 1)
 		for range 3 {
 			a.teach(t.Context())
 		}
-		if again := s.place("b", 2000, 60); again*3 > alone*2 || a.pupils["b"].told != 61 {
-			t.Errorf("b, started again, made %d probes; it was told %d lessons", again, a.pupils["b"].told)
+		if again := s.place("b", 2000, 60); again*3 > alone*2 || a.listeners["b"].told != 61 {
+			t.Errorf("b, started again, made %d probes; it was told %d samples", again, a.listeners["b"].told)
 		}
-		s.place("a", 100, 2*lessonsKept)
+		s.place("a", 100, 2*samplesKept)
 		for range 4 {
 			a.teach(t.Context())
 		}
-		if len(a.kept) > lessonsKept || len(b.kept) > lessonsKept {
-			t.Errorf("%d lessons are kept", len(a.kept))
+		if len(a.kept) > samplesKept || len(b.kept) > samplesKept {
+			t.Errorf("%d samples are kept", len(a.kept))
 		}
 		a.neighbours = func() []peer.ID { return []peer.ID{"c"} }
 		a.teach(t.Context())
-		if len(a.pupils) != 1 {
-			t.Errorf("%d neighbours are remembered, of one", len(a.pupils))
+		if len(a.listeners) != 1 {
+			t.Errorf("%d neighbours are remembered, of one", len(a.listeners))
 		}
 	})
 }
 
-// TestLessonsAreRefused: by peers that place otherwise, who are left alone then, of strangers, of nonsense, and too many.
-func TestLessonsAreRefused(t *testing.T) {
+// TestSamplesAreRefused: by peers that place otherwise, who are left alone then, of strangers, of nonsense, and too many.
+func TestSamplesAreRefused(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		s := newSchool(t, "a", "b")
-		s.rooms["b"] = nil
+		s := newSampleGossips(t, "a", "b")
+		s.peers["b"] = nil
 		s.place("a", 0, 3)
 		for range 3 {
-			s.rooms["a"].teach(t.Context())
+			s.peers["a"].teach(t.Context())
 		}
 		if s.told.Load() != 1 {
-			t.Errorf("b was told %d times, though it takes no lessons", s.told.Load())
+			t.Errorf("b was told %d times, though it takes no samples", s.told.Load())
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})
 		raw := func(change func(*wire.Lessons)) []byte {
@@ -170,8 +170,8 @@ func TestLessonsAreRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for i := range lessonsPerMinute/wire.MaxLessons + 1 {
-			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < lessonsPerMinute/wire.MaxLessons) {
+		for i := range samplesPerMinute/wire.MaxLessons + 1 {
+			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < samplesPerMinute/wire.MaxLessons) {
 				t.Errorf("message %d of this minute: %v", i, err)
 			}
 		}

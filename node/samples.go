@@ -1,0 +1,208 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// serviceSamples is where owners that place by the strategy adaptive tell each other what they learnt.
+const serviceSamples = "lessons"
+
+const (
+	// samplesEvery is how often a peer tells its leaf set what it learnt since: sites that are found together are placed together, so a few seconds matter
+	// little, and a message costs as much as a probe.
+	samplesEvery = 10 * time.Second
+	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are what the strategy trains on.
+	samplesKept = 512
+	// samplesPerMinute bounds what is learnt of one neighbour: a sample costs some tenths of a millisecond.
+	samplesPerMinute = 2048
+	samplesTimeout   = 5 * time.Second
+	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise, is left alone.
+	samplesMute = 10 * time.Minute
+)
+
+// sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one had measured, its leaf set need not measure again. The
+// candidates of an owner are in its leaf set, so nobody else has use for it. It is safe for concurrent use.
+type sampleGossip struct {
+	strategy *adaptive.Strategy
+	guard    sync.Locker // of strategy: the placer's
+	log      *slog.Logger
+	// neighbours, net and incarnation are plugged in before it runs.
+	neighbours  func() []peer.ID
+	net         rpc.Caller
+	incarnation uint64
+
+	mu        sync.Mutex // guards what follows; never held over the network
+	first     int        // number of kept[0] among all samples so far
+	kept      []adaptive.Sample
+	listeners map[peer.ID]*listener // neighbours, so bounded
+}
+
+// listener is a neighbour that is told samples.
+type listener struct {
+	told        int    // number of the next sample to tell it
+	incarnation uint64 // of its process
+	mute        time.Time
+	minute      time.Time
+	heard       int // samples of its own in this minute
+}
+
+// teaching tells a neighbour samples.
+var teaching = rpc.Method[*wire.Lessons, *wire.LessonsReply]{Service: serviceSamples}
+
+func newSampleGossip(s *adaptive.Strategy, guard sync.Locker) *sampleGossip {
+	return &sampleGossip{strategy: s, guard: guard, listeners: make(map[peer.ID]*listener)}
+}
+
+// plug connects the sampleGossip with the peer that it teaches for.
+func (c *sampleGossip) plug(n *Node) {
+	c.log, c.neighbours, c.net, c.incarnation = n.log, n.room.leaves, n.room.net, n.incarnation
+}
+
+// leaves is the leaf set.
+func (r *ringRoom) leaves() []peer.ID {
+	preds, succs := r.dht.Leaves()
+	var ids []peer.ID
+	for _, p := range slices.Concat(succs, preds) {
+		if !slices.Contains(ids, p.ID) {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// run tells samples until ctx ends.
+func (c *sampleGossip) run(ctx context.Context) error {
+	for {
+		if err := loop.Sleep(ctx, samplesEvery); err != nil {
+			return loop.UnlessCanceled(err)
+		}
+		c.teach(ctx)
+	}
+}
+
+// teach tells each neighbour what it does not know yet, all at the same time. What one does not take it is told the next time.
+func (c *sampleGossip) teach(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	for id, list := range c.due(time.Now()) {
+		calls.Go(func() { c.tell(ctx, id, list) })
+	}
+	calls.Wait()
+}
+
+// due are the samples for each neighbour. One that is new is told all that are kept.
+func (c *sampleGossip) due(now time.Time) map[peer.ID][]adaptive.Sample {
+	c.guard.Lock()
+	fresh := c.strategy.Samples()
+	c.guard.Unlock()
+	near := c.neighbours()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, fresh...)
+	if over := len(c.kept) - samplesKept; over > 0 {
+		c.kept = slices.Delete(c.kept, 0, over)
+		c.first += over
+	}
+	for id := range c.listeners {
+		if !slices.Contains(near, id) {
+			delete(c.listeners, id)
+		}
+	}
+	due := make(map[peer.ID][]adaptive.Sample)
+	for _, id := range near {
+		p := c.listener(id)
+		p.told = max(p.told, c.first)
+		if list := c.kept[p.told-c.first:]; len(list) > 0 && !now.Before(p.mute) {
+			due[id] = slices.Clone(list)
+		}
+	}
+	return due
+}
+
+// listener is what is known of a neighbour. The caller holds mu.
+func (c *sampleGossip) listener(id peer.ID) *listener {
+	p := c.listeners[id]
+	if p == nil {
+		p = &listener{told: c.first}
+		c.listeners[id] = p
+	}
+	return p
+}
+
+// tell tells one neighbour as many samples as fit into a message.
+func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
+	m, n := wire.NewLessons(list)
+	reply, err := teaching.Call(ctx, c.net, id, m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.listener(id)
+	switch {
+	case err != nil && p2p.CodeOf(err) == p2p.CodeRefused:
+		p.mute = time.Now().Add(samplesMute)
+	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
+		p.told = c.first // it has forgotten what it was told before
+	case err == nil:
+		p.told += n
+	}
+	if err == nil {
+		p.incarnation = reply.GetIncarnation()
+	} else {
+		c.log.Debug("samples not told", "peer", id, "err", err)
+	}
+}
+
+func (c *sampleGossip) handler() p2p.Handler {
+	if c == nil {
+		return rpc.Refusing("this peer takes no samples: it places hosts otherwise")
+	}
+	return teaching.Handle(c.learn)
+}
+
+// learn learns what a neighbour tells.
+func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Lessons) (*wire.LessonsReply, error) {
+	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
+		return nil, err
+	}
+	for _, l := range m.Samples() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.guard.Lock() // for each anew, as a placement may wait
+		c.strategy.Learn(&l)
+		c.guard.Unlock()
+	}
+	return &wire.LessonsReply{Incarnation: c.incarnation}, nil
+}
+
+// admit says whether samples of a peer are taken now: those of neighbours, so many a minute.
+func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
+	near := slices.Contains(c.neighbours(), from)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !near {
+		return rpc.Busy("samples are taken of the leaf set")
+	}
+	p := c.listener(from)
+	if now.Sub(p.minute) >= time.Minute {
+		p.minute, p.heard = now, 0
+	}
+	if p.heard+n > samplesPerMinute {
+		return rpc.Busy(fmt.Sprintf("at most %d samples a minute", samplesPerMinute))
+	}
+	p.heard += n
+	return nil
+}
