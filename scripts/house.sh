@@ -3,7 +3,8 @@
 # Draws docs/house.svg.
 #
 #   scripts/house.sh [--json] [--fast]       --fast leaves out the dead code, which takes half a minute to find
-#   scripts/house.sh --check                 fails when the picture is stale, or an import runs up a floor or in a circle
+#   scripts/house.sh --check                 fails when the picture is stale, an import runs up a floor or in a circle,
+#                                            or a walk in ARCHITECTURE.md names a function that is not there
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec go run ./scripts/house "$@"

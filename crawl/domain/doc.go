@@ -6,4 +6,12 @@
 //
 // [Store] is a plain state over records that move, and are copied, like those of hosts: a union, so merging them any number of times in any order gives
 // the same. It is not safe for concurrent use.
+//
+// # Who admits hosts
+//
+// The owner of a host asks the owner of its registrable domain (golang.org/x/net/publicsuffix)
+// once for each job whether the job may have the host; until then nothing of it is granted. The
+// domain itself and www below it are always admitted, so a crawl of many sites asks nobody; and
+// once a domain is known to be full its new hosts are turned away without a question or a record.
+// The answer is kept with the host's counters.
 package domain

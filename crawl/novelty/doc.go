@@ -28,4 +28,22 @@
 //
 // [State] is kept for each host and job, bounded in bytes; [Kin] for each registrable domain and job: the same for its hosts, each of which may be small;
 // [Farm] for each job on a peer: for hosts which bring ever new hosts that say what others said before. All are plain values without clock, goroutine or lock.
+//
+// # How traps are seen
+//
+// The worker takes a simhash of each page's words, and a hash of exactly these, while it scans for
+// links and tells them with the outcome; the owner of the host holds it against those that came
+// before, counts how many URLs the page brought, and keeps scores for the host and for its parts:
+// shapes of URLs, folders, and forms, which tell articles from their histories (crawl/novelty).
+// Pages that bring more URLs and say exactly what others said add most; near duplicates of one
+// template, each with a number of its own, a sixteenth of that; and where nothing grows, the same
+// page again and errors add least, since sitemaps name millions of them. A host that is a trap, or
+// out of its budget of requests, is a fate as others are; a URL whose shape is one is given its
+// outcome when its turn comes. The state is a record of the host and job (some kilobytes, written
+// every 128 pages and when a lease ends); of two copies that which has seen more pages stays. What
+// says that a host brings nothing stops no form of it that still does. Farms of hosts are looked
+// at from two other sides: the owner of a page that links to new hosts notes whether other hosts
+// said the same (one state for each job and peer, of no use to others); and questions for
+// admission tell the owner of the registrable domain what the first pages of its hosts say, so
+// that a domain of small hosts that are all alike gets no more.
 package novelty

@@ -9,4 +9,15 @@
 //     what is asked for, so that every peer can check for itself what another one claims, and no peer has to remember what it handed out.
 //
 // Lists never change once made and are safe for concurrent use.
+//
+// # Who keeps an opt-out
+//
+// A peer's own lists hold wherever it is a host's owner (links are turned away, what waits ends as
+// opted_out) or its worker (nothing is dialled, asked or probed). The wish of a host is kept in
+// its record, with a version, and goes wherever that goes. The wish of a domain is kept at the
+// owner of the registrable domain, which tells the owners of all hosts that it admitted; one that
+// it did not hears it when it asks for admission. The line that a site shows follows from the
+// subject and the action, so no peer keeps tokens, and the one that keeps the wish looks for
+// itself: a peer's word is not enough. In the lab profile it is. A host or domain on a peer's list
+// is told to the ring in the same way; ranges and patterns are not, as they have no owner.
 package optout

@@ -29,4 +29,36 @@
 // What always holds, and is tested by name: never two live leases of one host; accepted URLs = pending + leased + outcomes, for each job and
 // host, also after a crash between any two batches; no budget is overshot; the smallest depth met wins, whatever the order of arrival; copies of records merge to the same, in whatever order and however
 // often.
+//
+// # How a crawl ends
+//
+// A job is over when no URL of it is pending, leased, waiting for another try or in an outbox.
+// Waits are bounded, but a site may ask for a day (Retry-After), and a host that fails is left
+// alone ever longer. So each owner tells (crawl/owner/waits.go, node/view/patience.go) what waits,
+// for which reason, and how many URLs have their next try further away than --patience: these are
+// *put off*. --until-idle and --wait end when nothing else is left anywhere on the ring, or when
+// nothing was fetched for a little longer than the patience, since a site may ask for a little
+// less again and again. The patience decides only when somebody stops waiting: URLs that are put
+// off stay pending, and whoever runs at their time takes them up.
+//
+// # The loop that drives it
+//
+// One goroutine drives crawl/owner. It takes all requests that wait, applies each to the state
+// machine, and commits what they changed as a few Pebble batches, each whole; a second goroutine
+// waits for the disk and then releases answers and effects in their order. So any number of
+// reports share one fsync, nobody holds a lock over the disk, and nothing is acknowledged that a
+// crash could lose.
+//
+// A step has a bound: it takes requests in for 10 ms, and as much as comes to 2,000 writes. What
+// is longer, such as a page that links to 50,000 hosts or the records that another peer hands
+// over, goes on in the next steps before any other request, in pieces of 128 links or record by
+// record, and is acknowledged with the last of them; the outcome of a page is written behind its
+// links. The state machine counts no time for that: it asks between two pieces whether there is
+// room. While what a worker says is being taken in, the leases that it named as held do not run
+// out: it is alive and waits for the answer; and a message has 8,192 links at most, so that it
+// comes before the worker's own deadline. Questions (status, metrics, why) are answered before all
+// that waits, between two pieces of a step too, also while a disk or a replica is slow. What
+// concerns all hosts in memory, such as a change of the ring, is done with a thousand of them in
+// each step. Hosts that wait for a worker while all are full stand in a queue, and as many are
+// placed at a time as are taken; the registrable domains have turns in it.
 package owner

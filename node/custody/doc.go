@@ -17,5 +17,40 @@
 //
 // Both are plain state machines: no goroutine, no clock but the time given, no network. The node drives them, and so does the simulator.
 //
+// # Who keeps what, and how it moves
+//
+// Four state machines keep records by ring position: crawl/owner hosts, crawl/job jobs, dedup
+// bodies, node/subnets subnets. Each writes through a store that also notes the batch for the
+// replicas (shipped, in node/replication.go); an answer leaves when the batch is on the disk here
+// and at every *level* follower, that is at the next two peers. A follower keeps the records of
+// each source apart. Of a URL it keeps one record (owner.Copied), and not its place among those
+// that wait: who takes over from a copy crawls those of one depth in another order. One that comes
+// new, or back, is made level by range sync: digests of small ranges of keys, the records of those
+// that differ, then the log from there on. Entries go out at most five times a second to each
+// follower, but at once when records move: every message costs it a sync of its disk and both ends
+// some wake-ups, and what waits shares them.
+//
+// Whenever its view of the ring changes, a peer walks over its own records and over the copies it
+// keeps (node/custody). Own records of another's arc are pushed to their owner and removed here
+// when that owner, and its replicas, have them on disk. Records in the copy of a peer that does
+// not answer for them any more are merged into this peer's own if it answers for them, else
+// pushed, with word of how long ago the source left or died: its leases run out a TTL after that,
+// and a newcomer did not see it. That is all there is to join, leave, death, return and heal,
+// since each of the state machines merges what comes: union of URLs, outcomes and outboxes,
+// monotone accounts, the smaller content record, the later delegation. What decides is never who
+// sent what when.
+//
+// What keeps one worker at a host meanwhile:
+//
+//   - an arc that grows by a death is served after a TTL, so the leases of the dead are over
+//     (dht); an arc that shrinks is not served from the same moment on;
+//   - a peer grants nothing in a new arc before it has merged its own copies and all neighbours
+//     have said that they hold nothing of it any more (the *settler*); a host that it does not
+//     know yet is refused meanwhile, not revoked, so workers keep their leases up to their own
+//     deadline;
+//   - a host that is handed over by a living peer brings its lease along, under the same epoch;
+//   - a peer whose arc another serves (it was paused, or taken for dead) has its batches refused
+//     by that peer, and acknowledges nothing until they agree.
+//
 // [storage/replica]: https://pkg.go.dev/github.com/apoidea/apoidea/storage/replica
 package custody

@@ -11,4 +11,15 @@
 // on this machine get to see the one of this page.
 //
 // Server is safe for concurrent use. Nothing of it survives a restart but the secret behind the cookie, which lies in the data directory.
+//
+// # The page
+//
+// node/dashboard serves a page on loopback: HTML and SVG made by the peer, whole without a script.
+// Once a second it takes a few sums for its history (ten minutes by the second, a day by the
+// minute); all else is asked only while a page is open, from what this peer knows already, so a
+// page costs the ring nothing; but while it shows the ring open after a death, the leaf set is
+// asked who answers for what. Charts are laid out by gonum/plot on a canvas of our own that writes
+// classes for colours, so that light and dark are the style sheet's and the policy of the page can
+// forbid every style and script but its own. A browser may look; to act it needs a link with a
+// ticket that works once, which only whoever may use the control API gets (apoidea dashboard).
 package dashboard

@@ -2,7 +2,8 @@
 //
 //	go run ./scripts/house [--json] [--check] [--fast]
 //
-// It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the picture is stale, or when an import breaks the order of the floors.
+// It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the picture is stale, when an import breaks the order of the floors,
+// or when a walk in ARCHITECTURE.md names a function that is not there.
 // The product is all Go code but tests, packages for tests (their names end in "test"), generated code and scripts.
 package main
 
@@ -21,7 +22,7 @@ const picturePath = "docs/house.svg"
 
 func main() {
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
-	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale or an import runs up or in a circle")
+	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale, an import runs up or in a circle, or a walk names what is not there")
 	fast := flag.Bool("fast", false, "leave out the dead code, which takes half a minute to find")
 	flag.Parse()
 	if err := run(context.Background(), os.Stdout, *asJSON, *check, *fast); err != nil {
@@ -37,7 +38,7 @@ func run(ctx context.Context, out io.Writer, asJSON, check, fast bool) error {
 	}
 	picture := house.draw()
 	if check {
-		return errors.Join(house.inOrder(), upToDate(picture))
+		return errors.Join(house.inOrder(), house.walked(), upToDate(picture))
 	}
 	if err := os.WriteFile(picturePath, picture, 0o644); err != nil { //nolint:gosec // everybody may look at the picture
 		return err

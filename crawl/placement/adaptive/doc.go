@@ -29,4 +29,15 @@
 //
 // The strategy is a plain state machine: no goroutine, clock, disk or network, not safe for concurrent use. Its memory is bounded by Config. The same seed
 // and the same calls give the same choices. Nothing of it survives a restart; owners that tell each other their samples ([Strategy.Samples], [Strategy.Learn]) learn as one.
+//
+// # Who learns from whom
+//
+// With --placement adaptive an owner remembers what the sites that it placed looked like from its
+// candidates, and every ten seconds tells its leaf set what is new (node/samples.go, service
+// lessons): host, address, who measured what. They learn from it as from placements of their own,
+// so that what one had measured the others need not measure again. A neighbour that is new, or was
+// started again, is told the last 512. Candidates come from the leaf set, so no one else has use
+// for it, and nothing is passed on. experiment run placement has both: adaptive, and
+// adaptive-alone without samples, whose twelve owners are still training after 1,000 sites
+// (PlanetLab: 11.7 probes a site instead of 2.4).
 package adaptive

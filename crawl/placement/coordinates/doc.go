@@ -16,4 +16,21 @@
 // such heights. Ten peers in a plane of 150 ms, a server of 20 to 1,000 ms height, samples with 20 % noise: after 300 updates its median relative error
 // was 6.4 to 8.5 %, with the formula of 3.1 it is 4.6 to 5.5 %. It also draws from the global random source, so that no seed repeats a run, and refuses
 // samples over ten seconds.
+//
+// # Where peers and servers stand
+//
+// With --placement coordinates every peer keeps a network coordinate
+// (crawl/placement/coordinates): each ten seconds, ten times as often while it is new, it asks a
+// random neighbour for its own, and the round trip is stamped in the process and not in the
+// kernel, so that a busy peer looks far away (node/coordinates.go, service coordinates). A
+// server's coordinate is moved by what downloads of pages that were due anyway took. Until its
+// error is small enough, the owner leases a host for one URL at a time, to each candidate in turn:
+// a host has one worker at any moment, and nothing beyond the crawl is asked of a site. We hold a
+// coordinate back also while fewer than six candidates have had a turn, and while another
+// candidate is known to be clearly quicker than the one that it points to: with few estimators the
+// paper's error alone falls before the place is right. When a page takes its worker much longer
+// than usual the other candidates have a look, one URL each: if the server is slow for them too it
+// is asked less often (the lease says by how much), else the host goes elsewhere.
+// --coordinates-mode chooses among the thesis' modes. Its three sub-queues are in the experiments;
+// a live worker serves its hosts in the order in which politeness lets it, estimates among them.
 package coordinates

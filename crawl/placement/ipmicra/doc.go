@@ -14,4 +14,21 @@
 // tree that is built anew finds the records of all ranges that stayed; [Strategy.Rebuild] does the rest where one memory holds them all.
 //
 // Nothing here has a goroutine, clock, disk or network, and nothing is safe for concurrent use but a [Tree], which does not change.
+//
+// # Who knows the subnets
+//
+// With --placement ipmicra whole subnets are delegated (crawl/placement/ipmicra), and the paper's
+// coordinator is the ring: the record of a subnet, and the indexes by range and by organisation
+// that lead to it, lie with the owners of their hashes, have replicas, and move as hosts and
+// bodies do (node/subnets, node/subnetservice.go). An owner asks for the record before anybody
+// probes, mostly one question for many hosts; only where the subnet has no worker does it read the
+// indexes, in batches, a few seconds old at most, and bring back what it learnt (node/ipmicra.go).
+// Two owners that delegate one subnet at the same moment both probe, and merging leaves one of
+// them; searches by one owner take turns. A worker that is no candidate of an owner (not in its
+// leaf set, busy) is not used by it: that owner searches on and keeps the choice to itself, and
+// apoidea host says so. A subnet is delegated anew when downloads become slower, or when an owner
+// finds its worker gone. What could not be read counts as not there, which costs probes and
+// nothing else. An epoch may count no more delegations than there were seconds, and nothing may be
+// dated ahead: so nobody can pin a record for longer than an hour, and merging stays what it is,
+// since the bound hangs on the time and not on what is there.
 package ipmicra
