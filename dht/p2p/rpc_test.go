@@ -376,8 +376,8 @@ func TestMalformedFrameEndsTheStream(t *testing.T) {
 func TestStrangersAreRefusedClearly(t *testing.T) {
 	other := newNet(t, "other", "", func(n *Net) { n.Handle("echo", echo) })
 	newer := newNet(t, "test", "", func(n *Net) {
-		n.service("echo").protocol = n.protocolID("echo", "2.0.0")
-		n.host.SetStreamHandler(n.protocolID("echo", "2.0.0"), nil)
+		n.service("echo").protocol = n.protocolID("echo", "3.0.0")
+		n.host.SetStreamHandler(n.protocolID("echo", "3.0.0"), nil)
 	})
 	client := newNet(t, "test", "", nil)
 	introduce(client, other)
@@ -388,7 +388,7 @@ func TestStrangersAreRefusedClearly(t *testing.T) {
 		says string
 	}{
 		{"another network", other, `is of network "other", this peer is of "test"`},
-		{"another major version", newer, "speaks version 2.0.0 of echo, this peer speaks 1.0.0"},
+		{"another major version", newer, "speaks version 3.0.0 of echo, this peer speaks 2.0.0"},
 	}
 	for _, row := range rows {
 		_, err := client.Call(t.Context(), row.to.Self(), "echo", nil)
