@@ -24,7 +24,8 @@
 //
 // A part is left, and the rest of its site goes on. A host, or an area, of which most brings nothing is left but for its forms that live, and for some
 // pages of those that are not known yet, if it ever brought anything; a host whose links make it a maze is left as a whole, since every page of one says
-// something. From a quarter of the way on the URLs in question are to be asked for less and less often.
+// something. From a quarter of the way on the URLs in question are to be asked for less and less often,
+// and the nearer the fewer of them at once.
 //
 // [State] is kept for each host and job, bounded in bytes; [Kin] for each registrable domain and job: the same for its hosts, each of which may be small;
 // [Farm] for each job on a peer: for hosts which bring ever new hosts that say what others said before. All are plain values without clock, goroutine or lock.
