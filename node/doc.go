@@ -4,7 +4,7 @@
 //
 //	cmd/apoidea  ->  node  ->  crawl   dht   dedup   storage
 //
-// A newcomer reads in this order: config.go (what can be set), node.go (what a peer is made of, how it starts and ends), ownerloop.go (how
+// A newcomer reads in this order: config.go (what can be set), node.go (what a peer is made of), life.go (how it starts and ends), ownerloop.go (how
 // state changes become durable), route.go (how a key finds its owner), outbox.go (how links travel), content.go (how duplicates are found),
 // jobs.go and jobservice.go (what a crawl was asked for), walk.go (how the whole ring is counted), handover.go (how hosts change owners).
 //

@@ -1,0 +1,234 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/limits"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
+)
+
+// Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when nothing of it runs. Whoever asks is
+// answered until everything is handed over.
+func (n *Node) Run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The ring and the services outlive the worker, which reports on its way out.
+	below, stopBelow := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBelow()
+	base, bctx := errgroup.WithContext(below)
+	n.startBelow(bctx, base)
+	top, tctx := errgroup.WithContext(ctx)
+	n.startAbove(tctx, top)
+	top.Go(func() error {
+		select {
+		case <-bctx.Done(): // a part beneath failed
+			return bctx.Err()
+		case <-n.stop:
+			return ErrStopped
+		case <-tctx.Done():
+			return nil
+		}
+	})
+	err = top.Wait()
+	n.leaving.Store(true)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	n.leftErr = errStays
+	if bctx.Err() == nil {
+		err = errors.Join(err, n.room.remember())
+		switch {
+		case !errors.Is(err, ErrStopped):
+		case n.room.dht.Size() <= 1:
+			n.leftErr = errNobody
+		default:
+			n.leftErr = n.goodbye(bctx)
+			err = errors.Join(err, n.leftErr)
+		}
+	}
+	close(n.left)
+	stopBelow()
+	if berr := loop.UnlessCanceled(base.Wait()); berr != nil {
+		err = errors.Join(berr, err)
+	}
+	return errors.Join(err, n.close())
+}
+
+// startBelow starts what serves others: the ring, the services and the API, which answer until everything is handed over.
+func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return n.room.net.Run(ctx) })
+	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
+	g.Go(func() error { return n.contents.loop.Run(ctx) })
+	g.Go(func() error { return n.subnets.loop.Run(ctx) })
+	g.Go(func() error { return n.domains.Run(ctx) })
+	g.Go(func() error { return n.jobs.loop.Run(ctx) })
+	g.Go(func() error { return loop.UnlessStopping(n.owners.run(ctx)) })
+	g.Go(func() error { return n.ship.loop.Run(ctx) })
+	g.Go(func() error { return n.ship.run(ctx) })
+	g.Go(func() error { return n.keeping.run(ctx) })
+	g.Go(func() error { return n.keepMemory(ctx) })
+	g.Go(func() error { return n.crawl.keepServers(ctx) })
+	g.Go(func() error { return n.keepEssentials(ctx) })
+	g.Go(func() error {
+		api := control.NewServer(n, n.log)
+		api.Handle("GET /metrics", n.metrics.Handler(n.log))
+		return api.Serve(ctx, n.api)
+	})
+}
+
+// startAbove starts what makes work: it ends first.
+func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
+	g.Go(func() error { return n.room.join(ctx) })
+	if n.room.nearby != nil {
+		g.Go(func() error { return n.room.nearby.run(ctx, n.room) })
+	}
+	g.Go(func() error { return n.becomeReady(ctx) })
+	for _, d := range n.debug {
+		g.Go(func() error { return control.ServeLoopback(ctx, d.name, d.listener, d.handler, n.log) })
+	}
+	if n.dashboard != nil {
+		g.Go(func() error { return n.dashboard.Serve(ctx, n.page) })
+	}
+	g.Go(func() error { return limits.WatchDisk(ctx, n.cfg.DataDir, n.limits.Reserve, n.store) })
+	g.Go(func() error { return n.limits.Run(ctx) })
+	g.Go(func() error { return n.limits.Observe(ctx, machine.This()) })
+	if n.cfg.OwnProcess {
+		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.worker.Stats) })
+	}
+	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
+	g.Go(func() error { return n.afterReady(ctx, n.jobs.run) })
+	g.Go(func() error { return n.afterReady(ctx, n.book.run) })
+	g.Go(func() error { return n.afterReady(ctx, n.owners.runOutbox) })
+	if d := n.crawl.placer.delegations; d != nil {
+		g.Go(func() error {
+			return n.afterReady(ctx, func(ctx context.Context) error { return d.run(ctx, n.standsAt) })
+		})
+	}
+	if n.gossip != nil {
+		g.Go(func() error { return n.afterReady(ctx, n.gossip.run) })
+	}
+	if n.samples != nil {
+		g.Go(func() error { return n.afterReady(ctx, n.samples.run) })
+	}
+	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
+	if n.form != nil {
+		g.Go(func() error {
+			return n.afterReady(ctx, func(ctx context.Context) error { return n.wishes.Serve(ctx, n.form) })
+		})
+	}
+	g.Go(func() error { return n.afterReady(ctx, n.crawl.run) })
+}
+
+// errStays answers who asks a peer to leave that ends for another reason.
+var errStays = errors.New("the peer stops without leaving, and keeps its records for its next start")
+
+// errNobody answers who asks a peer to leave that is alone. It ends all the same.
+var errNobody = errors.New("nobody else is in the ring to take what this peer keeps: it stays in its data directory")
+
+// leaveTime is what a peer that leaves for good may take to hand its hosts over.
+const leaveTime = time.Minute
+
+// goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does neither: it keeps its records and goes on with
+// them at its next start.
+func (n *Node) goodbye(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := n.room.dht.Leave(ctx); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	if err := n.keeping.handOver(ctx); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+// afterReady runs a part once the peer serves.
+func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) error {
+	if err := n.Ready(ctx); err != nil {
+		return loop.UnlessCanceled(err)
+	}
+	return run(ctx)
+}
+
+// becomeReady opens the services when the ring lets this peer serve.
+func (n *Node) becomeReady(ctx context.Context) error {
+	for n.room.dht.State() != dht.Serving && len(n.room.dht.Attachments()) == 0 {
+		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return loop.UnlessCanceled(err)
+		}
+	}
+	close(n.ready)
+	return nil
+}
+
+// Ready returns when the peer serves its arc.
+func (n *Node) Ready(ctx context.Context) error {
+	select {
+	case <-n.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// keepMemory stores what the next start needs of the ring.
+func (n *Node) keepMemory(ctx context.Context) error {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		if err := n.room.remember(); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-n.room.changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// close releases what New opened; called when nothing runs any more.
+func (n *Node) close() error {
+	var errs []error
+	if n.crawl != nil {
+		errs = append(errs, n.crawl.close())
+	}
+	if n.room != nil && n.room.net != nil {
+		errs = append(errs, n.room.net.Close())
+	}
+	if n.api != nil {
+		if err := n.api.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if n.page != nil {
+		if err := n.page.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	for _, d := range n.debug {
+		_ = d.listener.Close() // closed already if it served
+	}
+	if n.form != nil {
+		if err := n.form.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	_ = os.Remove(filepath.Join(n.cfg.DataDir, AddrFile))
+	return errors.Join(errs...)
+}
