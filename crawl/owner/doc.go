@@ -7,7 +7,7 @@
 //   - pending record: a URL that waits. Ready ones lie in the order of depth and arrival, delayed ones (another try) in the order of their due time.
 //     A leased URL keeps its pending record until its outcome comes, so after a crash it is pending again.
 //   - lease: the grant of one host to one worker for TTL from the last renewal, named by its epoch. item: one URL out under a lease.
-//   - lapse: the end of a lease that nobody gave back. It is no try, but four of them, two when it was out alone, quarantine a URL.
+//   - lapse: the end of a lease whose worker was not heard of since it named it. It is no try, but four of them, two when it was out alone, quarantine a URL.
 //   - outbox: links for other owners, written in one batch with the outcome of the page they stand on.
 //   - fate: the outcome that all pending URLs of a job on a host get without being tried: its budget is used up, the host is down, it was canceled.
 //   - settled: all records of a key that others may hold have arrived. Before, an owner takes links and says nothing of the host to workers.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -123,6 +124,55 @@ func TestHostAnswersAgain(t *testing.T) {
 	d, _ := s.owner.Host("a.example")
 	if d.Fails != 0 || d.Backoff != "" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestLetGoIsNoLapse: a worker that speaks and does not name a lease any more has let it go, as answers came late or went lost. Nothing is said of what was out.
+func TestLetGoIsNoLapse(t *testing.T) {
+	s := newScene(t, nil)
+	s.post(0, "http://a.example/1", "http://a.example/2")
+	for i := range 6 {
+		if g := s.lease("w", "a.example", 4); len(g.GetUrl()) != 2 {
+			t.Fatalf("after %d times granted %v", i, granted(g))
+		}
+		s.wait(3 * time.Second)
+		s.say("w", &wire.Session{})
+		s.wait(8 * time.Second)
+		if d, _ := s.owner.Host("a.example"); d.Worker != "" {
+			t.Fatalf("after the lease's time: still leased to %s", d.Worker)
+		}
+	}
+}
+
+// TestRenewalThatWaits: a lease goes on while inputs wait that came before its end, since one of them may renew it.
+func TestRenewalThatWaits(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		renewed bool
+	}{{"it renews", true}, {"it does not", false}} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			s.post(0, "http://a.example/1")
+			g := s.lease("w", "a.example", 4)
+			came := s.now.Add(6 * time.Second)
+			s.now = s.now.Add(10 * time.Second)
+			for range 3 {
+				s.now = s.now.Add(time.Second)
+				s.behind(came, nil)
+				if d, _ := s.owner.Host("a.example"); d.Worker != "w" {
+					t.Fatal("the lease ended while a message waited that came before")
+				}
+			}
+			s.behind(came, func(o *owner.Owner) {
+				if row.renewed {
+					o.Session("w", &wire.Session{Incarnation: 1, Held: []*wire.HostLease{{Host: "a.example", Epoch: g.GetEpoch()}}})
+				}
+			})
+			s.wait(time.Second)
+			if d, _ := s.owner.Host("a.example"); (d.Worker == "w") != row.renewed {
+				t.Errorf("with that message taken in: leased to %q", d.Worker)
+			}
+		})
 	}
 }
 

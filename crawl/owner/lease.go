@@ -19,6 +19,7 @@ type lease struct {
 	session *session
 	epoch   Epoch
 	expires int64
+	lookAt  int64 // when to look again whether it has lapsed; 0: when it expires
 	out     map[uint64]*item
 	last    uint64 // seq of the Session whose answer granted last
 	fresh   bool   // nothing was granted under it yet
@@ -110,6 +111,15 @@ const (
 	// lapsed: nobody said what became of what is out.
 	lapsed
 )
+
+// lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last, and is the same process, has let it go: as answers came late,
+// or went lost. That says nothing about the URLs.
+func (ls *leases) lapse(l *lease) ending {
+	if l.session.heard > l.expires-ls.cfg.TTL.Milliseconds() {
+		return released
+	}
+	return lapsed
+}
 
 // end puts what is out back. Nobody else gets the host before bar.
 func (ls *leases) end(h *host, how ending, bar int64) {

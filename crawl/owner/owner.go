@@ -90,8 +90,12 @@ func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time
 
 // Begin opens a step at a time of the lease clock (design, section 4: it counts suspend, and never goes back; a step back is taken as no
 // progress). Leases whose time is over have ended when it returns.
-func (o *Owner) Begin(now time.Time) {
-	o.now = max(o.now, now.UnixMilli())
+func (o *Owner) Begin(now time.Time) { o.BeginBehind(now, now) }
+
+// BeginBehind is Begin while inputs wait that came after read: leases that ended later go on, as what renews them may be among those inputs. So an owner that is
+// slow takes no host from workers that said in time that they hold it.
+func (o *Owner) BeginBehind(now, read time.Time) {
+	o.now, o.read = max(o.now, now.UnixMilli()), read.UnixMilli()
 	o.ready, o.within = Ready{}, nil
 	o.evaluateDue()
 }

@@ -10,6 +10,8 @@ import (
 const (
 	// restAfter nobody was found for a host, or found nothing to do, it is left alone for so long.
 	restAfter = 500
+	// unreadAfter in ms a lease is looked at again whose renewal may be among the inputs that wait.
+	unreadAfter = 50
 	// maxExcluded workers that did not take a host, then its owner does.
 	maxExcluded = 3
 	// offerURLs is how much backlog an offer that is not answered yet stands for.
@@ -53,9 +55,11 @@ func (o *Owner) evaluate(h *host) {
 	case !h.lapsed(o.now):
 	case h.lease.spokenOf():
 		h.lease.expires = o.now + o.cfg.TTL.Milliseconds()
+	case h.lease.expires > o.read:
+		h.lease.lookAt = o.now + unreadAfter
 	default:
 		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
-		o.leases.end(h, lapsed, 0)
+		o.leases.end(h, o.leases.lapse(h.lease), 0)
 	}
 	if h.search.state != searchIdle && h.search.until <= o.now {
 		o.placer.declined(h, h.search.offered)

@@ -35,6 +35,18 @@ func newScene(t testing.TB, change func(*wire.JobSpec, *owner.Config)) *scene {
 
 func (s *scene) do(fn func(o *owner.Owner)) owner.Ready { return s.step(s.now, fn) }
 
+// behind is a step while inputs wait that came at a time.
+func (s *scene) behind(came time.Time, fn func(o *owner.Owner)) {
+	s.t.Helper()
+	s.owner.BeginBehind(s.now, came)
+	if fn != nil {
+		fn(s.owner)
+	}
+	if _, err := s.owner.Commit(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *scene) wait(d time.Duration) owner.Ready {
 	s.now = s.now.Add(d)
 	return s.do(nil)

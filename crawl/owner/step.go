@@ -9,6 +9,7 @@ type step struct {
 	buf   *buffer
 
 	now, start int64       // Unix ms
+	read       int64       // Unix ms: inputs that came before are in
 	within     func() bool // whether the step may go on; nil: it may
 	dirty      []*host
 	dirtyJobs  []*jobState

@@ -94,7 +94,7 @@ func (t *tenure) changesAt() int64 {
 	case t.frozen > 0:
 		return t.frozen
 	case t.lease != nil:
-		return t.lease.expires
+		return max(t.lease.expires, t.lease.lookAt)
 	default:
 		return never
 	}

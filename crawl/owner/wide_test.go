@@ -321,6 +321,7 @@ func TestHostsThatWaitCostNothing(t *testing.T) {
 			if len(g.GetGrants()) != 1 {
 				t.Fatalf("%s is not granted", p.Host)
 			}
+			s.tell("w", p.Host, g.GetGrants()[0].GetEpoch(), s.got(granted(g.GetGrants()[0])[0], link.OutcomeOK))
 			next = append(next, r.Places...)
 		}
 		if list = next; len(list) == 0 && len(placed) < hosts {
