@@ -20,6 +20,9 @@ const (
 	stepTime = 10 * time.Millisecond
 	// looksMax bounds the questions that wait.
 	looksMax = 64
+	// piecesAtLeast are taken in whatever time has gone by: where the processor is shared with many, the time is others', and steps of one piece would be so many that
+	// none of their answers came in time.
+	piecesAtLeast = 16
 	// stepsAhead bounds the steps that wait for the disk while the next is made.
 	stepsAhead = 16
 )
@@ -33,6 +36,7 @@ type ownerLoop struct {
 	requests chan ownerRequest
 	looks    chan ownerRequest  // questions, which are answered first
 	going    *ownerRequest      // what the last step did not come to the end of
+	taken    time.Time          // when the request came that was taken last, by the lease clock
 	room     func() func() bool // says for the step that begins whether it has time left
 	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
 	done     chan struct{}      // closed when run has returned
@@ -44,6 +48,7 @@ type ownerLoop struct {
 type ownerRequest struct {
 	apply func(*owner.Owner) (through bool)
 	ended chan error
+	came  time.Time // by the lease clock
 	// seen says of a question that its answer need not wait for the disk.
 	seen bool
 }
@@ -71,8 +76,11 @@ func newOwnerLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready
 
 // stepRoom says of a step that begins now whether it has time left.
 func stepRoom() func() bool {
-	begun := time.Now()
-	return func() bool { return time.Since(begun) < stepTime }
+	begun, pieces := time.Now(), 0
+	return func() bool {
+		pieces++
+		return pieces < piecesAtLeast || time.Since(begun) < stepTime
+	}
 }
 
 // do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
@@ -99,6 +107,7 @@ func (l *ownerLoop) ask(ctx context.Context, fn func(*owner.Owner)) error {
 }
 
 func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r ownerRequest) error {
+	r.came = l.now()
 	select {
 	case to <- r:
 	case <-ctx.Done():
@@ -123,8 +132,10 @@ func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r owner
 
 // post hands in an input without waiting for it; it is lost only when the loop ends.
 func (l *ownerLoop) post(apply func(*owner.Owner)) {
+	r := whole(apply)
+	r.came = l.now()
 	select {
-	case l.requests <- whole(apply):
+	case l.requests <- r:
 	case <-l.done:
 	}
 }
@@ -208,10 +219,23 @@ func (l *ownerLoop) answer(s *step) {
 	}
 }
 
+// read is until when all requests that came have been taken in, by a step that begins with one, or with none.
+func (l *ownerLoop) read(now time.Time, first *ownerRequest) time.Time {
+	switch {
+	case first != nil:
+		return first.came
+	case len(l.requests) > 0:
+		return l.taken
+	default:
+		return now
+	}
+}
+
 // step takes what waits into one step of the owner: questions first, then what the last step did not come to the end of, then what came since.
 func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
 	var s step
-	l.owner.Begin(l.now())
+	now := l.now()
+	l.owner.BeginBehind(now, l.read(now, first))
 	if look != nil {
 		s.answer(l.owner, *look)
 	}
@@ -234,6 +258,7 @@ func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
 		if r == nil {
 			break
 		}
+		l.taken = r.came
 		if l.going = nil; !r.apply(l.owner) {
 			l.going = r
 			break

@@ -81,6 +81,37 @@ func TestReleaseInOrder(t *testing.T) {
 	})
 }
 
+// TestStarvedStep: a step takes some pieces in also where its time goes to others, and no more.
+func TestStarvedStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := stepRoom()
+		time.Sleep(time.Minute)
+		n := 1
+		for room() {
+			n++
+		}
+		if n != piecesAtLeast {
+			t.Errorf("%d pieces, want %d", n, piecesAtLeast)
+		}
+	})
+}
+
+// TestReadUpTo: what came before a time is in when the request is the next one that came then.
+func TestReadUpTo(t *testing.T) {
+	l := &ownerLoop{requests: make(chan ownerRequest, 2), taken: unixMilli(10)}
+	now := unixMilli(100)
+	if got := l.read(now, nil); !got.Equal(now) {
+		t.Errorf("nothing waits: %v", got)
+	}
+	if got := l.read(now, &ownerRequest{came: unixMilli(30)}); !got.Equal(unixMilli(30)) {
+		t.Errorf("one is taken in: %v", got)
+	}
+	l.requests <- ownerRequest{came: unixMilli(20)}
+	if got := l.read(now, nil); !got.Equal(unixMilli(10)) {
+		t.Errorf("one waits: %v", got)
+	}
+}
+
 // TestFailedDisk: a store that fails ends the loop, and nothing is acknowledged from then on, nor does an effect leave.
 func TestFailedDisk(t *testing.T) {
 	broken := errors.New("the disk is broken")

@@ -208,6 +208,9 @@ func (w *owners) links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 	var d *owner.Delivery
 	if err := w.loop.doOver(ctx, func(o *owner.Owner) bool {
 		if d == nil {
+			if ctx.Err() != nil {
+				return true // whoever sent it has given up on this answer, and sends it again
+			}
 			d = o.Delivery(m)
 		}
 		if !d.Go() {
@@ -217,6 +220,9 @@ func (w *owners) links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 		return true
 	}); err != nil {
 		return nil, err
+	}
+	if d == nil {
+		return nil, ctx.Err()
 	}
 	return d.Reply(), nil
 }
