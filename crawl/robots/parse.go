@@ -210,7 +210,7 @@ func (p *parser) finish() *Rules {
 	if p.namedUs {
 		s = &p.ours
 	}
-	slices.SortStableFunc(s.rules, func(a, b rule) int {
+	slices.SortFunc(s.rules, func(a, b rule) int {
 		return cmp.Or(cmp.Compare(b.length(), a.length()), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.text, b.text), cmp.Compare(a.length(), b.length()))
 	})
 	rules := slices.CompactFunc(s.rules, func(a, b rule) bool { return a == b })
