@@ -232,25 +232,52 @@ func (w *watch) look(ctx context.Context) {
 // connections notes connections of the process to addresses beyond loopback, made or tried. What comes and goes between two looks is missed; for addresses of
 // loopback there are listeners, which miss nothing.
 func (w *watch) connections() {
-	own := w.peer.sockets()
-	if len(own) == 0 {
+	beyond := abroad.now()
+	if len(beyond) == 0 {
 		return
 	}
-	for _, file := range []string{"tcp", "tcp6"} {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", w.peer.pid(), file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(raw)) {
-			f := strings.Fields(line)
-			if len(f) < 10 || !own[f[9]] || f[3] == "0A" || loopbackHex(f[2]) {
-				continue
-			}
+	own := w.peer.sockets()
+	for inode, to := range beyond {
+		if own[inode] {
 			w.mu.Lock()
-			w.outside[f[2]]++
+			w.outside[to]++
 			w.mu.Unlock()
 		}
 	}
+}
+
+// abroad is read once for all peers, as they share the network: the kernel walks over all of its sockets for that.
+var abroad connectionTable
+
+// connectionTable is which sockets of this machine go beyond loopback.
+type connectionTable struct {
+	mu     sync.Mutex
+	at     time.Time
+	beyond map[string]string // remote address by inode
+}
+
+// now is what there is now, or was a little while ago.
+func (t *connectionTable) now() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) < askEvery*3/4 {
+		return t.beyond
+	}
+	t.at, t.beyond = time.Now(), make(map[string]string)
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(raw) {
+			f := bytes.Fields(line)
+			if len(f) < 10 || string(f[3]) == "0A" || loopbackHex(string(f[2])) {
+				continue
+			}
+			t.beyond[string(f[9])] = string(f[2])
+		}
+	}
+	return t.beyond
 }
 
 // sockets are the inodes of the process's sockets.
