@@ -72,12 +72,18 @@ func crawl(t *testing.T, s site, most int) crawled {
 	var x extract.Extractor
 	var page extract.Page
 	out := crawled{urls: map[string]bool{start: true}, got: make(map[string]bool)}
-	queue := []string{start}
+	queue, late := []string{start}, make(map[string]bool) // late had to wait for the others once
 	for ; len(queue) > 0 && out.asked < most; queue = queue[1:] {
 		url := queue[0]
-		if v := state.Verdict(url, DefaultPages); v.Stop {
+		v := state.Verdict(url, DefaultPages)
+		if v.Stop {
 			out.stopped++
 			out.why = v.Why
+			continue
+		}
+		if v.Last && !late[url] {
+			late[url] = true
+			queue = append(queue, url)
 			continue
 		}
 		out.asked++

@@ -7,9 +7,13 @@ type Verdict struct {
 	// Stop: it is not to be fetched. Why says for people what was seen.
 	Stop bool
 	Why  string
-	// Last: a part that it is of is half of the way to that and the host is not, so other URLs of the host go first.
+	// Last: a part that it is of is half of the way to that, or a sixteenth by near duplicates, and the host is not, so other URLs of the host go first.
 	Last bool
 }
+
+// earlyShare is which part of the way pages that say almost the same go before other URLs of their host go first: they take long to be told from a trap, and a budget
+// of requests is to be spent on what is new.
+const earlyShare = 16
 
 // Host says whether the host is a trap, and why; but for parts of it that live, see Verdict.
 func (s *State) Host(pages int) (stop bool, why string) {
@@ -72,7 +76,7 @@ func flagNote(pages int) string { return fmt.Sprintf("--novelty %d", pages) }
 // Verdict judges a URL that is about to be asked for by its host and by the parts that it is of.
 func (s *State) Verdict(url string, pages int) (v Verdict) {
 	stop := limit(pages)
-	if s.top*2 < stop {
+	if s.top*earlyShare < stop {
 		return v
 	}
 	at := keysOf(url)
@@ -83,7 +87,7 @@ func (s *State) Verdict(url string, pages int) (v Verdict) {
 		case g.worst() >= stop && !(wide(i) && s.livesAt(at[atForm])):
 			return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of the form %s brought ever new URLs and nothing new otherwise (%d pages of it were seen; %s)",
 				form(url, i), g.seen, flagNote(pages))}
-		case g.worst()*2 >= stop:
+		case g.worst()*2 >= stop, g.near*earlyShare >= stop:
 			v.Last = max(s.score, s.near, s.links)*2 < stop
 		}
 	}
