@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/internet"
+	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/loop"
 )
 

@@ -121,7 +121,7 @@ opening() {
 
 Written by `scripts/experiments.sh` from what the experiments found; the notes are the experiments' own (`apoidea experiment run --help`). Everything is in virtual
 time and from a seed: the same seed gives the same tables. "Paper" is what a paper says in figures; where it only has a plot there is none. *synthetic* is an
-internet made from the seed (`node/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
+internet made from the seed (`node/lab/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
 the cloud announces for each region, and the registries' ranges around them.
 
 TEXT

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/node/experiment"
+	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
 func newExperiment(g *globals) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/internet"
+	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/volunteer"
 )

@@ -1,0 +1,282 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+func init() {
+	register(&Experiment{
+		Name:  "placement",
+		About: "who crawls what: every placement strategy on the same work, and an oracle",
+		Long: `The same crawl in virtual time for each strategy: --peers (12) crawlers, 1,000 sites that are found over --hours (1), with some 170 pages each, fetched
+one after another with a second in between. The first 65 % of the sites train, the rest is judged: optimal (within 1 ms of the nearest candidate), probes, download times.
+
+Rows. A plain name is as live: the candidates of a host are its owner and the owner's leaf set (8 on each side), owners learn apart but for what they tell each other: ipmicra's
+records lie at ring owners, adaptive's samples go to the leaf set every 10 s. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
+the candidates are the same. adaptive-blind is adaptive where no site has an address,
+adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer.
+
+optimal_unseen and probes_unseen: trained on the sites of a random half of the places, judged on those of the other half. Of a matrix each node is a site; with fewer than 200 nodes
+several sites stand at each. The figures are means over five draws of peers and sites.
+
+Papers: 2.6, 3.7 (definitions of coverage, overlap, communication and balance), 5.`,
+		Run: runPlacement,
+	})
+}
+
+const (
+	placementPeers   = 12
+	placementSites   = 1000
+	placementRepeats = 5
+	// placementTrains is the share of the sites that train: 650 of 1,000 (papers 2.6).
+	placementTrains = 0.65
+	// quickSites, and a quarter of the pages, take seconds.
+	quickSites = 300
+)
+
+func runPlacement(ctx context.Context, o *Options, r *Report, progress func(Progress)) error {
+	net, err := loadInternet(o, r, false)
+	if err != nil {
+		return err
+	}
+	tree, err := registryTree(net)
+	if err != nil {
+		return fmt.Errorf("hierarchy: %w", err)
+	}
+	setup := placementSetup{peers: placementPeers, sites: placementSites, pages: placementPages, span: time.Hour}
+	repeats := placementRepeats
+	if o.Quick {
+		setup.sites, setup.pages, repeats = quickSites, placementPages/4, 1
+	}
+	if o.Peers > 0 {
+		setup.peers = o.Peers
+	}
+	if o.Hours > 0 {
+		setup.span = time.Duration(o.Hours * float64(time.Hour))
+	}
+	worlds, err := placementWorlds(o, net, tree, &setup, repeats)
+	if err != nil {
+		return err
+	}
+	w := worlds[0]
+	r.Input("peers", setup.peers)
+	r.Input("sites", len(w.sites))
+	r.Input("places", len(w.places()))
+	r.Input("pages", w.pages())
+	r.Input("repeats", repeats)
+	r.Input("addresses", w.addressed)
+	r.Input("geo", w.located)
+	runs, err := runPlacements(ctx, worlds, progress)
+	if err != nil {
+		return err
+	}
+	placementTable(r, runs)
+	placementPlots(r, runs)
+	return nil
+}
+
+// placementWorlds draws a world for each repeat.
+func placementWorlds(o *Options, net *internet.Internet, tree *ipmicra.Tree, setup *placementSetup, repeats int) ([]*placementWorld, error) {
+	var worlds []*placementWorld
+	at := newAddresses(o, net)
+	for k := range repeats {
+		rnd := rand.New(rand.NewPCG(o.Seed, uint64(k)<<32^0x706c616365)) //nolint:gosec // not negative
+		w, err := newPlacementWorld(net, tree, at, rnd, setup)
+		if err != nil {
+			return nil, err
+		}
+		worlds = append(worlds, w)
+	}
+	return worlds, nil
+}
+
+// placementRuns are the runs of one row.
+type placementRuns struct {
+	row  *placementRow
+	runs []*placementRun // by repeat
+	// unseen are the shares and probes of the held-back halves, NaN for strategies that learn nothing from probes.
+	unseen, unseenProbes []float64
+}
+
+// runPlacements runs all rows over all worlds, a few at a time.
+func runPlacements(ctx context.Context, worlds []*placementWorld, progress func(Progress)) ([]placementRuns, error) {
+	rows := placementRows(worlds[0])
+	out := make([]placementRuns, len(rows))
+	all, done := float64(len(rows)*len(worlds)), 0.0
+	var mu sync.Mutex // guards done, and that progress is called once at a time
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range rows {
+		n := len(worlds)
+		out[i] = placementRuns{&rows[i], make([]*placementRun, n), make([]float64, n), make([]float64, n)}
+		for k, w := range worlds {
+			g.Go(func() error {
+				run, err := newPlacementRun(w, &rows[i])
+				if err != nil {
+					return err
+				}
+				if err := run.crawl(ctx); err != nil {
+					return err
+				}
+				out[i].runs[k] = run
+				out[i].unseen[k], out[i].unseenProbes[k] = math.NaN(), math.NaN()
+				if rows[i].learns && !rows[i].all {
+					if out[i].unseen[k], out[i].unseenProbes[k], err = heldBack(w, &rows[i]); err != nil {
+						return err
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				done++
+				progress(Progress{fmt.Sprintf("%s, draw %d of %d", rows[i].name, k+1, n), done / all})
+				return nil
+			})
+		}
+	}
+	return out, g.Wait()
+}
+
+// means over the repeats of a figure.
+func (p *placementRuns) mean(of func(*placementRun) float64) float64 {
+	values := make([]float64, len(p.runs))
+	for i, r := range p.runs {
+		values[i] = of(r)
+	}
+	return average(values)
+}
+
+func average(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func placementTable(r *Report, all []placementRuns) {
+	best := make(map[*placementWorld][2]float64) // what the oracle's downloads take in the mean, with the live candidates and with all
+	for i := range all {
+		if k := all[i].row.candidates(); all[i].row.oracle {
+			for _, run := range all[i].runs {
+				b := best[run.w]
+				b[k] = run.downloadMean()
+				best[run.w] = b
+			}
+		}
+	}
+	for i := range all {
+		p := &all[i]
+		add := func(metric, unit string, of func(*placementRun) float64) {
+			r.Table.Add(p.row.name, metric, unit, p.mean(of))
+		}
+		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6), counted exactly.
+		if p.row.paper {
+			r.Table.Compare(p.row.name, "optimal", "share", 261.0/350, p.mean((*placementRun).optimal))
+			r.Table.Compare(p.row.name, "probes_per_site", "probes", 1048.0/350, p.mean((*placementRun).probesEach))
+		} else {
+			add("optimal", "share", (*placementRun).optimal)
+			add("probes_per_site", "probes", (*placementRun).probesEach)
+		}
+		add("optimal_exact", "share", (*placementRun).exact)
+		if p.row.learns && !p.row.all {
+			r.Table.Add(p.row.name, "optimal_unseen", "share", average(p.unseen))
+			r.Table.Add(p.row.name, "probes_unseen", "probes", average(p.unseenProbes))
+		}
+		add("probes_training", "probes", (*placementRun).probesTraining)
+		add("excess_ms", "ms", (*placementRun).excess)
+		add("estimating_fetches", "fetches/site", (*placementRun).estimating)
+		add("download_p50_ms", "ms", func(r *placementRun) float64 { return r.download(0.5) })
+		add("download_p90_ms", "ms", func(r *placementRun) float64 { return r.download(0.9) })
+		add("download_mean_ms", "ms", (*placementRun).downloadMean)
+		add("download_of_oracle", "of the oracle's mean time", func(r *placementRun) float64 { return r.downloadMean() / best[r.w][p.row.candidates()] })
+		add("placed_after_ms", "ms", (*placementRun).placedAfter)
+		add("messages_per_page", "messages", (*placementRun).messagesEach)
+		add("bytes_per_page", "B", (*placementRun).bytesEach)
+		add("balance", "max/mean", func(r *placementRun) float64 { return spread(r.loads()) })
+		add("balance_deviation", "pages", (*placementRun).deviation)
+		add("coverage", "fetched/due", (*placementRun).coverage)
+		add("overlap", "(fetches-URLs)/URLs", (*placementRun).overlap)
+		add("communication", "URLs sent/page", (*placementRun).communication)
+	}
+}
+
+// The strategies that a chart shows: no more than there are colours that people tell apart.
+var (
+	scatterRows = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "rtt", "adaptive-blind"}
+	timesRows   = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "worst"}
+	loadRows    = []string{oracleName, "adaptive", "ipmicra", "geo", "coordinates", "random", "owner"}
+)
+
+// placementPlots are for a talk: what a probe buys, what it brings, and who does the work.
+func placementPlots(r *Report, all []placementRuns) {
+	scatter := Plot{Name: "optimal-probes", Title: "What probes buy, a dot for each draw", X: "probes a site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 103}
+	times := Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
+	loads := Plot{Name: "balance", Title: "Who does the work", X: "peer, the busiest first", Y: "% of all pages"}
+	points := Series{Name: "strategies", Columns: []string{"row", "probes_per_site", "optimal_pct", "download_p50_ms", "download_p90_ms"}}
+	for i := range all {
+		p := &all[i]
+		points.Rows = append(points.Rows, []float64{
+			float64(i), p.mean((*placementRun).probesEach), 100 * p.mean((*placementRun).optimal),
+			p.mean(func(r *placementRun) float64 { return r.download(0.5) }), p.mean(func(r *placementRun) float64 { return r.download(0.9) }),
+		})
+	}
+	for _, p := range named(all, scatterRows) {
+		dots := Line{Label: p.row.name, Dots: true}
+		for _, run := range p.runs {
+			dots.X, dots.Y = append(dots.X, run.probesEach()), append(dots.Y, 100*run.optimal())
+		}
+		scatter.Lines = append(scatter.Lines, dots)
+	}
+	for _, p := range named(all, timesRows) {
+		line := Line{Label: p.row.name, Dashed: p.row.name == oracleName}
+		for percent := 1.0; percent < 100; percent++ {
+			line.X, line.Y = append(line.X, p.runs[0].download(percent/100)), append(line.Y, percent)
+		}
+		times.Lines = append(times.Lines, line)
+	}
+	for _, p := range named(all, loadRows) {
+		descending := p.runs[0].loads()
+		slices.Reverse(descending)
+		bars, total := Bars{Label: p.row.name}, summed(descending)
+		for _, v := range descending {
+			bars.Values = append(bars.Values, 100*v/total)
+		}
+		loads.Bars = append(loads.Bars, bars)
+	}
+	for k := range all[0].runs[0].loads() {
+		loads.Groups = append(loads.Groups, fmt.Sprint(k+1))
+	}
+	r.Plots = append(r.Plots, scatter, times, loads)
+	r.Series = append(r.Series, points)
+}
+
+// named are the rows of these names that there are, in their order.
+func named(all []placementRuns, names []string) (out []*placementRuns) {
+	for _, name := range names {
+		for i := range all {
+			if all[i].row.name == name {
+				out = append(out, &all[i])
+			}
+		}
+	}
+	return out
+}
+
+func summed(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}

@@ -1,0 +1,97 @@
+package internet
+
+import (
+	"bufio"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// measured is the folder of real measurements, beside the repository; tests on them are skipped where it is not.
+func measured(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join("..", "..", "..", "..", "shared", "data", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("no real measurements: ", err)
+	}
+	return path
+}
+
+func TestRealMatricesHaveTheFiguresOfTheirSource(t *testing.T) {
+	for name, want := range map[string]Stats{
+		"rtt/planetlab-490.csv.gz": {490, 0, 30.9, 133.9, 290.8, 0.170, 0.055, 0.791},
+		"rtt/aws-21.csv.gz":        {21, 0, 39.6, 154.7, 259.5, 0.070, 0.009, 0.176},
+	} {
+		n, err := Load(Options{RTT: measured(t, name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := n.Stats()
+		near := func(a, b, within float64) bool { return math.Abs(a-b) <= within }
+		if st.Hosts != want.Hosts || st.Missing != 0 || !near(st.Median, want.Median, 1) || !near(st.P90, want.P90, 1) ||
+			!near(st.Violations, want.Violations, 0.002) || !near(st.Violations10, want.Violations10, 0.001) || !near(st.Detours, want.Detours, 0.002) {
+			t.Errorf("%s: %+v, want %+v", name, st, want)
+		}
+	}
+}
+
+func TestRealNetworks(t *testing.T) {
+	for name, want := range map[string]struct{ networks, orgs int }{
+		"rir/ip-hierarchy-a.csv.gz":                      {431_651, 27_524},
+		"rir/delegated-afrinic-extended-20230323.txt.gz": {4_621, 2_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			networks, err := loadHierarchy(measured(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			orgs := make(map[string]bool)
+			for _, n := range networks {
+				orgs[n.Org] = true
+			}
+			// Delegations that are no power of two, and IPv6, make more networks than a file counts.
+			if len(networks) < want.networks || len(networks) > 3*want.networks || len(orgs) < want.orgs || len(orgs) > want.orgs+3000 {
+				t.Errorf("%d networks of %d organisations, want %+v", len(networks), len(orgs), want)
+			}
+		})
+	}
+}
+
+func TestRealAddresses(t *testing.T) {
+	o := Options{Seed: 1, RTT: measured(t, "rtt/aws-21.csv.gz"), Prefixes: measured(t, "rtt/aws-21-prefixes.csv.gz")}
+	n, err := Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := make([][]netip.Prefix, n.Size())
+	err = read(o.Prefixes, func(in *bufio.Reader) error {
+		rows, err := readPrefixes(in, n.Size())
+		for _, r := range rows {
+			of[r.node] = append(of[r.node], r.prefix)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, prefixes := range of {
+		if a := n.Addr(i); !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			t.Errorf("node %d is at %v, in none of its %d prefixes", i, a, len(prefixes))
+		}
+	}
+	if len(n.Hierarchy()) != 0 {
+		t.Error("a hierarchy that nobody gave")
+	}
+}
+
+func BenchmarkLoadHierarchy(b *testing.B) {
+	path := measured(b, "rir/ip-hierarchy-a.csv.gz")
+	for b.Loop() {
+		if _, err := loadHierarchy(path); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its default.
+type ChurnConfig struct {
+	Seed  uint64
+	Peers int // 10,000 by default
+	// Internet is [internet.Synthetic] of the seed by default.
+	Internet Internet
+	// For is how long peers come and go, 20 minutes by default.
+	For time.Duration
+	// Session is the median of a session, 60 minutes by default. Sessions are exponential, and each ends with a death, never with a goodbye.
+	Session time.Duration
+	// Silent is the share of deaths that drop no connection, as a loss of power; 0.5 by default, and none below zero.
+	Silent float64
+	// Massacre is the share of peers that die at once in the end, a tenth by default, and none below zero.
+	Massacre float64
+	// Loss is the share of messages that vanish.
+	Loss float64
+	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups searches, 200 by default.
+	SampleEvery time.Duration
+	Lookups     int
+	// Ring is every peer's config, but for its seed and memory.
+	Ring dht.Config
+	// Progress, when set, hears after each second of virtual time how much of the whole is done.
+	Progress func(done, all time.Duration)
+
+	plant func(r *Ring) // spoils the ring once churn is over: the test that a fault is seen
+}
+
+func (c *ChurnConfig) fill() {
+	fill(&c.Peers, 10_000)
+	fill(&c.For, 20*time.Minute)
+	fill(&c.Session, time.Hour)
+	fill(&c.Silent, 0.5)
+	fill(&c.Massacre, 0.1)
+	fill(&c.SampleEvery, 10*time.Second)
+	fill(&c.Lookups, 200)
+	c.SampleEvery = min(c.SampleEvery, c.For)
+	if c.Internet == nil {
+		c.Internet = internet.Synthetic(c.Seed)
+	}
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Sample is a look at the ring.
+type Sample struct {
+	// At counts from the beginning of churn.
+	At    time.Duration
+	Peers int
+	Coverage
+	// Lookups that ended in this interval: how many of them named a peer that is not the owner, found nobody, or found an owner that does not serve yet.
+	Lookups, Wrong, Failed, Waiting int
+	// Calls made by them.
+	Calls int
+}
+
+func (s *Sample) add(other *Sample) {
+	s.Lookups += other.Lookups
+	s.Wrong += other.Wrong
+	s.Failed += other.Failed
+	s.Waiting += other.Waiting
+	s.Calls += other.Calls
+}
+
+// ChurnReport is what a run came to.
+type ChurnReport struct {
+	Samples []Sample
+	// Founded is how long the ring took to settle after all its peers were started at once.
+	Founded time.Duration
+	// Peers is the mean number of living peers under churn; Born and Died are how many came and went.
+	Peers      float64
+	Born, Died int
+	// Churn sums the lookups made while peers came and went, Quiet those from 30 s after the last change on, Shock those made
+	// while the ring recovered from the massacre.
+	Churn, Quiet, Shock Sample
+	// Owned is the mean share of keys that their owner served, under churn; OwnedMin and WrongMax are the worst looks.
+	Owned, OwnedMin, WrongMax float64
+	// QuietOwned is the least share from 30 s after the last change on.
+	QuietOwned float64
+	// Upkeep and Lookup traffic, in calls and bytes for each living peer and second, under churn.
+	UpkeepCalls, UpkeepBytes, LookupBytes float64
+	// Killed died at once in the end. Owners is how long it took until every key was served by its owner again, Settled until every leaf set
+	// was right as well; negative if longer than was waited for.
+	Killed          int
+	Owners, Settled time.Duration
+	// Events is how much happened in all.
+	Events uint64
+}
+
+const (
+	// quiet is the time after which no owner may be wrong any more (issue: figures to reach).
+	quiet = 30 * time.Second
+	// settleWithin bounds the wait for a ring to settle.
+	settleWithin = 3 * time.Minute
+)
+
+// RunChurn runs it; the error is ctx's.
+func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
+	cfg.fill()
+	r := newChurn(cfg)
+	r.ring.Found(cfg.Peers)
+	founded, err := r.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.report.Founded = founded
+	for _, phase := range []func(context.Context) error{r.churn, r.calm, r.massacre} {
+		if err := phase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.report.Events = r.ring.Events()
+	return &r.report, nil
+}
+
+// churn is a run under way.
+type churn struct {
+	cfg    ChurnConfig
+	ring   *Ring
+	report ChurnReport
+	begin  time.Duration // of churn
+	now    Sample        // being filled
+	alive  bool          // peers come and go
+	passed time.Duration
+}
+
+func newChurn(cfg ChurnConfig) *churn {
+	net := NewNetwork(new(Clock), cfg.Internet, cfg.Seed)
+	net.Loss = cfg.Loss
+	return &churn{cfg: cfg, ring: NewRing(net, cfg.Ring, cfg.Seed)}
+}
+
+// run lets time pass a second at a time, so that an interrupt is heard soon.
+func (c *churn) run(ctx context.Context, d time.Duration) error {
+	for d > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		slice := min(d, time.Second)
+		c.ring.Run(slice)
+		d -= slice
+		c.passed += slice
+		if c.cfg.Progress != nil {
+			c.cfg.Progress(c.passed, max(c.passed, c.cfg.For+2*time.Minute))
+		}
+	}
+	return nil
+}
+
+// settle waits until the ring is right and says how long that took; negative if it did not come to it.
+func (c *churn) settle(ctx context.Context) (time.Duration, error) {
+	for waited := time.Duration(0); waited <= settleWithin; waited += time.Second {
+		if c.ring.Settled() == nil {
+			return waited, nil
+		}
+		if err := c.run(ctx, time.Second); err != nil {
+			return 0, err
+		}
+	}
+	return -1, nil
+}
+
+// mean is that of an exponential distribution with a median.
+func mean(median time.Duration) time.Duration { return time.Duration(float64(median) / math.Ln2) }
+
+// exponential draws a duration.
+func (c *churn) exponential(mean time.Duration) time.Duration {
+	return time.Duration(c.ring.rnd.ExpFloat64() * float64(mean))
+}
+
+// live plans a peer's death.
+func (c *churn) live(p *RingPeer) {
+	p.Host.After(c.exponential(mean(c.cfg.Session)), func() {
+		if c.alive && c.ring.Size() > 1 {
+			c.ring.Kill(p, c.ring.rnd.Float64() < c.cfg.Silent)
+			c.report.Died++
+		}
+	})
+}
+
+// arrive lets newcomers arrive at the rate at which peers die.
+func (c *churn) arrive() {
+	c.ring.After(c.exponential(mean(c.cfg.Session)/time.Duration(c.cfg.Peers)), func() {
+		if c.alive {
+			c.live(c.ring.Join())
+			c.report.Born++
+			c.arrive()
+		}
+	})
+}
+
+// churn is the first phase: peers come and go.
+func (c *churn) churn(ctx context.Context) error {
+	c.alive, c.begin = true, c.ring.Elapsed()
+	for _, p := range slices.Clone(c.ring.sorted) {
+		c.live(p)
+	}
+	c.arrive()
+	before := c.ring.Sent
+	n := int(c.cfg.For / c.cfg.SampleEvery)
+	for range n {
+		if err := c.sample(ctx, &c.report.Churn); err != nil {
+			return err
+		}
+	}
+	c.alive = false
+	r := &c.report
+	r.OwnedMin = 1
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		r.Peers += float64(s.Peers) / float64(n)
+		r.Owned += s.Owned / float64(n)
+		r.OwnedMin, r.WrongMax = min(r.OwnedMin, s.Owned), max(r.WrongMax, s.Coverage.Wrong)
+	}
+	per := r.Peers * (time.Duration(n) * c.cfg.SampleEvery).Seconds()
+	sent := c.ring.Sent
+	r.UpkeepCalls = float64(sent[Upkeep].Calls-before[Upkeep].Calls) / per
+	r.UpkeepBytes = float64(sent[Upkeep].Bytes-before[Upkeep].Bytes) / per
+	r.LookupBytes = float64(sent[Lookups].Bytes-before[Lookups].Bytes) / per
+	return nil
+}
+
+// sample makes lookups, spread over an interval, and then looks at the ring.
+func (c *churn) sample(ctx context.Context, sum *Sample) error {
+	for range c.cfg.Lookups {
+		c.ring.After(time.Duration(c.ring.rnd.Int64N(int64(c.cfg.SampleEvery))), c.lookup)
+	}
+	if err := c.run(ctx, c.cfg.SampleEvery); err != nil {
+		return err
+	}
+	s := c.now
+	c.now = Sample{}
+	s.At, s.Peers, s.Coverage = c.ring.Elapsed()-c.begin, c.ring.Size(), c.ring.Coverage()
+	sum.add(&s)
+	c.report.Samples = append(c.report.Samples, s)
+	return nil
+}
+
+// lookup searches a random key from a random peer that serves, and holds what it finds against the truth of that moment.
+func (c *churn) lookup() {
+	r := c.ring
+	p := r.sorted[r.rnd.IntN(len(r.sorted))]
+	if !p.started() || p.State() != dht.Serving {
+		return
+	}
+	key := r.RandomKey()
+	p.Lookup(key, func(found dht.Lookup, err error) {
+		s := &c.now
+		s.Lookups++
+		s.Calls += found.Calls
+		switch {
+		case err != nil:
+			s.Failed++
+		case found.Owner.ID != r.Truth(key).peer.ID:
+			s.Wrong++
+		case !found.Serving:
+			s.Waiting++
+		}
+	})
+}
+
+// calm is the second phase: 30 s after the last change all must be right, and stay so.
+func (c *churn) calm(ctx context.Context) error {
+	if err := c.run(ctx, quiet); err != nil {
+		return err
+	}
+	if c.cfg.plant != nil {
+		c.cfg.plant(c.ring)
+	}
+	c.now = Sample{}
+	before := c.ring.Coverage().Owned
+	err := c.sample(ctx, &c.report.Quiet)
+	c.report.QuietOwned = min(before, c.ring.Coverage().Owned)
+	return err
+}
+
+// massacre is the third phase: many die at once.
+func (c *churn) massacre(ctx context.Context) error {
+	c.report.Owners, c.report.Settled = -1, -1
+	if c.cfg.Massacre <= 0 {
+		return nil
+	}
+	r := c.ring
+	living := slices.Clone(r.sorted)
+	r.rnd.Shuffle(len(living), func(i, j int) { living[i], living[j] = living[j], living[i] })
+	c.report.Killed = int(c.cfg.Massacre * float64(len(living)))
+	for _, p := range living[:c.report.Killed] {
+		r.Kill(p, r.rnd.Float64() < c.cfg.Silent)
+	}
+	died := r.Elapsed()
+	for r.Elapsed()-died < settleWithin && c.report.Settled < 0 {
+		for range c.cfg.Lookups / 5 {
+			r.After(time.Duration(r.rnd.Int64N(int64(time.Second))), c.lookup)
+		}
+		if err := c.run(ctx, time.Second); err != nil {
+			return err
+		}
+		s := c.now
+		c.now = Sample{}
+		s.At, s.Peers, s.Coverage = r.Elapsed()-c.begin, r.Size(), r.Coverage()
+		c.report.Shock.add(&s)
+		c.report.Samples = append(c.report.Samples, s)
+		if c.report.Owners < 0 && s.Owned > 1-1e-9 && s.Coverage.Wrong == 0 {
+			c.report.Owners = r.Elapsed() - died
+		}
+		if c.report.Owners >= 0 && r.Settled() == nil {
+			c.report.Settled = r.Elapsed() - died
+		}
+	}
+	return nil
+}

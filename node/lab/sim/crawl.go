@@ -1,0 +1,443 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a field means its default.
+type CrawlConfig struct {
+	Seed  uint64
+	Peers int // 1,000 by default
+	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places, peers behind them.
+	Internet Internet
+	// For is how long peers come and go, two hours by default; the crawl goes on until it is done, at most for Patience more (one hour).
+	For, Patience time.Duration
+	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each ends with a death, a Silent share of them without a
+	// connection that drops, 0.5 by default.
+	Session time.Duration
+	Silent  float64
+	// Return is the share of the dead that come back with their disk, after an exponential absence of Absence in the mean (ten minutes by default).
+	Return  float64
+	Absence time.Duration
+	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
+	Replicas int
+	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one, 20 s by default; PagesPerHost is by
+	// default what can be fetched in For at that pace.
+	Hosts, PagesPerHost int
+	Delay               time.Duration
+	// SampleEvery is the time between two looks, a minute by default.
+	SampleEvery time.Duration
+	// Ring is every peer's config, but for its seed and memory.
+	Ring dht.Config
+	// Progress, when set, hears after each second of virtual time how much of the whole is done.
+	Progress func(done, all time.Duration)
+
+	plant func(w *crawl) // spoils what the owners know before it is judged: the test that a fault is seen
+}
+
+func (c *CrawlConfig) fill() {
+	fill(&c.Peers, 1000)
+	fill(&c.For, 2*time.Hour)
+	fill(&c.Patience, time.Hour)
+	fill(&c.Session, time.Hour)
+	fill(&c.Silent, 0.5)
+	fill(&c.Absence, 10*time.Minute)
+	fill(&c.Replicas, 3)
+	fill(&c.Hosts, c.Peers)
+	fill(&c.Delay, 20*time.Second)
+	fill(&c.PagesPerHost, max(10, int(0.9*c.For.Seconds()/(c.Delay.Seconds()+1))))
+	fill(&c.SampleEvery, time.Minute)
+	if c.Internet == nil {
+		c.Internet = internet.Synthetic(c.Seed)
+	}
+}
+
+// The web: pages are small, as only their links matter, and not all are as they should be.
+const (
+	crawlLinks     = 12
+	crawlPageBytes = 1200
+	crawlDomain    = "web.localhost"
+	crossHosts     = 0.2
+	errorShare     = 0.02
+)
+
+func (c *CrawlConfig) web() webgen.Config {
+	w := webgen.DefaultConfig()
+	w.Seed, w.Hosts, w.PagesPerHost, w.Links, w.PageBytes, w.Domain = c.Seed, c.Hosts, c.PagesPerHost, crawlLinks, crawlPageBytes, crawlDomain
+	w.CrossHostShare, w.ErrorShare, w.RobotsShare, w.SitemapShare = crossHosts, errorShare, 0, 0
+	w.SlowLatency = 1 // a nanosecond: the wait would be a real one
+	return w
+}
+
+// CrawlSample is a look at the crawl.
+type CrawlSample struct {
+	At                   time.Duration
+	Peers                int
+	Requests, Refetched  int
+	Done, Pending        int64 // URLs with an outcome, and without, as the living owners know
+	Owned                float64
+	Bytes                [Purposes]int64
+	Lookups, LookupCalls int64
+}
+
+// CrawlReport is what a crawl came to.
+type CrawlReport struct {
+	Samples              []CrawlSample
+	Born, Died, Returned int
+	// Finished says whether nothing was outstanding in the end, Took how long that took from the posting on.
+	Finished bool
+	Took     time.Duration
+	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are those that no living owner has as fetched. Extra are
+	// fetched ones beyond the truth.
+	Truth, Found, Lost, Extra int
+	// Quarantined are those of the lost that are known, and left alone since three leases on them ended without a report.
+	Quarantined int
+	SiteAudit
+	// Lapsed leases, and requests broken off by that.
+	Lapsed, Broken int
+	// Moved counts the records that changed their owner.
+	Moved int64
+	// Sent is what was sent from the posting on, by purpose.
+	Sent [Purposes]Traffic
+	// PeerSeconds is the time that peers lived from then on.
+	PeerSeconds float64
+	// Loads are the requests an hour of life of the peers that lived ten minutes at least, in ascending order; HostLoads the hosts that each of the living
+	// owned in the middle of the run.
+	Loads, HostLoads []float64
+	// LostURLs names some of the lost, for whoever looks for the reason.
+	LostURLs []string
+	Events   uint64
+}
+
+// crawl is a run under way, and the table of jobs that all peers read.
+type crawl struct {
+	*Ring
+	cfg    CrawlConfig
+	sites  *sites
+	byID   map[peer.ID]*crawlPeer
+	spec   *job.Spec
+	report CrawlReport
+	err    error
+
+	begin          time.Duration
+	sentBefore     [Purposes]Traffic
+	alive          bool
+	born           map[*crawlPeer]time.Duration
+	lapsed, broken int
+	moved          int64
+}
+
+// RunCrawl runs it. The error is ctx's, or that of a state machine that failed.
+func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
+	cfg.fill()
+	w, err := newCrawl(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.Found(cfg.Peers)
+	for w.Settled() != nil {
+		if w.Elapsed() > settleWithin {
+			return nil, fmt.Errorf("the ring does not settle: %w", w.Settled())
+		}
+		if err := w.run(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+	w.post()
+	w.begin, w.sentBefore = w.Elapsed(), w.Sent
+	if err := w.crawl(ctx); err != nil {
+		return nil, err
+	}
+	if cfg.plant != nil {
+		cfg.plant(w)
+	}
+	w.judge()
+	return &w.report, w.err
+}
+
+func newCrawl(cfg CrawlConfig) (*crawl, error) {
+	net := NewNetwork(new(Clock), cfg.Internet, cfg.Seed)
+	w := &crawl{
+		Ring: NewRing(net, cfg.Ring, cfg.Seed), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
+		born: make(map[*crawlPeer]time.Duration),
+	}
+	w.firstIndex = cfg.Hosts
+	w.OnStart = func(p *RingPeer) {
+		d := new(disk)
+		if before := w.byID[p.peer.ID]; before != nil {
+			d = before.disk
+		}
+		c := newCrawlPeer(w, p, d)
+		w.byID[p.peer.ID] = c
+		w.born[c] = w.Elapsed()
+	}
+	w.OnEvent = func(p *RingPeer, e dht.Event) { w.byID[p.peer.ID].happened(e) }
+	var err error
+	w.spec, err = job.FromWire(&wire.JobSpec{
+		Id: []byte("the job of a sim"), Seeds: [][]byte{[]byte(w.sites.web.Seeds(80)[0])}, Scope: []string{"*." + crawlDomain}, NoSitemaps: true,
+	})
+	return w, err
+}
+
+// Job implements owner.Jobs: every peer knows the one job.
+func (w *crawl) Job(id job.ID) (*job.Spec, job.State, bool) {
+	return w.spec, job.StateRunning, id == w.spec.ID
+}
+
+// fail ends the run: a state machine broke its promise.
+func (w *crawl) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// run lets time pass a second at a time, so that an interrupt is heard soon.
+func (w *crawl) run(ctx context.Context, d time.Duration) error {
+	for ; d > 0; d -= time.Second {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.Run(min(d, time.Second))
+		if w.err != nil {
+			return w.err
+		}
+		if w.cfg.Progress != nil {
+			w.cfg.Progress(w.Elapsed(), max(w.Elapsed(), w.cfg.For+2*time.Minute))
+		}
+	}
+	return nil
+}
+
+// post hands the first page of every host to the owners, from one peer.
+func (w *crawl) post() {
+	from := w.byID[w.sorted[0].peer.ID]
+	seeds := w.sites.web.Seeds(80)
+	for len(seeds) > 0 {
+		n := min(len(seeds), maxBatch)
+		var links []owner.OutLink
+		for _, seed := range seeds[:n] {
+			host := link.Host(seed)
+			links = append(links, owner.OutLink{Job: w.spec.ID, URL: seed, Host: host, Key: ring.HostKey(host)})
+		}
+		from.mail.held += n
+		for _, l := range links {
+			from.mail.enqueue(l, lingerFirst)
+		}
+		seeds = seeds[n:]
+	}
+}
+
+// crawl lets peers come and go until For is over, and then waits until nothing is outstanding.
+func (w *crawl) crawl(ctx context.Context) error {
+	// The poster must be heard before it may die.
+	if err := w.run(ctx, 15*time.Second); err != nil {
+		return err
+	}
+	if w.cfg.Session > 0 {
+		w.alive = true
+		for _, p := range slices.Clone(w.sorted) {
+			w.live(p)
+		}
+		w.arrive()
+	}
+	for w.Elapsed()-w.begin < w.cfg.For+w.cfg.Patience {
+		if err := w.run(ctx, w.cfg.SampleEvery); err != nil {
+			return err
+		}
+		w.sample()
+		if w.Elapsed()-w.begin >= w.cfg.For {
+			w.alive = false
+		}
+		if w.alive && w.report.HostLoads == nil && w.Elapsed()-w.begin >= w.cfg.For/2 {
+			w.hostLoads()
+		}
+		if s := &w.report.Samples[len(w.report.Samples)-1]; !w.alive && s.Pending == 0 && s.Done > 0 && s.Owned > 1-1e-9 {
+			w.report.Finished = true
+			break
+		}
+	}
+	if w.report.HostLoads == nil {
+		w.hostLoads()
+	}
+	w.report.Took = w.Elapsed() - w.begin
+	return nil
+}
+
+func (w *crawl) exponential(mean time.Duration) time.Duration {
+	return time.Duration(w.rnd.ExpFloat64() * float64(mean))
+}
+
+// live plans a peer's death.
+func (w *crawl) live(p *RingPeer) {
+	p.Host.After(w.exponential(mean(w.cfg.Session)), func() {
+		if w.alive && w.Size() > 1 {
+			w.kill(p)
+		}
+	})
+}
+
+// kill ends a peer: its memory is gone, and its disk as well unless it is to return.
+func (w *crawl) kill(p *RingPeer) {
+	c := w.byID[p.peer.ID]
+	w.Kill(p, w.rnd.Float64() < w.cfg.Silent)
+	w.report.Died++
+	w.died(c)
+	rest := &crawlPeer{RingPeer: p, world: w} // what remains is a name
+	w.byID[p.peer.ID] = rest
+	if w.rnd.Float64() >= w.cfg.Return {
+		return
+	}
+	rest.disk = c.disk
+	w.After(w.exponential(w.cfg.Absence), func() {
+		if w.alive {
+			w.report.Returned++
+			w.Restart(p)
+			w.live(p)
+		}
+	})
+}
+
+// died takes the peer's share of the work into the books.
+func (w *crawl) died(c *crawlPeer) {
+	lived := w.Elapsed() - max(w.born[c], w.begin)
+	delete(w.born, c)
+	w.report.PeerSeconds += lived.Seconds()
+	if lived >= leastLife {
+		w.report.Loads = append(w.report.Loads, float64(c.worker.pages)/lived.Hours())
+	}
+}
+
+// leastLife is what a peer must have lived for its load to say something.
+const leastLife = 10 * time.Minute
+
+// arrive lets newcomers arrive at the rate at which peers die.
+func (w *crawl) arrive() {
+	// Those that return hold the number as well.
+	every := float64(mean(w.cfg.Session)) / float64(w.cfg.Peers) / max(1-w.cfg.Return, 1e-3)
+	w.After(w.exponential(time.Duration(every)), func() {
+		if w.alive {
+			w.live(w.Join())
+			w.report.Born++
+			w.arrive()
+		}
+	})
+}
+
+// sample looks at all living peers.
+func (w *crawl) sample() {
+	s := CrawlSample{
+		At: w.Elapsed() - w.begin, Peers: w.Size(), Requests: w.sites.audit.Requests, Refetched: w.sites.audit.Refetched, Owned: w.Coverage().Owned,
+	}
+	for _, p := range w.sorted {
+		if !p.started() {
+			continue
+		}
+		counts := w.byID[p.peer.ID].owner.Counts(w.spec.ID)
+		s.Pending += counts.Outstanding()
+		s.Done += counts.Done
+	}
+	for purpose := range Purposes {
+		s.Bytes[purpose] = w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes
+	}
+	w.report.Samples = append(w.report.Samples, s)
+}
+
+func (w *crawl) hostLoads() {
+	w.report.HostLoads = []float64{}
+	for _, p := range w.sorted {
+		if p.started() {
+			w.report.HostLoads = append(w.report.HostLoads, float64(w.byID[p.peer.ID].owner.Totals().HostsOwned))
+		}
+	}
+	slices.Sort(w.report.HostLoads)
+}
+
+// judge holds what the living owners know against the truth.
+func (w *crawl) judge() {
+	r := &w.report
+	fetched, quarantined := make(map[string]bool), make(map[string]bool)
+	for _, p := range w.sorted {
+		if !p.started() {
+			continue
+		}
+		c := w.byID[p.peer.ID]
+		w.died(c)
+		var cursor owner.Cursor
+		for {
+			next, err := c.owner.URLs(cursor, 1000, func(_ job.ID, f *owner.Final) {
+				switch {
+				case !c.Serves(ring.HostKey(link.Host(f.URL))):
+				case f.Outcome == link.OutcomeOK || f.Outcome == link.OutcomeDuplicate:
+					fetched[f.URL] = true
+				case f.Outcome == link.OutcomeQuarantined:
+					quarantined[f.URL] = true
+				}
+			})
+			if err != nil {
+				w.fail(err)
+				return
+			}
+			if cursor = next; next == nil {
+				break
+			}
+		}
+	}
+	truth := w.sites.web.Truth(webgen.Walk{Port: 80, Everywhere: true, MaxDepth: -1, NoSitemaps: true})
+	r.Truth = len(truth.URLs)
+	for _, url := range truth.URLs {
+		if fetched[url] {
+			r.Found++
+			delete(fetched, url)
+			continue
+		}
+		r.Lost++
+		if quarantined[url] {
+			r.Quarantined++
+		}
+		if len(r.LostURLs) < 20 {
+			r.LostURLs = append(r.LostURLs, url)
+		}
+	}
+	r.Extra = len(fetched)
+	r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Events = w.sites.audit, w.lapsed, w.broken, w.moved, w.Events()
+	for purpose := range Purposes {
+		r.Sent[purpose] = Traffic{w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes}
+	}
+	slices.SortFunc(r.Loads, cmp.Compare)
+}
+
+// request is a call to the process that a peer is when it arrives: between two lives there may have been a death.
+type request struct {
+	Purpose Purpose
+	Size    int
+	Timeout time.Duration
+	Handle  func(target *crawlPeer, reply func(size int, answer any))
+	Done    func(answer any, err error)
+}
+
+// request sends it; a peer that was never there refuses.
+func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
+	var host *Host
+	if known := w.byID[to]; known != nil {
+		host = known.Host
+	}
+	w.Call(from.Host, host, &Call{
+		Purpose: q.Purpose, Size: q.Size, Timeout: q.Timeout, Done: q.Done,
+		Handle: func(reply func(int, any)) { q.Handle(w.byID[to], reply) },
+	})
+}
