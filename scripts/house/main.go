@@ -1,9 +1,10 @@
 // Command house measures the product and draws its rooms: the packages and which imports which.
 //
-//	go run ./scripts/house [--json] [--check] [--fast]
+//	go run ./scripts/house [--json] [--check] [--fast] [--undocumented]
 //
 // It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the picture is stale, when an import breaks the order of the floors,
 // or when a walk in ARCHITECTURE.md names a function that is not there.
+// With --undocumented it writes nothing, and lists the exported names and fields that have no comment.
 // The product is all Go code but tests, packages for tests (their names end in "test"), generated code and scripts.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 const picturePath = "docs/house.svg"
@@ -24,8 +26,13 @@ func main() {
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
 	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale, an import runs up or in a circle, or a walk names what is not there")
 	fast := flag.Bool("fast", false, "leave out the dead code, which takes half a minute to find")
+	undocumented := flag.Bool("undocumented", false, "write nothing; list the exported names and fields that have no comment")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *asJSON, *check, *fast); err != nil {
+	act := func(ctx context.Context) error { return run(ctx, os.Stdout, *asJSON, *check, *fast) }
+	if *undocumented {
+		act = func(ctx context.Context) error { return list(ctx, os.Stdout) }
+	}
+	if err := act(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(1)
 	}
@@ -56,6 +63,19 @@ func run(ctx context.Context, out io.Writer, asJSON, check, fast bool) error {
 		return encoder.Encode(figures)
 	}
 	figures.print(out)
+	return nil
+}
+
+// list names what is exported and has no comment.
+func list(ctx context.Context, out io.Writer) error {
+	house, err := read(ctx, ".")
+	if err != nil {
+		return err
+	}
+	figures := house.measure()
+	for _, name := range slices.Concat(figures.Names.Missing, figures.Fields.Missing) {
+		fmt.Fprintln(out, name)
+	}
 	return nil
 }
 
