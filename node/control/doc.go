@@ -26,8 +26,8 @@ const (
 
 // Error is a failure that the other side of the socket reported.
 type Error struct {
-	Kind Kind   `json:"kind"`
-	Text string `json:"error"`
+	Kind Kind   `json:"kind"`  // one of the kinds above
+	Text string `json:"error"` // a sentence for people
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -89,7 +89,7 @@ type Backend interface {
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(Progress) error) error
 	// Pause stops fetching for a while, or with 0 until Resume, which ends no more than such a pause: Limits tell of what else holds.
 	Pause(ctx context.Context, d time.Duration) (*Limits, error)
-	Resume(ctx context.Context) (*Limits, error)
+	Resume(ctx context.Context) (*Limits, error) // ends a pause that Pause began
 	// Limits tells what is set, what holds and why, and what is used.
 	Limits(ctx context.Context) (*Limits, error)
 	// SetLimits changes settings by their keys, all or none, at once and over restarts; the value "default" takes a change back.

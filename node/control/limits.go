@@ -11,8 +11,9 @@ type Limits struct {
 	// Settings are all that can be set, in the order in which people think of them.
 	Settings []Setting `json:"settings"`
 	// Caps are the bounds in force at present: those set, or lower ones where a rule slows the peer.
-	Caps     Caps     `json:"caps"`
-	Used     Used     `json:"used"`
+	Caps Caps `json:"caps"`
+	Used Used `json:"used"` // what is used at present
+	// Observed is what the rules on battery, link and idleness see of the machine.
 	Observed Observed `json:"observed"`
 }
 
@@ -24,7 +25,7 @@ type Hold struct {
 	Effect string `json:"effect"`
 	// Why says what was found, Ends what ends it, both in words: "Why, until Ends" is a sentence.
 	Why  string `json:"why"`
-	Ends string `json:"ends"`
+	Ends string `json:"ends"` // what ends the hold, in words
 	// Until is when it ends, nil where no clock tells.
 	Until *time.Time `json:"until,omitempty"`
 }
@@ -35,7 +36,7 @@ type Setting struct {
 	Key string `json:"key"`
 	// Value is as it would be written, Default what it is where nobody sets it.
 	Value   string `json:"value"`
-	Default string `json:"default"`
+	Default string `json:"default"` // the value where nobody sets it
 	// Changed says that limits set gave the value; it is kept over restarts, and beats flags and file. Without it the peer was started so.
 	Changed bool `json:"changed"`
 	// About is what it does, in a sentence.
@@ -46,40 +47,40 @@ type Setting struct {
 type Caps struct {
 	// Bandwidth and BandwidthUp are bytes a second that come and go, of sites and peers together.
 	Bandwidth   int64 `json:"bandwidth"`
-	BandwidthUp int64 `json:"bandwidth_up"`
+	BandwidthUp int64 `json:"bandwidth_up"` // bytes a second to others
 	// Fetchers are exchanges at once; 0 here means none.
 	Fetchers int `json:"fetchers"`
 	// CPUShare is in cores: 0.5 is half of one.
 	CPUShare float64 `json:"cpu_share"`
 	// The rest is in bytes.
 	Memory      int64 `json:"memory"`
-	DiskQuota   int64 `json:"disk_quota"`
-	DiskReserve int64 `json:"disk_reserve"`
-	QuotaDay    int64 `json:"quota_day"`
-	QuotaMonth  int64 `json:"quota_month"`
+	DiskQuota   int64 `json:"disk_quota"`   // of the data directory
+	DiskReserve int64 `json:"disk_reserve"` // free space at which the peer ends
+	QuotaDay    int64 `json:"quota_day"`    // of one day, down and up
+	QuotaMonth  int64 `json:"quota_month"`  // of one month, down and up
 }
 
 // Used is what is used at present, to be held against Caps.
 type Used struct {
 	// Bandwidth and BandwidthUp are bytes of the last second.
 	Bandwidth   int64   `json:"bandwidth"`
-	BandwidthUp int64   `json:"bandwidth_up"`
-	Fetchers    int     `json:"fetchers"`
-	CPUShare    float64 `json:"cpu_share"`
+	BandwidthUp int64   `json:"bandwidth_up"` // bytes sent in the last second
+	Fetchers    int     `json:"fetchers"`     // exchanges that run
+	CPUShare    float64 `json:"cpu_share"`    // cores busy in the last second
 	// Memory is what is resident, Disk what lies in the data directory, DiskFree what the disk has left, in bytes.
 	Memory   int64 `json:"memory"`
-	Disk     int64 `json:"disk"`
-	DiskFree int64 `json:"disk_free"`
+	Disk     int64 `json:"disk"`      // size of the data directory
+	DiskFree int64 `json:"disk_free"` // what the disk has left
 	// Day and Month are bytes that came and went today and this month, by the local calendar.
 	Day   int64 `json:"day"`
-	Month int64 `json:"month"`
+	Month int64 `json:"month"` // bytes of this month
 }
 
 // Observed is what the system tells of the machine; what it does not tell, or was not asked, is unknown, which pauses nothing.
 type Observed struct {
 	// Battery says whether the machine runs on it, Metered whether its link is: yes, no or unknown.
 	Battery string `json:"battery"`
-	Metered string `json:"metered"`
+	Metered string `json:"metered"` // yes, no or unknown
 	// IdleS is for how long nobody has used keyboard or mouse; nil: unknown.
 	IdleS *float64 `json:"idle_s"`
 }

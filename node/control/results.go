@@ -25,32 +25,33 @@ type Results interface {
 
 // Archives is what an export is made of.
 type Archives struct {
-	Peers   []ArchivePeer `json:"peers"`
-	Missing []Missing     `json:"missing"`
+	Peers   []ArchivePeer `json:"peers"`   // those that answered
+	Missing []Missing     `json:"missing"` // those that did not
 }
 
 // ArchivePeer is one peer with its archive files.
 type ArchivePeer struct {
-	Peer string `json:"peer"`
+	Peer string `json:"peer"` // its ID
 	// Role is ring or worker: the latter answers for no hosts, and so for no URLs.
 	Role  string        `json:"role"`
-	Files []ArchiveFile `json:"files"`
+	Files []ArchiveFile `json:"files"` // in the order of their names
 }
 
 // ArchiveFile is a WARC file. An open one is still being written, and may end within a record.
 type ArchiveFile struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
-	Open  bool   `json:"open,omitempty"`
+	Name  string `json:"name"`           // without folder, and without the suffix of an open file
+	Bytes int64  `json:"bytes"`          // size when it was listed
+	Open  bool   `json:"open,omitempty"` // still being written
 }
 
 // Missing is what could not be had.
 type Missing struct {
-	Peer string `json:"peer"`
+	Peer string `json:"peer"` // its ID
+	// File is name of the one file that is missing; empty: all of the peer's.
 	File string `json:"file,omitempty"`
 	// Records that the peer is known to hold; 0 where that is not known.
 	Records int64  `json:"records,omitempty"`
-	Error   string `json:"error"`
+	Error   string `json:"error"` // why, in words
 }
 
 func (m Missing) String() string {
@@ -66,14 +67,14 @@ func (m Missing) String() string {
 
 // URLPage is a part of a peer's URLs that are done; After is empty at its end.
 type URLPage struct {
-	URLs  []URLLine `json:"urls"`
-	After string    `json:"after,omitempty"`
+	URLs  []URLLine `json:"urls"`            // at most 500
+	After string    `json:"after,omitempty"` // cursor to ask on with, in hex
 }
 
 // HolderPage counts records of a part of a peer's URLs by holder; After is empty at its end.
 type HolderPage struct {
-	Holders map[string]int64 `json:"holders"`
-	After   string           `json:"after,omitempty"`
+	Holders map[string]int64 `json:"holders"`         // records by the ID of the peer that holds them
+	After   string           `json:"after,omitempty"` // cursor to ask on with, in hex
 }
 
 // trailerError is where a failure is told that came in the middle of a file.

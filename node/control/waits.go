@@ -9,13 +9,14 @@ import (
 type Wait struct {
 	// Reason is the outcome that they failed with, as dns or connect, or asked: they wish it so, or single URLs of them wait for another try.
 	Reason string `json:"reason"`
-	Hosts  int64  `json:"hosts"`
-	URLs   int64  `json:"urls"`
+	Hosts  int64  `json:"hosts"` // so many hosts
+	URLs   int64  `json:"urls"`  // pending URLs of those hosts
 	// PutOff counts those of the URLs whose next try is further away than the patience, HostsPutOff their hosts.
 	PutOff      int64 `json:"put_off,omitempty"`
-	HostsPutOff int64 `json:"hosts_put_off,omitempty"`
+	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts with such URLs
 	// NextS is when the first of them is tried again, NextPutOffS the first of those put off.
-	NextS       float64 `json:"next_s"`
+	NextS float64 `json:"next_s"`
+	// NextPutOffS is seconds until the first of those put off.
 	NextPutOffS float64 `json:"next_put_off_s,omitempty"`
 	// Examples are some of the hosts, those with the most URLs put off first.
 	Examples []WaitingHost `json:"examples,omitempty"`
@@ -23,13 +24,14 @@ type Wait struct {
 
 // WaitingHost is a host that is left alone for a while.
 type WaitingHost struct {
-	Host   string  `json:"host"`
-	URLs   int64   `json:"urls"`
+	Host string `json:"host"` // its name
+	URLs int64  `json:"urls"` // pending URLs
+	// PutOff is those with a next try further away than the patience.
 	PutOff int64   `json:"put_off,omitempty"`
-	NextS  float64 `json:"next_s"`
+	NextS  float64 `json:"next_s"` // seconds until its next try
 	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
 	Fails uint32 `json:"fails,omitempty"`
-	Why   string `json:"why,omitempty"`
+	Why   string `json:"why,omitempty"` // the last failure, or what the site asked for
 }
 
 const (
