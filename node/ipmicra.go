@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/subnets"
 )
 
 const (
@@ -38,12 +39,12 @@ const (
 	turnTime = 4 * time.Second
 )
 
-// subnetRecords is where the records of subnets are: a subnetService.
+// subnetRecords is where the records of subnets are: a subnets.Service.
 type subnetRecords interface {
-	ask(ctx context.Context, wants []subnetWant) map[ipmicra.Key]subnetFound
-	tell(ctx context.Context, c ipmicra.Changes) error
-	// gone says of a peer that it is in the ring no more.
-	gone(ctx context.Context, id peer.ID) bool
+	Ask(ctx context.Context, wants []subnets.Want) map[ipmicra.Key]subnets.Found
+	Tell(ctx context.Context, c ipmicra.Changes) error
+	// Gone says of a peer that it is in the ring no more.
+	Gone(ctx context.Context, id peer.ID) bool
 }
 
 // delegations is the strategy ipmicra in a live peer (papers, 2; 2.5): the search of package ipmicra over records that lie with peers all over the ring. It
@@ -198,7 +199,7 @@ func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 		s.remark = "delegated anew, as downloads became slower"
 		s.renew(ctx, s.at.Subnet, v.Now)
 	case slices.ContainsFunc(v.Candidates, isWorker) || slices.Contains(s.place.Exclude, record.Worker) || s.ownChoice(v.Now) != "":
-	case s.records.gone(ctx, peer.ID(record.Worker)):
+	case s.records.Gone(ctx, peer.ID(record.Worker)):
 		s.remark = "delegated anew, as its worker is gone"
 		s.renew(ctx, s.at.Subnet, v.Now)
 	}

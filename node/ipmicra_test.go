@@ -41,28 +41,28 @@ func newLedger(t *testing.T) *ledger {
 	return &ledger{store: store, left: make(map[peer.ID]bool)}
 }
 
-func (l *ledger) ask(_ context.Context, wants []subnetWant) map[ipmicra.Key]subnetFound {
+func (l *ledger) Ask(_ context.Context, wants []subnets.Want) map[ipmicra.Key]subnets.Found {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found := make(map[ipmicra.Key]subnetFound)
+	found := make(map[ipmicra.Key]subnets.Found)
 	for _, w := range wants {
 		l.asked++
-		if _, err := subnets.ParseKey(byte(w.key.Kind), subnets.Name(w.key)); err != nil {
+		if _, err := subnets.ParseKey(byte(w.Key.Kind), subnets.Name(w.Key)); err != nil {
 			panic(err) // no peer would answer
 		}
-		raw, err := l.store.Get(w.key)
+		raw, err := l.store.Get(w.Key)
 		switch {
 		case l.deaf || err != nil:
-		case raw != nil && digestOfRecord(raw) == w.held:
-			found[w.key] = subnetFound{same: true}
+		case raw != nil && subnets.Digest(raw) == w.Held:
+			found[w.Key] = subnets.Found{Same: true}
 		default:
-			found[w.key] = subnetFound{raw: raw}
+			found[w.Key] = subnets.Found{Raw: raw}
 		}
 	}
 	return found
 }
 
-func (l *ledger) tell(_ context.Context, c ipmicra.Changes) error {
+func (l *ledger) Tell(_ context.Context, c ipmicra.Changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deaf {
@@ -72,7 +72,7 @@ func (l *ledger) tell(_ context.Context, c ipmicra.Changes) error {
 	return err
 }
 
-func (l *ledger) gone(_ context.Context, id peer.ID) bool { return l.left[id] }
+func (l *ledger) Gone(_ context.Context, id peer.ID) bool { return l.left[id] }
 
 // worker is whom a subnet is delegated to.
 func (l *ledger) worker(t *testing.T, p string) string {

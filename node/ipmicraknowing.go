@@ -107,7 +107,7 @@ func (k *knowing) learn(ctx context.Context, keys []ipmicra.Key) {
 }
 
 func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh func(cached) bool) {
-	var wants []subnetWant
+	var wants []subnets.Want
 	var had []cached
 	k.mu.Lock()
 	for _, key := range keys {
@@ -119,7 +119,7 @@ func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh fun
 			k.known[key] = cached{}
 			k.missed++
 		default:
-			wants, had = append(wants, subnetWant{key, c.digest}), append(had, c)
+			wants, had = append(wants, subnets.Want{Key: key, Held: c.digest}), append(had, c)
 		}
 	}
 	k.mu.Unlock()
@@ -127,42 +127,42 @@ func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh fun
 		return
 	}
 	asked := time.Now()
-	found := k.records.ask(ctx, wants)
+	found := k.records.Ask(ctx, wants)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, w := range wants {
-		f, ok := found[w.key]
+		f, ok := found[w.Key]
 		c := cached{}
 		if ok {
-			c, ok = f.read(w.key, had[i])
+			c, ok = readFound(&f, w.Key, had[i])
 		}
 		if !ok {
-			k.known[w.key] = cached{}
+			k.known[w.Key] = cached{}
 			k.missed++
 			continue
 		}
-		if now, ok := k.cache.get(w.key); ok && now.when.After(asked) { // changed here meanwhile
+		if now, ok := k.cache.get(w.Key); ok && now.when.After(asked) { // changed here meanwhile
 			c = c.with(now)
 		}
-		k.remember(w.key, c)
+		k.remember(w.Key, c)
 	}
 }
 
-// read reads an answer to a question for a record; false if it is none.
-func (f *subnetFound) read(key ipmicra.Key, had cached) (cached, bool) {
+// readFound reads an answer to a question for a record; false if it is none.
+func readFound(f *subnets.Found, key ipmicra.Key, had cached) (cached, bool) {
 	c := cached{when: time.Now()}
-	if f.same {
+	if f.Same {
 		c.subnet, c.index, c.digest = had.subnet, had.index, had.digest
 		return c, had.digest != 0
 	}
-	if f.raw == nil {
+	if f.Raw == nil {
 		return c, true
 	}
-	k, changes, err := subnets.Parse(f.raw)
+	k, changes, err := subnets.Parse(f.Raw)
 	if err != nil || k != key || changes.Check(c.when) != nil {
 		return c, false
 	}
-	c.digest = digestOfRecord(f.raw)
+	c.digest = subnets.Digest(f.Raw)
 	if k.Kind == ipmicra.KindSubnet {
 		c.subnet = changes.Subnets[0]
 	} else {
@@ -204,7 +204,7 @@ func (k *knowing) write(ctx context.Context) error {
 	}
 	c := k.changes
 	k.changes = ipmicra.Changes{}
-	err := k.records.tell(ctx, c)
+	err := k.records.Tell(ctx, c)
 	if err != nil {
 		k.log.Debug("changes of subnets are not on the ring", "err", err)
 	}

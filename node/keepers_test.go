@@ -38,7 +38,7 @@ type keeper struct {
 	owners   *owners
 	jobs     *jobService
 	contents *contents
-	subnets  *subnetService
+	subnets  *subnets.Service
 	texts    *texts       // what it told of moves
 	settled  atomic.Int64 // how often an arc of it settled
 }
@@ -110,7 +110,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
 		t.Fatal(err)
 	}
-	if p.subnets, err = newSubnetService(shippedSpace[subnets.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+	if p.subnets, err = subnets.NewService(shippedSpace[subnets.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
 		t.Fatal(err)
 	}
 	serves := func(id job.ID) error {
@@ -129,10 +129,10 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
 	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.DoOver)
 	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.DoOver)
-	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.loop.DoOver)
+	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.DoOver)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.loop.Run, p.contents.loop.Run, p.subnets.loop.Run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.loop.Run, p.contents.loop.Run, p.subnets.Run, p.runOwners, p.keeping.run)
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -150,7 +150,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handler(), serviceSubnets: p.subnets.handler()})
+	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handler(), subnets.ServiceSubnets: p.subnets.Handler()})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.
@@ -260,7 +260,7 @@ func (w *keepers) addSubnet(t *testing.T, i int) {
 func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
 	t.Helper()
 	w.put[storage.KeyspaceSubnets][custody.PosOf(k.Ring())] = true
-	if err := w.ownerOf(k.Ring()).subnets.tell(t.Context(), c); err != nil {
+	if err := w.ownerOf(k.Ring()).subnets.Tell(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }

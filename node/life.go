@@ -70,7 +70,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.room.net.Run(ctx) })
 	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
 	g.Go(func() error { return n.contents.loop.Run(ctx) })
-	g.Go(func() error { return n.subnets.loop.Run(ctx) })
+	g.Go(func() error { return n.subnets.Run(ctx) })
 	g.Go(func() error { return n.domains.Run(ctx) })
 	g.Go(func() error { return n.jobs.loop.Run(ctx) })
 	g.Go(func() error { return loop.UnlessStopping(n.owners.run(ctx)) })

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
@@ -58,7 +56,7 @@ func (m jobMover) Import(p custody.Push) (merge func() (through bool, err error)
 // subnetMover is what custody does with the records of subnets, on the loop of their service.
 type subnetMover struct {
 	ranged
-	subnets *subnetService
+	subnets *subnets.Service
 }
 
 // Note implements custody.Space.
@@ -66,16 +64,12 @@ func (m subnetMover) Note(custody.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
 func (m subnetMover) Remove(pos custody.Pos) error {
-	_, err := m.subnets.state.Remove(subnets.Pos(pos), subnets.Pos(pos.Next()))
-	return err
+	return m.subnets.Remove(subnets.Pos(pos), subnets.Pos(pos.Next()))
 }
 
 // Import implements mover.
 func (m subnetMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) subnets.KV { return subnets.KV(r) }, func(kvs []subnets.KV) error {
-		_, err := m.subnets.state.Import(time.Now(), kvs)
-		return err
-	})
+	return inPieces(p.Records, func(r custody.Record) subnets.KV { return subnets.KV(r) }, m.subnets.Import)
 }
 
 // bodyMover is what custody does with the records of bodies, on the loop of their owner.

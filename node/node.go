@@ -64,7 +64,7 @@ type Node struct {
 	ship     *replication
 	keeping  *keeping
 	contents *contents
-	subnets  *subnetService
+	subnets  *subnets.Service
 	domains  *manners.Domains
 	permits  *manners.Permits
 	optOuts  *manners.Lists
@@ -183,7 +183,7 @@ func (n *Node) register(net *p2p.Net) {
 	}
 	serve(view.ServiceStatus, func() p2p.Handler { return n.HandleStatus })
 	serve(serviceContent, func() p2p.Handler { return n.contents.handler() })
-	serve(serviceSubnets, func() p2p.Handler { return n.subnets.handler() })
+	serve(subnets.ServiceSubnets, func() p2p.Handler { return n.subnets.Handler() })
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
 	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
 	serve(serviceJob, func() p2p.Handler { return n.jobs.handler() })
@@ -209,7 +209,7 @@ func (n *Node) furnish() (err error) {
 	if n.contents, err = newContents(bodies, self, n.router, n.log); err != nil {
 		return err
 	}
-	if n.subnets, err = newSubnetService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+	if n.subnets, err = subnets.NewService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
 	if err := n.openOptOuts(); err != nil {
@@ -257,7 +257,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.DoOver)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.DoOver)
-	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.loop.DoOver)
+	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.View = view.New(n.viewed())

@@ -20,7 +20,7 @@
 // With --placement ipmicra whole subnets are delegated (crawl/placement/ipmicra), and the paper's
 // coordinator is the ring: the record of a subnet, and the indexes by range and by organisation
 // that lead to it, lie with the owners of their hashes, have replicas, and move as hosts and
-// bodies do (node/subnets, node/subnetservice.go). An owner asks for the record before anybody
+// bodies do (node/subnets). An owner asks for the record before anybody
 // probes, mostly one question for many hosts; only where the subnet has no worker does it read the
 // indexes, in batches, a few seconds old at most, and bring back what it learnt (node/ipmicra.go).
 // Two owners that delegate one subnet at the same moment both probe, and merging leaves one of

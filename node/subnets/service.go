@@ -1,9 +1,8 @@
-package node
+package subnets
 
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -13,63 +12,77 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// serviceSubnets is the service of those that answer for records of subnets.
-const serviceSubnets = "subnets"
+// ServiceSubnets is the service of those that answer for records of subnets.
+const ServiceSubnets = "subnets"
 
-// aboutSubnets asks for records of subnets, and brings others.
-var aboutSubnets = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
-	Service: serviceSubnets,
+// questions asks for records of subnets, and brings others.
+var questions = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
+	Service: ServiceSubnets,
 	Check: func(q *wire.Subnets, a *wire.SubnetsReply) error {
 		return a.Validate(len(q.GetKind()), len(q.GetRecord()))
 	},
 }
 
-// subnetAnswer is from how many bytes on an answer is full, or a message of changes: one record more still fits into a frame.
-const subnetAnswer = 2 << 20
+// fullAnswer is from how many bytes on an answer is full, or a message of changes: one record more still fits into a frame.
+const fullAnswer = 2 << 20
 
-// subnetService is both sides of the records of subnets: it answers for those whose places this peer serves, and asks the others for theirs.
-type subnetService struct {
-	state  *subnets.Store
+// Service is both sides of the records of subnets: it answers for those whose places this peer serves, and asks the others for theirs.
+type Service struct {
+	state  *Store
 	loop   *loop.Serial
 	router *rpc.Router
 	log    *slog.Logger
-	full   int // subnetAnswer
+	full   int // fullAnswer
 }
 
-func newSubnetService(records subnets.Records, r *rpc.Router, log *slog.Logger) (*subnetService, error) {
-	state, err := subnets.New(records)
+// NewService returns what answers once Run is called.
+func NewService(records Records, r *rpc.Router, log *slog.Logger) (*Service, error) {
+	state, err := New(records)
 	if err != nil {
 		return nil, err
 	}
-	return &subnetService{state: state, loop: loop.NewSerial(), router: r, log: log, full: subnetAnswer}, nil
+	return &Service{state: state, loop: loop.NewSerial(), router: r, log: log, full: fullAnswer}, nil
 }
 
-// digestOfRecord tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
-func digestOfRecord(raw []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(raw)
-	return max(h.Sum64(), 1)
+// Run answers until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
+
+// DoOver runs fn between requests until it says that it is through.
+func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
+	return s.loop.DoOver(ctx, fn)
 }
 
-func (s *subnetService) handler() p2p.Handler { return aboutSubnets.Handle(s.serve) }
+// Import merges records that move here; see [Store.Import]. It is called by what DoOver runs.
+func (s *Service) Import(kvs []KV) error {
+	_, err := s.state.Import(time.Now(), kvs)
+	return err
+}
+
+// Remove forgets records that another peer has; see [Store.Remove]. It is called by what DoOver runs.
+func (s *Service) Remove(lo, hi Pos) error {
+	_, err := s.state.Remove(lo, hi)
+	return err
+}
+
+// Handler answers peers.
+func (s *Service) Handler() p2p.Handler { return questions.Handle(s.serve) }
 
 // serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
-func (s *subnetService) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
+func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
 	keys := make([]ipmicra.Key, len(m.GetKind()))
 	for i, kind := range m.GetKind() {
 		var err error
-		if keys[i], err = subnets.ParseKey(kind, m.GetName()[i]); err != nil {
+		if keys[i], err = ParseKey(kind, m.GetName()[i]); err != nil {
 			return nil, rpc.Refuse("%v", err)
 		}
 	}
-	brought := make([]subnetRecord, len(m.GetRecord()))
+	brought := make([]change, len(m.GetRecord()))
 	for i, raw := range m.GetRecord() {
 		var err error
-		if brought[i].key, brought[i].changes, err = subnets.Parse(raw); err != nil {
+		if brought[i].key, brought[i].changes, err = Parse(raw); err != nil {
 			return nil, rpc.Refuse("record %d: %v", i, err)
 		}
 	}
@@ -84,7 +97,7 @@ func (s *subnetService) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (
 		return nil, lerr
 	}
 	switch {
-	case errors.Is(err, subnets.ErrFull):
+	case errors.Is(err, ErrFull):
 		return nil, rpc.Busy(err.Error())
 	case errors.Is(err, ipmicra.ErrRecord):
 		return nil, rpc.Refuse("%v", err)
@@ -97,14 +110,14 @@ func (s *subnetService) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (
 	return reply, nil
 }
 
-// subnetRecord is a change of one record.
-type subnetRecord struct {
+// change is a change of one record.
+type change struct {
 	key     ipmicra.Key
 	changes ipmicra.Changes
 }
 
 // merge takes the changes in whose places are served here, and notes which are not.
-func (s *subnetService) merge(brought []subnetRecord, reply *wire.SubnetsReply) (wait func() error, err error) {
+func (s *Service) merge(brought []change, reply *wire.SubnetsReply) (wait func() error, err error) {
 	var mine ipmicra.Changes
 	for i, b := range brought {
 		if s.router.Ring.Serves(b.key.Ring()) {
@@ -117,7 +130,7 @@ func (s *subnetService) merge(brought []subnetRecord, reply *wire.SubnetsReply) 
 }
 
 // answer fills in what is here, until the answer is full.
-func (s *subnetService) answer(keys []ipmicra.Key, held []uint64, reply *wire.SubnetsReply) error {
+func (s *Service) answer(keys []ipmicra.Key, held []uint64, reply *wire.SubnetsReply) error {
 	size := 0
 	for i, k := range keys {
 		state, raw := wire.SubnetNone, []byte(nil)
@@ -131,7 +144,7 @@ func (s *subnetService) answer(keys []ipmicra.Key, held []uint64, reply *wire.Su
 			if raw, err = s.state.Get(k); err != nil {
 				return err
 			}
-			if raw != nil && digestOfRecord(raw) == held[i] {
+			if raw != nil && Digest(raw) == held[i] {
 				state, raw = wire.SubnetSame, nil
 			} else if raw != nil {
 				state = wire.SubnetHere

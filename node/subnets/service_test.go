@@ -1,11 +1,13 @@
-package node
+package subnets
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,42 +19,43 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
-	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
-	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
-// subnetPeers are peers that keep records of subnets, and share the ring out among themselves.
-type subnetPeers struct {
+// ringPeers are peers that keep records of subnets, and share the ring out among themselves.
+type ringPeers struct {
 	net   *rpctest.Net
 	ids   []peer.ID
 	rings map[peer.ID]*rpctest.Ring
-	at    map[peer.ID]*subnetService
+	at    map[peer.ID]*Service
 }
 
-func newSubnetPeers(t *testing.T, ids ...peer.ID) *subnetPeers {
+func newRingPeers(t *testing.T, ids ...peer.ID) *ringPeers {
 	t.Helper()
-	w := &subnetPeers{net: rpctest.NewNet(), ids: ids, rings: make(map[peer.ID]*rpctest.Ring), at: make(map[peer.ID]*subnetService)}
+	w := &ringPeers{net: rpctest.NewNet(), ids: ids, rings: make(map[peer.ID]*rpctest.Ring), at: make(map[peer.ID]*Service)}
 	for _, id := range ids {
 		w.rings[id] = &rpctest.Ring{Self: id, Believed: w.owner, Real: w.owner}
-		s, err := newSubnetService(keyspace[subnets.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)}, &rpc.Router{Ring: w.rings[id], Net: w.net}, quietLog)
+		s, err := NewService(shelf{}, &rpc.Router{Ring: w.rings[id], Net: w.net}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.at[id] = s
-		background(t, s.loop.Run)
-		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.handler()(ctx, "asker", req) })
+		ctx, stop := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.Run(ctx) })
+		t.Cleanup(running.Wait)
+		t.Cleanup(stop)
+		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.Handler()(ctx, "asker", req) })
 	}
 	return w
 }
 
-func (w *subnetPeers) owner(key ring.Key) peer.ID { return w.ids[int(key[0])%len(w.ids)] }
+func (w *ringPeers) owner(key ring.Key) peer.ID { return w.ids[int(key[0])%len(w.ids)] }
 
 // delegated are the changes of some delegations, of an empty tree.
 func delegated(t *testing.T, n int) (c ipmicra.Changes, keys []ipmicra.Key) {
 	t.Helper()
-	tree, err := loadTree("")
+	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network(nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,53 +71,53 @@ func delegated(t *testing.T, n int) (c ipmicra.Changes, keys []ipmicra.Key) {
 	return c, append(keys, ipmicra.Key{Kind: ipmicra.KindChildren}, ipmicra.Key{Kind: ipmicra.KindChildren, Prefix: netip.MustParsePrefix("0.0.0.0/0")})
 }
 
-func wantsOf(keys []ipmicra.Key) (wants []subnetWant) {
+func wantsOf(keys []ipmicra.Key) (wants []Want) {
 	for _, k := range keys {
-		wants = append(wants, subnetWant{key: k})
+		wants = append(wants, Want{Key: k})
 	}
 	return wants
 }
 
-// TestSubnetService: records are kept by the peers that answer for them and found there by others, whatever these believed at first; those of a peer that
+// TestService: records are kept by the peers that answer for them and found there by others, whatever these believed at first; those of a peer that
 // cannot be reached are missing, and no others.
-func TestSubnetService(t *testing.T) {
+func TestService(t *testing.T) {
 	for _, row := range []struct {
 		name    string
-		before  func(w *subnetPeers)
+		before  func(w *ringPeers)
 		missing peer.ID
 	}{
-		{"all know who answers", func(*subnetPeers) {}, ""},
-		{"all believe in one", func(w *subnetPeers) {
+		{"all know who answers", func(*ringPeers) {}, ""},
+		{"all believe in one", func(w *ringPeers) {
 			for _, r := range w.rings {
 				r.Believed = rpctest.OwnedBy("b")
 			}
 		}, ""},
-		{"nobody believes anything", func(w *subnetPeers) {
+		{"nobody believes anything", func(w *ringPeers) {
 			for _, r := range w.rings {
 				r.Believed = rpctest.OwnedBy("")
 			}
 		}, ""},
-		{"one cannot be reached", func(w *subnetPeers) { w.net.At("c", nil) }, "c"},
+		{"one cannot be reached", func(w *ringPeers) { w.net.At("c", nil) }, "c"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			w := newSubnetPeers(t, "a", "b", "c")
+			w := newRingPeers(t, "a", "b", "c")
 			row.before(w)
 			c, keys := delegated(t, 20)
-			err := w.at["a"].tell(t.Context(), c)
+			err := w.at["a"].Tell(t.Context(), c)
 			if (err != nil) != (row.missing != "") {
 				t.Errorf("told: %v", err)
 			}
-			found := w.at["b"].ask(t.Context(), wantsOf(keys))
+			found := w.at["b"].Ask(t.Context(), wantsOf(keys))
 			for _, k := range keys {
 				f, ok := found[k]
-				if lost := w.owner(k.Ring()) == row.missing; lost == ok || ok && f.raw == nil {
-					t.Errorf("%v: found %v, %d bytes", k, ok, len(f.raw))
+				if lost := w.owner(k.Ring()) == row.missing; lost == ok || ok && f.Raw == nil {
+					t.Errorf("%v: found %v, %d bytes", k, ok, len(f.Raw))
 				}
 				if !ok {
 					continue
 				}
-				again := w.at["a"].ask(t.Context(), []subnetWant{{k, digestOfRecord(f.raw)}})
-				if !again[k].same {
+				again := w.at["a"].Ask(t.Context(), []Want{{k, Digest(f.Raw)}})
+				if !again[k].Same {
 					t.Errorf("%v: asked by one who has it: %+v", k, again[k])
 				}
 				for _, id := range w.ids {
@@ -125,16 +128,16 @@ func TestSubnetService(t *testing.T) {
 				}
 			}
 			none := ipmicra.Key{Kind: ipmicra.KindOrganisation, Organisation: "nobody"}
-			if f, ok := w.at["a"].ask(t.Context(), wantsOf([]ipmicra.Key{none}))[none]; w.owner(none.Ring()) != row.missing && (!ok || f.raw != nil || f.same) {
+			if f, ok := w.at["a"].Ask(t.Context(), wantsOf([]ipmicra.Key{none}))[none]; w.owner(none.Ring()) != row.missing && (!ok || f.Raw != nil || f.Same) {
 				t.Errorf("no such record: %+v, %v", f, ok)
 			}
 		})
 	}
 }
 
-// TestSubnetAnswerInParts: more than fits into an answer comes with the next.
-func TestSubnetAnswerInParts(t *testing.T) {
-	w := newSubnetPeers(t, "a")
+// TestAnswerInParts: more than fits into an answer comes with the next.
+func TestAnswerInParts(t *testing.T) {
+	w := newRingPeers(t, "a")
 	w.at["a"].full = 15_000
 	var c ipmicra.Changes
 	var keys []ipmicra.Key
@@ -147,14 +150,14 @@ func TestSubnetAnswerInParts(t *testing.T) {
 		}
 		c.Indexes, keys = append(c.Indexes, x), append(keys, x.Key)
 	}
-	if err := w.at["a"].tell(t.Context(), c); err != nil {
+	if err := w.at["a"].Tell(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	told := len(w.net.Called())
-	found := w.at["a"].ask(t.Context(), wantsOf(keys))
+	found := w.at["a"].Ask(t.Context(), wantsOf(keys))
 	for _, k := range keys {
-		if len(found[k].raw) < 40*ipmicra.MaxPeer {
-			t.Errorf("%v: %d bytes", k, len(found[k].raw))
+		if len(found[k].Raw) < 40*ipmicra.MaxPeer {
+			t.Errorf("%v: %d bytes", k, len(found[k].Raw))
 		}
 	}
 	if asked := len(w.net.Called()) - told; told != 3 || asked != 2 {
@@ -162,9 +165,9 @@ func TestSubnetAnswerInParts(t *testing.T) {
 	}
 }
 
-// TestSubnetRefusals: what a stranger sends that is none of the service's words.
-func TestSubnetRefusals(t *testing.T) {
-	w := newSubnetPeers(t, "a")
+// TestRefusals: what a stranger sends that is none of the service's words.
+func TestRefusals(t *testing.T) {
+	w := newRingPeers(t, "a")
 	c, _ := delegated(t, 1)
 	record, err := c.Subnets[0].AppendBinary(nil)
 	if err != nil {
@@ -187,7 +190,7 @@ func TestSubnetRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.at["a"].handler()(t.Context(), "stranger", raw)
+		_, err = w.at["a"].Handler()(t.Context(), "stranger", raw)
 		if refused := p2p.CodeOf(err) == p2p.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}
@@ -196,7 +199,7 @@ func TestSubnetRefusals(t *testing.T) {
 
 // TestGone: a peer is gone when the ring has another in its place and it does not answer.
 func TestGone(t *testing.T) {
-	w := newSubnetPeers(t, "a", "b")
+	w := newRingPeers(t, "a", "b")
 	for _, row := range []struct {
 		name         string
 		lookupFinds  peer.ID
@@ -217,7 +220,7 @@ func TestGone(t *testing.T) {
 			w.net.At("x", func(context.Context, string, []byte) ([]byte, error) { return nil, rpc.Busy("it is joining") })
 		}
 		before := len(w.net.Called())
-		if gone := w.at["a"].gone(t.Context(), "x"); gone != row.wantGone {
+		if gone := w.at["a"].Gone(t.Context(), "x"); gone != row.wantGone {
 			t.Errorf("%s: gone %v", row.name, gone)
 		}
 		if asked := slices.Contains(w.net.Called()[before:], "x"); asked != row.wantQuestion {

@@ -1,9 +1,11 @@
-package node
+package subnets
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,50 +14,56 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
 const (
-	// subnetTimeout bounds a question for records, or the bringing of changes, to all peers together: a site is not to wait long for what only saves probes.
-	subnetTimeout = 2 * time.Second
-	// subnetTries is how often a record is asked for, or brought: of the peer believed to answer for it, and then of the one that was looked up.
-	subnetTries = 2
+	// askTimeout bounds a question for records, or the bringing of changes, to all peers together: a site is not to wait long for what only saves probes.
+	askTimeout = 2 * time.Second
+	// askTries is how often a record is asked for, or brought: of the peer believed to answer for it, and then of the one that was looked up.
+	askTries = 2
 )
 
-// subnetWant asks for a record of which the asker may have the one with this digest.
-type subnetWant struct {
-	key  ipmicra.Key
-	held uint64
+// Want asks for a record of which the asker may have the one with this digest.
+type Want struct {
+	Key  ipmicra.Key
+	Held uint64 // its [Digest]; 0: none
 }
 
-// subnetFound is what is known of a record: there is the one of these bytes, or none, or the same that the asker has.
-type subnetFound struct {
-	raw  []byte
-	same bool
+// Found is what is known of a record.
+type Found struct {
+	Raw  []byte // its encoding; nil: there is none
+	Same bool   // it is the one that the asker has
 }
 
-// ask asks the ring for records. What is not in the answer could not be had.
-func (s *subnetService) ask(ctx context.Context, wants []subnetWant) map[ipmicra.Key]subnetFound {
-	found := make(map[ipmicra.Key]subnetFound, len(wants))
+// Digest tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
+func Digest(raw []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(raw)
+	return max(h.Sum64(), 1)
+}
+
+// Ask asks the ring for records. What is not in the answer could not be had.
+func (s *Service) Ask(ctx context.Context, wants []Want) map[ipmicra.Key]Found {
+	found := make(map[ipmicra.Key]Found, len(wants))
 	var mu sync.Mutex // guards found
 	spread := spread{
-		subnetService: s, n: len(wants),
-		key: func(i int) ipmicra.Key { return wants[i].key }, size: func(int) int { return 0 },
+		Service: s, n: len(wants),
+		key: func(i int) ipmicra.Key { return wants[i].Key }, size: func(int) int { return 0 },
 		fill: func(m *wire.Subnets, i int) {
-			k := wants[i].key
-			m.Kind, m.Name, m.Held = append(m.Kind, byte(k.Kind)), append(m.Name, subnets.Name(k)), append(m.Held, wants[i].held)
+			k := wants[i].Key
+			m.Kind, m.Name, m.Held = append(m.Kind, byte(k.Kind)), append(m.Name, Name(k)), append(m.Held, wants[i].Held)
 		},
 		take: func(reply *wire.SubnetsReply, at, i int) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			switch wire.SubnetState(reply.GetState()[at]) {
 			case wire.SubnetNone:
-				found[wants[i].key] = subnetFound{}
+				found[wants[i].Key] = Found{}
 			case wire.SubnetHere:
-				found[wants[i].key] = subnetFound{raw: reply.GetRecord()[at]}
+				found[wants[i].Key] = Found{Raw: reply.GetRecord()[at]}
 			case wire.SubnetSame:
-				found[wants[i].key] = subnetFound{same: true}
+				found[wants[i].Key] = Found{Same: true}
 			default:
 				return false
 			}
@@ -68,8 +76,8 @@ func (s *subnetService) ask(ctx context.Context, wants []subnetWant) map[ipmicra
 	return found
 }
 
-// tell brings changes to the peers that answer for their places, and returns when they are safe there. The error says how many are not.
-func (s *subnetService) tell(ctx context.Context, c ipmicra.Changes) error {
+// Tell brings changes to the peers that answer for their places, and returns when they are safe there. The error says how many are not.
+func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 	var keys []ipmicra.Key
 	var raws [][]byte
 	for _, record := range c.Subnets {
@@ -87,16 +95,11 @@ func (s *subnetService) tell(ctx context.Context, c ipmicra.Changes) error {
 		keys, raws = append(keys, x.Key), append(raws, raw)
 	}
 	spread := spread{
-		subnetService: s, n: len(keys),
+		Service: s, n: len(keys),
 		key: func(i int) ipmicra.Key { return keys[i] }, size: func(i int) int { return len(raws[i]) },
 		fill: func(m *wire.Subnets, i int) { m.Record = append(m.Record, raws[i]) },
 		take: func(reply *wire.SubnetsReply, at, _ int) bool {
-			for _, moved := range reply.GetMoved() {
-				if int(moved) == at {
-					return false
-				}
-			}
-			return true
+			return !slices.Contains(reply.GetMoved(), uint32(at)) //nolint:gosec // a place in a list of ours
 		},
 	}
 	return spread.run(ctx)
@@ -104,7 +107,7 @@ func (s *subnetService) tell(ctx context.Context, c ipmicra.Changes) error {
 
 // spread puts things that have keys to the peers that answer for those, in batches, all peers at the same time.
 type spread struct {
-	*subnetService
+	*Service
 	n    int // things
 	key  func(i int) ipmicra.Key
 	size func(i int) int
@@ -115,7 +118,7 @@ type spread struct {
 
 // run returns when all things are done with, or it has been tried. The error says how many are not.
 func (s *spread) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, subnetTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	left := make([]int, s.n)
 	for i := range left {
@@ -123,7 +126,7 @@ func (s *spread) run(ctx context.Context) error {
 	}
 	asked := make([]peer.ID, s.n)
 	var last error
-	for range subnetTries {
+	for range askTries {
 		var calls sync.WaitGroup
 		var mu sync.Mutex // guards next and last
 		var next []int
@@ -150,15 +153,15 @@ func (s *spread) run(ctx context.Context) error {
 	return fmt.Errorf("%d of %d records of subnets: %w", len(left), s.n, errors.Join(last, ctx.Err()))
 }
 
-// subnetBatch is what goes to one peer in one message; to is empty for things that nobody is known to answer for.
-type subnetBatch struct {
+// batch is what goes to one peer in one message; to is empty for things that nobody is known to answer for.
+type batch struct {
 	to     peer.ID
 	things []int
 }
 
 // batches groups things by the peers that are believed to answer for them. One that was asked in vain is asked again only if a lookup names it.
-func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (list []*subnetBatch) {
-	open := make(map[peer.ID]*subnetBatch)
+func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (list []*batch) {
+	open := make(map[peer.ID]*batch)
 	size := make(map[peer.ID]int)
 	for _, i := range things {
 		p, err := s.router.Owner(ctx, s.key(i).Ring(), false)
@@ -171,7 +174,7 @@ func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (li
 		asked[i] = p.ID
 		b := open[p.ID]
 		if b == nil || len(b.things) >= wire.MaxSubnets || size[p.ID]+s.size(i) > s.full {
-			b = &subnetBatch{to: p.ID}
+			b = &batch{to: p.ID}
 			open[p.ID], size[p.ID] = b, 0
 			list = append(list, b)
 		}
@@ -183,7 +186,7 @@ func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (li
 
 var errNobodyAnswers = errors.New("nobody is known to answer for them")
 
-func (s *spread) put(ctx context.Context, b *subnetBatch) (*wire.SubnetsReply, error) {
+func (s *spread) put(ctx context.Context, b *batch) (*wire.SubnetsReply, error) {
 	if b.to == "" {
 		return nil, errNobodyAnswers
 	}
@@ -195,13 +198,13 @@ func (s *spread) put(ctx context.Context, b *subnetBatch) (*wire.SubnetsReply, e
 }
 
 // send puts a message to a peer.
-func (s *subnetService) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
-	return aboutSubnets.Call(ctx, s.router, to, m)
+func (s *Service) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
+	return questions.Call(ctx, s.router, to, m)
 }
 
-// gone says of a peer that it is in the ring no more: the ring gives its place to another, and it does not answer.
-func (s *subnetService) gone(ctx context.Context, id peer.ID) bool {
-	ctx, cancel := context.WithTimeout(ctx, subnetTimeout)
+// Gone says of a peer that it is in the ring no more: the ring gives its place to another, and it does not answer.
+func (s *Service) Gone(ctx context.Context, id peer.ID) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	p, err := s.router.Owner(ctx, ring.PeerKey([]byte(id)), true)
 	if err != nil || p.ID == id {
