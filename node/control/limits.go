@@ -13,7 +13,7 @@ type Limits struct {
 	// Caps are the bounds in force at present: those set, or lower ones where a rule slows the peer.
 	Caps Caps `json:"caps"`
 	Used Used `json:"used"` // what is used at present
-	// Observed is what the rules on battery, link and idleness see of the machine.
+	// Observed: what the rules on battery, link and idleness see of the machine.
 	Observed Observed `json:"observed"`
 }
 

@@ -47,7 +47,7 @@ type ArchiveFile struct {
 // Missing is what could not be had.
 type Missing struct {
 	Peer string `json:"peer"` // its ID
-	// File is name of the one file that is missing; empty: all of the peer's.
+	// File: name of the one file that is missing; empty: all of the peer's.
 	File string `json:"file,omitempty"`
 	// Records that the peer is known to hold; 0 where that is not known.
 	Records int64  `json:"records,omitempty"`

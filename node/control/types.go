@@ -138,13 +138,13 @@ func (c *Counters) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.UR
 
 // RingSummary is the ring as one peer sees it.
 type RingSummary struct {
-	// Members are estimated by one peer; counted where the ring was walked.
+	// Members: estimated by one peer; counted where the ring was walked.
 	Members     int      `json:"members"`
 	Predecessor string   `json:"predecessor"` // its ID; empty where the peer is alone
 	Successors  []string `json:"successors"`  // IDs, the nearest first
-	// Arc is start (not in it) and end (in it), in hex; empty without an arc.
+	// Arc: start (not in it) and end (in it), in hex; empty without an arc.
 	Arc [2]string `json:"arc"`
-	// Stable is the neighbours have not changed of late; of a walk: the ring is closed.
+	// Stable: the neighbours have not changed of late; of a walk: the ring is closed.
 	Stable bool `json:"stable"`
 }
 
@@ -161,14 +161,14 @@ type PeerLine struct {
 	Position string  `json:"position,omitempty"`  // place on the ring in hex
 	ArcShare float64 `json:"arc_share,omitempty"` // part of the circle it answers for, 0 to 1
 	Hosts    int64   `json:"hosts,omitempty"`     // hosts that it owns
-	// Leased is hosts of its own with a worker; of a worker: hosts that it holds.
+	// Leased: hosts of its own with a worker; of a worker: hosts that it holds.
 	Leased int64  `json:"leased,omitempty"`
 	Error  string `json:"error,omitempty"` // why nothing more is known
 	// ClockMs is how far the peer's clock is ahead of ours, to within half of RTTMs; nil where it was not asked.
 	ClockMs *float64 `json:"clock_ms,omitempty"`
 	// CoordinateMs is how far the peer is by network coordinates, CoordinateError the larger relative error of the two; nil where that is not known.
 	CoordinateMs *float64 `json:"coordinate_ms,omitempty"`
-	// CoordinateError is the larger relative error of the two.
+	// CoordinateError: the larger relative error of the two.
 	CoordinateError *float64 `json:"coordinate_error,omitempty"`
 }
 
@@ -180,7 +180,7 @@ type Member struct {
 	// SuccessorAddrs are the addresses under which this peer knows its successor.
 	SuccessorAddrs []string `json:"successor_addrs,omitempty"`
 	ArcShare       float64  `json:"arc_share"` // part of the circle it answers for, 0 to 1
-	// RTTMs is how long its answer took, in milliseconds; 0 of the peer that walks.
+	// RTTMs: how long its answer took, in milliseconds; 0 of the peer that walks.
 	RTTMs float64 `json:"rtt_ms"`
 	// Leaves are the peers of the leaf set.
 	Leaves []string `json:"leaves,omitempty"`
@@ -233,16 +233,16 @@ type LookupHop struct {
 // JobSpec is what a poster asks for.
 type JobSpec struct {
 	URLs []string `json:"urls"` // the seeds; one without a scheme is taken as http
-	// Scope is globs of hosts; empty: the hosts of the seeds.
+	// Scope: globs of hosts; empty: the hosts of the seeds.
 	Scope    []string `json:"scope,omitempty"`
 	MaxDepth *uint32  `json:"max_depth,omitempty"` // links from a seed; nil: no bound
-	// MaxPages are fetched by all peers together; 0: no bound.
+	// MaxPages: fetched by all peers together; 0: no bound.
 	MaxPages uint64 `json:"max_pages,omitempty"`
-	// MaxBytes are fetched by all peers together; 0: no bound.
+	// MaxBytes: fetched by all peers together; 0: no bound.
 	MaxBytes uint64 `json:"max_bytes,omitempty"`
-	// MaxPagesPerHost is fetched of one host; 0: no bound.
+	// MaxPagesPerHost: fetched of one host; 0: no bound.
 	MaxPagesPerHost uint64 `json:"max_pages_per_host,omitempty"`
-	// Requisites are images, scripts and style sheets as well.
+	// Requisites: images, scripts and style sheets as well.
 	Requisites bool `json:"requisites,omitempty"`
 	NoSitemaps bool `json:"no_sitemaps,omitempty"` // do not read sitemaps
 	// Retries is the number of tries after the first; nil means the default of three.
@@ -265,7 +265,7 @@ type Job struct {
 
 // JobCounts are the counts of one job, of one peer or summed over the ring.
 type JobCounts struct {
-	// Job is ID; empty where the counts belong to one job anyway.
+	// Job: ID; empty where the counts belong to one job anyway.
 	Job      string           `json:"job,omitempty"`
 	Accepted int64            `json:"accepted"`           // URLs in the URL sets: pending, leased and done
 	Done     int64            `json:"done"`               // URLs that have an outcome
@@ -320,7 +320,7 @@ type HostLine struct {
 	Host  string `json:"host"`  // name, with the port if it is not the usual one
 	Key   string `json:"key"`   // in hex
 	Owner string `json:"owner"` // ID of the peer that keeps the host
-	// Worker is ID of the peer that holds its lease, empty if nobody does.
+	// Worker: ID of the peer that holds its lease, empty if nobody does.
 	Worker string `json:"worker,omitempty"`
 	// PlacedAt is the worker chosen last, also when its lease is over.
 	PlacedAt string `json:"placed_at,omitempty"`
@@ -337,7 +337,7 @@ type Host struct {
 	Known  bool   `json:"known"`            // the owner has a record of it; without one the rest is empty
 	Worker string `json:"worker,omitempty"` // ID of the peer that holds its lease
 	Epoch  string `json:"epoch,omitempty"`  // of the lease: counter@peer
-	// LeaseS is seconds until the lease ends, unless it is renewed.
+	// LeaseS: seconds until the lease ends, unless it is renewed.
 	LeaseS float64  `json:"lease_s,omitempty"`
 	Addrs  []string `json:"addrs,omitempty"` // IP addresses
 	// NotBeforeS is the politeness or back-off still owed; Backoff says why.
@@ -351,7 +351,7 @@ type Host struct {
 	Robots []RobotsLine `json:"robots,omitempty"` // robots.txt by origin
 	// OptedOut says why nothing of the host is fetched, OptedOutS since when by its record.
 	OptedOut string `json:"opted_out,omitempty"`
-	// OptedOutS is seconds since it opted out; 0 where no record tells.
+	// OptedOutS: seconds since it opted out; 0 where no record tells.
 	OptedOutS float64   `json:"opted_out_s,omitempty"`
 	Jobs      []HostJob `json:"jobs,omitempty"` // counts of each job that has URLs of it
 	// Budgets are those of the host's owner.
@@ -383,11 +383,11 @@ type HostJob struct {
 // Budgets bound what a site can make of a crawl; 0 is no bound.
 type Budgets struct {
 	MaxRequestsPerHost int `json:"max_requests_per_host"` // requests to one host for one job
-	// PageHosts are hosts unknown to its owner that links of one page may lead to.
+	// PageHosts: hosts unknown to a page's owner that the links of that page may lead to.
 	PageHosts int `json:"page_hosts"`
-	// DomainHosts are hosts of one registrable domain that one job may have.
+	// DomainHosts: hosts of one registrable domain that one job may have.
 	DomainHosts int `json:"domain_hosts"`
-	// Novelty is pages in a row without anything new after which a part of a site is left.
+	// Novelty: pages in a row without anything new after which a part of a site is left.
 	Novelty int `json:"novelty"`
 }
 
@@ -444,7 +444,7 @@ type Why struct {
 	Host      string    `json:"host"`      // host of the URL
 	Owner     string    `json:"owner"`     // ID of the peer that keeps the host
 	Jobs      []WhyLine `json:"jobs"`      // its fate, job by job
-	// Text is what holds for all jobs, in words; empty where the jobs tell all.
+	// Text: what holds for all jobs, in words; empty where the jobs tell all.
 	Text string `json:"text"`
 }
 
@@ -485,7 +485,7 @@ type URLLine struct {
 	Depth   uint32 `json:"depth"`            // links from a seed
 	Digest  string `json:"digest,omitempty"` // of the body: sha256: and hex
 	Size    uint64 `json:"size,omitempty"`   // bytes of the body
-	// Fetched is time in UTC, to the millisecond; empty if it was never fetched.
+	// Fetched: time in UTC, to the millisecond; empty if it was never fetched.
 	Fetched string `json:"fetched,omitempty"`
 	Record  string `json:"record,omitempty"` // ID of the WARC record, as urn:uuid
 	Holder  string `json:"holder,omitempty"` // ID of the peer whose archive has the record

@@ -16,7 +16,7 @@ type Wait struct {
 	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts with such URLs
 	// NextS is when the first of them is tried again, NextPutOffS the first of those put off.
 	NextS float64 `json:"next_s"`
-	// NextPutOffS is seconds until the first of those put off.
+	// NextPutOffS: seconds until the first of those put off.
 	NextPutOffS float64 `json:"next_put_off_s,omitempty"`
 	// Examples are some of the hosts, those with the most URLs put off first.
 	Examples []WaitingHost `json:"examples,omitempty"`
@@ -26,7 +26,7 @@ type Wait struct {
 type WaitingHost struct {
 	Host string `json:"host"` // its name
 	URLs int64  `json:"urls"` // pending URLs
-	// PutOff is those with a next try further away than the patience.
+	// PutOff: those with a next try further away than the patience.
 	PutOff int64   `json:"put_off,omitempty"`
 	NextS  float64 `json:"next_s"` // seconds until its next try
 	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
