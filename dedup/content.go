@@ -28,8 +28,8 @@ type Records interface {
 
 // Batch gathers changes, which apply in their order. Keys and values are copied.
 type Batch interface {
-	Set(key, value []byte)
-	DeleteRange(lo, hi []byte)
+	Set(key, value []byte)     // puts a record, in place of one with that key
+	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
 }
 
 // Starting values, changed where measurement says so.
@@ -56,7 +56,7 @@ func (v Verdict) String() string {
 
 // Reply is the answer to a claim.
 type Reply struct {
-	Verdict Verdict
+	Verdict Verdict   // what the asker shall do
 	Record  Record    // of Known
 	Until   time.Time // of New and Wait: when the claim ends
 }
@@ -194,8 +194,8 @@ func wrap(err error, key Key) error {
 
 // Question is one of a batch of claims.
 type Question struct {
-	Key Key
-	By  Claimant
+	Key Key      // digest of the body
+	By  Claimant // who asks, and for which URL
 }
 
 // ClaimAll answers a batch, reply i to question i. It asks in the order of the keys, so that reads on disk lie together;
@@ -219,8 +219,8 @@ func (c *Content) ClaimAll(now time.Time, questions []Question) ([]Reply, error)
 
 // Confirmation is one of a batch of confirmations.
 type Confirmation struct {
-	Key    Key
-	Record Record
+	Key    Key    // digest of the body
+	Record Record // where it is archived now
 }
 
 // ConfirmAll confirms a batch with one write. After an error those before it are confirmed; all may be confirmed again.
@@ -238,9 +238,9 @@ func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error
 
 // ContentStats says how much is known.
 type ContentStats struct {
-	Records       int // about
-	Claims        int // with those that ended and were not yet swept
-	FilterBytes   int
+	Records       int     // about
+	Claims        int     // with those that ended and were not yet swept
+	FilterBytes   int     // memory of the filter of known digests
 	FalsePositive float64 // share of questions about unknown bodies that cost a read, expected
 }
 

@@ -9,10 +9,10 @@ import (
 
 // Record says where a body was archived first. Records come from other peers too.
 type Record struct {
-	URL      string
-	Peer     string // who holds the archive
-	RecordID string // of the WARC record
-	Date     time.Time
+	URL      string    // at which the body was found, canonical
+	Peer     string    // who holds the archive
+	RecordID string    // of the WARC record
+	Date     time.Time // of the WARC record, to the millisecond
 }
 
 const (

@@ -18,7 +18,7 @@ import (
 type Fault struct {
 	// File without its directory, empty if it is about all of them.
 	File string
-	Text string
+	Text string // what is wrong, for people
 	// Lost says that records were in the bytes that cannot be read.
 	Lost bool
 	// Note says that it may be as it should: a crash leaves it so as well.
@@ -118,7 +118,7 @@ func numberOf(name string) uint32 {
 type Checked struct {
 	// Unclean says that the database was not closed: the process was killed, or the end of its log is gone.
 	Unclean bool
-	Faults  int
+	Faults  int // how many were told, notes left out
 }
 
 // Check looks at all files of the database in dir, of which the caller holds the lock, and tells each fault; with data it reads every block, else the logs,

@@ -27,7 +27,7 @@ const (
 
 // EstimatesConfig says how servers are remembered. The zero value of a field means its default.
 type EstimatesConfig struct {
-	K, Sigma float64
+	K, Sigma float64 // those of DefaultK and DefaultSigma; Sigma is in minutes
 	// Servers bounds the table; the one used least recently makes room.
 	Servers int
 	// Holidays are days as YYYY-MM-DD that count as holidays beside Saturdays and Sundays.

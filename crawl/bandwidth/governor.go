@@ -17,7 +17,7 @@ type Candidate struct {
 
 // Queue is what waits, by score: depth 0 is the highest. At returns false beyond its end.
 type Queue interface {
-	At(depth int) (Candidate, bool)
+	At(depth int) (Candidate, bool) // returns what waits at that depth
 }
 
 // Admission says which candidate may start.
@@ -26,7 +26,7 @@ type Admission struct {
 	Depth int
 	// Rate is what it is expected to take, in bytes a second; Known says whether the server is.
 	Rate  float64
-	Known bool
+	Known bool // the server's rate is known
 }
 
 // Progress is how far a running fetch has come.
@@ -41,7 +41,7 @@ type Progress struct {
 type Result struct {
 	// Bytes that came in all, in the time from the request to the last of them. Zero bytes, or a zero time, teach nothing.
 	Bytes int64
-	Took  time.Duration
+	Took  time.Duration // that time
 	// Wait is the part of that time before the first byte.
 	Wait time.Duration
 	// Held is the part of it in which the limiter made it wait.

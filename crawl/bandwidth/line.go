@@ -4,7 +4,7 @@ import "syscall"
 
 // Line is the way to the internet: what comes down it and what goes up, each with a limiter of its own.
 type Line struct {
-	Down, Up *Limiter
+	Down, Up *Limiter // what comes, and what goes
 }
 
 // NewLine returns a line with the same cap in both directions, in bytes a second; zero is none.

@@ -17,7 +17,7 @@ type OptOut struct {
 	On bool
 	// Version grows with every change; of two copies the later wins, and of two that are equally late the one that has opted out.
 	Version uint64
-	At      time.Time
+	At      time.Time // when it was set, by the clock of the peer that took the wish
 }
 
 func (o *OptOut) beats(p *OptOut) bool {

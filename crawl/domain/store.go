@@ -37,7 +37,7 @@ var (
 
 // Records is where the records are kept, a keyspace of the store.
 type Records interface {
-	Get(key []byte) (value []byte, ok bool, err error)
+	Get(key []byte) (value []byte, ok bool, err error) // returns a copy of a record
 	// Scan calls fn for each record from lo up to hi in the order of keys until fn returns false. Key and value are lent.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
@@ -46,8 +46,8 @@ type Records interface {
 
 // Batch gathers changes. Keys and values are copied.
 type Batch interface {
-	Set(key, value []byte)
-	DeleteRange(lo, hi []byte)
+	Set(key, value []byte)     // puts a record, in place of one with that key
+	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
 }
 
 // Verdict is what the owner of a domain says of a host.

@@ -17,6 +17,7 @@ import (
 
 // Resolver finds the addresses of a name. The Fetcher does not change the slice.
 type Resolver interface {
+	// Lookup returns the addresses in the order in which they are to be tried.
 	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -53,7 +54,7 @@ type Config struct {
 	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head on, after a grace of MinRateGrace: a site
 	// that trickles holds a worker no longer. Zero: 1 KiB/s after 10 s. Negative: no bound.
 	MinRate      int
-	MinRateGrace time.Duration
+	MinRateGrace time.Duration // time from the head on without that bound
 
 	// MaxBody bounds a body, both on the wire and decoded. Zero: 16 MiB.
 	MaxBody int64
@@ -68,7 +69,7 @@ type Config struct {
 
 	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.
 	InsecureTLS bool
-	RootCAs     *x509.CertPool
+	RootCAs     *x509.CertPool // certificates trusted; nil: the system's
 	// NoHTTP2 speaks HTTP/1.1 only.
 	NoHTTP2 bool
 }

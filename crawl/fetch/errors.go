@@ -42,10 +42,10 @@ func (p Phase) String() string {
 // Error is an exchange that came to no response, with the outcome that the URL gets for it. A bound on time is OutcomeTimeout in any phase
 // but resolving.
 type Error struct {
-	Outcome link.Outcome
-	Phase   Phase
-	URL     string
-	Err     error
+	Outcome link.Outcome // what the URL gets
+	Phase   Phase        // how far it came
+	URL     string       // the request's
+	Err     error        // the cause
 }
 
 // Error names the URL, the phase and the cause.

@@ -75,8 +75,8 @@ func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration
 type Head struct {
 	// RTT is from the request's last byte to the answer's first: a round trip and the server's own time. Connecting is not in it.
 	RTT    time.Duration
-	Addr   netip.Addr
-	Status int
+	Addr   netip.Addr // address that answered
+	Status int        // of HTTP
 }
 
 // ProbeHead measures how long host takes to answer HEAD /, on a connection of its own and over HTTP/1.1. It is a request as any other: whether robots.txt and

@@ -16,7 +16,7 @@ type Response struct {
 	URL string
 	// Status is the status code, Proto "HTTP/1.1", "HTTP/1.0" or "HTTP/2.0" as spoken on the wire.
 	Status int
-	Proto  string
+	Proto  string // as spoken on the wire
 	// Header are the fields as they came, names in canonical form.
 	Header http.Header
 	// RequestHead and ResponseHead are the heads for the archive, up to and with the empty line. RequestHead is what was sent, for HTTP/2 its
@@ -24,7 +24,7 @@ type Response struct {
 	RequestHead, ResponseHead []byte
 	// Body is decoded. Truncated: it is only the beginning (Request.Cut).
 	Body      []byte
-	Truncated bool
+	Truncated bool // Body is only the beginning
 	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The caller closes it, or calls Load.
 	Spilled Spilled
 	// ContentEncoding are the codings that were removed, as "gzip" or "gzip, br"; empty if none.
@@ -36,8 +36,8 @@ type Response struct {
 	// Start is when the request was written, TTFB the time from then to the first byte of the response (with HTTP/2 its head), Duration to the
 	// last byte of the body.
 	Start    time.Time
-	TTFB     time.Duration
-	Duration time.Duration
+	TTFB     time.Duration // from Start to the first byte of the response
+	Duration time.Duration // from Start to the last byte of the body
 	// Held is the part of Duration that the exchange waited for its turn on the line.
 	Held time.Duration
 

@@ -29,8 +29,8 @@ type Spilled interface {
 	io.Writer
 	// Reader reads the body from its beginning, and fails at its end if it is not what was written.
 	Reader() io.Reader
-	Size() int64
-	Close() error
+	Size() int64  // bytes written so far
+	Close() error // removes the body from disk
 }
 
 // Size is how long the body is, wherever it lies.

@@ -21,20 +21,20 @@ const (
 
 // Spec is what a poster asked for. It never changes once posted and is safe for concurrent use.
 type Spec struct {
-	ID ID
+	ID ID // drawn by the poster
 	// Seeds are canonical URLs, in the poster's order without repetition.
 	Seeds []string
 	// Patterns are host globs as given; none means the hosts of the seeds.
 	Patterns []string
 	// HasMaxDepth says whether MaxDepth holds; seeds have depth 0.
 	HasMaxDepth bool
-	MaxDepth    uint32
+	MaxDepth    uint32 // links from a seed
 	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
 	// Requisites asks for images, scripts and style sheets as well.
 	Requisites bool
-	NoSitemaps bool
-	Created    time.Time
+	NoSitemaps bool      // do not read sitemaps
+	Created    time.Time // by the poster's clock, to the millisecond
 	// Poster is the peer that posted the job, and Signature its own over the rest, where it signed.
 	Poster, Signature []byte
 	// Retries is the number of tries after the first.

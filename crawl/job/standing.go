@@ -8,8 +8,8 @@ const maxVersion = 1 << 48
 // Standing is the state of a job with its version, which grows with each change: all that peers which work for a job need to hear again
 // and again.
 type Standing struct {
-	State   State
-	Version uint64
+	State   State  // never StateNone of a job that is known
+	Version uint64 // of two, the higher holds
 }
 
 // Merge is what two standings of one job come to, in whatever order they meet: canceled stays canceled, else the higher version wins. Of two

@@ -52,7 +52,7 @@ type Page struct {
 	Text, All uint64
 	// Words is the same only for pages that say exactly the same, zero if it was not told.
 	Words uint64
-	Known bool
+	Known bool // the body was met before
 	// Failed: there was no page, but an error.
 	Failed bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.

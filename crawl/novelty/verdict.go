@@ -6,7 +6,7 @@ import "fmt"
 type Verdict struct {
 	// Stop: it is not to be fetched. Why says for people what was seen.
 	Stop bool
-	Why  string
+	Why  string // what was seen, in words
 	// Last: a part that it is of is half of the way to that, or a sixteenth by near duplicates, and the host is not, so other URLs of the host go first.
 	Last bool
 }

@@ -29,6 +29,7 @@ const (
 
 // Setter does what the form asks for: it sees whether the site shows the proof, and has the ring know. The error is for people.
 type Setter interface {
+	// SetOptOut returns when the ring knows, or with what the site lacks.
 	SetOptOut(ctx context.Context, s Subject, a Action) error
 }
 

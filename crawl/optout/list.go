@@ -37,8 +37,8 @@ const (
 
 // Rule is one wish.
 type Rule struct {
-	Kind  Kind   `json:"kind"`
-	Value string `json:"value"`
+	Kind  Kind   `json:"kind"`  // what Value is
+	Value string `json:"value"` // host, domain, address range or URL pattern, in canonical form
 }
 
 func (r Rule) String() string { return string(r.Kind) + " " + r.Value }

@@ -34,8 +34,8 @@ var ErrSubject = errors.New("want a host or a domain, and opt-out or withdraw")
 
 // Subject is a host or domain that opts out in the ring.
 type Subject struct {
-	Kind Kind // KindHost or KindDomain
-	Name string
+	Kind Kind   // KindHost or KindDomain
+	Name string // in canonical form; of a host with the port if it is not the usual one
 }
 
 func (s Subject) String() string { return string(s.Kind) + " " + s.Name }

@@ -16,8 +16,8 @@ const (
 
 // Ask is a question to the granter of a prefix; its answer is [Wallet.Granted] or [Wallet.Failed].
 type Ask struct {
-	Prefix netip.Prefix
-	Want   int
+	Prefix netip.Prefix // of the addresses that share a limit
+	Want   int          // permits asked for, 1 to MaxWant
 }
 
 // Wallet keeps the permits of one worker.

@@ -31,8 +31,8 @@ func (p Precision) String() string {
 
 // Position is where an address is believed to be, in degrees north and east; without meaning if Precision is NoPosition.
 type Position struct {
-	Lat, Lon  float64
-	Precision Precision
+	Lat, Lon  float64   // degrees
+	Precision Precision // what the position is made of
 }
 
 // earthRadius is the mean one, in kilometres.
@@ -48,7 +48,7 @@ func (p Position) Distance(q Position) float64 {
 
 // Locator finds positions of addresses. It answers at once, and with NoPosition for an address that it does not know, the zero address among them.
 type Locator interface {
-	Locate(addr netip.Addr) Position
+	Locate(addr netip.Addr) Position // returns where an address is
 }
 
 // Geo gives a host to the candidate with the smallest great-circle distance to the site (papers 3.4, the thesis' baseline). It measures nothing.

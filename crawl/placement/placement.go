@@ -20,14 +20,14 @@ type Candidate struct {
 
 // Measurement is what a candidate found.
 type Measurement struct {
-	RTT time.Duration
-	Err string // why there is none
+	RTT time.Duration // round trip, meaningless with an Err
+	Err string        // why there is none
 }
 
 // View is what is known when a worker is to be chosen.
 type View struct {
-	Now  time.Time
-	Host string
+	Now  time.Time  // time of the question
+	Host string     // to be placed
 	Site netip.Addr // address of the host, zero if it is not known
 	// Candidates in order of preference among equals, without those that declined; the owner is among them.
 	Candidates []Candidate
@@ -60,24 +60,24 @@ type Choice struct {
 // Strategy chooses workers. Next is called with growing measurements until it names a worker; a peer that it asked for has a measurement then, be it
 // an error. Not safe for concurrent use.
 type Strategy interface {
-	Next(v *View) Choice
+	Next(v *View) Choice // returns whom to measure, or the worker
 }
 
 // Fetch is a download that was made by a worker, as a strategy learns from it.
 type Fetch struct {
-	At     time.Time
-	Host   string
-	Site   netip.Addr // address that answered, zero if it is not known
-	Worker string
+	At     time.Time     // when it was made
+	Host   string        // of the URL
+	Site   netip.Addr    // address that answered, zero if it is not known
+	Worker string        // who fetched
 	Took   time.Duration // from the request to the last byte
-	Bytes  int64
-	Failed bool // no answer came
+	Bytes  int64         // of the page
+	Failed bool          // no answer came
 }
 
 // Observer is a strategy that learns from downloads.
 type Observer interface {
 	Strategy
-	Observe(f *Fetch)
+	Observe(f *Fetch) // learns from one download
 }
 
 var strategies = map[string]func() Strategy{

@@ -36,9 +36,9 @@ func (k Kind) String() string {
 // Error is the failure of a lookup. It is an answer about the name: a lookup that ends because its own context ended returns the
 // context's error instead.
 type Error struct {
-	Host string
-	Kind Kind
-	Err  error // the cause, or nil where the kind says it all
+	Host string // name that was looked up
+	Kind Kind   // of failure, see the kinds
+	Err  error  // the cause, or nil where the kind says it all
 }
 
 // Error names host and kind, then the cause.

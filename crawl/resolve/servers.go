@@ -11,8 +11,8 @@ import (
 
 // ServerState is what came of asking one server.
 type ServerState struct {
-	Server string
-	Took   time.Duration
+	Server string        // address and port
+	Took   time.Duration // until its answer, or until it was given up
 	// Err is nil if the server answers questions; what it answers is not judged.
 	Err error
 }

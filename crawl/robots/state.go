@@ -55,7 +55,7 @@ func (v Verdict) String() string {
 // State is what the last fetches of one origin's robots.txt came to. It is plain data: times are kept to the second, those in the past cut to it and those that are
 // waited for rounded up, so that nobody is asked earlier than they wish.
 type State struct {
-	Verdict Verdict
+	Verdict Verdict // what holds at present
 	// Body is the file last had, at most MaxBody bytes and cut at a whole line; it stays while the site is unreachable.
 	Body []byte
 	// Fetched is when Body, or the certainty that there is none, was had.
@@ -74,10 +74,10 @@ type State struct {
 type Answer struct {
 	// Status is that of the last response. A 3xx means that the redirects were too many or led nowhere.
 	Status int
-	Header http.Header
+	Header http.Header // of that response
 	// Body is the decoded body, or its beginning if Truncated.
 	Body      []byte
-	Truncated bool
+	Truncated bool // Body is only the beginning
 	// Err is why there is no response at all; the rest is then unused.
 	Err error
 }

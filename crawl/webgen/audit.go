@@ -29,7 +29,7 @@ type Audit struct {
 
 // AuditHost says how one host was crawled. A source is a client's IP address: one worker, if each fetches from an address of its own.
 type AuditHost struct {
-	Host string `json:"host"`
+	Host string `json:"host"` // name, with the port
 	// Requests counts GET requests, robots.txt aside.
 	Requests int64 `json:"requests"`
 	// DistinctURLs counts the different URLs among Requests.
@@ -37,9 +37,9 @@ type AuditHost struct {
 	// RepeatedURLs counts URLs asked for again after an answer that was final, that is below 500; RepeatedRequests the requests beyond
 	// that first answer. Retries counts requests after an answer of 500 or above.
 	RepeatedURLs     int64 `json:"repeated_urls"`
-	RepeatedRequests int64 `json:"repeated_requests"`
-	Retries          int64 `json:"retries"`
-	RobotsRequests   int64 `json:"robots_requests"`
+	RepeatedRequests int64 `json:"repeated_requests"` // beyond the first final answer
+	Retries          int64 `json:"retries"`           // after an answer of 500 or above
+	RobotsRequests   int64 `json:"robots_requests"`   // for robots.txt
 	// Probes counts HEAD requests, which count for nothing else.
 	Probes int64 `json:"probes"`
 	// Workers are the sources seen, robots.txt included, probes not.
@@ -47,17 +47,17 @@ type AuditHost struct {
 	// Overlaps counts requests begun by one source while the response to another was still being sent; SelfOverlaps the same with both
 	// of one source. robots.txt counts like anything else.
 	Overlaps     int64 `json:"overlaps"`
-	SelfOverlaps int64 `json:"self_overlaps"`
+	SelfOverlaps int64 `json:"self_overlaps"` // both of one source
 	// SmallestGapMS is the least time from the end of a response to one source to the beginning of a request of another,
 	// SmallestGapWithinMS the same for one source, in milliseconds; 0 where they overlapped, null where there was no such pair.
 	// robots.txt is left out of both.
 	SmallestGapMS       *float64 `json:"smallest_gap_ms"`
-	SmallestGapWithinMS *float64 `json:"smallest_gap_within_ms"`
+	SmallestGapWithinMS *float64 `json:"smallest_gap_within_ms"` // between requests of one source
 	// RobotsViolations is Disallowed, the requests that robots.txt forbids, plus BeforeRobots, the requests begun before anybody had been
 	// sent the host's robots.txt.
 	RobotsViolations int64 `json:"robots_violations"`
-	Disallowed       int64 `json:"disallowed"`
-	BeforeRobots     int64 `json:"before_robots"`
+	Disallowed       int64 `json:"disallowed"`    // forbidden by robots.txt
+	BeforeRobots     int64 `json:"before_robots"` // begun before anybody had been sent robots.txt
 	// Trapped counts requests for pages that only links marked nofollow lead to.
 	Trapped int64 `json:"trapped"`
 	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not noticed.
@@ -68,9 +68,9 @@ type AuditHost struct {
 
 // AuditURL is a URL that was asked for. Path is "" for strays beyond maxStrayNames.
 type AuditURL struct {
-	Host  string `json:"host"`
-	Path  string `json:"path"`
-	Count int    `json:"count"`
+	Host  string `json:"host"`  // as in AuditHost
+	Path  string `json:"path"`  // with the query
+	Count int    `json:"count"` // how often it was asked for
 }
 
 // Bounds on what a host's audit remembers of clients that ask for anything at all. Pages need none: their number is the web's.

@@ -22,8 +22,8 @@ const (
 
 // Op is one change to the records of a source. Keys begin with the byte of their keyspace.
 type Op struct {
-	Kind       Kind
-	Key, Value []byte
+	Kind       Kind   // what is done to Key
+	Key, Value []byte // Value is the new one, or the end of a range; see the kinds
 }
 
 // size is about what an op takes on the wire and in memory.

@@ -11,9 +11,9 @@ import (
 
 // Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They go to Scanned.
 type Scan struct {
-	ID    uint64
-	Lo    []byte
-	Bytes int
+	ID    uint64 // of this scan, to be given to Scanned
+	Lo    []byte // first key
+	Bytes int    // size at which to stop, keys and values together
 }
 
 // scanned is a span with its records.

@@ -256,9 +256,9 @@ func (s *Source) trim() {
 
 // Call is a message to be sent to a follower; its end goes to Result.
 type Call struct {
-	ID      uint64
-	To      string
-	Message []byte
+	ID      uint64 // of this call, to be given to Result
+	To      string // ID of the follower
+	Message []byte // to be sent as it is
 }
 
 // Next says what is to be done now, and when to ask again if nothing happens before (the zero time: never).

@@ -133,8 +133,8 @@ func (d *Dir) give(n int64) {
 
 // Stats says how much lies on disk.
 type Stats struct {
-	Files int
-	Bytes int64
+	Files int   // bodies that lie there
+	Bytes int64 // of all files
 }
 
 // Stats returns how much lies on disk now.

@@ -129,10 +129,10 @@ func Index(r io.Reader, name string) ([]byte, error) {
 
 // Entry is what an index says of a response or revisit.
 type Entry struct {
-	URL, Digest  string
-	Date         time.Time
-	MIME, Status string // MIME is without parameters; "warc/revisit" of a revisit
-	RecordID     string // without angle brackets
+	URL, Digest  string    // of the page, and of its body as sha256: and hex
+	Date         time.Time // of the record
+	MIME, Status string    // MIME is without parameters; "warc/revisit" of a revisit
+	RecordID     string    // without angle brackets
 }
 
 // Entry returns what an index says of a response or revisit. It reads the record to its end.
@@ -161,11 +161,11 @@ func escapeGlob(dir string) string {
 
 // IndexLine is a line of an index, as it was written.
 type IndexLine struct {
-	URL, Digest    string
+	URL, Digest    string    // as in Entry
 	Date           time.Time // to the second
-	MIME, Status   string
-	Offset, Length int64
-	File           string
+	MIME, Status   string    // as in Entry
+	Offset, Length int64     // bytes in File; the record as it is stored
+	File           string    // name without directory
 }
 
 // ParseIndex reads an index. It returns the lines that can be read, and an error if there are others.

@@ -20,7 +20,7 @@ var ErrDamaged = errors.New("the archive is damaged")
 // Problem is one thing that is wrong with an archive file or its index.
 type Problem struct {
 	File string // without its directory
-	Text string
+	Text string // what is wrong, for people
 	// URLs that lie in damaged bytes, where the index tells.
 	URLs []string
 	// Index says that only the index is wrong: no record is lost.
@@ -34,17 +34,17 @@ type Held struct {
 	Entry
 	// ReferenceTo is the record that a revisit refers to, without angle brackets.
 	RefersTo       string
-	Offset, Length int64
+	Offset, Length int64 // bytes in the file
 }
 
 // Checker looks at the files of an archive that nobody writes to.
 type Checker struct {
-	Dir string
+	Dir string // of the archive
 	// Data has every member read and its digests computed. Without it the indexes are followed to the heads of records.
 	Data bool
 	// Tell hears of each problem, Each of each exchange that is there; what is known by an index alone has no RecordID.
 	Tell func(Problem)
-	Each func(*Held) error
+	Each func(*Held) error // hears of each exchange; its error ends the check
 }
 
 // Check looks at all files.

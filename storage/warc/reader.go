@@ -39,13 +39,13 @@ var (
 
 // Record is one record of a file. Its block is read in order and only until the next call of Reader.Next.
 type Record struct {
-	Type          Type
-	ID            string // without the angle brackets
-	TargetURI     string
-	Date          time.Time
-	ContentLength int64
-	Header        []Field // all fields, as they stand
-	Offset        int64   // where the record begins in the file, in bytes
+	Type          Type      // WARC-Type
+	ID            string    // without the angle brackets
+	TargetURI     string    // WARC-Target-URI, empty if there is none
+	Date          time.Time // WARC-Date
+	ContentLength int64     // bytes of the block
+	Header        []Field   // all fields, as they stand
+	Offset        int64     // where the record begins in the file, in bytes
 	// Length is how many bytes of the file the record takes. It is known once the block was read to its end.
 	Length int64
 

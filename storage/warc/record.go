@@ -74,16 +74,16 @@ type Field struct{ Name, Value string }
 
 // Original is the record that a revisit refers to.
 type Original struct {
-	URL      string
-	Date     time.Time
-	RecordID ID // zero when unknown
+	URL      string    // WARC-Refers-To-Target-URI
+	Date     time.Time // WARC-Refers-To-Date
+	RecordID ID        // zero when unknown
 }
 
 // Ref says where an exchange lies in the archive.
 type Ref struct {
 	File     string // name of the finished file, without its directory
 	Offset   int64  // of the response or revisit record, in bytes
-	RecordID ID
+	RecordID ID     // of that record
 }
 
 // ID is the identity of a record: a random UUID.

@@ -16,7 +16,7 @@ import (
 // Loss is a stretch of a file in which no record can be read.
 type Loss struct {
 	Offset, Length int64 // Length is 0 if the file ends there
-	Err            error
+	Err            error // why
 }
 
 func (l Loss) String() string {

@@ -26,13 +26,13 @@ type Config struct {
 // Facts are what registries say of an address; what is not known is zero.
 type Facts struct {
 	Network netip.Prefix // the smallest registered range around it
-	Org     string
-	Country string
+	Org     string       // handle of the organisation that registered it
+	Country string       // two letters
 }
 
 // Atlas knows facts of addresses. It answers at once.
 type Atlas interface {
-	Facts(addr netip.Addr) Facts
+	Facts(addr netip.Addr) Facts // returns the zero Facts for an unknown address
 }
 
 // Validate names the first field that makes no sense.

@@ -10,7 +10,7 @@ import (
 // Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again, and they keep
 // one budget.
 type Sample struct {
-	Host string
+	Host string     // that was placed
 	Site netip.Addr // zero if it is not known
 	RTTs []PeerRTT  // that were measured, in ascending order of peers; none if the site was placed without
 	// Whole says that most of those measured who could have.
@@ -21,8 +21,8 @@ type Sample struct {
 
 // PeerRTT is a round trip that a peer measured.
 type PeerRTT struct {
-	Peer string
-	RTT  time.Duration
+	Peer string        // who measured
+	RTT  time.Duration // what it measured
 }
 
 // maxSamples bounds the samples that wait to be told; the oldest are dropped.

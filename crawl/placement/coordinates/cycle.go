@@ -54,13 +54,13 @@ const (
 
 // CycleConfig are the knobs of the cycle.
 type CycleConfig struct {
-	Mode Mode
+	Mode Mode // how long it goes on (3.4)
 	// Hosts are a batch (delta).
 	Hosts int
 	// Theta is the median error over a batch at which it is assigned, MaxUpdates of each server after which it is assigned all the same (pi).
 	Theta      float64
-	MaxUpdates int
-	Rest       Rest
+	MaxUpdates int  // bound on the updates of a server
+	Rest       Rest // what becomes of servers that did not converge
 	// Geo names the peer for a server under RestGeo, empty if it knows none.
 	Geo func(netip.Addr) string
 	// Every so often the next URL of each server goes to an estimator.
@@ -71,7 +71,7 @@ type CycleConfig struct {
 	Timeout time.Duration
 	// Message bounds the URLs of an assignment, MessageEvery spaces assignments.
 	Message      int
-	MessageEvery time.Duration
+	MessageEvery time.Duration // pause between two assignments
 	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how many assignments may wait before it assigns no more.
 	Round, Outgoing int
 	// Blacklisted says that a server must not be asked any more.
@@ -105,22 +105,22 @@ func (c *CycleConfig) Validate() error {
 
 // Result is a download that an estimator made.
 type Result struct {
-	URL    URL
+	URL    URL           // that was downloaded
 	Took   time.Duration // from the request to the last byte
-	Bytes  int64
-	Failed bool
+	Bytes  int64         // that came in
+	Failed bool          // no answer came
 }
 
 // Place is a peer and where it stands.
 type Place struct {
-	Peer string
-	At   Coordinate
+	Peer string     // its name
+	At   Coordinate // its coordinate
 }
 
 // Assignment gives URLs to a peer.
 type Assignment struct {
-	To   string
-	URLs []URL
+	To   string // the peer that fetches from now on
+	URLs []URL  // at most CycleConfig.Message of them
 }
 
 // Cycle is the requester's side of estimation (3.4): it collects hosts until they make a batch, sends one URL of each server at a time to a random
@@ -142,8 +142,8 @@ type Cycle struct {
 
 // Bucket is a host that is worth placing.
 type Bucket struct {
-	Host string
-	URLs []URL // of one server
+	Host string // its name
+	URLs []URL  // of one server
 }
 
 // CycleStats count what was done.
@@ -153,8 +153,8 @@ type CycleStats struct {
 	Converged, AtBound             int // servers assigned with an error under theta, batches that ended at the bound on updates
 	// Updates of each server that was assigned, Took and Medians of each batch: its time to assignment and its median error then.
 	Updates []int
-	Took    []time.Duration
-	Medians []float64
+	Took    []time.Duration // from the beginning of a batch to its assignment
+	Medians []float64       // of the relative errors at the end of a batch
 }
 
 // batch are the servers that are estimated together.

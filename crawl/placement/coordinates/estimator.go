@@ -18,8 +18,8 @@ func DefaultEstimatorConfig() EstimatorConfig {
 
 // Report is a set of results for the peer that asked for them; the estimator's coordinate goes along.
 type Report struct {
-	To      string
-	Results []Result
+	To      string   // the peer that asked
+	Results []Result // what came of its URLs
 }
 
 // Estimator collects the downloads that this peer makes for others (3.4, step 6). The URLs themselves wait in its ordinary [Queue].

@@ -9,8 +9,8 @@ import (
 
 // URL is one page that is due.
 type URL struct {
-	URL  string
-	Host string
+	URL  string     // canonical
+	Host string     // of the URL
 	Addr netip.Addr // of its server, as the requester resolved it
 }
 
@@ -44,8 +44,8 @@ func DefaultQueueConfig() QueueConfig {
 // Request is a URL that a requester wants estimated.
 type Request struct {
 	URL
-	Requester string
-	At        time.Time
+	Requester string    // who is to have the result
+	At        time.Time // when it asked
 }
 
 // Queue holds what a peer is to fetch in three sub-queues.

@@ -19,14 +19,14 @@ type Peers interface {
 
 // Config are the knobs of the strategy.
 type Config struct {
-	Servers ServersConfig
+	Servers ServersConfig // how coordinates of servers are kept
 	// Mode is how long it goes on (3.4). ModePersistent looks at hosts again, as Term and Explore say; ModeCycle estimates each server once and gives its hosts
 	// away for good; ModeSingle does so for the first Batch servers only; ModeNone leaves every host to its owner.
 	Mode  Mode
-	Batch int
+	Batch int // servers that ModeSingle estimates
 	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates (pi) the updates after which it is used all the same.
 	Theta      float64
-	MaxUpdates int
+	MaxUpdates int // pi: updates after which it is used all the same
 	// Term is after how many URLs a host that was placed is looked at again, by the coordinate as it stands then; 0: never.
 	Term int
 	// Explore is the share of those looks that first spend one URL at another candidate, so that the coordinate goes on adapting; 0: none.

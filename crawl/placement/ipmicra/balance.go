@@ -10,21 +10,21 @@ import (
 
 // Room is a peer that can take more. Its unit is that of [Load]; the paper's is bytes of assigned pages to check a day.
 type Room struct {
-	Peer string
-	Free float64
+	Peer string  // its ID
+	Free float64 // what it can still take
 }
 
 // Load is what a subnet costs its worker.
 type Load struct {
-	Prefix netip.Prefix
-	Load   float64
+	Prefix netip.Prefix // of the subnet
+	Load   float64      // what it costs
 }
 
 // Move is a subnet given to another worker.
 type Move struct {
-	Prefix   netip.Prefix
-	From, To string
-	Load     float64
+	Prefix   netip.Prefix // of the subnet
+	From, To string       // IDs of peers
+	Load     float64      // what the subnet costs
 }
 
 // Relieve takes subnets worth at least excess from an overloaded worker, those first whose probe results vary least between crawlers, since they are nearly as well

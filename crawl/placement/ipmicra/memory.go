@@ -17,8 +17,8 @@ type Knowledge interface {
 
 // Changes are what a step adds to records. Each is to be merged into the record of its key, wherever that lies; in any order, more than once if need be.
 type Changes struct {
-	Subnets []*Subnet
-	Indexes []*Index
+	Subnets []*Subnet // records of ranges
+	Indexes []*Index  // entries to be added to lists
 }
 
 // Memory is all records in one place: the coordinator's of the paper, or one that the crawlers of an experiment share. Not safe for concurrent use.

@@ -34,9 +34,9 @@ const (
 
 // Key names a record.
 type Key struct {
-	Kind         Kind
+	Kind         Kind         // of record
 	Prefix       netip.Prefix // of a subnet or of the parent of children; the zero Prefix is the root
-	Organisation string
+	Organisation string       // of KindOrganisation, else empty
 }
 
 // Ring is where on the circle the record lies (papers, 2.5). The record of a subnet and that of its children lie together, since who asks for one
@@ -54,7 +54,7 @@ func (k Key) Ring() ring.Key {
 
 // Epoch orders the delegations of one subnet: the higher counter wins, and of two peers that counted alike the higher ID.
 type Epoch struct {
-	Counter uint64
+	Counter uint64 // grows with each delegation
 	Peer    string // who delegated
 }
 
@@ -75,8 +75,8 @@ func (p Probe) compare(other Probe) int {
 
 // Subnet is the record of a range: to whom it is delegated, and what was measured of it.
 type Subnet struct {
-	Prefix netip.Prefix
-	Epoch  Epoch
+	Prefix netip.Prefix // the range
+	Epoch  Epoch        // of the delegation
 	// Worker it is delegated to under this epoch; empty when it was delegated once and is to be delegated anew.
 	Worker string
 	// Organisation of the range as whoever delegated it knew it.
@@ -137,8 +137,8 @@ func (s *Subnet) oldestOut() {
 
 // Entry is a range in an index.
 type Entry struct {
-	Prefix netip.Prefix
-	Epoch  Epoch
+	Prefix netip.Prefix // the range
+	Epoch  Epoch        // of its delegation
 	// Worker of the range; empty if it is not delegated.
 	Worker string
 	// Below says that ranges below it are delegated. It stays once it is set.
@@ -147,7 +147,7 @@ type Entry struct {
 
 // Index lists ranges: those directly below a range that are delegated or have delegated ones below, or the delegated ones of an organisation.
 type Index struct {
-	Key     Key
+	Key     Key     // of KindChildren or KindOrganisation
 	Entries []Entry // in the order of their prefixes
 }
 

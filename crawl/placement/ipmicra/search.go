@@ -23,7 +23,7 @@ const believed = 24 * time.Hour
 
 // Machine searches workers for subnets. It has no state: all that is learnt lies in the records.
 type Machine struct {
-	Tree *Tree
+	Tree *Tree // of all registered ranges
 	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more probes.
 	Threshold time.Duration
 	// ProbeSole has the only worker of an organisation probed like any other before it takes another range of it. The paper's does not: organisations had one

@@ -13,7 +13,7 @@ import (
 
 // Network is a registered range.
 type Network struct {
-	Prefix netip.Prefix
+	Prefix netip.Prefix // the range
 	// Organisation that registered it; empty if that is not known, and then it is that of the nearest network around it that has one.
 	Organisation string
 }
