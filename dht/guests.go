@@ -92,3 +92,6 @@ func (g *Guests) sorted(order func(p, q Peer) int) []Peer {
 
 // Len is the number of workers attached.
 func (g *Guests) Len() int { return len(g.workers) }
+
+// Clear forgets all of them.
+func (g *Guests) Clear() { clear(g.workers) }

@@ -14,11 +14,24 @@ import (
 // entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that newcomers spread (Apoidea 2.2).
 const entryPeers = 8
 
+// routes are what this peer knows of the way to a key: its own arc, the leaf set, arcs that it learnt, and the routing table.
+type routes struct {
+	*step
+	hood    *hood
+	serving *serving
+	dead    tombstones
+	attach  *Attach
+	table   Table
+
+	inTable map[ring.Key]struct{} // who stood in the table when it was looked through last
+	learnt  *ring.ArcCache[Peer]
+}
+
 // Guess names the peer believed to own key, without asking anybody: from our own arc, the leaf set, or the learnt arcs. It is false when
 // none of them tells; then Lookup finds out. The receiver confirms: who is asked for keys that are not its own answers with
 // hints for Learn.
-func (r *Ring) Guess(key ring.Key) (Peer, bool) {
-	if _, owner, ok := r.believed(key); ok {
+func (t *routes) Guess(key ring.Key) (Peer, bool) {
+	if _, owner, ok := t.believed(key); ok {
 		return owner, true
 	}
 	return Peer{}, false
@@ -26,8 +39,8 @@ func (r *Ring) Guess(key ring.Key) (Peer, bool) {
 
 // Hint is the best known owner of key with its arc, to be sent to a peer that asked us for a key which is not ours; nil when no
 // owner is known.
-func (r *Ring) Hint(key ring.Key) *wire.Hint {
-	arc, owner, ok := r.believed(key)
+func (t *routes) Hint(key ring.Key) *wire.Hint {
+	arc, owner, ok := t.believed(key)
 	if !ok {
 		return nil
 	}
@@ -36,77 +49,72 @@ func (r *Ring) Hint(key ring.Key) *wire.Hint {
 
 // Learn takes hints that other peers gave. They must have passed Validate. They are believed only for Guess: what stands in our
 // leaf set is known better here.
-func (r *Ring) Learn(hints ...*wire.Hint) {
+func (t *routes) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
 		owner := peerOf(hint.GetOwner())
-		if owner.ID == r.self.ID || r.leaves.Covers(owner.key) || r.hasTombstone(owner) {
+		if owner.ID == t.self.ID || t.hood.leaves.Covers(owner.key) || t.dead.has(owner) {
 			continue
 		}
-		r.learnt.Add(hint.Arc(), owner)
+		t.learnt.Add(hint.Arc(), owner)
 	}
 }
 
 // believed finds the arc that key lies in and its owner.
-func (r *Ring) believed(key ring.Key) (ring.Arc, Peer, bool) {
-	if arc, ok := r.leaves.Owner(key); ok && (r.placed() || r.state == Leaving) {
+func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
+	if arc, ok := t.hood.leaves.Owner(key); ok && (t.serving.placed() || t.serving.state == Leaving) {
 		switch {
-		case arc.End != r.self.key:
-			return arc, r.peers[arc.End].peer, true
-		case r.state != Leaving:
-			return arc, r.self, true
-		case r.leaves.Len() > 0: // what was ours is our successor's
-			arc.End = r.leaves.Successor()
-			return arc, r.peers[arc.End].peer, true
+		case arc.End != t.self.key:
+			return arc, t.hood.peers[arc.End].peer, true
+		case t.serving.state != Leaving:
+			return arc, t.self, true
+		case t.hood.leaves.Len() > 0: // what was ours is our successor's
+			arc.End = t.hood.leaves.Successor()
+			return arc, t.hood.peers[arc.End].peer, true
 		}
 	}
-	return r.learnt.Find(key)
-}
-
-// placed says whether the leaf set is worth believing: that of a peer which just began to join has holes.
-func (r *Ring) placed() bool {
-	return r.state == Serving || r.state == Joining && r.leaves.Len() > 0 && r.steady >= 2 && r.acknowledged()
+	return t.learnt.Find(key)
 }
 
 // Search starts a lookup of the owner of key. It is done at once when we are the owner.
-func (r *Ring) Search(key ring.Key) *Search {
-	s := newSearch(r.self.ID, key, nil, r.cfg.LookupCalls)
-	arc, owner, ok := r.believed(key)
-	if ok && owner.ID == r.self.ID {
-		s.found = &Lookup{Key: key, Owner: owner, Arc: arc, Serving: r.Serves(key)}
+func (t *routes) Search(key ring.Key) *Search {
+	s := newSearch(t.self.ID, key, nil, t.cfg.LookupCalls)
+	arc, owner, ok := t.believed(key)
+	if ok && owner.ID == t.self.ID {
+		s.found = &Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)}
 		return s
 	}
 	if ok {
 		s.hear(owner, true)
 	}
-	for _, p := range r.closest(key, nearestAsked) {
+	for _, p := range t.closest(key, nearestAsked) {
 		s.hear(p, false)
 	}
 	return s
 }
 
 // Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed again for a while.
-func (r *Ring) Found(l Lookup) {
-	if l.Owner.ID != "" && l.Owner.ID != r.self.ID && !r.leaves.Covers(l.Owner.Key()) {
-		r.learnt.Add(l.Arc, l.Owner)
+func (t *routes) Found(l Lookup) {
+	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !t.hood.leaves.Covers(l.Owner.Key()) {
+		t.learnt.Add(l.Arc, l.Owner)
 	}
 }
 
 // NextHop answers where to go for key: here, to the owner by our leaf set, or to peers that are nearer.
-func (r *Ring) NextHop(key ring.Key) *wire.NextHopResponse {
-	answer := &wire.NextHopResponse{Hint: r.Hint(key), Known: r.leaves.Covers(key) && r.placed()}
-	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == r.self.ID {
-		answer.Final, answer.Serving = true, r.Serves(key)
+func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
+	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.hood.leaves.Covers(key) && t.serving.placed()}
+	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == t.self.ID {
+		answer.Final, answer.Serving = true, t.serving.Serves(key)
 		return answer
 	}
-	answer.Closer = wirePeers(r.closest(key, closerSent))
+	answer.Closer = wirePeers(t.closest(key, closerSent))
 	return answer
 }
 
 // closest returns the n known peers nearest to key on the circle, the nearest first, from the leaf set and the routing table.
-func (r *Ring) closest(key ring.Key, n int) []Peer {
-	near := append(r.standing(r.leaves.Members()), r.attach.Peers()...)
-	for _, p := range r.table.Nearest(key, nearestAsked) {
-		if p.ID != r.self.ID && !r.hasTombstone(p) {
+func (t *routes) closest(key ring.Key, n int) []Peer {
+	near := append(t.hood.members(), t.attach.Peers()...)
+	for _, p := range t.table.Nearest(key, nearestAsked) {
+		if p.ID != t.self.ID && !t.dead.has(p) {
 			p.key = p.Key()
 			near = append(near, p)
 		}
@@ -119,12 +127,52 @@ func (r *Ring) closest(key ring.Key, n int) []Peer {
 }
 
 // entry answers a newcomer with live peers chosen at random.
-func (r *Ring) entry(from peer.ID) *wire.EntryResponse {
-	members := slices.DeleteFunc(r.Members(), func(p Peer) bool { return p.ID == from })
-	shuffle(r.rnd, members)
+func (t *routes) entry(from peer.ID) *wire.EntryResponse {
+	members := slices.DeleteFunc(t.Members(), func(p Peer) bool { return p.ID == from })
+	shuffle(t.rnd, members)
 	return &wire.EntryResponse{
-		Self: r.self.wire(), State: r.state.wire(), Peers: wirePeers(members[:min(entryPeers, len(members))]),
+		Self: t.self.wire(), State: t.serving.state.wire(), Peers: wirePeers(members[:min(entryPeers, len(members))]),
 	}
+}
+
+// scan looks through the routing table for peers that belong into the leaf set. Without it small rings that formed apart stay apart
+// for good. Learnt arcs are cut at peers that are new in the table.
+func (t *routes) scan() []Peer {
+	all := t.table.All()
+	seen := make(map[ring.Key]struct{}, len(all))
+	for i := range all {
+		all[i].key = all[i].Key()
+		seen[all[i].key] = struct{}{}
+		if _, old := t.inTable[all[i].key]; !old {
+			t.learnt.Split(all[i].key)
+		}
+	}
+	t.inTable = seen
+	return all
+}
+
+// Members returns the ring peers known: the leaf set, those that a worker is attached to and the routing table, in clockwise order from
+// this peer, without it.
+func (t *routes) Members() []Peer {
+	members := append(t.hood.members(), t.attach.Peers()...)
+	for _, p := range t.table.All() {
+		if p.ID != t.self.ID && !t.hood.leaves.Contains(p.Key()) && !t.dead.has(p) {
+			members = append(members, p)
+		}
+	}
+	slices.SortFunc(members, func(a, b Peer) int {
+		return a.Key().Sub(t.self.key).Compare(b.Key().Sub(t.self.key))
+	})
+	return slices.CompactFunc(members, func(a, b Peer) bool { return a.ID == b.ID })
+}
+
+// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density. A worker,
+// which is none of them, counts those it knows.
+func (t *routes) Size() int {
+	if t.serving.state == Worker {
+		return len(t.Members())
+	}
+	return t.hood.leaves.Estimate()
 }
 
 func shuffle(rnd *rand.Rand, peers []Peer) {

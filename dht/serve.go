@@ -3,6 +3,8 @@ package dht
 import (
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -17,58 +19,104 @@ import (
 //   - it knows all this, after a pause, from answers to questions that it asked since: what was sent to it before waited for it;
 //   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has passed.
 
+// serving is where the peer stands in its life, and which arc it serves.
+type serving struct {
+	*step
+	hood       *hood
+	pace       *pace
+	candidates *candidates
+
+	state        State
+	serves       bool
+	served       ring.Arc // meaningful while serves
+	fences       map[peer.ID]time.Time
+	memory       *Memory
+	founder      bool      // a peer that knows nobody may serve the whole circle
+	firstContact time.Time // zero before any peer answered
+	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
+}
+
+func newServing(s *step, h *hood, p *pace, c *candidates) *serving {
+	v := &serving{
+		step: s, hood: h, pace: p, candidates: c, fences: map[peer.ID]time.Time{}, memory: s.cfg.Memory, founder: s.cfg.Found,
+	}
+	if s.cfg.Role == RoleWorker {
+		v.state = Worker
+	}
+	return v
+}
+
+// State is where the peer stands in its life.
+func (v *serving) State() State { return v.state }
+
+// Arc is the arc served; false when none is.
+func (v *serving) Arc() (ring.Arc, bool) { return v.served, v.serves }
+
+// Serves says whether this peer answers for key now.
+func (v *serving) Serves(key ring.Key) bool { return v.serves && v.served.Contains(key) }
+
+// Stable says whether the nearest neighbours have been the same for two rounds and nobody is suspect or being introduced.
+func (v *serving) Stable() bool {
+	for _, n := range v.hood.peers {
+		if n.failures > 0 {
+			return false
+		}
+	}
+	return v.pace.steady >= 2 && len(v.candidates.list) == 0
+}
+
 // settle brings state and served arc up to date after an input.
-func (r *Ring) settle(now time.Time) {
-	known := r.leaves.Arc()
+func (v *serving) settle(now time.Time) {
+	known := v.hood.leaves.Arc()
 	switch {
-	case r.state == Joining && r.mayServe(now):
-		r.setState(Serving)
-		r.serve(true, known)
-	case r.state == Serving && r.served != known:
-		if r.served.Holds(known) || !now.Before(r.fence(now)) {
-			r.serve(true, known)
+	case v.state == Joining && v.mayServe(now):
+		v.setState(Serving)
+		v.serve(true, known)
+	case v.state == Serving && v.served != known:
+		if v.served.Holds(known) || !now.Before(v.fence(now)) {
+			v.serve(true, known)
 		}
 	}
 }
 
-func (r *Ring) mayServe(now time.Time) bool {
-	if r.leaves.Len() == 0 {
-		return r.mayServeAlone(now)
+func (v *serving) mayServe(now time.Time) bool {
+	if v.hood.leaves.Len() == 0 {
+		return v.mayServeAlone(now)
 	}
-	return r.steady >= 2 && len(r.candidates) == 0 && r.acknowledged() &&
-		!now.Before(r.fence(now)) && r.cleared(now) && r.returned(now)
+	return v.pace.steady >= 2 && len(v.candidates.list) == 0 && v.acknowledged() &&
+		!now.Before(v.fence(now)) && v.cleared(now) && v.returned(now)
 }
 
 // acknowledged says whether our successor takes us for its predecessor.
-func (r *Ring) acknowledged() bool {
-	said := r.peers[r.leaves.Successor()].said
-	return said != nil && said.pred == r.self.key
+func (v *serving) acknowledged() bool {
+	said := v.hood.peers[v.hood.leaves.Successor()].said
+	return said != nil && said.pred == v.self.key
 }
 
 // mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that lost the others while it was
 // suspended waits for RejoinGrace; one that was restarted waits until it finds them.
-func (r *Ring) mayServeAlone(now time.Time) bool {
+func (v *serving) mayServeAlone(now time.Time) bool {
 	switch {
-	case r.memory != nil && r.memory.Alone:
+	case v.memory != nil && v.memory.Alone:
 		return true
-	case r.resumed.IsZero():
-		return r.cfg.Found
+	case v.resumed.IsZero():
+		return v.founder
 	default:
-		return now.Sub(r.resumed) >= r.cfg.RejoinGrace
+		return now.Sub(v.resumed) >= v.cfg.RejoinGrace
 	}
 }
 
 // cleared says whether no serving peer's arc covers our position, as far as the leaf set tells.
-func (r *Ring) cleared(now time.Time) bool {
-	if r.leaves.Len() == 0 {
+func (v *serving) cleared(now time.Time) bool {
+	if v.hood.leaves.Len() == 0 {
 		return false
 	}
 	anchored, heardAll := false, true
-	for _, key := range r.leaves.Successors() {
-		switch said := r.peers[key].said; {
+	for _, key := range v.hood.leaves.Successors() {
+		switch said := v.hood.peers[key].said; {
 		case said == nil:
 			heardAll = false
-		case said.serves && said.served.Contains(r.self.key):
+		case said.serves && said.served.Contains(v.self.key):
 			return false
 		case !anchored && heardAll && (said.serves || said.cleared):
 			anchored = true
@@ -82,57 +130,70 @@ func (r *Ring) cleared(now time.Time) bool {
 	if !heardAll {
 		return false
 	}
-	waited := !r.firstContact.IsZero() && now.Sub(r.firstContact) >= r.cfg.RejoinGrace
-	return waited || r.memory != nil && r.memory.HasPredecessor && r.predecessorBack()
+	waited := !v.firstContact.IsZero() && now.Sub(v.firstContact) >= v.cfg.RejoinGrace
+	return waited || v.memory != nil && v.memory.HasPredecessor && v.predecessorBack()
 }
 
 // returned says whether a restarted peer has waited enough for its old predecessor.
-func (r *Ring) returned(now time.Time) bool {
-	if r.memory == nil || !r.memory.HasPredecessor {
+func (v *serving) returned(now time.Time) bool {
+	if v.memory == nil || !v.memory.HasPredecessor {
 		return true
 	}
-	return r.predecessorBack() || now.Sub(r.firstContact) >= r.cfg.RejoinGrace
+	return v.predecessorBack() || now.Sub(v.firstContact) >= v.cfg.RejoinGrace
 }
 
 // predecessorBack says whether the present predecessor is the remembered one, or stands nearer, so that our arc is no wider.
-func (r *Ring) predecessorBack() bool {
-	old, pred := r.memory.Predecessor, r.leaves.Predecessor()
-	return old == r.self.key || pred != r.self.key && (pred == old || ring.Between(old, pred, r.self.key))
+func (v *serving) predecessorBack() bool {
+	old, pred := v.memory.Predecessor, v.hood.leaves.Predecessor()
+	return old == v.self.key || pred != v.self.key && (pred == old || ring.Between(old, pred, v.self.key))
 }
 
-// rejoin makes a peer that was suspended confirm its place, as after a restart.
-func (r *Ring) rejoin(now time.Time) {
-	r.memory = r.Snapshot()
-	if r.state == Serving {
-		r.resumed = now
+// rejoin makes a peer that was suspended confirm its place, as after a restart with this memory.
+func (v *serving) rejoin(now time.Time, memory *Memory) {
+	v.memory = memory
+	if v.state == Serving {
+		v.resumed = now
 	}
-	r.setState(Joining)
-	r.serve(false, ring.Arc{})
-	for _, n := range r.peers {
-		n.said = nil
+	v.setState(Joining)
+	v.serve(false, ring.Arc{})
+	v.hood.silence()
+	v.firstContact = now
+}
+
+// join begins to join the ring for the first time.
+func (v *serving) join() {
+	v.setState(Joining)
+	v.firstContact, v.resumed = time.Time{}, time.Time{}
+}
+
+// forget is for a peer that gave its place up: what it was once is others' now.
+func (v *serving) forget() {
+	clear(v.fences)
+	v.memory, v.founder = nil, false
+}
+
+// met notes that a ring peer spoke.
+func (v *serving) met(now time.Time) {
+	if v.firstContact.IsZero() {
+		v.firstContact = now
 	}
-	r.firstContact = now
-	r.lastCall++ // no call has this number: also what is said before the first call is doubted
-	r.doubted = r.lastCall
-	r.steady, r.located = 0, false
-	r.nextRound = now
 }
 
 // fence is when the last of the fences falls: our own, and while joining those of the peers behind us, up to the first that serves.
-func (r *Ring) fence(now time.Time) time.Time {
+func (v *serving) fence(now time.Time) time.Time {
 	var until time.Time
-	for id, t := range r.fences {
+	for id, t := range v.fences {
 		if !now.Before(t) {
-			delete(r.fences, id)
+			delete(v.fences, id)
 		} else if t.After(until) {
 			until = t
 		}
 	}
-	if r.state != Joining {
+	if v.state != Joining {
 		return until
 	}
-	for _, key := range r.leaves.Successors() {
-		said := r.peers[key].said
+	for _, key := range v.hood.leaves.Successors() {
+		said := v.hood.peers[key].said
 		if said == nil {
 			continue
 		}
@@ -146,17 +207,32 @@ func (r *Ring) fence(now time.Time) time.Time {
 	return until
 }
 
-func (r *Ring) setState(state State) {
-	if state != r.state {
-		r.tell(StateChanged{Old: r.state, New: state})
-		r.state = state
+func (v *serving) setState(state State) {
+	if state != v.state {
+		v.tell(StateChanged{Old: v.state, New: state})
+		v.state = state
 	}
 }
 
-func (r *Ring) serve(has bool, arc ring.Arc) {
-	if has == r.serves && arc == r.served {
+func (v *serving) serve(has bool, arc ring.Arc) {
+	if has == v.serves && arc == v.served {
 		return
 	}
-	r.tell(ArcChanged{Old: r.served, New: arc, Had: r.serves, Has: has})
-	r.serves, r.served = has, arc
+	v.tell(ArcChanged{Old: v.served, New: arc, Had: v.serves, Has: has})
+	v.serves, v.served = has, arc
+}
+
+// placed says whether the leaf set is worth believing: that of a peer which just began to join has holes.
+func (v *serving) placed() bool {
+	return v.state == Serving || v.state == Joining && v.hood.leaves.Len() > 0 && v.pace.steady >= 2 && v.acknowledged()
+}
+
+// keep writes into a memory what the peer served last.
+func (v *serving) keep(m *Memory) {
+	switch {
+	case v.serves:
+		m.Alone, m.Predecessor, m.HasPredecessor = v.served.Whole(), v.served.Start, true
+	case v.memory != nil:
+		m.Alone, m.Predecessor, m.HasPredecessor = v.memory.Alone, v.memory.Predecessor, v.memory.HasPredecessor
+	}
 }

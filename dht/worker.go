@@ -12,144 +12,129 @@ import (
 // should be a worker or a ring peer is for reach.go to say: a worker joins as soon as it may, a joining peer steps down as soon as it
 // must, a serving one tells CutOff and waits until its arc is handed over.
 
-// Observe takes what is known of whether others can dial this peer.
-func (r *Ring) Observe(now time.Time, seen Reachability) {
-	r.begin(now)
-	r.takeRole(now)
-	r.reach.Observe(now, seen)
-	r.finish(now)
+// attacher attaches a worker to ring peers.
+type attacher struct {
+	*step
+	pace     *pace
+	serving  *serving
+	contacts *contacts
+	attach   *Attach
 }
 
-// StepDown makes a worker of a ring peer, and returns the goodbyes to send; what is served is handed over before.
-func (r *Ring) StepDown(now time.Time) []Call {
-	if r.state == Worker || r.state == Leaving {
-		return nil
-	}
-	r.begin(now)
-	calls := r.stepDown(now)
-	r.finish(now)
-	return calls
-}
-
-func (r *Ring) stepDown(now time.Time) []Call {
-	before := r.standing(r.leaves.Members())
-	r.serve(false, ring.Arc{})
-	r.setState(Worker)
-	r.self.Role, r.told = RoleWorker, nil
-	r.reach.StepDown(now)
-	calls := r.goodbyes(now)
-	r.remember(before...)
-	r.attach.Hear(before...)
-	r.leaves = ring.NewLeafSet(r.self.key, r.cfg.R)
-	r.candidates, r.search = nil, nil
-	clear(r.fences)
-	r.changed(now)
-	r.memory, r.cfg.Found = nil, false // what it was once is others' now
-	r.nextRound = now
-	return calls
-}
-
-// promote lets a worker join the ring.
-func (r *Ring) promote(now time.Time) {
-	attached := r.attach.Clear()
-	for _, p := range attached {
-		r.call(p, attachRequest(r.self, true), inFlight{kind: callFarewell})
-	}
-	r.self.Role, r.told = RoleMember, nil
-	r.remember(attached...)
-	r.tell(AttachedChanged{})
-	r.setState(Joining)
-	r.firstContact, r.resumed = time.Time{}, time.Time{}
-	r.steady, r.located, r.search, r.cutOff = 0, false, nil, false
-	r.nextRound = now
-}
-
-// takeRole follows what reach says.
-func (r *Ring) takeRole(now time.Time) {
-	role := r.reach.Role(now)
-	switch {
-	case role == RoleMember && r.state == Worker:
-		r.promote(now)
-	case role == RoleMember:
-		r.cutOff = false
-	case r.state == Joining:
-		for _, call := range r.stepDown(now) {
-			r.call(call.To, call.Request, inFlight{kind: callFarewell})
-		}
-	case r.state == Serving && !r.cutOff:
-		r.cutOff = true
-		r.tell(CutOff{})
+// send sends the requests that are due.
+func (a *attacher) send(now time.Time) {
+	for _, p := range a.attach.Ask(now) {
+		a.call(p, attachRequest(a.self, false), inFlight{kind: callAttach})
 	}
 }
 
-// workerRound looks for ring peers around our position, while there are places to fill.
-func (r *Ring) workerRound(now time.Time) {
-	r.attach.Hear(r.contacts...)
-	r.attach.Hear(r.table.Nearest(r.self.key, nearestAsked)...)
-	if !r.attach.Full() && r.search == nil {
-		r.startSearch(now, r.contacts)
-	}
-	r.nextRound = now.Add(r.jitter(r.interval))
-}
-
-// sendAttach sends the requests that are due.
-func (r *Ring) sendAttach(now time.Time) {
-	for _, p := range r.attach.Ask(now) {
-		r.call(p, attachRequest(r.self, false), inFlight{kind: callAttach})
-	}
-}
-
-// attachAnswered takes what a ring peer said to a request.
-func (r *Ring) attachAnswered(now time.Time, to Peer, answer *wire.AttachResponse, err error) {
-	if r.state != Worker {
+// answered takes what a ring peer said to a request.
+func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse, err error) {
+	if a.serving.state != Worker {
 		return
 	}
 	changed := false
 	if err != nil || answer == nil {
-		changed = r.attach.Failed(now, to.ID)
+		changed = a.attach.Failed(now, to.ID)
 	} else {
 		var leave []Peer
-		leave, changed = r.attach.Answer(now, to.ID, answer.GetAccepted(), peersOf(answer.GetPeers()))
+		leave, changed = a.attach.Answer(now, to.ID, answer.GetAccepted(), peersOf(answer.GetPeers()))
 		for _, p := range leave {
-			r.call(p, attachRequest(r.self, true), inFlight{kind: callFarewell})
+			a.farewell(p)
 		}
 	}
 	if changed {
-		r.remember(to)
-		r.tell(AttachedChanged{})
-		if !r.attach.Full() { // look again, soon
-			r.steady, r.interval = 0, r.cfg.Interval
+		a.contacts.remember(to)
+		a.tell(AttachedChanged{})
+		if !a.attach.Full() { // look again, soon
+			a.pace.hurry()
 		}
 	}
-	r.sendAttach(now)
+	a.send(now)
 }
 
-// attached answers a worker.
-func (r *Ring) attached(now time.Time, req *wire.AttachRequest) *wire.Message {
-	p := peerOf(req.GetSender())
-	p.Role = RoleWorker
-	accepted, changed := false, false
+// roles makes a worker of a ring peer and a ring peer of a worker.
+type roles struct {
+	*step
+	contacts   *contacts
+	candidates *candidates
+	reach      *Reach
+	attach     *Attach
+	guests     *Guests
+	pace       *pace
+	hood       *hood
+	serving    *serving
+	exchange   *exchange
+	seeker     *seeker
+
+	cutOff bool // CutOff was told
+}
+
+// follow does what reach says.
+func (o *roles) follow(now time.Time) {
+	role := o.reach.Role(now)
 	switch {
-	case req.GetLeave():
-		changed = r.guests.Drop(p.ID)
-	case r.state == Serving:
-		if r.peers[p.key] != nil { // a ring peer until now, whose goodbye did not come through
-			r.left(now, p)
+	case role == RoleMember && o.serving.state == Worker:
+		o.promote(now)
+	case role == RoleMember:
+		o.cutOff = false
+	case o.serving.state == Joining:
+		for _, call := range o.stepDown(now) {
+			o.call(call.To, call.Request, inFlight{kind: callFarewell})
 		}
-		accepted, changed = r.guests.Take(now, p)
+	case o.serving.state == Serving && !o.cutOff:
+		o.cutOff = true
+		o.tell(CutOff{})
 	}
-	if changed {
-		r.tell(AttachedChanged{})
-	}
-	around := r.standing(r.leaves.Members())
-	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)])
 }
 
-// Attached returns the workers attached to this peer, by position.
-func (r *Ring) Attached() []Peer { return r.guests.Peers() }
+// promote lets a worker join the ring.
+func (o *roles) promote(now time.Time) {
+	attached := o.attach.Clear()
+	for _, p := range attached {
+		o.farewell(p)
+	}
+	o.hood.setRole(RoleMember)
+	o.contacts.remember(attached...)
+	o.tell(AttachedChanged{})
+	o.serving.join()
+	o.seeker.located, o.seeker.search, o.cutOff = false, nil, false
+	o.pace.restart(now)
+}
 
-// Candidates returns up to AttachedUsed of them, chosen by key.
-func (r *Ring) Candidates(key ring.Key) []Peer { return r.guests.For(key) }
+// stepDown makes a worker of a ring peer, and returns the goodbyes to send.
+func (o *roles) stepDown(now time.Time) []Call {
+	before := o.hood.members()
+	o.serving.serve(false, ring.Arc{})
+	o.serving.setState(Worker)
+	o.hood.setRole(RoleWorker)
+	o.reach.StepDown(now)
+	calls := o.goodbyes(now)
+	o.contacts.remember(before...)
+	o.attach.Hear(before...)
+	o.candidates.list, o.seeker.search = nil, nil
+	o.serving.forget()
+	o.hood.clear(now)
+	o.pace.next = now
+	return calls
+}
 
-// Attachments returns the ring peers that this worker is attached to, nearest first.
-func (r *Ring) Attachments() []Peer { return r.attach.Peers() }
+// leave gives up the arc and returns the goodbyes to send.
+func (o *roles) leave(now time.Time) []Call {
+	o.serving.setState(Leaving)
+	o.serving.serve(false, ring.Arc{})
+	return o.goodbyes(now)
+}
+
+// goodbyes are the farewells to the leaf set, or to whom a worker is attached. Workers attached to us find out when they ask again.
+func (o *roles) goodbyes(now time.Time) []Call {
+	o.guests.Clear()
+	var calls []Call
+	for _, p := range o.hood.members() {
+		calls = append(calls, Call{To: p, Timeout: o.cfg.CallTimeout, Request: leaveRequest(o.exchange.neighbours(now))})
+	}
+	for _, p := range o.attach.Clear() {
+		calls = append(calls, Call{To: p, Timeout: o.cfg.CallTimeout, Request: attachRequest(o.self, true)})
+	}
+	return calls
+}

@@ -1,0 +1,119 @@
+package dht
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// listener takes what other peers say of themselves, and brings it to the parts.
+type listener struct {
+	*step
+	hood       *hood
+	serving    *serving
+	exchange   *exchange
+	introducer *introducer
+	candidates *candidates
+	suspicion  *suspicion
+	dead       tombstones
+	attach     *Attach
+	guests     *Guests
+}
+
+// stabilized takes the answer to an introduction or to one of the rounds.
+func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
+	if n := l.hood.peers[to.key]; n != nil {
+		n.asking = false
+	}
+	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
+		l.suspicion.failed(now, to)
+		return
+	}
+	l.hear(now, said, fresh)
+}
+
+// hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer that was suspended may have waited
+// for it all the while: not fresh, it says that the peer lives, and nothing by which a joining peer could begin to serve.
+func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
+	p := peerOf(said.GetSelf())
+	if p.ID == l.self.ID {
+		return
+	}
+	l.candidates.drop(p.key)
+	said, whole := l.hood.completed(p.key, said)
+	if l.serving.state == Worker { // whoever spoke to us took us for a ring peer
+		l.attach.Hear(append(listed(said), p)...)
+		return
+	}
+	if said.GetState() == wire.State_STATE_WORKER {
+		l.suspicion.left(now, p)
+		l.dead.set(now, p, l.cfg.DeadFor)
+		return
+	}
+	if l.guests.Drop(p.ID) { // it speaks as a ring peer now
+		l.tell(AttachedChanged{})
+	}
+	if said.GetState() == wire.State_STATE_LEAVING {
+		l.suspicion.left(now, p)
+		l.introducer.consider(now, listed(said))
+		return
+	}
+	l.serving.met(now)
+	l.dead.drop(p)
+	delete(l.serving.fences, p.ID)
+	l.hood.insert(now, p)
+	if n := l.hood.peers[p.key]; n != nil {
+		if n.peer.Incarnation != p.Incarnation || !slices.EqualFunc(n.peer.Addrs, p.Addrs, bytes.Equal) {
+			l.hood.told = nil
+		}
+		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
+		n.holds = said.GetKnown()
+		if !whole {
+			return // it lives; the rest it says once it knows that we do not hold its lists
+		}
+		if fresh || l.serving.state != Joining {
+			n.said = wordOf(now, p, said)
+		}
+		quiet := n.weighed == l.hood.version && sameLists(n.lists, said)
+		n.lists, n.weighed = said, l.hood.version
+		if quiet {
+			return // a quiet ring says the same again and again
+		}
+	}
+	l.exchange.missing(now, p.key, said)
+	l.introducer.consider(now, listed(said))
+}
+
+func listed(said *wire.Neighbours) []Peer {
+	return peersOf(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+}
+
+func sameLists(a, b *wire.Neighbours) bool {
+	same := func(p, q *wire.Peer) bool { return bytes.Equal(p.GetId(), q.GetId()) }
+	return slices.EqualFunc(a.GetPredecessors(), b.GetPredecessors(), same) && slices.EqualFunc(a.GetSuccessors(), b.GetSuccessors(), same)
+}
+
+// attached answers a worker.
+func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Message {
+	p := peerOf(req.GetSender())
+	p.Role = RoleWorker
+	accepted, changed := false, false
+	switch {
+	case req.GetLeave():
+		changed = l.guests.Drop(p.ID)
+	case l.serving.state == Serving:
+		if l.hood.peers[p.key] != nil { // a ring peer until now, whose goodbye did not come through
+			l.suspicion.left(now, p)
+		}
+		accepted, changed = l.guests.Take(now, p)
+	}
+	if changed {
+		l.tell(AttachedChanged{})
+	}
+	around := l.hood.members()
+	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)])
+}

@@ -1,0 +1,234 @@
+package dht
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+// hood is the neighbourhood: the leaf set, and what each peer in it said and did.
+type hood struct {
+	*step
+	pace *pace
+
+	leaves  *ring.LeafSet
+	peers   map[ring.Key]*neighbour // who stands in leaves
+	version int                     // of the leaf set: grows with each change
+	told    *wire.Neighbours        // our lists in wire form; nil after a change
+}
+
+// neighbour is a peer of the leaf set.
+type neighbour struct {
+	peer     Peer
+	said     *word            // nil until it spoke since we last began to join
+	lists    *wire.Neighbours // its lists as it named them last, weighed against version weighed of the leaf set
+	weighed  int
+	holds    uint64 // the name of our lists that it holds, as it said last
+	heard    time.Time
+	asked    time.Time
+	asking   bool // a stabilize call is on its way
+	failures int  // since it last spoke
+	// unanswered is when the second call was made that made it suspect
+	unanswered time.Time
+	retry      time.Time
+	thirds     []peer.ID // who was asked about it since then
+}
+
+// word is what a neighbour said of itself last.
+type word struct {
+	state   State
+	cleared bool
+	serves  bool
+	served  ring.Arc
+	pred    ring.Key
+	fence   time.Time
+}
+
+func newHood(s *step, p *pace) *hood {
+	return &hood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.key, s.cfg.R), peers: map[ring.Key]*neighbour{}}
+}
+
+// SetAddrs replaces the addresses under which this peer tells others to reach it.
+func (h *hood) SetAddrs(addrs [][]byte) { h.self.Addrs, h.told = addrs, nil }
+
+// setRole replaces the role that this peer tells others.
+func (h *hood) setRole(role Role) { h.self.Role, h.told = role, nil }
+
+// Leaves returns the leaf peers, nearest first. In a small ring a peer is on both sides.
+func (h *hood) Leaves() (preds, succs []Peer) {
+	return h.standing(h.leaves.Predecessors()), h.standing(h.leaves.Successors())
+}
+
+// members are all of them.
+func (h *hood) members() []Peer { return h.standing(h.leaves.Members()) }
+
+func (h *hood) standing(keys []ring.Key) []Peer {
+	peers := make([]Peer, len(keys))
+	for i, key := range keys {
+		peers[i] = h.peers[key].peer
+	}
+	return peers
+}
+
+// Leaf is a peer of the leaf set as this one sees it.
+type Leaf struct {
+	// Peer is who it is.
+	Peer Peer
+	// Arc is what it said last that it serves, if Serves.
+	Arc ring.Arc
+	// Serves says that it said so.
+	Serves bool
+	// Suspect says that it left a call unanswered and has not been heard since.
+	Suspect bool
+}
+
+// LeafSet returns the leaf peers, in clockwise order from this one.
+func (h *hood) LeafSet() []Leaf {
+	var set []Leaf
+	for _, key := range h.leaves.Members() {
+		n := h.peers[key]
+		l := Leaf{Peer: n.peer, Suspect: n.failures > 0}
+		if n.said != nil {
+			l.Arc, l.Serves = n.said.served, n.said.serves
+		}
+		set = append(set, l)
+	}
+	slices.SortFunc(set, func(a, b Leaf) int {
+		return a.Peer.Key().Sub(h.self.key).Compare(b.Peer.Key().Sub(h.self.key))
+	})
+	return set
+}
+
+// byID returns a leaf peer by its name; nil when it is none.
+func (h *hood) byID(id peer.ID) *neighbour { return h.peers[ring.PeerKey([]byte(id))] }
+
+// Suspect says whether a leaf peer has not answered since it last spoke.
+func (h *hood) Suspect(id peer.ID) bool {
+	n := h.byID(id)
+	return n != nil && n.failures > 0
+}
+
+// Relay says whom to ping for somebody who cannot reach target; false when target is no peer we know.
+func (h *hood) Relay(target peer.ID) (Peer, bool) {
+	if n := h.byID(target); n != nil {
+		return n.peer, true
+	}
+	return Peer{}, false
+}
+
+// insert puts a peer that spoke into the leaf set, if it belongs there.
+func (h *hood) insert(now time.Time, p Peer) {
+	if h.leaves.Insert(p.key) {
+		h.peers[p.key] = &neighbour{peer: p}
+		h.changed(now)
+		h.tell(PeerUp{p})
+	}
+}
+
+// moveUp lets leaf peers that stand on one side only take a free place on the other, once nobody nearer is in sight: in a ring of few
+// peers everybody stands on both.
+func (h *hood) moveUp(now time.Time, peers []Peer) {
+	moved := false
+	for _, p := range peers {
+		if key := p.Key(); h.leaves.Contains(key) && h.leaves.Insert(key) {
+			moved = true
+		}
+	}
+	if moved {
+		h.changed(now)
+	}
+}
+
+// clear empties the leaf set.
+func (h *hood) clear(now time.Time) {
+	h.leaves = ring.NewLeafSet(h.self.key, h.cfg.R)
+	h.changed(now)
+}
+
+// changed tells that the leaf set is another one: who was pushed out is forgotten, and rounds come quickly again.
+func (h *hood) changed(now time.Time) {
+	for key := range h.peers {
+		if !h.leaves.Contains(key) {
+			delete(h.peers, key)
+		}
+	}
+	h.version++
+	h.told = nil
+	h.pace.changed(now, [2]ring.Key{h.leaves.Predecessor(), h.leaves.Successor()})
+	h.tell(LeavesChanged{})
+}
+
+// silence forgets what the neighbours said of themselves.
+func (h *hood) silence() {
+	for _, n := range h.peers {
+		n.said = nil
+	}
+}
+
+// lists is this peer and its lists in wire form, kept until one of them changes.
+func (h *hood) lists() *wire.Neighbours {
+	if h.told == nil {
+		preds, succs := h.Leaves()
+		h.told = &wire.Neighbours{Self: h.self.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs)}
+		h.told.Lists = listsName(h.told.Predecessors, h.told.Successors)
+	}
+	return h.told
+}
+
+// completed puts the lists that a peer left out into what it says; false when they are not the ones that we hold.
+func (h *hood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
+	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
+		return said, true
+	}
+	n := h.peers[key]
+	if n == nil || n.lists.GetLists() != said.GetLists() {
+		return said, said.GetLists() == listsName(nil, nil)
+	}
+	return &wire.Neighbours{
+		Self: said.GetSelf(), State: said.GetState(), Predecessors: n.lists.GetPredecessors(), Successors: n.lists.GetSuccessors(),
+		ServedStart: said.GetServedStart(), FenceMs: said.GetFenceMs(), Cleared: said.GetCleared(), Lists: said.GetLists(), Known: said.GetKnown(),
+	}, true
+}
+
+// listsName names two lists by what stands in them.
+func listsName(preds, succs []*wire.Peer) uint64 {
+	h := fnv.New64a()
+	number := func(v uint64) { h.Write(binary.BigEndian.AppendUint64(nil, v)) }
+	text := func(b []byte) {
+		number(uint64(len(b)))
+		h.Write(b)
+	}
+	for _, list := range [][]*wire.Peer{preds, succs} {
+		number(uint64(len(list)))
+		for _, p := range list {
+			text(p.GetId())
+			number(uint64(len(p.GetAddrs())))
+			for _, addr := range p.GetAddrs() {
+				text(addr)
+			}
+			number(p.GetIncarnation())
+			number(uint64(p.GetRole()))
+		}
+	}
+	return max(h.Sum64(), 1) // 0 means none
+}
+
+func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
+	w := &word{cleared: said.GetCleared(), fence: now.Add(time.Duration(said.GetFenceMs()) * time.Millisecond), pred: p.key}
+	if said.GetState() == wire.State_STATE_SERVING {
+		w.state = Serving
+	}
+	if start := said.GetServedStart(); len(start) > 0 && w.state == Serving {
+		w.serves, w.served = true, ring.Arc{Start: ring.Key(start), End: p.key}
+	}
+	if preds := said.GetPredecessors(); len(preds) > 0 {
+		w.pred = ring.PeerKey(preds[0].GetId())
+	}
+	return w
+}

@@ -1,0 +1,69 @@
+package dht
+
+import "github.com/apoidea/apoidea/dht/ring"
+
+// parts are what a Ring consists of. Each knows the ones that it was made with, all of which stand above it here, and no other. What
+// the embedded ones export is offered by the Ring itself.
+type parts struct {
+	*step
+	contacts   *contacts
+	dead       tombstones
+	candidates *candidates
+	reach      *Reach
+	attach     *Attach
+	guests     *Guests
+	pace       *pace
+	*hood
+	*serving
+	exchange   *exchange
+	introducer *introducer
+	*routes
+	attacher  *attacher
+	seeker    *seeker
+	suspicion *suspicion
+	listener  *listener
+	roles     *roles
+	rounds    *rounds
+}
+
+// newParts returns the parts of a ring as a joining peer knows it. The config has its defaults, self its position and role.
+func newParts(cfg Config, self Peer, table Table) parts {
+	s := newStep(cfg, self)
+	reach := NewReach(cfg.Role, cfg.Promote, cfg.Demote)
+	p := parts{
+		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, candidates: &candidates{},
+		reach: &reach, attach: NewAttach(self.key), guests: NewGuests(),
+	}
+	p.pace = &pace{step: s, nearest: [2]ring.Key{self.key, self.key}}
+	p.hood = newHood(s, p.pace)
+	p.serving = newServing(s, p.hood, p.pace, p.candidates)
+	p.exchange = &exchange{step: s, hood: p.hood, serving: p.serving}
+	p.introducer = &introducer{
+		step: s, candidates: p.candidates, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, exchange: p.exchange,
+	}
+	p.routes = &routes{
+		step: s, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, table: table,
+		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](cfg.ArcCache),
+	}
+	p.attacher = &attacher{step: s, contacts: p.contacts, attach: p.attach, pace: p.pace, serving: p.serving}
+	p.seeker = &seeker{
+		step: s, contacts: p.contacts, hood: p.hood, serving: p.serving, introducer: p.introducer, attacher: p.attacher, table: table,
+	}
+	p.suspicion = &suspicion{
+		step: s, contacts: p.contacts, dead: p.dead, hood: p.hood, serving: p.serving, exchange: p.exchange, introducer: p.introducer,
+		routes: p.routes, seeker: p.seeker,
+	}
+	p.listener = &listener{
+		step: s, dead: p.dead, candidates: p.candidates, attach: p.attach, guests: p.guests, hood: p.hood, serving: p.serving,
+		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion,
+	}
+	p.roles = &roles{
+		step: s, contacts: p.contacts, candidates: p.candidates, reach: p.reach, attach: p.attach, guests: p.guests, pace: p.pace,
+		hood: p.hood, serving: p.serving, exchange: p.exchange, seeker: p.seeker,
+	}
+	p.rounds = &rounds{
+		step: s, contacts: p.contacts, dead: p.dead, attach: p.attach, pace: p.pace, hood: p.hood, serving: p.serving, exchange: p.exchange,
+		introducer: p.introducer, routes: p.routes, seeker: p.seeker,
+	}
+	return p
+}

@@ -1,0 +1,115 @@
+package dht
+
+import (
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+const (
+	// healEvery is the time between two searches for our own position through a peer chosen at random: it finds a ring that split
+	// from ours and no longer shows in the routing table. Two calls or so each.
+	healEvery = 30 * time.Second
+	// healSoon is that time for healSoonFor after a leaf peer was given up: what looked like its death may have been a partition, and
+	// in a ring of two nobody else looks. The halves of a ring of 16 are one 9 s after they meet again.
+	healSoon    = 5 * time.Second
+	healSoonFor = 10 * time.Minute
+)
+
+// seeker searches the peer's own place in the ring.
+type seeker struct {
+	*step
+	hood       *hood
+	serving    *serving
+	introducer *introducer
+	attacher   *attacher
+	contacts   *contacts
+	table      Table
+
+	search    *Search // nil while none is under way
+	located   bool
+	nextHeal  time.Time
+	lastDeath time.Time // of a leaf peer; zero before any
+}
+
+// begin is for the first input.
+func (k *seeker) begin(now time.Time) { k.nextHeal = now.Add(k.jitter(healEvery)) }
+
+// heal searches our own place through some peer far away, so that rings which lost sight of each other meet again.
+func (k *seeker) heal(now time.Time) {
+	if now.Before(k.nextHeal) {
+		return
+	}
+	k.nextHeal = now.Add(k.jitter(healEvery))
+	if !k.lastDeath.IsZero() && now.Sub(k.lastDeath) < healSoonFor {
+		k.nextHeal = now.Add(k.jitter(healSoon))
+	}
+	far := append(k.table.All(), k.contacts.list...)
+	far = slices.DeleteFunc(far, func(p Peer) bool { return k.hood.leaves.Contains(p.Key()) })
+	if k.search == nil && len(far) > 0 {
+		p := far[k.rnd.IntN(len(far))]
+		k.search = newSearch(k.self.ID, after(k.self.key), []Peer{p}, k.cfg.LookupCalls)
+		k.pump(now)
+	}
+}
+
+// start looks for the peer behind our own position, which is our successor, unless a search is under way.
+func (k *seeker) start(now time.Time) {
+	if k.search == nil {
+		k.anew(now, k.contacts.list)
+	}
+}
+
+// join lets the search go by these peers too.
+func (k *seeker) join(now time.Time, entries []Peer) {
+	switch {
+	case k.serving.state != Joining && k.serving.state != Worker:
+		k.anew(now, entries)
+	case k.search != nil:
+		k.search.Add(entries...)
+		k.pump(now)
+	}
+}
+
+func (k *seeker) anew(now time.Time, seeds []Peer) {
+	seeds = slices.Concat(seeds, k.table.Nearest(k.self.key, nearestAsked), k.hood.members())
+	k.search = newSearch(k.self.ID, after(k.self.key), seeds, k.cfg.LookupCalls)
+	k.pump(now)
+}
+
+// pump sends what the search wants to ask, and takes its finding.
+func (k *seeker) pump(now time.Time) {
+	for k.search != nil {
+		to, ok := k.search.Ask(now)
+		if !ok {
+			break
+		}
+		k.call(to, nextHopRequest(k.search.key), inFlight{kind: callSearch, search: k.search})
+	}
+	if k.search == nil || !k.search.Done() {
+		return
+	}
+	found, err := k.search.Lookup()
+	met := k.search.met()
+	k.search = nil
+	if err == nil {
+		k.located = true
+		k.introducer.consider(now, append([]Peer{found.Owner}, met...))
+	}
+	if k.serving.state == Worker {
+		k.attacher.attach.Hear(met...)
+		k.attacher.send(now)
+	}
+}
+
+// answered takes the answer to a call of a search, which may be an older one.
+func (k *seeker) answered(now time.Time, fl inFlight, answer *wire.Message, err error) {
+	fl.search.Answer(now, fl.to, answer, err)
+	if fl.search == k.search {
+		k.pump(now)
+	}
+}
+
+// bereft tells that a leaf peer was given up.
+func (k *seeker) bereft(now time.Time) { k.lastDeath, k.nextHeal = now, now.Add(k.jitter(healSoon)) }
