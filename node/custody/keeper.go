@@ -59,13 +59,13 @@ type Space interface {
 
 // Copies finds the copies of other peers' records of this space.
 type Copies interface {
-	Sources() ([]peer.ID, error)
-	Of(source peer.ID) Reader
+	Sources() ([]peer.ID, error) // lists the peers of whose records there is a copy
+	Of(source peer.ID) Reader    // opens the copy of one of them
 }
 
 // View is what this peer believes of the ring at present. Version changes whenever another answer may be different.
 type View interface {
-	Version() uint64
+	Version() uint64 // returns the number of what is believed at present
 	// Serves says whether this peer answers for a position, and where the arc ends which it serves.
 	Serves(pos Pos) bool
 	// Owner names the peer that answers for a position, as far as is known; this peer itself too while it does not serve it yet.
@@ -76,7 +76,7 @@ type View interface {
 
 // Push is a batch of records for one peer.
 type Push struct {
-	Records []Record
+	Records []Record // in the order of their positions
 	// Notes go with the positions of which the push holds the last record.
 	Notes []Note
 	// From is the peer of whose copy the records are, empty if they are the sender's own.
@@ -87,27 +87,27 @@ type Push struct {
 
 // Note is what goes along with the records of a position; see Space.
 type Note struct {
-	Pos  Pos
-	Note []byte
+	Pos  Pos    // position that it is about
+	Note []byte // as Space encoded it
 }
 
 // Call is a push to be made: to this peer itself if the records are to be merged here. It has succeeded when they are on disk at the receiver and its replicas;
 // its end goes to Result.
 type Call struct {
-	ID   uint64
-	To   peer.ID
-	Push Push
+	ID   uint64  // of this call, to be given to Result
+	To   peer.ID // the receiver
+	Push Push    // what it is to get
 }
 
 // Drop is a part of a source's copy that is not needed any more: the records at positions from Lo to Hi, both included.
 type Drop struct {
-	Source peer.ID
-	Lo, Hi Pos
+	Source peer.ID // peer whose copy it is
+	Lo, Hi Pos     // first and last position
 }
 
 // Ready is what a Keeper wants done.
 type Ready struct {
-	Calls []Call
+	Calls []Call // to be made, each at once
 	// Next is when to call Tick again; zero: when the view changes.
 	Next time.Time
 }

@@ -32,9 +32,9 @@ type Neighbours interface {
 
 // Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to Settler.Result.
 type Ask struct {
-	ID  uint64
-	To  peer.ID
-	Arc ring.Arc
+	ID  uint64   // of this question, to be given to Result
+	To  peer.ID  // the neighbour
+	Arc ring.Arc // that this peer answers for now
 }
 
 // Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.

@@ -22,8 +22,10 @@ type Peer interface {
 
 	// Pause, Resume, Limits and SetLimits are those of control.Backend.
 	Pause(ctx context.Context, d time.Duration) (*control.Limits, error)
-	Resume(ctx context.Context) (*control.Limits, error)
+	Resume(ctx context.Context) (*control.Limits, error) // ends such a pause
+	// Limits tells what is set, what holds and what is used.
 	Limits(ctx context.Context) (*control.Limits, error)
+	// SetLimits changes settings by their keys, all or none.
 	SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error)
 }
 
@@ -41,7 +43,7 @@ type Gauges struct {
 
 // Circle is a ring as one peer sees it.
 type Circle struct {
-	Self Place
+	Self Place // this peer
 	// Others are the peers known, clockwise from this one.
 	Others []Place
 	// Size is how many peers the ring has: counted in a small one, estimated in a large one.
@@ -52,17 +54,17 @@ type Circle struct {
 
 // Place is a peer on the circle.
 type Place struct {
-	Peer, Addr string
+	Peer, Addr string // its ID, and the first of its addresses
 	// At is the position, from 0 at the top clockwise to below 1.
 	At float64
 	// Leaf says that it is in this peer's leaf set, so that what it serves is known; Side is predecessor or successor for the nearest.
 	Leaf    bool
-	Side    string
-	Suspect bool
+	Side    string // self, predecessor, successor, the last two together, or empty
+	Suspect bool   // it did not answer of late
 	// Serves says that it answers for the part of the circle from ArcFrom to At; Whole that this is all of it.
 	Serves, Whole bool
-	ArcFrom       float64
-	RTTMs         float64
+	ArcFrom       float64 // where its arc begins, as At
+	RTTMs         float64 // round trip in milliseconds, 0 if it is not known
 	// Crawls counts the hosts that it crawls for this peer.
 	Crawls int
 	// drawn is where its dot is: beside At where that of another would lie on it.
@@ -71,14 +73,14 @@ type Place struct {
 
 // Crawled is the hosts that are being crawled.
 type Crawled struct {
-	Hosts []Host
+	Hosts []Host // the busiest first
 	// Total counts those that are not listed too, Here those that this peer crawls.
 	Total, Here int
 }
 
 // Host is a host of this peer that some worker crawls, or one that this peer crawls for another owner.
 type Host struct {
-	Name, Worker string
+	Name, Worker string // of the host, and the ID of the peer that crawls it
 	// Owner is empty for hosts of this peer.
 	Owner string
 	// At is where its key lies on the circle.

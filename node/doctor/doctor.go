@@ -28,22 +28,22 @@ const (
 
 // Finding is what one check found: a line, and unless it is OK a line with the cure. The JSON names are a contract.
 type Finding struct {
-	Check   string  `json:"check"`
-	Verdict Verdict `json:"verdict"`
-	Found   string  `json:"found"`
-	Cure    string  `json:"cure,omitempty"`
+	Check   string  `json:"check"`          // name of the check
+	Verdict Verdict `json:"verdict"`        // how bad it is
+	Found   string  `json:"found"`          // a sentence for people
+	Cure    string  `json:"cure,omitempty"` // what to do about it; empty if it is OK
 }
 
 // Setup is what is examined.
 type Setup struct {
-	Config node.Config
+	Config node.Config // as the peer would be started
 	// ConfigFile is where settings were read from, empty if nowhere. FileError and SettingsError say what was wrong with it, and with the settings
 	// as a whole; with either, Config holds what could be understood.
 	ConfigFile               string
-	FileError, SettingsError error
+	FileError, SettingsError error // nil: nothing is wrong
 	// Built is when the program was built, which no clock should be before; zero if that is not known.
 	Built time.Time
-	Log   *slog.Logger
+	Log   *slog.Logger // takes what libraries say meanwhile
 }
 
 // checkTime bounds one check. The longest asks 64 entry points, 16 at a time, 5 s each, having looked their names up for 5 s.

@@ -29,14 +29,14 @@ func Kinds() []string { return []string{WARC, CDXJ, Links, URLs, WACZ} }
 
 // Options say what to export, and where to.
 type Options struct {
-	What string
+	What string // one of Kinds
 	// Ring takes all members of the ring and their workers in; else it is the one peer.
 	Ring bool
 	// Count, of links, counts how often each pair was met instead of listing it that often.
 	Count bool
 	// Output is the file to make. Empty: Stream is written to.
 	Output string
-	Stream io.Writer
+	Stream io.Writer // used without an Output
 	// Force replaces an Output that is there, and begins anew instead of going on with an interrupted export.
 	Force bool
 	// Of is, for cdxj, the name of the file that export warc makes of the same records: what lines call it.
@@ -51,45 +51,45 @@ type Options struct {
 
 // Progress is how far an export is.
 type Progress struct {
-	Files      int    `json:"files"`
-	FilesTotal int    `json:"files_total"`
-	Records    int64  `json:"records"`
-	BytesRead  int64  `json:"bytes_read"`
-	Doing      string `json:"doing"`
+	Files      int    `json:"files"`       // archive files read to their end
+	FilesTotal int    `json:"files_total"` // archive files to be read
+	Records    int64  `json:"records"`     // written so far
+	BytesRead  int64  `json:"bytes_read"`  // of archive files
+	Doing      string `json:"doing"`       // the present step, in words
 }
 
 // Report is what came of an export.
 type Report struct {
-	What   string `json:"what"`
-	Output string `json:"output,omitempty"`
+	What   string `json:"what"`             // one of Kinds
+	Output string `json:"output,omitempty"` // file that was made; empty for a stream
 	// Bytes of the output.
 	Bytes int64 `json:"bytes"`
 	// Records written: of the archive, lines of an index, links, or URLs.
 	Records int64 `json:"records"`
-	Peers   int   `json:"peers"`
-	Files   int   `json:"files"`
-	Resumed bool  `json:"resumed"`
+	Peers   int   `json:"peers"`   // that answered
+	Files   int   `json:"files"`   // archive files that were to be read
+	Resumed bool  `json:"resumed"` // it went on with an interrupted export
 	// Complete says that nothing is missing or damaged.
 	Complete bool              `json:"complete"`
-	Missing  []control.Missing `json:"missing"`
-	Damaged  []Damage          `json:"damaged"`
+	Missing  []control.Missing `json:"missing"` // peers and files that could not be had
+	Damaged  []Damage          `json:"damaged"` // what was left out of files
 	// Lost are records that the records of URLs speak of and that no archive file holds: the first of LostTotal, those that Damaged names left out.
 	Lost      []Lost  `json:"lost,omitempty"`
-	LostTotal int64   `json:"lost_total,omitempty"`
-	ElapsedS  float64 `json:"elapsed_s"`
+	LostTotal int64   `json:"lost_total,omitempty"` // how many are lost
+	ElapsedS  float64 `json:"elapsed_s"`            // seconds that it took
 }
 
 // Damage is a stretch of an archive file that was left out: a record that is not what its digests say, or bytes in which no record can be read.
 type Damage struct {
-	Peer   string `json:"peer"`
-	File   string `json:"file"`
-	Offset int64  `json:"offset"`
+	Peer   string `json:"peer"`   // ID of the peer that has the file
+	File   string `json:"file"`   // name without directory
+	Offset int64  `json:"offset"` // where it begins, in bytes
 	// Bytes that were left out; 0 if it is all that follows.
 	Bytes int64  `json:"bytes,omitempty"`
-	Error string `json:"error"`
+	Error string `json:"error"` // what is wrong
 	// URLs whose records lie there, the first of them, and Lost how many there are.
 	URLs []string `json:"urls,omitempty"`
-	Lost int      `json:"lost,omitempty"`
+	Lost int      `json:"lost,omitempty"` // records that lie there, as far as is known
 }
 
 // namedAtOnce bounds the URLs that one damage names.

@@ -33,9 +33,9 @@ func (i inventory) expects(l *control.URLLine) error {
 
 // Lost is a record that should be in an archive and is in none.
 type Lost struct {
-	Peer   string `json:"peer"`
-	Record string `json:"record"`
-	URL    string `json:"url"`
+	Peer   string `json:"peer"`   // ID of the peer that should have it
+	Record string `json:"record"` // ID of the record, as urn:uuid
+	URL    string `json:"url"`    // that was fetched
 }
 
 // maxLost bounds the lost records that a report names.

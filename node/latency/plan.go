@@ -29,8 +29,8 @@ var (
 
 // Distances is a matrix of round trips. A negative one is not known and stands for no delay.
 type Distances interface {
-	Size() int
-	RTT(i, j int) time.Duration
+	Size() int                  // the number of rows
+	RTT(i, j int) time.Duration // the round trip between two rows
 }
 
 // Plan says where this peer, the others and the sites stand. It is not changed, and safe for concurrent use.
@@ -151,6 +151,7 @@ func (p *Plan) delay(ctx context.Context, c net.Conn, row int, begun time.Time) 
 
 // Resolver finds the addresses of a name, as that of crawl/fetch.
 type Resolver interface {
+	// Lookup returns the addresses of a name.
 	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
 }
 

@@ -16,13 +16,14 @@ import (
 
 // Worker is what the limits move and read of the worker: worker.Worker.
 type Worker interface {
-	Pause()
-	BreakOff()
-	Resume()
-	SetFetchers(n int)
+	Pause()            // stops fetching and gives all hosts back
+	BreakOff()         // ends the exchanges under way
+	Resume()           // ends a Pause
+	SetFetchers(n int) // bounds the exchanges at once; 0: none begins
+	// SetBandwidth sets the cap that fetches are admitted under, in bytes a second; 0: none.
 	SetBandwidth(bytes int64)
-	SetMemory(bytes int64)
-	Stats() worker.Stats
+	SetMemory(bytes int64) // bounds what pages take of memory
+	Stats() worker.Stats   // tells what runs, and what came in
 }
 
 var _ Worker = (*worker.Worker)(nil)

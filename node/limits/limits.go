@@ -36,16 +36,16 @@ const (
 
 // Deps are what the limits use of the peer.
 type Deps struct {
-	Kept   Kept
-	Worker Worker
-	Line   *Line
+	Kept   Kept   // where changed settings and the ledger are kept
+	Worker Worker // that is paused and slowed
+	Line   *Line  // that all connections pass
 	// DataDir is where the free space is looked at, and what takes room there.
 	DataDir string
 	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on memory as well.
 	OwnProcess bool
 	// PageMemory is what pages may take of a bound on memory, 0 for none.
 	PageMemory func(bound int64) int64
-	Log        *slog.Logger
+	Log        *slog.Logger // hears when a rule begins or ends to hold
 }
 
 // Kept is what a peer keeps between two runs, by name.
@@ -54,7 +54,7 @@ type Kept interface {
 	GetJSON(name string, v any) error
 	// PutJSON stores a value and waits until it is on disk; NoteJSON does not wait.
 	PutJSON(name string, v any) error
-	NoteJSON(name string, v any) error
+	NoteJSON(name string, v any) error // stores a value, without the wait
 }
 
 // Limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.

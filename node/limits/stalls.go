@@ -28,10 +28,10 @@ type StallDeps struct {
 	Ask func(ctx context.Context) error
 	// Worker is what the worker has done, and has in hand; SiteBytes is what came from sites so far.
 	Worker    func() worker.Stats
-	SiteBytes func() int64
+	SiteBytes func() int64 // bytes from sites so far
 	// Resting says that the worker is to do nothing: the peer is paused, or leaves.
 	Resting func() bool
-	Log     *slog.Logger
+	Log     *slog.Logger // hears of each stall
 }
 
 // Stalls watches that something moves in the peer while there is work, and says when not.

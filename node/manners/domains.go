@@ -43,16 +43,16 @@ func WishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 
 // DomainsDeps are what domains use of the peer.
 type DomainsDeps struct {
-	Records domain.Records
+	Records domain.Records // where they are kept
 	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts counts as a trap; see domain.New.
 	Hosts, Novelty int
-	Router         *rpc.Router
+	Router         *rpc.Router // finds the owners of domains
 	// Settled says whether the records of a key have all arrived here.
 	Settled func(key ring.Key) bool
 	// Prove checks that a site asks for something itself; Spread tells the owners of hosts of it.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
-	Spread func(s optout.Subject, a optout.Action, hosts []string)
-	Log    *slog.Logger
+	Spread func(s optout.Subject, a optout.Action, hosts []string) // tells the owners of hosts
+	Log    *slog.Logger                                            // hears what went wrong
 }
 
 // Domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.

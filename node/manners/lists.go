@@ -36,10 +36,10 @@ type Get = func(ctx context.Context, req *fetch.Request) (*fetch.Response, error
 
 // ListsDeps are what lists are read from.
 type ListsDeps struct {
-	File, URL string // empty: none
-	Dir       string // for a copy of what the URL said
-	Get       Get
-	Log       *slog.Logger
+	File, URL string       // empty: none
+	Dir       string       // for a copy of what the URL said
+	Get       Get          // fetches the URL
+	Log       *slog.Logger // hears of bad lines, and of a URL that cannot be had
 }
 
 // Lists are this peer's own lists of what is not to be crawled: from a file, and from a URL. They hold wherever it is a host's owner or its worker.
@@ -265,8 +265,8 @@ func (l *Lists) Sources() [2]Source {
 
 // Source is a list, nil if there is none, with the flag that names it and where it is from.
 type Source struct {
-	Flag, Where string
-	List        *optout.List
+	Flag, Where string       // Where is a file or a URL, empty: not set
+	List        *optout.List // its rules
 }
 
 func (s *Source) why(r optout.Rule, ok bool) string {

@@ -34,19 +34,19 @@ const (
 
 // OptOutsDeps are what opt-outs use of the peer.
 type OptOutsDeps struct {
-	Lists  *Lists
-	Prover *Prover
+	Lists  *Lists  // this peer's own
+	Prover *Prover // looks at sites for proofs
 	// Demand says that a site has to show what it asks for, whoever brings it.
 	Demand bool
-	Owners rpc.Owners
+	Owners rpc.Owners // reaches the owners of domains and hosts
 	// HostService is the service of the owners of hosts, which take wishes as those of domains do.
 	HostService string
 	// Changed is told when a list of this peer is another.
 	Changed func()
 	// Spawn runs a function beside everything else, for as long as the peer lives.
 	Spawn   func(fn func(ctx context.Context))
-	Contact string // on the form
-	Log     *slog.Logger
+	Contact string       // on the form
+	Log     *slog.Logger // hears whom it could not tell
 }
 
 // OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form brings, and those that it is asked to pass on.

@@ -17,13 +17,13 @@ const (
 
 // Finding is one thing that is wrong, and what it means for the crawl. The JSON names are a contract.
 type Finding struct {
-	Area  string `json:"area"`
+	Area  string `json:"area"`            // part of the data directory, see the areas
 	Where string `json:"where,omitempty"` // a file, a host or a job
-	Found string `json:"found"`
-	Means string `json:"means"`
+	Found string `json:"found"`           // what is wrong
+	Means string `json:"means"`           // what that means for the crawl
 	// URLs that it is about, the first of URLsTotal.
 	URLs      []string `json:"urls,omitempty"`
-	URLsTotal int      `json:"urls_total,omitempty"`
+	URLsTotal int      `json:"urls_total,omitempty"` // how many it is about
 	// Note says that it may be as it should, as a crash leaves it.
 	Note bool `json:"note,omitempty"`
 }
@@ -58,13 +58,13 @@ func (f *Finding) name(urls ...string) {
 
 // Report is what a check came to.
 type Report struct {
-	OK       bool      `json:"ok"`
-	DataDir  string    `json:"data_dir"`
-	ReadData bool      `json:"read_data"`
-	Findings []Finding `json:"findings"`
-	// Exchanges are those in the archive, URLs those with an outcome, Hosts and Tables what was looked at.
+	OK       bool      `json:"ok"`        // there are no findings but notes
+	DataDir  string    `json:"data_dir"`  // that was checked
+	ReadData bool      `json:"read_data"` // archived bodies were read too
+	Findings []Finding `json:"findings"`  // in the order of the checks
+	// Exchanges are those in the archive, URLs those with an outcome.
 	Exchanges int64 `json:"exchanges"`
-	URLs      int64 `json:"urls"`
+	URLs      int64 `json:"urls"` // with an outcome
 }
 
 func (r *Report) add(f Finding) {
@@ -78,22 +78,22 @@ func (r *Report) add(f Finding) {
 type Mended struct {
 	// Before is what was found.
 	Before *Report `json:"before"`
-	DryRun bool    `json:"dry_run"`
+	DryRun bool    `json:"dry_run"` // nothing was changed
 	// Aside is where what was damaged lies, empty if nothing had to be put aside.
 	Aside string `json:"aside,omitempty"`
 	// Rebuilt says that the database was written anew.
 	Rebuilt bool `json:"rebuilt"`
 	// Records were brought over, Unreadable could not be, Restored are outcomes that the archive gave back.
 	Records    int64 `json:"records"`
-	Unreadable int64 `json:"unreadable"`
-	Restored   int64 `json:"restored"`
+	Unreadable int64 `json:"unreadable"` // records that could not be brought over
+	Restored   int64 `json:"restored"`   // outcomes that the archive gave back
 	// Again are pages that are lost and are crawled again, Found URLs that were forgotten and wait again as archived pages lead to them: the first of them.
 	Again      []string `json:"again,omitempty"`
-	AgainTotal int64    `json:"again_total"`
-	FoundTotal int64    `json:"found_total"`
+	AgainTotal int64    `json:"again_total"` // pages that are crawled again
+	FoundTotal int64    `json:"found_total"` // URLs that wait again
 	// Elsewhere are lost pages of hosts that others of the ring answer for: this peer cannot have them crawled again.
 	Elsewhere      []string `json:"elsewhere,omitempty"`
-	ElsewhereTotal int64    `json:"elsewhere_total"`
+	ElsewhereTotal int64    `json:"elsewhere_total"` // lost pages of others' hosts
 	// Nameless URLs waited and are lost with their addresses.
 	Nameless int64 `json:"nameless"`
 	// OldPages were archived by a version that did not note which links it followed: theirs are not admitted once more.

@@ -10,8 +10,9 @@ type Reading struct {
 
 	// What the worker did since the process was started.
 	Requests, WireBytes, BodyBytes int64
-	Outcomes                       map[string]int64
-	Lapsed, Dropped, Spilled       int64
+	Outcomes                       map[string]int64 // URLs by outcome
+	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages that went to disk.
+	Lapsed, Dropped, Spilled int64
 	// Stalls is how often nothing moved in the peer although there was work.
 	Stalls int64
 	// What it has in hand.
@@ -27,8 +28,8 @@ type Reading struct {
 	Connections int
 	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules that hold something back.
 	Caps  control.Caps
-	Used  control.Used
-	Holds int
+	Used  control.Used // at present
+	Holds int          // rules that hold something back
 	// DiskFree is the free space of the data directory in bytes, negative where it cannot be told.
 	DiskFree int64
 	// DiskReserve is the free space at which the peer stops, in bytes.

@@ -15,13 +15,13 @@ import (
 // Message is a message that checks its own bounds. The node's are in node/wire and crawl/wire.
 type Message interface {
 	proto.Message
-	Validate() error
+	Validate() error // fails where a stranger's message breaks a bound
 }
 
 // Method is one thing that a service can be asked, which both sides name: what goes out, what comes
 // back, and what an answer must hold.
 type Method[Req Message, Resp proto.Message] struct {
-	Service string
+	Service string // name of the service
 	// Tag is the first byte of a request to a service that has several methods, see [Tagged]; 0 where
 	// there is one.
 	Tag byte

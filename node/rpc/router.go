@@ -32,11 +32,13 @@ const HopPause = 150 * time.Millisecond
 
 // Caller sends a request to a peer and brings back its answer: p2p.Net, or a [Router], which learns by it.
 type Caller interface {
+	// Call returns the answer, or a p2p error with a code.
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
 }
 
 // Owners sends a request to the owner of a key: a [Router].
 type Owners interface {
+	// CallOwner returns the answer of whoever serves the key.
 	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
 }
 
@@ -67,8 +69,8 @@ type Ring interface {
 // Router finds the owners of keys. The believed owner is asked directly; what it does not serve it answers with `moved` and a hint, so
 // that the usual request needs no lookup.
 type Router struct {
-	Ring Ring
-	Net  Caller
+	Ring Ring   // this peer's view of the ring
+	Net  Caller // carries the calls
 }
 
 var (

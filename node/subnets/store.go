@@ -25,9 +25,9 @@ type Records interface {
 
 // Batch gathers changes, which apply in their order. Keys and values are copied.
 type Batch interface {
-	Set(key, value []byte)
-	Delete(key []byte)
-	DeleteRange(lo, hi []byte)
+	Set(key, value []byte)     // puts a record, in place of one with that key
+	Delete(key []byte)         // deletes the record of a key, if there is one
+	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
 }
 
 // Store is what the peer knows that answers for a part of the ring. Not safe for concurrent use.

@@ -23,7 +23,7 @@ type Observed struct {
 	Battery, Metered Fact
 	// Idle is for how long nobody has used keyboard or mouse, if IdleKnown.
 	Idle      time.Duration
-	IdleKnown bool
+	IdleKnown bool // the machine tells
 	// Disk is what lies in the data directory, in bytes.
 	Disk int64
 	// Heap is what the program's memory could not be collected below, in bytes, without what has a bound of its own.
@@ -32,8 +32,8 @@ type Observed struct {
 
 // Pause is the pause by a person. With a zero Until it ends when it is ended.
 type Pause struct {
-	On    bool      `json:"on"`
-	Until time.Time `json:"until"`
+	On    bool      `json:"on"`    // it holds
+	Until time.Time `json:"until"` // when it ends by itself
 }
 
 // Holds says whether the pause still lasts.
@@ -44,7 +44,7 @@ const ByUser = "user"
 
 // Hold is a rule that holds now.
 type Hold struct {
-	Rule string
+	Rule string // its key, or user for a Pause
 	// Pauses says that nothing is fetched; otherwise the peer is only slowed.
 	Pauses bool
 	// Why and Ends read as one sentence with an until between them.
@@ -57,10 +57,10 @@ type Hold struct {
 type Decision struct {
 	// Paused says that nothing is fetched. Holds has those that pause first.
 	Paused bool
-	Holds  []Hold
+	Holds  []Hold // rules that hold
 	// Bandwidth and BandwidthUp are in bytes a second, 0 for no cap; Fetchers are exchanges at once.
 	Bandwidth, BandwidthUp int64
-	Fetchers               int
+	Fetchers               int // at least 1
 }
 
 // Pausing is the first hold that pauses; false if none does.

@@ -6,8 +6,8 @@ import "time"
 type Ledger struct {
 	// Date is the day that is counted, as 2006-01-02.
 	Date  string `json:"date"`
-	Day   int64  `json:"day"`
-	Month int64  `json:"month"`
+	Day   int64  `json:"day"`   // bytes of that day
+	Month int64  `json:"month"` // bytes of its month
 }
 
 const (

@@ -25,7 +25,7 @@ type Rules struct {
 	QuotaDay, QuotaMonth int64
 	// Schedule is when the peer may work, Outside the bandwidth it has at other hours: 0 pauses it.
 	Schedule Schedule
-	Outside  int64
+	Outside  int64 // bytes a second at other hours; 0: pause
 	// OnlyWhenIdle is for how long nobody must have used the machine; 0: people are not waited for.
 	OnlyWhenIdle time.Duration
 	// PauseOnBattery and PauseOnMetered give way to a battery, and to a link that is paid by the byte.
@@ -60,7 +60,7 @@ const (
 
 // Key is one thing that can be set.
 type Key struct {
-	Name string
+	Name string // as flags, files and the API say it
 	// About is what it does, as flags and files say it.
 	About string
 	// YesNo says that it is true or false.

@@ -32,8 +32,8 @@ const (
 //
 // So up to 14,600 bytes take two round trips, up to 43,800 three, up to 102,200 four.
 type Transfer struct {
-	RTT   time.Duration
-	Bytes int
+	RTT   time.Duration // round trip to the server
+	Bytes int           // size of the answer
 	// Server is the median of what the server needs; 0 means 50 ms. What it needs this time is drawn around it, lognormal with sigma 0.8.
 	Server time.Duration
 	// Rate in bytes a second of the slower end's line, 0 for no bound.

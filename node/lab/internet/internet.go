@@ -37,7 +37,7 @@ type hosts interface {
 
 // Network is a range of addresses in a registry.
 type Network struct {
-	Prefix netip.Prefix
+	Prefix netip.Prefix // range of addresses
 	// Org is who holds it, by name or by a registry's opaque id; empty if nobody is known.
 	Org string
 	// Country is the ISO 3166 code under which it is registered, empty if none is known.

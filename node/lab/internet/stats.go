@@ -8,15 +8,15 @@ import (
 
 // Stats describe the round trips between some hosts.
 type Stats struct {
-	Hosts   int     `json:"hosts"`
+	Hosts   int     `json:"hosts"`   // how many
 	Missing float64 `json:"missing"` // share of pairs without a value
 	// P10, Median and P90 of all pairs with a value, in milliseconds.
 	P10    float64 `json:"p10_ms"`
-	Median float64 `json:"median_ms"`
-	P90    float64 `json:"p90_ms"`
+	Median float64 `json:"median_ms"` // of all pairs, in milliseconds
+	P90    float64 `json:"p90_ms"`    // of all pairs, in milliseconds
 	// Violations is the share of triangles whose longest side exceeds the sum of the other two, Violations10 those that exceed it by more than 10 %.
 	Violations   float64 `json:"violations"`
-	Violations10 float64 `json:"violations_10"`
+	Violations10 float64 `json:"violations_10"` // longer by more than 10 %
 	// Detours is the share of pairs that have a shorter way over a third one of the hosts. It grows with their number.
 	Detours float64 `json:"detours"`
 }
