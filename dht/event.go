@@ -55,8 +55,8 @@ type StateChanged struct{ Old, New State }
 // ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served any before and does now;
 // Old and New mean nothing where they are false.
 type ArcChanged struct {
-	Old, New ring.Arc
-	Had, Has bool
+	Old, New ring.Arc // the arcs
+	Had, Has bool     // Old, and New, mean something
 }
 
 // LeavesChanged tells that the leaf set is another one.

@@ -17,8 +17,8 @@ var ErrNoOwner = errors.New("no owner found")
 
 // Lookup is what a search for the owner of a key found.
 type Lookup struct {
-	Key     ring.Key
-	Owner   Peer
+	Key     ring.Key // that was looked for
+	Owner   Peer     // who answers for it
 	Arc     ring.Arc // of the owner, by its own word; contains Key
 	Serving bool     // false while the owner is joining, or waits before it takes over a dead predecessor's keys
 	Calls   int      // requests sent; 0 when we are the owner
@@ -27,11 +27,11 @@ type Lookup struct {
 
 // Hop is one call of a lookup.
 type Hop struct {
-	Peer    Peer
-	Latency time.Duration
-	Final   bool   // the peer is the owner
-	Next    []Peer // whom it named, the best first
-	Err     error  // why there is no answer, nil otherwise
+	Peer    Peer          // who was asked
+	Latency time.Duration // from the call to its end
+	Final   bool          // the peer is the owner
+	Next    []Peer        // whom it named, the best first
+	Err     error         // why there is no answer, nil otherwise
 }
 
 const (

@@ -26,7 +26,7 @@ type Memory struct {
 	Role Role
 	// Predecessor began the arc that was served last; HasPredecessor is false when none ever was.
 	Predecessor    ring.Key
-	HasPredecessor bool
+	HasPredecessor bool // an arc was ever served
 	// Peers are the peers to look for first: the leaf set, nearest first, then some that were in it before.
 	Peers []Peer
 }

@@ -14,6 +14,7 @@ import (
 // It may use the addresses in Peer to dial; it may block until ctx ends, and not longer. An answer is a message that passed
 // wire.Decode. A refusal is an answer, not an error. It is safe for concurrent use and retries nothing.
 type Transport interface {
+	// Call blocks until there is an answer or an error.
 	Call(ctx context.Context, to Peer, req *wire.Message) (*wire.Message, error)
 }
 
@@ -41,10 +42,10 @@ type Handler func(ctx context.Context, from peer.ID, req *wire.Message) (*wire.M
 
 // Peer names a peer and says where it can be reached.
 type Peer struct {
-	ID          peer.ID
+	ID          peer.ID  // libp2p's, of which the position follows
 	Addrs       [][]byte // binary multiaddrs, opaque to this package; may be empty when the transport knows them
 	Incarnation uint64   // grows with each start of the peer; 0 when unknown
-	Role        Role
+	Role        Role     // member of the ring, or worker
 	key         ring.Key // its position; zero when built as a literal
 }
 

@@ -52,7 +52,7 @@ type Config struct {
 	Dashboard string
 	// Network separates rings: it is part of every protocol ID.
 	Network string
-	Profile Profile
+	Profile Profile // public or lab; says what the defaults are
 
 	// Listen are the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's (public: all interfaces, lab: loopback, ports chosen by the
 	// system).
@@ -103,7 +103,7 @@ type Config struct {
 	// Governor decides, under a cap on bandwidth, which fetch starts and when: ours, paper, start-stop, or none, which leaves all to the limiter. MaxDepth is how
 	// far down the order of scores it looks for one that fits.
 	Governor string
-	MaxDepth int
+	MaxDepth int // queue positions that the governor looks at
 	// Holidays are days as YYYY-MM-DD on which servers are expected to be as fast as at weekends.
 	Holidays []string
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
@@ -135,7 +135,7 @@ type Config struct {
 	// IPPermits is how many requests all peers together make to an address in PermitChunk, a minute; 0: there is no such limit. Both are the same for all peers
 	// of a ring.
 	IPPermits   int
-	PermitChunk time.Duration
+	PermitChunk time.Duration // the span that IPPermits is for
 
 	// Archive is gzip or none (plain WARC records).
 	Archive string

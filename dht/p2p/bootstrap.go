@@ -68,7 +68,7 @@ func (a Attempt) String() string {
 
 // Report says what Bootstrap tried. As an error it tells why none was reached.
 type Report struct {
-	Attempts []Attempt
+	Attempts []Attempt // each entry that was tried
 	Entries  []peer.ID // live peers, in random order
 }
 

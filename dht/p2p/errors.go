@@ -55,7 +55,7 @@ func (c Code) String() string {
 // returns one to choose the code; any other error of a handler arrives as
 // CodeInternal with its text.
 type Error struct {
-	Code    Code
+	Code    Code   // why, for programs
 	Detail  []byte // of the service, at most MaxErrorDetail bytes
 	Message string // for people, cut to MaxErrorMessage bytes
 }

@@ -165,14 +165,14 @@ type ServiceStats struct {
 	CallsIn  uint64 // requests that reached a handler
 	Failed   uint64 // calls that ended with an error, refusals included
 	BytesOut uint64 // bytes of frames written, before encryption
-	BytesIn  uint64
+	BytesIn  uint64 // bytes of frames read, after decryption
 }
 
 // Stats counts what a Net did since the start.
 type Stats struct {
-	Services map[string]ServiceStats
-	Peers    int // connected at present
-	Streams  int // of services, open at present, in both directions
+	Services map[string]ServiceStats // by name
+	Peers    int                     // connected at present
+	Streams  int                     // of services, open at present, in both directions
 }
 
 // Stats returns the counters of this moment.

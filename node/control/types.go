@@ -6,7 +6,7 @@ import "time"
 // The JSON names are a contract: fields are only ever added.
 type Status struct {
 	Peer    string   `json:"peer"`    // ID of the peer
-	Addrs   []string `json:"addrs"`   // multiaddrs on which it listens
+	Addrs   []string `json:"addrs"`   // multiaddrs under which others dial it
 	Version string   `json:"version"` // of the program
 	Network string   `json:"network"` // name of the network it belongs to
 	// Time is the peer's clock when it said this.

@@ -26,8 +26,8 @@ const (
 
 // Want asks for a record of which the asker may have the one with this digest.
 type Want struct {
-	Key  ipmicra.Key
-	Held uint64 // its [Digest]; 0: none
+	Key  ipmicra.Key // of the record
+	Held uint64      // its [Digest]; 0: none
 }
 
 // Found is what is known of a record.

@@ -31,14 +31,14 @@ type View struct {
 
 // Deps are what the view reads.
 type Deps struct {
-	Self peer.ID
-	DHT  Ring
-	Net  Net
+	Self peer.ID // this peer
+	DHT  Ring    // the ring as this peer sees it
+	Net  Net     // reaches the others
 	// WalkFrom is where a walk over the ring begins and ends.
 	WalkFrom func() peer.ID
 	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
 	CallOwner func(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
-	Moved     func(key ring.Key) error
+	Moved     func(key ring.Key) error // answers a question for a key that this peer does not serve
 
 	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
 	Look, Ask Question
@@ -51,12 +51,14 @@ type Deps struct {
 	// Unsent are the seeds that have not left for the owners of their hosts.
 	Unsent func(ctx context.Context) (map[job.ID]int64, error)
 	Now    func() time.Time // the lease clock
-	Worker Worker
+	Worker Worker           // this peer's own
 
+	// Limits: what holds fetching up.
 	Limits interface {
 		Holding() (volunteer.Hold, bool)
 		Paused() bool
 	}
+	// Stalls: whether nothing moves; OwnerHangs says that the owner's loop does not answer.
 	Stalls interface {
 		Now() *control.Stalled
 		OwnerHangs() bool
@@ -69,7 +71,8 @@ type Deps struct {
 	Watchers *Watchers // of events of the ring
 	// Coordinate says where a host's server stands, nil if that is not known; Distance how far a peer is by its coordinate.
 	Coordinate func(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
-	Distance   func(id peer.ID) (ms, relative *float64)
+	// Distance: how far a peer is by its coordinate; nil: not known.
+	Distance func(id peer.ID) (ms, relative *float64)
 	// SiteRow is where a site stands in emulated distances; nil without them.
 	SiteRow func(addr netip.Addr) (row int, ok bool)
 
@@ -81,11 +84,11 @@ type Deps struct {
 	Page func() string
 	// Archive is the folder of the archive; Flush hands what its writer has gathered to the system.
 	Archive string
-	Flush   func() error
+	Flush   func() error // hands what the archive's writer has gathered to the system
 
-	Started                               time.Time
-	Incarnation                           uint64
-	Version, Network, Placement, Governor string
+	Started                               time.Time // when the process began
+	Incarnation                           uint64    // as in control.Status
+	Version, Network, Placement, Governor string    // as in node.Config
 	// Patience is how far away a next try may be before a wait does without it.
 	Patience time.Duration
 	// What a host may take, see control.Budgets.
@@ -94,32 +97,35 @@ type Deps struct {
 
 // Ring is what the view asks of the ring: dht.DHT.
 type Ring interface {
-	Self() dht.Peer
-	State() dht.State
-	Size() int
-	Stable() bool
-	Arc() (ring.Arc, bool)
-	Leaves() (preds, succs []dht.Peer)
-	Attached() []dht.Peer
-	Serves(key ring.Key) bool
+	Self() dht.Peer                    // names this peer
+	State() dht.State                  // says how far joining or leaving is
+	Size() int                         // estimates the number of members
+	Stable() bool                      // says that the neighbours have not changed of late
+	Arc() (ring.Arc, bool)             // returns what this peer serves; false: nothing
+	Leaves() (preds, succs []dht.Peer) // returns the leaf set, on each side the nearest first
+	Attached() []dht.Peer              // lists the workers attached to this peer
+	Serves(key ring.Key) bool          // says whether this peer answers for a key now
+	// Lookup asks around for the owner of a key.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 }
 
 // Net is what the view asks of the network: p2p.Net.
 type Net interface {
+	// Call asks a service of a peer.
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
-	Addrs() []string
-	AddrsOf(id peer.ID) []string
-	RelayedAddrsOf(id peer.ID) []string
-	Reached() p2p.Reached
+	Addrs() []string                    // lists the multiaddrs under which others dial this peer
+	AddrsOf(id peer.ID) []string        // lists the multiaddrs known of a peer
+	RelayedAddrsOf(id peer.ID) []string // lists those of them that lead over a relay
+	Reached() p2p.Reached               // says how others reach this peer
+	// RoundTrip is the smoothed time of exchanges with a peer, 0 if it is not known.
 	RoundTrip(id peer.ID) time.Duration
-	Met(id peer.ID, addrs [][]byte)
+	Met(id peer.ID, addrs [][]byte) // notes multiaddrs of a peer
 }
 
 // Worker is what the view asks of the worker: worker.Worker.
 type Worker interface {
-	Stats() worker.Stats
-	Backlog() int
+	Stats() worker.Stats // counts what it did
+	Backlog() int        // counts the URLs that it holds
 }
 
 var (

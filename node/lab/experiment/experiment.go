@@ -17,7 +17,7 @@ var (
 
 // Experiment is one experiment.
 type Experiment struct {
-	Name string
+	Name string // as the command line says it
 	// About says in a line what is shown, Long in some more what is done and by which paper and section.
 	About, Long string
 	// Run does the work and fills in the report. It ends early with ctx's error, and calls progress now and then.
@@ -26,10 +26,10 @@ type Experiment struct {
 
 // Options are what a run can be given. The zero value of a field means the experiment's own default.
 type Options struct {
-	Seed uint64
+	Seed uint64 // of all that is drawn
 	// Peers of the experiment, and the virtual hours that it takes.
 	Peers int
-	Hours float64
+	Hours float64 // of virtual time
 	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges with their organisations: files, see [internet.Options].
 	RTT, Prefixes, Hierarchy string
 	// Quick makes do with less: seconds in place of minutes.
@@ -60,8 +60,8 @@ type Progress struct {
 
 // Report is what an experiment finds.
 type Report struct {
-	Table Table
-	Plots []Plot
+	Table Table  // the figures beside those of the paper
+	Plots []Plot // charts, each a file
 	// Series are further figures over something, each a file NAME.csv.
 	Series []Series
 	// Inputs are the options as used, with what was filled in, and files by name.

@@ -18,12 +18,12 @@ import (
 // Plot is a chart: lines over a common axis, or groups of bars.
 type Plot struct {
 	Name  string // of the file, without .svg
-	Title string
+	Title string // above the chart
 	X, Y  string // what the axes show, with its unit
-	Lines []Line
+	Lines []Line // over a common axis
 	// Bars stand over Groups, one of each beside the others; then there are no Lines.
 	Groups []string
-	Bars   []Bars
+	Bars   []Bars // one value for each of Groups
 	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are left out.
 	LogX, LogY bool
 	// YMin and YMax bound the picture where they differ.
@@ -34,22 +34,22 @@ type Plot struct {
 
 // Line is one line of a chart.
 type Line struct {
-	Label string
-	X, Y  []float64
+	Label string    // in the legend
+	X, Y  []float64 // as many of one as of the other
 	// Dots draws the points alone, Dashed a broken line.
 	Dots, Dashed bool
 }
 
 // Bars are the bars of one kind, one for each group.
 type Bars struct {
-	Label  string
-	Values []float64
+	Label  string    // in the legend
+	Values []float64 // one for each group
 }
 
 // Mark is an upright line with a word on it.
 type Mark struct {
-	X     float64
-	Label string
+	X     float64 // where it stands
+	Label string  // the word on it
 }
 
 // palette has colours that people with any eyes tell apart (Okabe and Ito), the strongest first.

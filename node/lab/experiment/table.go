@@ -13,9 +13,9 @@ import (
 
 // Row is one figure of a table.
 type Row struct {
-	Row    string `json:"row"`
-	Metric string `json:"metric"`
-	Unit   string `json:"unit"`
+	Row    string `json:"row"`    // what was run
+	Metric string `json:"metric"` // what was measured
+	Unit   string `json:"unit"`   // of both figures; empty for a plain number
 	// Paper is what the paper says, nil where it says nothing.
 	Paper *float64 `json:"paper"`
 	Here  *float64 `json:"here"` // nil where it could not be measured
@@ -145,9 +145,9 @@ func readable(v *float64) string {
 
 // Series are figures over something, such as time: a file of its own.
 type Series struct {
-	Name    string // of the file, without .csv
-	Columns []string
-	Rows    [][]float64
+	Name    string      // of the file, without .csv
+	Columns []string    // their names, the first is the axis
+	Rows    [][]float64 // as many figures in each as there are columns
 }
 
 // CSV is the series with a header.
