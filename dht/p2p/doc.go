@@ -9,6 +9,10 @@
 //     Protocol ID: /apoidea/<network>/<service>/2.0.0.
 //   - call: one request and its answer. Many calls share one long-lived stream
 //     a (peer, service, direction); each is a varint-delimited frame with an ID.
+//     The frames are our own because frames of many calls go out in one write: of
+//     32 calls of 64 bytes at a time each costs 5.5 us of CPU over TCP, both sides
+//     together, where go-msgio on one stream takes 22 and a stream a call 80; one
+//     call of 16 KiB alone 111 us, 123 and 176 (BenchmarkCall).
 //   - Kad: the kad-dht routing table as membership of the ring.
 //   - entry point: a peer through which a newcomer joins; see [Net.Bootstrap].
 //
