@@ -8,34 +8,13 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Post implements control.Backend.
-func (n *Node) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {
-	if err := n.Ready(ctx); err != nil {
-		return nil, err
-	}
-	return n.posting.post(ctx, spec)
-}
-
-// Jobs implements control.Backend.
-func (n *Node) Jobs(ctx context.Context) ([]control.Job, error) { return n.posting.jobs(ctx) }
-
-// Job implements control.Backend.
-func (n *Node) Job(ctx context.Context, id string) (*control.Job, error) {
-	return n.posting.find(ctx, id)
-}
-
-// SetJob implements control.Backend.
-func (n *Node) SetJob(ctx context.Context, id, action string) (*control.Job, error) {
-	return n.posting.change(ctx, id, action)
-}
-
 // Wait implements control.Backend.
 func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn func(control.Progress) error) error {
 	if err := n.Ready(ctx); err != nil {
 		return err
 	}
 	if id != "" {
-		j, err := n.posting.find(ctx, id)
+		j, err := n.Job(ctx, id)
 		if err != nil {
 			return err
 		}

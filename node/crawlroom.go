@@ -13,7 +13,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/frontier"
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
@@ -111,7 +110,7 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 		PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
 		MaxMemory: pageMemory(n.cfg.Limits.Memory), MaxSpilled: maxSpilled / 4, Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
 	}, worker.Deps{
-		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: specs{n}, Spill: spilling{c.spill}, Clock: c.clock.clock,
+		Owners: newSessions(n), Fetch: timedFetcher{c.fetcher, n.metrics}, Archive: c.archive, Content: bodies{n}, Jobs: n.book, Spill: spilling{c.spill}, Clock: c.clock.clock,
 		Log: n.log, Estimates: estimates, OptOuts: n.optOuts, Permits: n.permits,
 	})
 	if err != nil {
@@ -232,23 +231,4 @@ func (b bodies) Confirm(ctx context.Context, c []worker.Confirmation) error {
 	}
 	b.n.contents.ask(ctx, nil, confirms)
 	return nil
-}
-
-// specs lets the worker read job specs.
-type specs struct{ n *Node }
-
-var _ worker.Jobs = specs{}
-
-// Spec implements worker.Jobs.
-func (s specs) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
-	if spec, _, ok := s.n.book.Job(id); ok {
-		return spec, nil
-	}
-	if _, err := s.n.book.get(ctx, id); err != nil {
-		return nil, err
-	}
-	if spec, _, ok := s.n.book.Job(id); ok {
-		return spec, nil
-	}
-	return nil, errUnknownJob
 }

@@ -13,11 +13,9 @@ import (
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
@@ -33,7 +31,6 @@ const (
 	MetaRing        = metaMemory
 	MetaRemembered  = metaRemembered
 	MetaIncarnation = metaIncarnation
-	MetaJob         = metaJob
 )
 
 const (
@@ -65,7 +62,7 @@ func (n *Node) keepEssentials(ctx context.Context) error {
 func (n *Node) saveEssentials() {
 	kept := make(map[string][]byte)
 	err := n.meta.space.Scan(nil, nil, func(key, value []byte) bool {
-		if name := string(key); strings.HasPrefix(name, metaJob) || name == metaIdentity || name == metaIncarnation || name == limits.MetaLimits {
+		if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || name == metaIdentity || name == metaIncarnation || name == limits.MetaLimits {
 			kept[string(key)] = append([]byte{}, value...)
 		}
 		return true
@@ -146,26 +143,6 @@ func CheckEssentials(dir string, self peer.ID) error {
 		return fmt.Errorf("it is of another peer (%s)", name)
 	}
 	return nil
-}
-
-// ReadJob reads what the peer keeps of a job that it works for.
-func ReadJob(value []byte) (*job.Spec, job.State, error) {
-	rec := new(wire.Job)
-	if err := proto.Unmarshal(value, rec); err != nil {
-		return nil, job.StateNone, err
-	}
-	spec, err := job.FromWire(rec.GetSpec())
-	return spec, job.State(rec.GetState()), err
-}
-
-// RunningJob is what the peer keeps of a job once it is running again.
-func RunningJob(value []byte) ([]byte, error) {
-	rec := new(wire.Job)
-	if err := proto.Unmarshal(value, rec); err != nil {
-		return nil, err
-	}
-	rec.State, rec.Version = uint32(job.StateRunning), rec.GetVersion()+1
-	return proto.Marshal(rec)
 }
 
 // Damaged says whether an error means that database or archive are not what was written.

@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/urlsets"
 )
@@ -54,23 +53,6 @@ type oneJob struct{ spec *job.Spec }
 
 func (j oneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
 	return j.spec, job.StateRunning, id == j.spec.ID
-}
-
-func newSpec(t *testing.T, change func(*wire.JobSpec), seeds ...string) *job.Spec {
-	t.Helper()
-	id := job.NewID()
-	m := &wire.JobSpec{Id: id[:], Scope: []string{"*.example"}, CreatedMs: 1, Poster: []byte("p")}
-	for _, s := range seeds {
-		m.Seeds = append(m.Seeds, []byte(s))
-	}
-	if change != nil {
-		change(m)
-	}
-	spec, err := job.FromWire(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
 }
 
 // newOwner returns an owner of everything that serves says, over a store.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -25,6 +26,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
@@ -36,7 +38,7 @@ type keeper struct {
 	*copier
 	keeping  *keeping
 	owners   *owners
-	jobs     *jobService
+	jobs     *jobs.Service
 	contents *contents
 	subnets  *subnets.Service
 	texts    *texts       // what it told of moves
@@ -76,7 +78,7 @@ const keeperTTL = 8 * time.Second
 // newKeepers starts a ring; hosts, jobs and bodies are spread over it.
 func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 	t.Helper()
-	w := &keepers{net: newWires(), circle: &circle{}, spec: newSpec(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
+	w := &keepers{net: newWires(), circle: &circle{}, spec: crawltest.Job(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
 	w.put = map[byte]map[custody.Pos]bool{}
 	for _, space := range replicated {
 		w.put[space.prefix] = make(map[custody.Pos]bool)
@@ -119,7 +121,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 		}
 		return nil
 	}
-	p.jobs = newJobService(p.space(storage.KeyspaceJobs), serves, nil, quietLog)
+	p.jobs = jobs.NewService(jobs.ServiceDeps{Store: p.space(storage.KeyspaceJobs), Serves: serves, Log: quietLog})
 	p.owners = &owners{
 		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
 		leasesEnd: leasesEnd(p.watch, keeperTTL, time.Now),
@@ -127,12 +129,12 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
-	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.loop.DoOver)
+	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.DoOver)
 	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.DoOver)
 	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.DoOver)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.loop.Run, p.contents.loop.Run, p.subnets.Run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.Run, p.contents.loop.Run, p.subnets.Run, p.runOwners, p.keeping.run)
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -214,13 +216,17 @@ func (w *keepers) addHost(t *testing.T, host string, pages int) {
 
 func (w *keepers) addJob(t *testing.T) {
 	t.Helper()
-	spec := newSpec(t, func(m *crawlwire.JobSpec) { // IDs that are always the same: where they lie decides who is handed what
+	spec := crawltest.Job(t, func(m *crawlwire.JobSpec) { // IDs that are always the same: where they lie decides who is handed what
 		id := sha256.Sum256(fmt.Append(nil, "job ", len(w.put[storage.KeyspaceJobs])))
 		m.Id = id[:job.IDSize]
 	}, "http://a.example/")
 	key := ring.JobKey(spec.ID.String())
 	w.put[storage.KeyspaceJobs][custody.PosOf(key)] = true
-	if _, err := w.ownerOf(key).jobs.answer(t.Context(), "poster", &crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
+	raw, err := proto.Marshal(&crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ownerOf(key).jobs.Handler()(t.Context(), "poster", raw); err != nil {
 		t.Fatal(err)
 	}
 }

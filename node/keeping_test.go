@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
@@ -675,7 +676,7 @@ func FuzzRecordsHandle(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		w := &keepers{net: newWires(), circle: &circle{}, spec: newSpec(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
+		w := &keepers{net: newWires(), circle: &circle{}, spec: crawltest.Job(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
 		w.circle.set("a", "b")
 		p := w.start(t, "a")
 		defer p.stop()

@@ -72,7 +72,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.contents.loop.Run(ctx) })
 	g.Go(func() error { return n.subnets.Run(ctx) })
 	g.Go(func() error { return n.domains.Run(ctx) })
-	g.Go(func() error { return n.jobs.loop.Run(ctx) })
+	g.Go(func() error { return n.jobs.Run(ctx) })
 	g.Go(func() error { return loop.UnlessStopping(n.owners.run(ctx)) })
 	g.Go(func() error { return n.ship.loop.Run(ctx) })
 	g.Go(func() error { return n.ship.run(ctx) })
@@ -107,8 +107,8 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.worker.Stats) })
 	}
 	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
-	g.Go(func() error { return n.afterReady(ctx, n.jobs.run) })
-	g.Go(func() error { return n.afterReady(ctx, n.book.run) })
+	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
+	g.Go(func() error { return n.afterReady(ctx, n.book.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.runOutbox) })
 	if d := n.crawl.placer.delegations; d != nil {
 		g.Go(func() error {

@@ -5,6 +5,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
@@ -32,7 +33,7 @@ func inPieces[KV any](records []custody.Record, of func(custody.Record) KV, merg
 // jobMover is what custody does with the records of jobs, on the loop of their service.
 type jobMover struct {
 	ranged
-	jobs *jobService
+	jobs *jobs.Service
 }
 
 // Note implements custody.Space.
@@ -40,17 +41,12 @@ func (m jobMover) Note(custody.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
 func (m jobMover) Remove(pos custody.Pos) error {
-	_, err := m.jobs.registry.Remove(pos, pos.Next())
-	return err
+	return m.jobs.Remove(pos, pos.Next())
 }
 
 // Import implements mover.
 func (m jobMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) job.KV { return job.KV(r) }, func(kvs []job.KV) error {
-		_, err := m.jobs.registry.Import(kvs)
-		m.jobs.wake() // its seeds may not have been sent
-		return err
-	})
+	return inPieces(p.Records, func(r custody.Record) job.KV { return job.KV(r) }, m.jobs.Import)
 }
 
 // subnetMover is what custody does with the records of subnets, on the loop of their service.

@@ -27,6 +27,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/metrics"
@@ -70,8 +71,8 @@ type Node struct {
 	optOuts  *manners.Lists
 	wishes   *manners.OptOuts
 	form     net.Listener // nil unless opt-outs are taken by a form
-	jobs     *jobService
-	book     *jobBook
+	jobs     *jobs.Service
+	book     *jobs.Book
 	owners   *owners
 	crawl    *crawlRoom
 	limits   *limits.Limits
@@ -79,7 +80,7 @@ type Node struct {
 	samples  *sampleGossip // nil unless hosts are placed by adaptive
 	gossip   *gossip       // nil unless hosts are placed by network coordinates
 	*view.View
-	posting  *jobPoster
+	*jobs.Poster
 	watchers *view.Watchers
 	// dashboard is nil where there is none.
 	dashboard *dashboard.Server
@@ -186,7 +187,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(subnets.ServiceSubnets, func() p2p.Handler { return n.subnets.Handler() })
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
 	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
-	serve(serviceJob, func() p2p.Handler { return n.jobs.handler() })
+	serve(jobs.ServiceName, func() p2p.Handler { return n.jobs.Handler() })
 	serve(serviceOwner, func() p2p.Handler { return n.owners.handler() })
 	serve(serviceWorker, func() p2p.Handler { return n.crawl.handler() })
 	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handler() })
@@ -222,8 +223,10 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
-	n.jobs = newJobService(shippedSpace[job.Batch](n, storage.KeyspaceJobs), n.servesJob, n.sendSeeds, n.log)
-	if n.book, err = newJobBook(n.meta.space, n.router, n.jobChanged, n.log); err != nil {
+	n.jobs = jobs.NewService(jobs.ServiceDeps{
+		Store: shippedSpace[job.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: n.sendSeeds, Log: n.log,
+	})
+	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Log: n.log}); err != nil {
 		return err
 	}
 	if n.crawl, err = newCrawlRoom(n); err != nil {
@@ -255,13 +258,13 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
-	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.loop.DoOver)
+	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.DoOver)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.DoOver)
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
 	n.View = view.New(n.viewed())
-	n.posting = &jobPoster{book: n.book, net: n.room.net, ring: n.Ring, self: self}
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
 	if err := n.furnishDashboard(); err != nil {
 		return err
 	}
@@ -271,14 +274,11 @@ func (n *Node) furnish() (err error) {
 	return nil
 }
 
-// reportTimeout bounds a question to one peer.
-const reportTimeout = 5 * time.Second
-
 // viewed is what commands and the page see of the peer.
 func (n *Node) viewed() view.Deps {
 	d := view.Deps{
 		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
-		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.unsent, Now: n.clock.Now,
+		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.crawl.placer.explainCoordinate, Distance: n.gossip.distance,
 		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.flush,
@@ -382,14 +382,4 @@ func (n *Node) Banner() string {
 		return fmt.Sprintf("peer %s works for a ring of %d, as it cannot be dialled; data in %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, page)
 	}
 	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page)
-}
-
-// PostOrContinue posts a job, or takes up one with the same words that is not finished.
-func (n *Node) PostOrContinue(ctx context.Context, spec control.JobSpec) (j *control.Job, continued bool, err error) {
-	spec.Continue = true
-	j, err = n.posting.post(ctx, spec)
-	if err != nil {
-		return nil, false, err
-	}
-	return j, j.Continued, nil
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -270,7 +271,7 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 		t.Fatal(err)
 	}
 	everything := func(ring.Key) bool { return true }
-	if err := newOwner(t, "p", readOnly[owner.Batch]{hosts}, newSpec(t, nil, "http://a.example/"), everything, func() int64 { return time.Now().UnixMilli() }).Check(); err != nil {
+	if err := newOwner(t, "p", readOnly[owner.Batch]{hosts}, crawltest.Job(t, nil, "http://a.example/"), everything, func() int64 { return time.Now().UnixMilli() }).Check(); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
 // startLoop runs the loop of a fresh owner of everything on a given disk until the test ends.
 func startLoop(t *testing.T, disk func() error, effects func(owner.Ready)) (l *ownerLoop, spec *job.Spec, ran <-chan error) {
 	t.Helper()
-	spec = newSpec(t, nil, "http://a.example/")
+	spec = crawltest.Job(t, nil, "http://a.example/")
 	o := newOwner(t, "self", newGatedStore(disk), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
 	l = newOwnerLoop(o, time.Now, effects, quietLog)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -190,7 +190,7 @@ func TestEffectsPostBack(t *testing.T) {
 func TestSpawnAfterTheEnd(t *testing.T) {
 	w := &owners{log: quietLog}
 	w.life, w.end = context.WithCancel(t.Context())
-	spec := newSpec(t, nil, "http://a.example/")
+	spec := crawltest.Job(t, nil, "http://a.example/")
 	o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return 0 })
 	w.loop = newOwnerLoop(o, time.Now, w.effects, quietLog)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -247,7 +247,7 @@ func TestQuestionsComeBetween(t *testing.T) {
 // TestQuestionsWithinAStep: nor do they wait for the end of the step that takes a long list in.
 func TestQuestionsWithinAStep(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		spec := newSpec(t, nil, "http://a.example/")
+		spec := crawltest.Job(t, nil, "http://a.example/")
 		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
 		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 		l.room = func() func() bool { return func() bool { return true } }
@@ -282,7 +282,7 @@ func TestQuestionsWithinAStep(t *testing.T) {
 // TestEndWithinALongList: a loop that is told to end does so between two steps of a list, which is not acknowledged.
 func TestEndWithinALongList(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		spec := newSpec(t, nil, "http://a.example/")
+		spec := crawltest.Job(t, nil, "http://a.example/")
 		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
 		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/urlsets"
@@ -75,7 +76,7 @@ type owners struct {
 	loop     *ownerLoop
 	courier  *courier
 	mailbox  *mailbox
-	book     *jobBook
+	book     *jobs.Book
 	sets     *urlsets.Sets
 	self     peer.ID
 	router   *rpc.Router
@@ -258,11 +259,11 @@ func (w *owners) effects(r owner.Ready) {
 		w.spawn(func(ctx context.Context) { w.offer(ctx, offer) })
 	}
 	for _, id := range r.NeedJobs {
-		w.book.want(id)
+		w.book.Want(id)
 	}
 	for _, d := range r.Draws {
 		w.spawn(func(ctx context.Context) {
-			reply, err := w.book.ask(ctx, d.Job, &wire.JobRequest{Draw: d.Draw})
+			reply, err := w.book.Draw(ctx, d.Job, d.Draw)
 			if err != nil {
 				w.log.Debug("budget not drawn", "job", d.Job.String(), "err", err)
 			}

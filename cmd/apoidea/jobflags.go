@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/jobs"
 )
 
 // jobFlags are the flags of a job, shared by run, crawl and cluster up.
@@ -56,7 +56,7 @@ func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {
 	if len(urls) == 0 {
 		return spec, nil
 	}
-	return spec, node.CheckJob(spec)
+	return spec, jobs.Check(spec)
 }
 
 // parseBytes reads a size with an optional unit: decimal kB, MB, GB or binary KiB, MiB, GiB.

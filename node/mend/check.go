@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -265,7 +266,7 @@ func (x *examination) beside() error {
 func (x *examination) meta() error {
 	return x.store.Keyspace(storage.KeyspaceMeta).Scan(nil, nil, func(key, value []byte) bool {
 		name := string(key)
-		if strings.HasPrefix(name, node.MetaJob) || name == node.MetaIdentity || name == node.MetaRing {
+		if strings.HasPrefix(name, jobs.KeyPrefix) || name == node.MetaIdentity || name == node.MetaRing {
 			return true
 		}
 		if !json.Valid(value) {

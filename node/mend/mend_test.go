@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
 	"github.com/apoidea/apoidea/storage/warc"
@@ -61,7 +62,7 @@ func crawled(t *testing.T) string {
 		t.Fatal(err)
 	}
 	meta := putter{space: store.Keyspace(storage.KeyspaceMeta)}
-	for name, value := range map[string][]byte{node.MetaIdentity: identity, node.MetaIncarnation: []byte("1"), node.MetaJob + string(spec.ID[:]): kept} {
+	for name, value := range map[string][]byte{node.MetaIdentity: identity, node.MetaIncarnation: []byte("1"), jobs.KeyPrefix + string(spec.ID[:]): kept} {
 		if err := meta.put([]byte(name), value); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -120,7 +121,7 @@ func (b *rebuilding) about() error {
 }
 
 func aboutText(name string) string {
-	if strings.HasPrefix(name, node.MetaJob) {
+	if strings.HasPrefix(name, jobs.KeyPrefix) {
 		return "a job"
 	}
 	return "the " + name
@@ -129,8 +130,8 @@ func aboutText(name string) string {
 // sound says whether a value about the peer is one that a run can read.
 func sound(name string, value []byte) bool {
 	switch {
-	case strings.HasPrefix(name, node.MetaJob):
-		_, _, err := node.ReadJob(value)
+	case strings.HasPrefix(name, jobs.KeyPrefix):
+		_, _, err := jobs.Read(value)
 		return err == nil
 	case name == node.MetaIdentity || name == node.MetaRing:
 		return true
@@ -550,13 +551,13 @@ func (b *rebuilding) finish() error {
 		if b.jobs.state[id] != job.StateDone {
 			continue
 		}
-		key := append([]byte(node.MetaJob), id[:]...)
+		key := append([]byte(jobs.KeyPrefix), id[:]...)
 		value, ok, err := meta.Get(key)
 		if err != nil {
 			return err
 		}
 		if ok {
-			if value, err = node.RunningJob(value); err != nil {
+			if value, err = jobs.Resumed(value); err != nil {
 				return err
 			}
 			if err := meta.UpdateNoSync(func(w *storage.Batch) error { w.Set(key, value); return nil }); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -178,10 +178,10 @@ func (j *jobsRead) Job(id job.ID) (*job.Spec, job.State, bool) {
 func readJobs(src source) (*jobsRead, error) {
 	j := &jobsRead{spec: make(map[job.ID]*job.Spec), state: make(map[job.ID]job.State)}
 	err := under{src, storage.KeyspaceMeta}.each(func(key, value []byte) error {
-		if !strings.HasPrefix(string(key), node.MetaJob) {
+		if !strings.HasPrefix(string(key), jobs.KeyPrefix) {
 			return nil
 		}
-		if spec, state, err := node.ReadJob(value); err == nil {
+		if spec, state, err := jobs.Read(value); err == nil {
 			j.spec[spec.ID], j.state[spec.ID] = spec, state
 		}
 		return nil

@@ -1,8 +1,9 @@
-package node
+package jobs
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -19,10 +21,12 @@ import (
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
+var quietLog = slog.New(slog.DiscardHandler)
+
 // jobWorld is the owners of a job, one after another, and those who ask them.
 type jobWorld struct {
 	mu      sync.Mutex
-	present *jobService // nil: nobody answers
+	present *Service // nil: nobody answers
 	posts   int
 	asks    int
 	now     time.Time
@@ -49,16 +53,16 @@ func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []by
 	if s == nil {
 		return nil, p2p.ErrUnreachable
 	}
-	return s.handler()(ctx, "asker", raw)
+	return s.Handler()(ctx, "asker", raw)
 }
 
 // newJobs starts a job's owner without any job.
-func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, error)) *jobService {
+func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, error)) *Service {
 	t.Helper()
-	s := newJobService(keyspace[job.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceJobs)}, func(job.ID) error { return nil }, seeds, quietLog)
+	s := NewService(ServiceDeps{Store: crawltest.NewStore(), Serves: func(job.ID) error { return nil }, Seeds: seeds, Log: quietLog})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.loop.Run(ctx) })
+	running.Go(func() { _ = s.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -67,22 +71,22 @@ func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, err
 }
 
 // newBook returns a book that asks w, and what it was told of changes.
-func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*jobBook, *[]job.State) {
+func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*Book, *[]job.State) {
 	t.Helper()
 	var mu sync.Mutex // jobs are asked after in several rows
 	var told []job.State
-	b, err := newJobBook(space, w, func(_ *job.Spec, s job.State) {
+	b, err := NewBook(BookDeps{Owners: w, Keep: space, Log: quietLog, Changed: func(_ *job.Spec, s job.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, s)
-	}, quietLog)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b, &told
 }
 
-func newBookOf(t *testing.T, w *jobWorld) *jobBook {
+func newBookOf(t *testing.T, w *jobWorld) *Book {
 	t.Helper()
 	b, _ := newBook(t, w, metaSpace(t))
 	return b
@@ -96,7 +100,7 @@ func metaSpace(t *testing.T) *storage.Keyspace {
 // TestJobRequests: what the owner of a job answers, in order.
 func TestJobRequests(t *testing.T) {
 	s := newJobs(t, nil)
-	spec, other := newSpec(t, nil, "http://a.example/"), newSpec(t, nil, "http://b.example/")
+	spec, other := crawltest.Job(t, nil, "http://a.example/"), crawltest.Job(t, nil, "http://b.example/")
 	changed := proto.CloneOf(spec.Wire())
 	changed.MaxPages = 7
 	for _, row := range []struct {
@@ -128,7 +132,7 @@ func TestJobRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := s.handler()(t.Context(), "asker", raw)
+		answer, err := s.Handler()(t.Context(), "asker", raw)
 		if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 			t.Errorf("%s: error %v", row.name, err)
 		}
@@ -165,13 +169,13 @@ func TestSeeds(t *testing.T) {
 	seeds := []string{"http://a.example/", "http://b.example/", "http://c.example/"}
 	var specs []*job.Spec
 	for range 3 {
-		spec := newSpec(t, nil, seeds...)
+		spec := crawltest.Job(t, nil, seeds...)
 		specs = append(specs, spec)
 		if _, err := s.answer(t.Context(), "poster", &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.serves = func(job.ID) error { return errors.New("another serves it by now") } // the seeds are still this peer's to send
+	s.deps.Serves = func(job.ID) error { return errors.New("another serves it by now") } // the seeds are still this peer's to send
 	stuck, half, free := specs[0].ID, specs[1].ID, specs[2].ID
 	room[half], room[free] = 2, 9
 	for i, want := range []struct {
@@ -189,7 +193,7 @@ func TestSeeds(t *testing.T) {
 		if err := s.sow(t.Context()); (err != nil) != want.fails || err != nil && !errors.Is(err, full) {
 			t.Errorf("round %d: %v", i, err)
 		}
-		left, err := s.unsent(t.Context())
+		left, err := s.Unsent(t.Context())
 		if err != nil || len(left) != len(want.left) {
 			t.Errorf("round %d: left %v, %v; want %v", i, left, err, want.left)
 		}
@@ -212,7 +216,7 @@ func TestSeedsOfCanceledJobs(t *testing.T) {
 		t.Error("sent")
 		return 0, nil
 	})
-	spec := newSpec(t, nil, "http://a.example/")
+	spec := crawltest.Job(t, nil, "http://a.example/")
 	for _, req := range []*wire.JobRequest{{Post: spec.Wire()}, {SetState: uint32(job.StateCanceled)}} {
 		req.Id = spec.ID[:]
 		if _, err := s.answer(t.Context(), peer.ID("p"), req); err != nil {
@@ -222,7 +226,21 @@ func TestSeedsOfCanceledJobs(t *testing.T) {
 	if err := s.sow(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if left, err := s.unsent(t.Context()); err != nil || len(left) > 0 {
+	if left, err := s.Unsent(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// TestListFits: an answer that lists jobs is one that can be sent.
+func TestListFits(t *testing.T) {
+	var jobs []*wire.Job
+	for range 4 {
+		jobs = append(jobs, &wire.Job{Spec: &wire.JobSpec{Seeds: [][]byte{make([]byte, 1<<20)}}})
+	}
+	if got := fitting(jobs); len(got) != 2 {
+		t.Errorf("%d jobs", len(got))
+	}
+	if got := fitting(jobs[:1]); len(got) != 1 {
+		t.Errorf("%d jobs of one", len(got))
 	}
 }

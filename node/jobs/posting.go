@@ -1,4 +1,4 @@
-package node
+package jobs
 
 import (
 	"context"
@@ -22,16 +22,25 @@ import (
 // maxSeeds bounds the URLs of one job.
 const maxSeeds = 10_000
 
-// jobPoster takes jobs from people: posting, listing, changing their state.
-type jobPoster struct {
-	book *jobBook
-	net  rpc.Caller
-	ring func(ctx context.Context) (*control.Ring, error) // a walk over it
-	self peer.ID
+// PosterDeps are what the poster uses of the peer.
+type PosterDeps struct {
+	Book *Book
+	Net  rpc.Caller
+	// Ring is a walk over the ring.
+	Ring func(ctx context.Context) (*control.Ring, error)
+	// Ready returns when the peer serves.
+	Ready func(ctx context.Context) error
+	Self  peer.ID
 }
 
-// CheckJob says what is wrong with a job, as posting it would, before there is a peer to post it to.
-func CheckJob(s control.JobSpec) error {
+// Poster takes jobs from people: posting, listing, changing their state. Its methods are those of control.Backend that are about jobs.
+type Poster struct{ deps PosterDeps }
+
+// NewPoster returns the poster of a peer.
+func NewPoster(d PosterDeps) *Poster { return &Poster{d} }
+
+// Check says what is wrong with a job, as posting it would, before there is a peer to post it to.
+func Check(s control.JobSpec) error {
 	_, err := specOf("", s)
 	return err
 }
@@ -62,9 +71,22 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	return spec, nil
 }
 
-// post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
-func (p *jobPoster) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
-	spec, err := specOf(p.self, s)
+// PostOrContinue posts a job, or takes up one with the same words that is not finished.
+func (p *Poster) PostOrContinue(ctx context.Context, spec control.JobSpec) (j *control.Job, continued bool, err error) {
+	spec.Continue = true
+	j, err = p.Post(ctx, spec)
+	if err != nil {
+		return nil, false, err
+	}
+	return j, j.Continued, nil
+}
+
+// Post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
+func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
+	if err := p.deps.Ready(ctx); err != nil {
+		return nil, err
+	}
+	spec, err := specOf(p.deps.Self, s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +97,7 @@ func (p *jobPoster) post(ctx context.Context, s control.JobSpec) (*control.Job, 
 		}
 	}
 	for {
-		rec, err := p.book.post(ctx, spec)
+		rec, err := p.deps.Book.post(ctx, spec)
 		if err == nil {
 			return p.seeded(ctx, rec)
 		}
@@ -89,7 +111,7 @@ func (p *jobPoster) post(ctx context.Context, s control.JobSpec) (*control.Job, 
 }
 
 // seeded waits until the job's owner has handed on all seeds.
-func (p *jobPoster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
+func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
 	id := job.ID(rec.GetSpec().GetId())
 	pace := 10 * time.Millisecond
 	for rec.GetSeedsSent() < uint64(len(rec.GetSpec().GetSeeds())) {
@@ -97,7 +119,7 @@ func (p *jobPoster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, er
 			return nil, fmt.Errorf("job %s is posted, but its seeds are not all delivered: %w", id, err)
 		}
 		pace = min(pace*2, time.Second)
-		next, err := p.book.get(ctx, id)
+		next, err := p.deps.Book.get(ctx, id)
 		if err == nil {
 			rec = next
 		} else if ctx.Err() != nil {
@@ -108,8 +130,8 @@ func (p *jobPoster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, er
 }
 
 // unfinished finds a job of the ring with the same words that has work left; nil if there is none.
-func (p *jobPoster) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
-	jobs, err := p.jobs(ctx)
+func (p *Poster) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
+	jobs, err := p.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +144,7 @@ func (p *jobPoster) unfinished(ctx context.Context, spec *job.Spec) (*control.Jo
 		if err != nil {
 			return nil, err
 		}
-		rec, err := p.book.get(ctx, id)
+		rec, err := p.deps.Book.get(ctx, id)
 		if err == nil && words(rec.GetSpec()) == want {
 			j.Continued = true
 			return &j, nil
@@ -142,10 +164,10 @@ func words(m *wire.JobSpec) string {
 	return string(raw)
 }
 
-// jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
+// Jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
 // is shown as done.
-func (p *jobPoster) jobs(ctx context.Context) ([]control.Job, error) {
-	r, err := p.ring(ctx)
+func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
+	r, err := p.deps.Ring(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +189,9 @@ func (p *jobPoster) jobs(ctx context.Context) ([]control.Job, error) {
 			note(m.Peer, rec)
 		}
 	}
-	for _, k := range p.book.all() { // jobs whose owner is gone
-		rec := &wire.Job{Spec: k.spec.Wire(), State: uint32(k.state), Version: k.version}
+	for _, k := range p.deps.Book.all() { // jobs whose owner is gone
 		if found[k.spec.ID.String()] == nil {
-			note("", rec)
+			note("", k.wire())
 		}
 	}
 	out := make([]control.Job, 0, len(found))
@@ -191,17 +212,17 @@ func (p *jobPoster) jobs(ctx context.Context) ([]control.Job, error) {
 	return out, nil
 }
 
-func (p *jobPoster) listOf(ctx context.Context, id peer.ID) []*wire.Job {
-	reply, err := aboutJobs.Call(ctx, p.net, id, &wire.JobRequest{List: true})
+func (p *Poster) listOf(ctx context.Context, id peer.ID) []*wire.Job {
+	reply, err := aboutJobs.Call(ctx, p.deps.Net, id, &wire.JobRequest{List: true})
 	if err != nil {
 		return nil // the member's jobs are known to those who work for them
 	}
 	return reply.GetJobs()
 }
 
-// find resolves an ID or an unambiguous beginning of one.
-func (p *jobPoster) find(ctx context.Context, prefix string) (*control.Job, error) {
-	jobs, err := p.jobs(ctx)
+// Job resolves an ID or an unambiguous beginning of one.
+func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
+	jobs, err := p.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -221,14 +242,14 @@ func (p *jobPoster) find(ctx context.Context, prefix string) (*control.Job, erro
 	return hit, nil
 }
 
-// change pauses, resumes or cancels a job.
-func (p *jobPoster) change(ctx context.Context, prefix, action string) (*control.Job, error) {
+// SetJob pauses, resumes or cancels a job.
+func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Job, error) {
 	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled}
 	state, ok := states[action]
 	if !ok {
 		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume or cancel", action))
 	}
-	j, err := p.find(ctx, prefix)
+	j, err := p.Job(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +257,7 @@ func (p *jobPoster) change(ctx context.Context, prefix, action string) (*control
 	if err != nil {
 		return nil, err
 	}
-	rec, err := p.book.setState(ctx, id, state)
+	rec, err := p.deps.Book.setState(ctx, id, state)
 	if err != nil {
 		return nil, err
 	}

@@ -7,20 +7,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// TestListFits: an answer that lists jobs is one that can be sent.
-func TestListFits(t *testing.T) {
-	var jobs []*wire.Job
-	for range 4 {
-		jobs = append(jobs, &wire.Job{Spec: &wire.JobSpec{Seeds: [][]byte{make([]byte, 1<<20)}}})
-	}
-	if got := fitting(jobs); len(got) != 2 {
-		t.Errorf("%d jobs", len(got))
-	}
-	if got := fitting(jobs[:1]); len(got) != 1 {
-		t.Errorf("%d jobs of one", len(got))
-	}
-}
-
 // TestTakenReports: only outcomes that were taken are counted, whatever jobs the others name.
 func TestTakenReports(t *testing.T) {
 	known, made := job.ID{1}, job.ID{2}

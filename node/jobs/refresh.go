@@ -1,4 +1,4 @@
-package node
+package jobs
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// jobRefresh is how often a peer asks the owners of the jobs it works for whether their state has changed: the delay of pause and cancel.
+// refreshEvery is how often a peer asks the owners of the jobs it works for whether their state has changed: the delay of pause and cancel.
 // A job that is done or canceled is asked after less and less, down to once in finishedRefresh: it may be resumed, or its owner may have forgotten it.
 const (
-	jobRefresh      = time.Second
+	refreshEvery    = time.Second
 	finishedRefresh = time.Minute
 )
 
@@ -23,26 +23,26 @@ const (
 const refreshPart = 32
 
 // turn orders the questions of a row: those first that were answered the last time, the others one after the other.
-func (k *knownJob) turn() time.Time {
+func (k *known) turn() time.Time {
 	if k.failed {
 		return k.due
 	}
 	return time.Time{}
 }
 
-// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no longer than jobRefresh: a job that was not asked after
+// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no longer than refreshEvery: a job that was not asked after
 // stays due.
-func (b *jobBook) refresh(ctx context.Context, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, jobRefresh)
+func (b *Book) refresh(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
 	defer cancel()
-	var due []knownJob
+	var due []known
 	for _, k := range b.all() {
 		if !k.due.After(now) {
 			due = append(due, k)
 		}
 	}
 	// Neighbours on the ring have one owner.
-	slices.SortFunc(due, func(x, y knownJob) int { return bytes.Compare(x.at[:], y.at[:]) })
+	slices.SortFunc(due, func(x, y known) int { return bytes.Compare(x.at[:], y.at[:]) })
 	var rows sync.WaitGroup
 	for row := range slices.Chunk(due, refreshPart) {
 		rows.Go(func() { b.refreshRow(ctx, now, row) })
@@ -51,8 +51,8 @@ func (b *jobBook) refresh(ctx context.Context, now time.Time) {
 }
 
 // refreshRow asks the owner of the first job about all, the owner of the first that is left about the rest, and so on.
-func (b *jobBook) refreshRow(ctx context.Context, now time.Time, row []knownJob) {
-	slices.SortStableFunc(row, func(x, y knownJob) int { return x.turn().Compare(y.turn()) })
+func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
+	slices.SortStableFunc(row, func(x, y known) int { return x.turn().Compare(y.turn()) })
 	for len(row) > 0 && ctx.Err() == nil {
 		first := row[0].spec.ID
 		heard, err := b.standings(ctx, row)
@@ -60,16 +60,16 @@ func (b *jobBook) refreshRow(ctx context.Context, now time.Time, row []knownJob)
 			if err == nil {
 				err = errors.New("its owner says nothing about it")
 			}
-			b.log.Debug("job not refreshed", "job", first.String(), "err", err)
+			b.deps.Log.Debug("job not refreshed", "job", first.String(), "err", err)
 			b.asked(now, first, true)
 			row = row[1:]
 		}
-		row = slices.DeleteFunc(row, func(k knownJob) bool {
+		row = slices.DeleteFunc(row, func(k known) bool {
 			s, ok := heard[k.spec.ID]
 			if ok {
 				err := b.hear(ctx, &k, s)
 				if err != nil && ctx.Err() == nil {
-					b.log.Debug("job not restored", "job", k.spec.ID.String(), "err", err)
+					b.deps.Log.Debug("job not restored", "job", k.spec.ID.String(), "err", err)
 				}
 				b.asked(now, k.spec.ID, err != nil)
 			}
@@ -79,7 +79,7 @@ func (b *jobBook) refreshRow(ctx context.Context, now time.Time, row []knownJob)
 }
 
 // standings asks the owner of the first job of a row about all of it.
-func (b *jobBook) standings(ctx context.Context, row []knownJob) (map[job.ID]job.Standing, error) {
+func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Standing, error) {
 	req := &wire.JobRequest{}
 	for i := range row {
 		req.Ask = append(req.Ask, row[i].spec.ID[:])
@@ -96,7 +96,7 @@ func (b *jobBook) standings(ctx context.Context, row []knownJob) (map[job.ID]job
 }
 
 // asked sets when a job is asked after again.
-func (b *jobBook) asked(now time.Time, id job.ID, failed bool) {
+func (b *Book) asked(now time.Time, id job.ID, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.known[id]
@@ -106,9 +106,9 @@ func (b *jobBook) asked(now time.Time, id job.ID, failed bool) {
 	k.failed = failed
 	finished := (k.state == job.StateCanceled || k.state == job.StateDone) && !failed
 	if !finished {
-		k.pause = jobRefresh
+		k.pause = refreshEvery
 	}
-	k.due = now.Add(k.pause - jobRefresh/2) // the ticks that bring it about are not on the dot
+	k.due = now.Add(k.pause - refreshEvery/2) // the ticks that bring it about are not on the dot
 	if finished {
 		k.pause = min(2*k.pause, finishedRefresh)
 	}
@@ -116,7 +116,7 @@ func (b *jobBook) asked(now time.Time, id job.ID, failed bool) {
 
 // hear takes in what a job's owner says of its state. Of an owner that is behind, since an earlier one is gone and with it what it knew, it makes one
 // that knows: it posts the job with the state known here, which merges.
-func (b *jobBook) hear(ctx context.Context, k *knownJob, s job.Standing) error {
+func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
 	merged := k.standing().Merge(s)
 	if merged == s {
 		return b.learn(k.spec, s)

@@ -1,4 +1,4 @@
-package node
+package jobs
 
 import (
 	"context"
@@ -13,45 +13,75 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// serviceJob is the service of a job's owner: its record, state and budget.
-const serviceJob = "job"
+// ServiceName names the service of a job's owner: its record, state and budget.
+const ServiceName = "job"
 
 // aboutJobs asks the owner of a job, or a member for all jobs that it keeps.
-var aboutJobs = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: serviceJob, Within: reportTimeout}
+var aboutJobs = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
 
-// jobService keeps the jobs whose keys this peer owns. Requests run one after another on its loop; answers leave when the disk has what
+// Service keeps the jobs whose keys this peer owns. Requests run one after another on its loop; answers leave when the disk has what
 // they acknowledge.
-type jobService struct {
+type Service struct {
+	deps     ServiceDeps
 	registry *job.Registry
 	loop     *loop.Serial
-	// serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
-	// its accounts, and a job called unknown that is on its way.
-	serves func(id job.ID) error
-	log    *slog.Logger
-	// seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
-	seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// kick wakes the seeding after a post.
 	kick chan struct{}
 }
 
-func newJobService(store job.Store, serves func(job.ID) error, seeds func(context.Context, *job.Spec, int) (int, error), log *slog.Logger) *jobService {
-	return &jobService{registry: job.NewRegistry(store), loop: loop.NewSerial(), serves: serves, seeds: seeds, log: log, kick: make(chan struct{}, 1)}
+// ServiceDeps are what the service uses of the peer.
+type ServiceDeps struct {
+	Store job.Store
+	// Serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
+	// its accounts, and a job called unknown that is on its way.
+	Serves func(id job.ID) error
+	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
+	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
+	Log   *slog.Logger
 }
 
-func (s *jobService) handler() p2p.Handler { return aboutJobs.Handle(s.answer) }
+// NewService returns what answers once Run is called.
+func NewService(d ServiceDeps) *Service {
+	return &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1)}
+}
+
+// Run answers until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
+
+// DoOver runs fn between requests until it says that it is through.
+func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
+	return s.loop.DoOver(ctx, fn)
+}
+
+// Remove drops the records of an arc. Within DoOver.
+func (s *Service) Remove(lo, hi custody.Pos) error {
+	_, err := s.registry.Remove(lo, hi)
+	return err
+}
+
+// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
+func (s *Service) Import(records []job.KV) error {
+	_, err := s.registry.Import(records)
+	loop.Wake(s.kick) // its seeds may not have been sent
+	return err
+}
+
+// Handler answers peers.
+func (s *Service) Handler() p2p.Handler { return aboutJobs.Handle(s.answer) }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
-func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
 		if !ok {
 			return nil, rpc.Refuse("job request: ID of %d bytes", len(req.GetId()))
 		}
-		if err := s.serves(id); err != nil {
+		if err := s.deps.Serves(id); err != nil {
 			return nil, err
 		}
 	}
@@ -73,16 +103,9 @@ func (s *jobService) answer(ctx context.Context, from peer.ID, req *wire.JobRequ
 		return nil, err
 	}
 	if req.GetPost() != nil {
-		s.wake()
+		loop.Wake(s.kick)
 	}
 	return reply, nil
-}
-
-func (s *jobService) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
 }
 
 // mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more.
@@ -100,7 +123,7 @@ func fitting(jobs []*wire.Job) []*wire.Job {
 }
 
 // apply runs on the loop.
-func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
+func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
 	now := time.Now().UnixMilli()
 	var rec *wire.Job
 	switch {
@@ -138,11 +161,11 @@ func (s *jobService) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply
 }
 
 // standings answers for those of the jobs that this peer serves. On the loop.
-func (s *jobService) standings(ids [][]byte) (*wire.JobReply, error) {
+func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 	reply := &wire.JobReply{}
 	for _, raw := range ids {
 		id := job.ID(raw)
-		if s.serves(id) != nil {
+		if s.deps.Serves(id) != nil {
 			continue
 		}
 		now, err := s.registry.Standing(id)
@@ -157,8 +180,8 @@ func (s *jobService) standings(ids [][]byte) (*wire.JobReply, error) {
 // The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all be delivered.
 const seedEvery = 2 * time.Second
 
-// run serves requests and sends the seeds of the jobs kept here until ctx ends.
-func (s *jobService) run(ctx context.Context) error {
+// RunSeeds sends the seeds of the jobs kept here until ctx ends.
+func (s *Service) RunSeeds(ctx context.Context) error {
 	tick := time.NewTicker(seedEvery)
 	defer tick.Stop()
 	for {
@@ -169,15 +192,15 @@ func (s *jobService) run(ctx context.Context) error {
 			return nil
 		}
 		if err := loop.UnlessStopping(s.sow(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Warn("seeds of a job are not delivered yet", "err", err)
+			s.deps.Log.Warn("seeds of a job are not delivered yet", "err", err)
 		}
 	}
 }
 
 // sow delivers what is left of the seeds of the jobs kept here; those that cannot be delivered hold up no other job. A job whose key another
 // peer serves by now is no exception: its seeds count as outstanding here until they are on disk at the owners of their hosts, or the job has moved.
-func (s *jobService) sow(ctx context.Context) error {
-	left, err := s.unsent(ctx)
+func (s *Service) sow(ctx context.Context) error {
+	left, err := s.Unsent(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,7 +213,7 @@ func (s *jobService) sow(ctx context.Context) error {
 	return errors.Join(late...)
 }
 
-func (s *jobService) sowOne(ctx context.Context, id job.ID) error {
+func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 	var rec *wire.Job
 	var err error
 	if derr := s.loop.Do(ctx, func() { rec, err = s.registry.Get(id) }); derr != nil {
@@ -207,14 +230,14 @@ func (s *jobService) sowOne(ctx context.Context, id job.ID) error {
 		return err
 	}
 	from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
-	sent, err := s.seeds(ctx, spec, from)
+	sent, err := s.deps.Seeds(ctx, spec, from)
 	if sent > 0 {
 		err = errors.Join(err, s.noteSent(ctx, id, uint64(from+sent))) //nolint:gosec // positive
 	}
 	return err
 }
 
-func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
+func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	var wait func() error
 	var err error
 	if derr := s.loop.Do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
@@ -229,8 +252,8 @@ func (s *jobService) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	return wait()
 }
 
-// unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
-func (s *jobService) unsent(ctx context.Context) (left map[job.ID]int64, err error) {
+// Unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
+func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
 	if derr := s.loop.Do(ctx, func() { left, err = s.registry.Unsent() }); derr != nil {
 		return nil, derr
 	}

@@ -1,4 +1,4 @@
-package node
+package jobs
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -16,7 +17,7 @@ func TestJobStates(t *testing.T) {
 	w := &jobWorld{present: newJobs(t, nil)}
 	poster, _ := newBook(t, w, metaSpace(t))
 	peer, told := newBook(t, w, metaSpace(t))
-	spec := newSpec(t, nil, "http://a.example/")
+	spec := crawltest.Job(t, nil, "http://a.example/")
 	if _, err := poster.post(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 			w := &jobWorld{present: newJobs(t, nil)}
 			space := metaSpace(t)
 			book, _ := newBook(t, w, space)
-			spec := newSpec(t, nil, "http://a.example/")
+			spec := crawltest.Job(t, nil, "http://a.example/")
 			if _, err := book.post(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 					t.Fatal(err)
 				}
 				book.refresh(t.Context(), w.later())
-				for _, b := range []*jobBook{book, newcomer} {
+				for _, b := range []*Book{book, newcomer} {
 					if _, got, _ := b.Job(spec.ID); got != state {
 						t.Errorf("step %d: state %v, want %v", i, got, state)
 					}
@@ -107,25 +108,25 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 func TestJobsAreBounded(t *testing.T) {
 	w := &jobWorld{present: newJobs(t, nil)}
 	book, _ := newBook(t, w, metaSpace(t))
-	for range 2 * maxKnownJobs {
+	for range 2 * maxKnown {
 		book.Job(job.NewID())
 	}
-	if len(book.wanted) != maxKnownJobs {
+	if len(book.wanted) != maxKnown {
 		t.Errorf("%d wanted", len(book.wanted))
 	}
-	done := newSpec(t, nil, "http://a.example/")
+	done := crawltest.Job(t, nil, "http://a.example/")
 	if _, err := book.post(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := book.setState(t.Context(), done.ID, job.StateCanceled); err != nil {
 		t.Fatal(err)
 	}
-	for range maxKnownJobs {
-		if _, err := book.post(t.Context(), newSpec(t, nil, "http://a.example/")); err != nil {
+	for range maxKnown {
+		if _, err := book.post(t.Context(), crawltest.Job(t, nil, "http://a.example/")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(book.known) != maxKnownJobs {
+	if len(book.known) != maxKnown {
 		t.Errorf("%d known", len(book.known))
 	}
 	if _, _, ok := book.Job(done.ID); ok {
@@ -154,7 +155,7 @@ func TestCanceledStaysCanceled(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			w := &jobWorld{present: newJobs(t, nil)}
 			knows, missed := newBookOf(t, w), newBookOf(t, w)
-			spec := newSpec(t, nil, "http://a.example/")
+			spec := crawltest.Job(t, nil, "http://a.example/")
 			if _, err := knows.post(t.Context(), spec); err != nil {
 				t.Fatal(err)
 			}
@@ -165,9 +166,9 @@ func TestCanceledStaysCanceled(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.present = newJobs(t, nil)
-			order := []*jobBook{knows, missed, knows}
+			order := []*Book{knows, missed, knows}
 			if row.cancelLast {
-				order = []*jobBook{missed, knows, missed}
+				order = []*Book{missed, knows, missed}
 			}
 			for i, b := range order {
 				b.refresh(t.Context(), w.later())
@@ -180,7 +181,7 @@ func TestCanceledStaysCanceled(t *testing.T) {
 					}
 				}
 			}
-			for i, b := range []*jobBook{knows, missed, newBookOf(t, w)} {
+			for i, b := range []*Book{knows, missed, newBookOf(t, w)} {
 				if _, err := b.get(t.Context(), spec.ID); err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +200,7 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 	const jobs = 3*refreshPart - 1
 	ids := make([]job.ID, jobs)
 	for i := range ids {
-		spec := newSpec(t, nil, "http://a.example/")
+		spec := crawltest.Job(t, nil, "http://a.example/")
 		ids[i] = spec.ID
 		if _, err := poster.post(t.Context(), spec); err != nil {
 			t.Fatal(err)
@@ -211,7 +212,7 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 	asks := func(seconds int) int {
 		begin := w.asks
 		for range seconds {
-			w.now = w.now.Add(jobRefresh)
+			w.now = w.now.Add(refreshEvery)
 			book.refresh(t.Context(), w.now)
 		}
 		return w.asks - begin
@@ -237,7 +238,7 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 	if _, err := poster.setState(t.Context(), ids[0], job.StateRunning); err != nil {
 		t.Fatal(err)
 	}
-	asks(int(finishedRefresh/jobRefresh) + 1)
+	asks(int(finishedRefresh/refreshEvery) + 1)
 	if _, state, _ := book.Job(ids[0]); state != job.StateRunning {
 		t.Errorf("a resumed job: %v", state)
 	}
@@ -258,7 +259,7 @@ func TestJobsWithoutAnswer(t *testing.T) {
 			poster, book := newBookOf(t, w), newBookOf(t, w)
 			var ids []job.ID
 			for range 12 {
-				spec := newSpec(t, nil, "http://a.example/")
+				spec := crawltest.Job(t, nil, "http://a.example/")
 				ids = append(ids, spec.ID)
 				if _, err := poster.post(t.Context(), spec); err != nil {
 					t.Fatal(err)
@@ -271,7 +272,7 @@ func TestJobsWithoutAnswer(t *testing.T) {
 				}
 			}
 			mute := ids[:6]
-			w.present.serves = func(id job.ID) error {
+			w.present.deps.Serves = func(id job.ID) error {
 				if slices.Contains(mute, id) {
 					return row.mute(id)
 				}

@@ -1,0 +1,307 @@
+// Package jobs is what a peer knows of jobs and does for them: [Service] keeps those whose keys this
+// peer owns and hands out their seeds, [Book] is what it knows of all that it works for, and [Poster]
+// takes them from people.
+//
+// What it promises:
+//   - a job outlives its owner: whoever works for it keeps its spec on disk, and tells the next owner
+//     of it and of its state (TestJobSurvivesItsOwner); one that was cancelled stays so
+//     (TestCanceledStaysCanceled);
+//   - seeds count as outstanding until they are on disk at the owners of their hosts (TestSeeds);
+//   - what is known in memory is bounded (TestJobsAreBounded).
+//
+// All three are safe for concurrent use.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/storage"
+)
+
+// maxKnown bounds the specs in memory. A job beyond it is asked for again when one of its URLs comes along.
+const maxKnown = 1024
+
+// wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or whose owner does not answer, must not hold up
+// the refresh of the others for long.
+const wantedAtOnce = 16
+
+// errUnknown answers for jobs that neither this peer nor the job's owner knows.
+var errUnknown = errors.New("no such job")
+
+// BookDeps are what the book uses of the peer.
+type BookDeps struct {
+	// Owners asks the owners of jobs.
+	Owners rpc.Owners
+	// Keep is where specs are kept, under [KeyPrefix].
+	Keep *storage.Keyspace
+	// Changed is told when a job was learnt or its state is another, by several goroutines at a time.
+	Changed func(spec *job.Spec, state job.State)
+	Log     *slog.Logger
+}
+
+// Book is what this peer knows of the jobs it works for: specs, which never change, and states as of the last refresh. It keeps specs on
+// disk too, so that a crawl goes on when the job's owner is gone, and posts them anew to whoever owns the job then.
+type Book struct {
+	deps BookDeps
+
+	mu    sync.RWMutex // guards known and wanted
+	known map[job.ID]*known
+	// wanted are the jobs that somebody asked for and that are not known.
+	wanted map[job.ID]struct{}
+	kick   chan struct{}
+}
+
+type known struct {
+	spec    *job.Spec
+	state   job.State
+	version uint64
+
+	at     ring.Key
+	due    time.Time     // of the next question
+	pause  time.Duration // before the one after it
+	failed bool          // the last question had no answer: others go first
+}
+
+func (k *known) standing() job.Standing { return job.Standing{State: k.state, Version: k.version} }
+
+// wire is what the book keeps on disk of a job.
+func (k *known) wire() *wire.Job {
+	return &wire.Job{Spec: k.spec.Wire(), State: uint32(k.state), Version: k.version}
+}
+
+func know(spec *job.Spec, s job.Standing) *known {
+	return &known{spec: spec, state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
+}
+
+// NewBook reads the specs that are on disk.
+func NewBook(d BookDeps) (*Book, error) {
+	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), kick: make(chan struct{}, 1)}
+	var bad error
+	err := d.Keep.Scan([]byte(KeyPrefix), storage.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
+		var spec *job.Spec
+		var s job.Standing
+		if spec, s, bad = decode(value); bad != nil {
+			return false
+		}
+		b.known[spec.ID] = know(spec, s)
+		return len(b.known) < maxKnown
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return nil, fmt.Errorf("known jobs: %w", err)
+	}
+	return b, nil
+}
+
+// Job returns the spec and state of a job, without asking anybody; unknown jobs are asked for in the background.
+func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
+	b.mu.RLock()
+	k, ok := b.known[id]
+	b.mu.RUnlock()
+	if !ok {
+		b.Want(id)
+		return nil, job.StateNone, false
+	}
+	return k.spec, k.state, true
+}
+
+// Want has a job that is not known asked for in the background.
+func (b *Book) Want(id job.ID) {
+	b.mu.Lock()
+	if len(b.wanted) < maxKnown {
+		b.wanted[id] = struct{}{}
+	}
+	b.mu.Unlock()
+	loop.Wake(b.kick)
+}
+
+// Spec returns the spec of a job, asking its owner if it is not known.
+func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+	if spec, _, ok := b.Job(id); ok {
+		return spec, nil
+	}
+	if _, err := b.get(ctx, id); err != nil {
+		return nil, err
+	}
+	if spec, _, ok := b.Job(id); ok {
+		return spec, nil
+	}
+	return nil, errUnknown
+}
+
+// Draw asks a job's owner for a part of its budget.
+func (b *Book) Draw(ctx context.Context, id job.ID, d *wire.Draw) (*wire.JobReply, error) {
+	return b.ask(ctx, id, &wire.JobRequest{Draw: d})
+}
+
+// all returns the known jobs.
+func (b *Book) all() []known {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	out := make([]known, 0, len(b.known))
+	for _, k := range b.known {
+		out = append(out, *k)
+	}
+	return out
+}
+
+// Run keeps the book up to date until ctx ends.
+func (b *Book) Run(ctx context.Context) error {
+	for _, k := range b.all() {
+		b.deps.Changed(k.spec, k.state)
+	}
+	var wanting sync.WaitGroup
+	defer wanting.Wait()
+	wanting.Go(func() { b.runWanted(ctx) }) // those that nobody knows must not hold up the others
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			b.refresh(ctx, now)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (b *Book) runWanted(ctx context.Context) {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.kick:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		b.fetchWanted(ctx)
+	}
+}
+
+func (b *Book) fetchWanted(ctx context.Context) {
+	b.mu.RLock()
+	ids := make([]job.ID, 0, wantedAtOnce)
+	for id := range b.wanted { // in no order, so each has its turn
+		if ids = append(ids, id); len(ids) == wantedAtOnce {
+			break
+		}
+	}
+	b.mu.RUnlock()
+	for _, id := range ids {
+		if _, err := b.get(ctx, id); err != nil && ctx.Err() == nil {
+			b.deps.Log.Debug("job not known yet", "job", id.String(), "err", err)
+		}
+	}
+}
+
+// ask sends a request to the owner of a job.
+func (b *Book) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+	req.Id = id[:]
+	reply, err := aboutJobs.CallOwner(ctx, b.deps.Owners, ring.JobKey(id.String()), req)
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", id, err)
+	}
+	if reply.GetError() != "" {
+		return nil, fmt.Errorf("%w: %s", errUnknown, reply.GetError())
+	}
+	return reply, nil
+}
+
+// one sends a request that is answered with the job's record, and notes it.
+func (b *Book) one(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.Job, error) {
+	reply, err := b.ask(ctx, id, req)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply.GetJobs()) != 1 {
+		return nil, fmt.Errorf("job %s: an answer with %d records", id, len(reply.GetJobs()))
+	}
+	rec := reply.GetJobs()[0]
+	return rec, b.note(id, rec)
+}
+
+func (b *Book) get(ctx context.Context, id job.ID) (*wire.Job, error) {
+	return b.one(ctx, id, &wire.JobRequest{Get: true})
+}
+
+func (b *Book) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
+	return b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire()})
+}
+
+func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (*wire.Job, error) {
+	return b.one(ctx, id, &wire.JobRequest{SetState: uint32(state)})
+}
+
+// note takes a record into the book.
+func (b *Book) note(id job.ID, rec *wire.Job) error {
+	spec, err := job.FromWire(rec.GetSpec())
+	if err != nil {
+		return err
+	}
+	if spec.ID != id {
+		return fmt.Errorf("job %s: its owner answered with another job", id)
+	}
+	return b.learn(spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()})
+}
+
+// learn merges what was heard of a job into the book, and keeps it on disk.
+func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
+	if err := heard.Validate(); err != nil {
+		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	b.mu.Lock()
+	delete(b.wanted, spec.ID)
+	k := b.known[spec.ID]
+	switch {
+	case k == nil:
+		if len(b.known) >= maxKnown {
+			b.evict()
+		}
+		k = know(spec, heard)
+		b.known[spec.ID] = k
+	case k.standing().Merge(heard) == k.standing():
+		b.mu.Unlock()
+		return nil
+	default:
+		now := k.standing().Merge(heard)
+		k.state, k.version, k.pause = now.State, now.Version, refreshEvery
+	}
+	kept := *k
+	b.mu.Unlock()
+	raw, err := proto.Marshal(kept.wire())
+	if err != nil {
+		return fmt.Errorf("keep job %s: %w", spec.ID, err)
+	}
+	err = b.deps.Keep.UpdateNoSync(func(w *storage.Batch) error {
+		w.Set(append([]byte(KeyPrefix), spec.ID[:]...), raw)
+		return nil
+	})
+	b.deps.Changed(kept.spec, kept.state)
+	return err
+}
+
+// evict drops a finished or canceled job if there is one, else any; called with the lock held.
+func (b *Book) evict() {
+	for id, k := range b.known {
+		if k.state == job.StateCanceled || k.state == job.StateDone {
+			delete(b.known, id)
+			return
+		}
+	}
+	for id := range b.known {
+		delete(b.known, id)
+		return
+	}
+}
