@@ -5,19 +5,19 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/apoidea/apoidea/node"
 )
 
-// allowed is the value of --allow-private: as a switch it permits all addresses that are not on the public internet, with prefixes those in them.
-type allowed struct {
-	all      *bool
-	prefixes []netip.Prefix
-}
+// allowed is the value of --allow-private, kept in a configuration: as a switch it permits all addresses that are not on the public internet, with prefixes
+// those in them.
+type allowed struct{ config *node.Config }
 
 // Set implements pflag.Value: true, false, a prefix or an address.
 func (a *allowed) Set(text string) error {
 	if on, err := strconv.ParseBool(text); err == nil {
-		if *a.all = on; !on {
-			a.prefixes = nil
+		if a.config.AllowPrivate = on; !on {
+			a.config.AllowPrefixes = nil
 		}
 		return nil
 	}
@@ -28,7 +28,7 @@ func (a *allowed) Set(text string) error {
 	if err != nil {
 		return errors.New("must be true, false, or a prefix of addresses such as 10.0.0.0/8 or fd00::/8")
 	}
-	a.prefixes = append(a.prefixes, plainPrefix(prefix))
+	a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
 	return nil
 }
 
@@ -52,7 +52,7 @@ func (a *allowed) Append(text string) error { return a.Set(text) }
 
 // Replace implements pflag.SliceValue.
 func (a *allowed) Replace(list []string) error {
-	*a.all, a.prefixes = false, nil
+	a.config.AllowPrivate, a.config.AllowPrefixes = false, nil
 	for _, text := range list {
 		if err := a.Set(text); err != nil {
 			return err
@@ -63,28 +63,28 @@ func (a *allowed) Replace(list []string) error {
 
 // GetSlice implements pflag.SliceValue.
 func (a *allowed) GetSlice() []string {
-	if *a.all || len(a.prefixes) == 0 {
-		return []string{strconv.FormatBool(*a.all)}
+	if a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 {
+		return []string{strconv.FormatBool(a.config.AllowPrivate)}
 	}
-	list := make([]string, len(a.prefixes))
-	for i, p := range a.prefixes {
+	list := make([]string, len(a.config.AllowPrefixes))
+	for i, p := range a.config.AllowPrefixes {
 		list[i] = p.String()
 	}
 	return list
 }
 
 // isSwitch says whether it is on or off and names no prefixes.
-func (a *allowed) isSwitch() bool { return *a.all || len(a.prefixes) == 0 }
+func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
 
 // takePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the value of a switch only behind a =, and no seed is written so.
 func (a *allowed) takePrefixes(args []string) (rest []string) {
-	if !*a.all {
+	if !a.config.AllowPrivate {
 		return args
 	}
 	for _, arg := range args {
 		if prefix, err := netip.ParsePrefix(arg); err == nil {
-			a.prefixes = append(a.prefixes, plainPrefix(prefix))
-			*a.all = false
+			a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
+			a.config.AllowPrivate = false
 			continue
 		}
 		rest = append(rest, arg)

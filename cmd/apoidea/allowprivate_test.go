@@ -38,7 +38,7 @@ func TestAllowPrivate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var o runOptions
 			cmd := newRun(new(globals))
-			o.peer.allowed.all = &o.peer.allowPrivate
+			o.peer.allowed.config = &o.peer.config
 			f := cmd.Flags().Lookup("allow-private")
 			f.Value = &o.peer.allowed
 			if err := cmd.ParseFlags(strings.Fields(c.line)); err != nil {
@@ -61,8 +61,8 @@ func TestAllowPrivate(t *testing.T) {
 				t.Fatal(err)
 			}
 			rest := o.peer.allowed.takePrefixes(cmd.Flags().Args())
-			if got := strings.Trim(fmt.Sprint(o.peer.allowed.prefixes), "[]"); o.peer.allowPrivate != c.all || got != c.prefixes || !slices.Equal(rest, c.rest) {
-				t.Errorf("all %v, prefixes %s, rest %q", o.peer.allowPrivate, got, rest)
+			if got := strings.Trim(fmt.Sprint(o.peer.config.AllowPrefixes), "[]"); o.peer.config.AllowPrivate != c.all || got != c.prefixes || !slices.Equal(rest, c.rest) {
+				t.Errorf("all %v, prefixes %s, rest %q", o.peer.config.AllowPrivate, got, rest)
 			}
 		})
 	}

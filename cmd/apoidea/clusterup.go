@@ -87,7 +87,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	if o.web {
 		if !cmd.Flags().Changed("allow-private") {
-			o.peer.allowPrivate = true
+			o.peer.config.AllowPrivate = true
 			_ = cmd.Flags().Set("allow-private", "true")
 		}
 		if !cmd.Flags().Changed("delay") {
@@ -149,7 +149,7 @@ func (o *clusterUp) emulate(c *cluster.Cluster) error {
 
 // fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be started from another place.
 func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
-	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.geoIP, "hierarchy": o.peer.hierarchy} {
+	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.config.GeoIP, "hierarchy": o.peer.config.Hierarchy} {
 		if path == "" {
 			continue
 		}
@@ -295,7 +295,7 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if !o.untilIdle {
 		return nil
 	}
-	if err := follow(ctx, counting{cl, before}, "", o.peer.patience, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := follow(ctx, counting{cl, before}, "", o.peer.config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
 		return err
 	}
 	s, err := cl.Status(ctx, true)

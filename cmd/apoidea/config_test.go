@@ -59,13 +59,13 @@ func TestPrecedence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if peer.delay != c.delay {
-				t.Errorf("delay %v, want %v", peer.delay, c.delay)
+			if peer.config.Delay != c.delay {
+				t.Errorf("delay %v, want %v", peer.config.Delay, c.delay)
 			}
-			if c.env != nil && len(peer.bootstrap) != 2 {
-				t.Errorf("bootstrap %q, want the two of the environment", peer.bootstrap)
+			if c.env != nil && len(peer.config.Bootstrap) != 2 {
+				t.Errorf("bootstrap %q, want the two of the environment", peer.config.Bootstrap)
 			}
-			if c.file != "" && (peer.fetchers != 3 || !peer.allowPrivate || !slices.Equal(job.scope, []string{"*.a", "*.b"}) || job.maxDepth != 0) {
+			if c.file != "" && (peer.config.Fetchers != 3 || !peer.config.AllowPrivate || !slices.Equal(job.asked.Scope, []string{"*.a", "*.b"}) || job.maxDepth != 0) {
 				t.Errorf("the file was not read: %+v %+v", peer, job)
 			}
 		})
@@ -74,8 +74,8 @@ func TestPrecedence(t *testing.T) {
 
 func TestFlagsReplaceLists(t *testing.T) {
 	_, job, err := filled(t, []string{"--scope", "mine"}, map[string]string{"APOIDEA_SCOPE": "theirs"}, `scope = ["others"]`)
-	if err != nil || !slices.Equal(job.scope, []string{"mine"}) {
-		t.Errorf("scope %q, %v: want the flag's alone", job.scope, err)
+	if err != nil || !slices.Equal(job.asked.Scope, []string{"mine"}) {
+		t.Errorf("scope %q, %v: want the flag's alone", job.asked.Scope, err)
 	}
 }
 

@@ -20,8 +20,9 @@ import (
 
 type exportOptions struct {
 	*globals
-	ring, count, force bool
-	output, of         string
+	// asked is what the flags set; output is where to, and of the file that is indexed.
+	asked      export.Options
+	output, of string
 }
 
 // errIncomplete says that an export was made and lacks something.
@@ -56,10 +57,10 @@ Without a running peer the data directory is read as it lies.`,
 			if !slices.Contains(cmd.ValidArgs, args[0]) {
 				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), nearest(args[0], cmd.ValidArgs)))
 			}
-			if o.count && args[0] != export.Links {
+			if o.asked.Count && args[0] != export.Links {
 				return wrongUsage(cmd, "--count is for export links")
 			}
-			if o.of != "" && (args[0] != export.CDXJ || o.ring) {
+			if o.of != "" && (args[0] != export.CDXJ || o.asked.Ring) {
 				return wrongUsage(cmd, "--of is for export cdxj of one file, without --ring")
 			}
 			if o.of != "" {
@@ -68,9 +69,9 @@ Without a running peer the data directory is read as it lies.`,
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.ring, "ring", false, "of all members of the ring that answer, and their workers")
-	cmd.Flags().BoolVar(&o.count, "count", false, "of links: each pair once, with how often it was met")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace FILE, and begin anew where an export was interrupted")
+	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "of all members of the ring that answer, and their workers")
+	cmd.Flags().BoolVar(&o.asked.Count, "count", false, "of links: each pair once, with how often it was met")
+	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace FILE, and begin anew where an export was interrupted")
 	cmd.Flags().StringVar(&o.of, "of", "", "of cdxj: the WARC `FILE` that was exported, which is read instead of a peer's archive")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "FILE to write to; - is standard output, where an export cannot be resumed")
 	return cmd
@@ -86,7 +87,8 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	opt := export.Options{What: what, Ring: o.ring, Count: o.count, Force: o.force, Stream: out, Software: "apoidea/" + versionString()}
+	opt := o.asked
+	opt.What, opt.Stream, opt.Software = what, out, "apoidea/"+versionString()
 	if toFile {
 		opt.Output, opt.Of = o.output, export.OfOutput(o.output)
 	}
@@ -118,7 +120,7 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 	w := out
 	if toFile {
 		mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-		if o.force {
+		if o.asked.Force {
 			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 		}
 		f, oerr := os.OpenFile(o.output, mode, 0o644) //nolint:gosec // a result is for others too
@@ -145,7 +147,7 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	if addr == "" {
 		addr = node.SocketPath(o.dataDir)
 	}
-	if o.api != "" || o.ring || control.Answers(ctx, addr) {
+	if o.api != "" || o.asked.Ring || control.Answers(ctx, addr) {
 		c := o.client()
 		return c, func() error { c.Close(); return nil }, nil
 	}

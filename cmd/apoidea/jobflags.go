@@ -12,24 +12,20 @@ import (
 
 // jobFlags are the flags of a job, shared by run, crawl and cluster up.
 type jobFlags struct {
-	scope           []string
-	maxDepth        int
-	maxPages        uint64
-	maxBytes        string
-	maxPagesPerHost uint64
-	requisites      bool
-	noSitemaps      bool
-	retries         int
+	// asked is what the flags set; the others are read into it.
+	asked             control.JobSpec
+	maxDepth, retries int
+	maxBytes          string
 }
 
 func (j *jobFlags) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&j.scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
+	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
 	f.IntVar(&j.maxDepth, "max-depth", -1, "links away from the seeds, 0 fetches the seeds alone (default: no bound)")
-	f.Uint64Var(&j.maxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
+	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
 	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MB or 2GiB; 0 is no bound")
-	f.Uint64Var(&j.maxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
-	f.BoolVar(&j.requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
-	f.BoolVar(&j.noSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
+	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
+	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
+	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
 	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
 }
 
@@ -41,10 +37,8 @@ func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {
 	if j.retries < 0 || j.retries > 20 {
 		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", errUsage, j.retries)
 	}
-	spec := control.JobSpec{
-		URLs: urls, Scope: j.scope, MaxPages: j.maxPages, MaxBytes: bytes, MaxPagesPerHost: j.maxPagesPerHost,
-		Requisites: j.requisites, NoSitemaps: j.noSitemaps,
-	}
+	spec := j.asked
+	spec.URLs, spec.MaxBytes = urls, bytes
 	if j.maxDepth >= 0 {
 		depth := uint32(j.maxDepth)
 		spec.MaxDepth = &depth

@@ -15,7 +15,8 @@ import (
 
 type mendOptions struct {
 	*globals
-	readData, dryRun bool
+	asked  mend.Options
+	dryRun bool
 }
 
 // errDamage ends a check that found something.
@@ -39,7 +40,7 @@ The exit code is 1 if something is damaged.`,
 			return o.check(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.readData, "read-data", false, "read every block of the database and every record of the archive")
+	cmd.Flags().BoolVar(&o.asked.ReadData, "read-data", false, "read every block of the database and every record of the archive")
 	return cmd
 }
 
@@ -66,7 +67,7 @@ Take a copy of the data directory first if you have the room. A repair needs as 
 
 // options tell people what is being looked at.
 func (o *mendOptions) options(errOut io.Writer) mend.Options {
-	m := mend.Options{ReadData: o.readData}
+	m := o.asked
 	if !o.quiet && !o.json {
 		m.Progress = func(doing string) { fmt.Fprintf(errOut, "looking at: %s\n", doing) }
 	}

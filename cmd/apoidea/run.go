@@ -196,7 +196,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if o.untilIdle {
 		followed = "" // the whole ring
 	}
-	if err := follow(ctx, counting{n, before}, followed, o.peer.patience, errOut, o.quiet, o.json, out); err != nil {
+	if err := follow(ctx, counting{n, before}, followed, o.peer.config.Patience, errOut, o.quiet, o.json, out); err != nil {
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -15,119 +14,77 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// runFlags are the flags of a peer, shared by run and (passed through) by cluster up.
+// runFlags are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to the fields of its configuration.
 type runFlags struct {
-	listen       []string
-	mdns         bool
-	bootstrap    []string
-	dnsSeed      []string
-	dnsServer    string
-	network      string
-	dashboard    string
-	profile      string
-	allowPrivate bool
-	allowed      allowed
-	found        bool
-	forgetLimits bool
-	placement    string
-	probe        string
-	geoIP        string
-	hierarchy    string
-	threshold    time.Duration
-	theta        float64
-	coordMode    string
-	gossip       time.Duration
-	fetchers     int
-	governor     string
-	maxD         int
-	holidays     []string
-	fetchFrom    string
-	delay        time.Duration
-	patience     time.Duration
-	contact      string
-	from         string
-	optOutFile   string
-	optOutURL    string
-	optOutListen string
-	optOutProof  string
-	domainHosts  int
-	ipPermits    int
-	maxRequests  int
-	pageHosts    int
-	novelty      int
-	archive      string
-	duplicates   string
-	seen         string
-	diskReserve  string
-	maxBody      string
-	leaseTTL     time.Duration
-	replicas     int
-	reachability string
-	natTraversal string
-	latency      string
-	latencyRow   int
-	latencyPeers int
-	limits       map[string]*string // by the keys of volunteer.Keys
-	metrics      string
-	pprof        string
+	// config is what the flags set; New takes what configure makes of it.
+	config node.Config
+	// allowed is the value of --allow-private.
+	allowed allowed
+	// Words that configure reads, so that what is wrong with one is told once all flags are known.
+	fetchFrom, optOutProof, diskReserve, maxBody string
+	limits                                       map[string]*string // by the keys of volunteer.Keys
+	// Where the matrix of distances lies, and which of its rows are this peer's and all peers'.
+	latency                  string
+	latencyRow, latencyPeers int
 }
 
 func (r *runFlags) add(f *pflag.FlagSet) {
-	d := node.DefaultConfig("", node.ProfileLab)
-	f.StringArrayVar(&r.listen, "listen", nil, "all (every interface, TCP and QUIC), all:PORT, or a multiaddr such as /ip4/192.0.2.7/tcp/4001, repeatable (default: loopback, with --profile public or --mdns all; ports are chosen once and kept)")
-	f.StringArrayVar(&r.bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, as peers --addrs prints them there; repeatable, or several parted by spaces")
-	f.BoolVar(&r.mdns, "mdns", false, "find peers of the same --network on the local network by multicast DNS, and be found (with --profile public: peers at public addresses only)")
-	f.StringArrayVar(&r.dnsSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
-	f.StringVar(&r.dnsServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
-	f.StringVar(&r.dashboard, "dashboard", d.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
-	f.StringVar(&r.network, "network", d.Network, "name of the ring; peers of different networks do not meet")
-	f.StringVar(&r.profile, "profile", string(d.Profile), "public (volunteers) or lab (clusters on one machine)")
-	r.allowed.all = &r.allowPrivate
+	r.config = node.DefaultConfig("", node.ProfileLab)
+	c := &r.config
+	f.StringArrayVar(&c.Listen, "listen", nil, "all (every interface, TCP and QUIC), all:PORT, or a multiaddr such as /ip4/192.0.2.7/tcp/4001, repeatable (default: loopback, with --profile public or --mdns all; ports are chosen once and kept)")
+	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, as peers --addrs prints them there; repeatable, or several parted by spaces")
+	f.BoolVar(&c.MDNS, "mdns", false, "find peers of the same --network on the local network by multicast DNS, and be found (with --profile public: peers at public addresses only)")
+	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
+	f.StringVar(&c.DNSServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
+	f.StringVar(&c.Dashboard, "dashboard", c.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
+	f.StringVar(&c.Network, "network", c.Network, "name of the ring; peers of different networks do not meet")
+	f.StringVar((*string)(&c.Profile), "profile", string(c.Profile), "public (volunteers) or lab (clusters on one machine)")
+	r.allowed.config = c
 	f.Var(&r.allowed, "allow-private", "permit fetches from loopback, private and link-local addresses: from all, or with a PREFIX such as 10.0.0.0/8, repeatable, from those in it")
 	f.Lookup("allow-private").NoOptDefVal = "true"
-	f.BoolVar(&r.found, "found", false, "serve alone although the last run knew other peers")
-	f.StringVar(&r.placement, "placement", d.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
-	f.StringVar(&r.probe, "probe", d.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
-	f.StringVar(&r.geoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo; adaptive takes the countries as hints")
-	f.Float64Var(&r.theta, "theta", d.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")
-	f.StringVar(&r.coordMode, "coordinates-mode", d.CoordinatesMode, "for --placement coordinates: persistent (hosts are looked at again every 100 URLs), cycle (each server is estimated once), single (the first 100 servers only), none (every host stays with its owner)")
-	f.DurationVar(&r.gossip, "gossip", d.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands (a new peer asks ten times as often at first)")
-	f.StringVar(&r.hierarchy, "hierarchy", "", "for --placement ipmicra: FILE of nested IP ranges (CSV with columns prefix and org, or delegated-extended, gzip or not); without it each /24 and each /48 is a range of its own, of no organisation; adaptive takes the ranges as hints")
-	f.DurationVar(&r.threshold, "threshold", d.Threshold, "for --placement ipmicra: the first peer found within this round trip of a site takes its subnet; less finds nearer peers with more probes")
-	f.IntVar(&r.fetchers, "fetchers", d.Fetchers, "exchanges under way at once")
-	f.StringVar(&r.governor, "governor", d.Governor, "under --bandwidth, which fetch starts and when: "+strings.Join(bandwidth.Names(), ", ")+" (all are left to the limiter)")
-	f.IntVar(&r.maxD, "max-d", d.MaxDepth, "for --governor paper: how many URLs are looked at for one that fits; more uses more of the bandwidth, and lets lower scores pass higher ones")
-	f.StringArrayVar(&r.holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
+	f.BoolVar(&c.Found, "found", false, "serve alone although the last run knew other peers")
+	f.StringVar(&c.Placement, "placement", c.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
+	f.StringVar(&c.Probe, "probe", c.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
+	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo; adaptive takes the countries as hints")
+	f.Float64Var(&c.Theta, "theta", c.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")
+	f.StringVar(&c.CoordinatesMode, "coordinates-mode", c.CoordinatesMode, "for --placement coordinates: persistent (hosts are looked at again every 100 URLs), cycle (each server is estimated once), single (the first 100 servers only), none (every host stays with its owner)")
+	f.DurationVar(&c.Gossip, "gossip", c.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands (a new peer asks ten times as often at first)")
+	f.StringVar(&c.Hierarchy, "hierarchy", "", "for --placement ipmicra: FILE of nested IP ranges (CSV with columns prefix and org, or delegated-extended, gzip or not); without it each /24 and each /48 is a range of its own, of no organisation; adaptive takes the ranges as hints")
+	f.DurationVar(&c.Threshold, "threshold", c.Threshold, "for --placement ipmicra: the first peer found within this round trip of a site takes its subnet; less finds nearer peers with more probes")
+	f.IntVar(&c.Fetchers, "fetchers", c.Fetchers, "exchanges under way at once")
+	f.StringVar(&c.Governor, "governor", c.Governor, "under --bandwidth, which fetch starts and when: "+strings.Join(bandwidth.Names(), ", ")+" (all are left to the limiter)")
+	f.IntVar(&c.MaxDepth, "max-d", c.MaxDepth, "for --governor paper: how many URLs are looked at for one that fits; more uses more of the bandwidth, and lets lower scores pass higher ones")
+	f.StringArrayVar(&c.Holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
-	f.DurationVar(&r.delay, "delay", d.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
-	f.DurationVar(&r.patience, "patience", d.Patience, "with --until-idle or --wait: end as well when only URLs are left whose next try is further away; they are put off for a later run. 0 waits for them all")
-	f.StringVar(&r.contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
-	f.StringVar(&r.from, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
-	f.StringVar(&r.optOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled; read again when it changes (see apoidea optout)")
-	f.StringVar(&r.optOutURL, "optout-url", "", "URL of such a list, asked every 10 minutes; the last good copy is kept")
-	f.StringVar(&r.optOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
+	f.DurationVar(&c.Delay, "delay", c.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
+	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: end as well when only URLs are left whose next try is further away; they are put off for a later run. 0 waits for them all")
+	f.StringVar(&c.Contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
+	f.StringVar(&c.From, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
+	f.StringVar(&c.OptOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled; read again when it changes (see apoidea optout)")
+	f.StringVar(&c.OptOutURL, "optout-url", "", "URL of such a list, asked every 10 minutes; the last good copy is kept")
+	f.StringVar(&c.OptOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
 	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
-	f.IntVar(&r.domainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 10000)")
-	f.IntVar(&r.maxRequests, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
-	f.IntVar(&r.pageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
-	f.IntVar(&r.novelty, "novelty", d.Novelty, "pages in a row which bring nothing but ever more URLs, near duplicates of earlier ones, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
-	f.IntVar(&r.ipPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
-	f.StringVar(&r.archive, "archive", d.Archive, "WARC files: gzip or none (uncompressed)")
-	f.StringVar(&r.duplicates, "duplicates", d.Duplicates, "links of duplicate pages: extract or drop")
-	f.StringVar(&r.seen, "seen", d.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
-	f.BoolVar(&r.forgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")
+	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 10000)")
+	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
+	f.IntVar(&c.PageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
+	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row which bring nothing but ever more URLs, near duplicates of earlier ones, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
+	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
+	f.StringVar(&c.Archive, "archive", c.Archive, "WARC files: gzip or none (uncompressed)")
+	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
+	f.StringVar(&c.Seen, "seen", c.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
+	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded; a sitemap may have 50MiB, as its protocol allows")
-	f.StringVar(&r.reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
-	f.StringVar(&r.natTraversal, "nat-traversal", "", "on or off: ask the home router to forward the port (UPnP, NAT-PMP), be reached through relays and by hole punching, relay for others (default: on with --profile public)")
-	f.IntVar(&r.replicas, "replicas", d.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
+	f.StringVar(&c.Reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
+	f.StringVar(&c.NATTraversal, "nat-traversal", "", "on or off: ask the home router to forward the port (UPnP, NAT-PMP), be reached through relays and by hole punching, relay for others (default: on with --profile public)")
+	f.IntVar(&c.Replicas, "replicas", c.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
 	f.StringVar(&r.latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
 	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
 	f.IntVar(&r.latencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
-	r.addLimits(f, &d.Limits)
-	f.StringVar(&r.metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
-	f.StringVar(&r.pprof, "pprof", "", "address of loopback, HOST:PORT, where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
-	f.DurationVar(&r.leaseTTL, "lease-ttl", d.LeaseTTL, "how long a lease on a host lives without a heartbeat")
+	r.addLimits(f, &c.Limits)
+	f.StringVar(&c.Metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
+	f.StringVar(&c.Pprof, "pprof", "", "address of loopback, HOST:PORT, where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
+	f.DurationVar(&c.LeaseTTL, "lease-ttl", c.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
 
 // addLimits adds a flag for each limit that has none of its own.
@@ -144,23 +101,14 @@ func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	}
 }
 
+// configure returns the configuration that the flags come to.
 func (r *runFlags) configure(g *globals) (node.Config, error) {
-	c := node.DefaultConfig(g.dataDir, node.Profile(r.profile))
-	c.API, c.Version = g.api, versionString()
-	c.MDNS = r.mdns
-	for _, list := range r.bootstrap {
+	c := r.config
+	c.DataDir, c.API, c.Version = g.dataDir, g.api, versionString()
+	c.Bootstrap = nil
+	for _, list := range r.config.Bootstrap {
 		c.Bootstrap = append(c.Bootstrap, strings.Fields(list)...)
 	}
-	c.Listen, c.DNSSeed, c.DNSServer, c.Network, c.Dashboard = r.listen, r.dnsSeed, r.dnsServer, r.network, r.dashboard
-	c.AllowPrivate, c.AllowPrefixes = r.allowPrivate, r.allowed.prefixes
-	c.Found, c.ForgetLimits, c.Placement, c.Fetchers = r.found, r.forgetLimits, r.placement, r.fetchers
-	c.Governor, c.MaxDepth, c.Holidays = r.governor, r.maxD, r.holidays
-	c.Probe, c.GeoIP, c.Theta, c.Gossip = r.probe, r.geoIP, r.theta, r.gossip
-	c.CoordinatesMode = r.coordMode
-	c.Delay, c.Contact, c.Archive, c.Duplicates, c.Seen, c.LeaseTTL, c.Replicas = r.delay, r.contact, r.archive, r.duplicates, r.seen, r.leaseTTL, r.replicas
-	c.NATTraversal, c.Patience = r.natTraversal, r.patience
-	c.Reachability, c.Hierarchy, c.Threshold = r.reachability, r.hierarchy, r.threshold
-	c.Metrics, c.Pprof = r.metrics, r.pprof
 	if err := r.manners(&c); err != nil {
 		return c, err
 	}
@@ -193,31 +141,29 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	return c, c.Validate()
 }
 
-// manners sets how sites are treated; what was not given stays as the profile has it.
+// manners sets, of how sites are treated, what was not given as the profile has it.
 func (r *runFlags) manners(c *node.Config) error {
-	c.From, c.OptOutFile, c.OptOutURL, c.OptOutListen = r.from, r.optOutFile, r.optOutURL, r.optOutListen
+	profile := node.DefaultConfig("", c.Profile)
+	if c.Profile == node.ProfilePublic {
+		profile.IPPermits = node.DefaultPermits(c.Delay)
+	}
+	for _, n := range []struct{ given, profile *int }{
+		{&c.MaxRequestsPerHost, &profile.MaxRequestsPerHost},
+		{&c.PageHosts, &profile.PageHosts},
+		{&c.DomainHosts, &profile.DomainHosts},
+		{&c.IPPermits, &profile.IPPermits},
+	} {
+		if *n.given < 0 {
+			*n.given = *n.profile
+		}
+	}
 	switch r.optOutProof {
 	case "":
+		c.OptOutProof = profile.OptOutProof
 	case "yes", "no":
 		c.OptOutProof = r.optOutProof == "yes"
 	default:
 		return fmt.Errorf("%w: optout-proof %q: must be yes or no", errUsage, r.optOutProof)
-	}
-	c.Novelty = r.novelty
-	if r.maxRequests >= 0 {
-		c.MaxRequestsPerHost = r.maxRequests
-	}
-	if r.pageHosts >= 0 {
-		c.PageHosts = r.pageHosts
-	}
-	if r.domainHosts >= 0 {
-		c.DomainHosts = r.domainHosts
-	}
-	switch {
-	case r.ipPermits >= 0:
-		c.IPPermits = r.ipPermits
-	case c.Profile == node.ProfilePublic:
-		c.IPPermits = node.DefaultPermits(r.delay)
 	}
 	return nil
 }
