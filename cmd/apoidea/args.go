@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 // noArgs, exactly, atLeast and atMost check the number of arguments and say in words what a command wants.
@@ -61,7 +63,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if word, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		text += nearest(word, known)
+		text += words.Nearest(word, known)
 	}
 	return wrongUsage(cmd, text)
 }

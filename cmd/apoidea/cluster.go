@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -97,7 +98,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		peers = append(peers, p)
 	}
 	if g.json {
-		return printJSON(out, map[string]any{"peers": peers, "running": len(running), "sum": sum})
+		return words.JSON(out, map[string]any{"peers": peers, "running": len(running), "sum": sum})
 	}
 	rows := [][]string{{"#", "STATE", "PEER", "MEMBERS", "HOSTS", "LEASED", "PAGES", "DUPLICATES", "PENDING", "RSS"}}
 	for _, p := range peers {
@@ -111,12 +112,12 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		}
 		s := p.Status
 		rows = append(rows, []string{
-			strconv.Itoa(p.Number), s.State, short(s.Peer), strconv.Itoa(s.Ring.Members), number(s.HostsOwned), number(s.HostsLeased),
-			number(s.Pages), number(s.Duplicates), number(s.URLsPending), bytesText(s.RSSBytes),
+			strconv.Itoa(p.Number), s.State, words.Short(s.Peer), strconv.Itoa(s.Ring.Members), words.Number(s.HostsOwned), words.Number(s.HostsLeased),
+			words.Number(s.Pages), words.Number(s.Duplicates), words.Number(s.URLsPending), words.Bytes(s.RSSBytes),
 		})
 	}
-	rows = append(rows, []string{"sum", fmt.Sprintf("%d run", len(running)), "", "", number(sum.HostsOwned), number(sum.HostsLeased), number(sum.Pages), number(sum.Duplicates), number(sum.URLsPending), bytesText(rss)})
-	return table(out, rows)
+	rows = append(rows, []string{"sum", fmt.Sprintf("%d run", len(running)), "", "", words.Number(sum.HostsOwned), words.Number(sum.HostsLeased), words.Number(sum.Pages), words.Number(sum.Duplicates), words.Number(sum.URLsPending), words.Bytes(rss)})
+	return words.Table(out, rows)
 }
 
 func newClusterAdd(g *globals, dir *string) *cobra.Command {

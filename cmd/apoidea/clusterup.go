@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
@@ -245,7 +246,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 // print tells how it ended; cluster that goes on in the background has been told of already.
 func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.json {
-		return printJSON(out, r)
+		return words.JSON(out, r)
 	}
 	if o.quiet || r.ranStatus == nil {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 // newCompletion replaces cobra's own, which answers a shell that it does not know with its help, and success.
@@ -30,7 +32,7 @@ func newCompletion() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := scripts[args[0]]
 			if !ok {
-				return wrongUsage(cmd, fmt.Sprintf("completion %q: must be one of %s%s", args[0], strings.Join(shells, ", "), nearest(args[0], shells)))
+				return wrongUsage(cmd, fmt.Sprintf("completion %q: must be one of %s%s", args[0], strings.Join(shells, ", "), words.Nearest(args[0], shells)))
 			}
 			return write(cmd.Root(), cmd.OutOrStdout())
 		},

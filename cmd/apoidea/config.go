@@ -13,6 +13,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 const (
@@ -153,14 +155,14 @@ func parseConfig(file string, raw []byte, known []string) (map[string][]string, 
 			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flags, without sections", errUsage, file, key)
 		}
 		if !slices.Contains(known, key) {
-			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", errUsage, file, key, nearest(key, known))
+			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", errUsage, file, key, words.Nearest(key, known))
 		}
-		table[key] = words(value)
+		table[key] = texts(value)
 	}
 	return table, nil
 }
 
-func words(value any) []string {
+func texts(value any) []string {
 	list, ok := value.([]any)
 	if !ok {
 		return []string{fmt.Sprint(value)}
@@ -181,37 +183,4 @@ func flagNames(cmd *cobra.Command) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// nearest suggests the known word with the smallest edit distance, if it is near at all.
-func nearest(word string, known []string) string {
-	best, at := 4, ""
-	for _, k := range known {
-		if d := editDistance(word, k); d < best {
-			best, at = d, k
-		}
-	}
-	if at == "" {
-		return ""
-	}
-	return ", did you mean " + at + "?"
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

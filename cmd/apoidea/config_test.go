@@ -102,28 +102,6 @@ func TestWrongConfig(t *testing.T) {
 	}
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"a", "", 1},
-		{"", "abc", 3},
-		{"delay", "delay", 0},
-		{"dealy", "delay", 2},
-		{"kitten", "sitting", 3},
-		{"max-deptth", "max-depth", 1},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-		if got := editDistance(c.b, c.a); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.b, c.a, got, c.want)
-		}
-	}
-}
-
 func TestParseBytes(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "17": 17, "17B": 17, "2kB": 2000, "2KB": 2000, "2KiB": 2048, "3MB": 3e6, "3MiB": 3 << 20, "4GB": 4e9, "4GiB": 4 << 30,

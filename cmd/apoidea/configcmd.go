@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -186,7 +187,7 @@ limits set has changed at a peer stands in apoidea limits.`,
 				}
 			})
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), all)
+				return words.JSON(cmd.OutOrStdout(), all)
 			}
 			rows := [][]string{{"KEY", "VALUE", "FROM"}}
 			cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -194,7 +195,7 @@ limits set has changed at a peer stands in apoidea limits.`,
 					rows = append(rows, []string{f.Name, tomlValue(f), effectiveOf(f).Source})
 				}
 			})
-			return table(cmd.OutOrStdout(), rows)
+			return words.Table(cmd.OutOrStdout(), rows)
 		},
 	}
 	s.add(cmd.Flags())

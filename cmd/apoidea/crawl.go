@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -66,7 +67,7 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 	}
 	switch {
 	case o.json:
-		err = printJSON(out, job)
+		err = words.JSON(out, job)
 	case o.wait:
 		err = printJob(out, job)
 	default:

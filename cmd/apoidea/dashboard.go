@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 func newDashboard(g *globals) *cobra.Command {
@@ -22,7 +24,7 @@ one browser in, once, within a quarter of an hour; without it the page can be lo
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), d)
+				return words.JSON(cmd.OutOrStdout(), d)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), d.Login)
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/doctor"
 )
 
@@ -80,7 +81,7 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 		return err
 	}
 	if doc.OK = failed == 0; o.json {
-		if err := printJSON(out, doc); err != nil {
+		if err := words.JSON(out, doc); err != nil {
 			return err
 		}
 	}
@@ -91,9 +92,9 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 }
 
 func printFinding(out io.Writer, f *doctor.Finding) error {
-	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, legible(f.Found)); err != nil || f.Cure == "" {
+	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, words.Legible(f.Found)); err != nil || f.Cure == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", legible(f.Cure))
+	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", words.Legible(f.Cure))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -38,7 +39,7 @@ func explainNothing(ctx context.Context, e explainer, job string, w io.Writer) e
 		last := why.Jobs[len(why.Jobs)-1]
 		text, outcome = last.Text, last.Outcome
 	}
-	text = "no page was fetched. " + why.URL + ": " + legible(text)
+	text = "no page was fetched. " + why.URL + ": " + words.Legible(text)
 	switch {
 	case outcome == "blocked_address":
 		return control.Refused(text + "; --allow-private permits addresses of this machine and its networks")
@@ -107,7 +108,7 @@ func ranSince(s *control.Status, before *control.Counters) *ranStatus {
 
 // printEnding sums up a run.
 func printEnding(w io.Writer, s *ranStatus, archive string) error {
-	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", outcomeText(&s.Run), s.Run.Refetched, bytesText(s.Run.Bytes), archive)
+	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", outcomeText(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive)
 	return err
 }
 
@@ -116,6 +117,6 @@ func printEarlier(w io.Writer, s *ranStatus) error {
 	if s.Run == s.Counters {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", outcomeText(&s.Counters), bytesText(s.Bytes))
+	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", outcomeText(&s.Counters), words.Bytes(s.Bytes))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
@@ -25,13 +26,13 @@ func newExperimentList(g *globals) *cobra.Command {
 		Use: "list", Short: "List the experiments", Example: "  apoidea experiment list", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), experimentNames())
+				return words.JSON(cmd.OutOrStdout(), experimentNames())
 			}
 			var rows [][]string
 			for _, e := range experiment.All() {
 				rows = append(rows, []string{e.Name, e.About})
 			}
-			return table(cmd.OutOrStdout(), rows)
+			return words.Table(cmd.OutOrStdout(), rows)
 		},
 	}
 }
@@ -107,7 +108,7 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 	case err != nil:
 		return err
 	case o.json:
-		return printJSON(out, report.Table)
+		return words.JSON(out, report.Table)
 	case o.quiet:
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/export"
@@ -55,7 +56,7 @@ Without a running peer the data directory is read as it lies.`,
 		ValidArgs: export.Kinds(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(cmd.ValidArgs, args[0]) {
-				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), nearest(args[0], cmd.ValidArgs)))
+				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), words.Nearest(args[0], cmd.ValidArgs)))
 			}
 			if o.asked.Count && args[0] != export.Links {
 				return wrongUsage(cmd, "--count is for export links")
@@ -185,7 +186,7 @@ func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() erro
 }
 
 func exportText(p export.Progress) string {
-	text := fmt.Sprintf("%s: %d records, %s", p.Doing, p.Records, bytesText(p.BytesRead))
+	text := fmt.Sprintf("%s: %d records, %s", p.Doing, p.Records, words.Bytes(p.BytesRead))
 	if p.FilesTotal > 0 {
 		text += fmt.Sprintf(", %d of %d files", p.Files, p.FilesTotal)
 	}
@@ -211,14 +212,14 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintf(errOut, "apoidea: lost: %s: no archive file of peer %s holds its record %s\n", l.URL, l.Peer, l.Record)
 	}
 	if toFile || o.json {
-		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, bytesText(r.Bytes), counted(int64(r.Peers), "peer"))
+		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer"))
 		if err := o.say(out, r, text); err != nil {
 			return err
 		}
 	}
 	if !r.Complete {
-		return fmt.Errorf("%w: %s missing, %s left out, %s lost%s", errIncomplete, counted(int64(len(r.Missing)), "source"),
-			counted(int64(len(r.Damaged)), "damaged place"), counted(r.LostTotal, "record"), repairHint(r))
+		return fmt.Errorf("%w: %s missing, %s left out, %s lost%s", errIncomplete, words.Counted(int64(len(r.Missing)), "source"),
+			words.Counted(int64(len(r.Damaged)), "damaged place"), words.Counted(r.LostTotal, "record"), repairHint(r))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -144,35 +145,19 @@ func (g *graph) title() {
 	if !g.ring.Closed {
 		state = "not closed at present"
 	}
-	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", counted(int64(len(g.ring.Members)), "peer")))
+	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
 	g.text(48, 88, "soft", `font-size="16"`, state+name)
 	right := `font-size="16" text-anchor="end"`
 	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled now; %s seen, %s to do",
-		counted(sum.HostsOwned, "host"), thousands(sum.HostsLeased), counted(sum.URLsSeen, "URL"), thousands(sum.URLsPending+sum.URLsLeased)))
+		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))
 	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
-		counted(sum.Pages, "page"), counted(sum.Duplicates, "duplicate"), counted(sum.Errors, "error")))
-}
-
-func counted(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return thousands(n) + " " + word + "s"
-}
-
-// thousands writes a number with commas.
-func thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error")))
 }
 
 // arc draws what a member answers for: from its predecessor's position to its own.
 func (g *graph) arc(i int) {
 	m := &g.ring.Members[i]
-	title := fmt.Sprintf("<title>%s answers for %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, counted(m.HostsOwned, "host"))
+	title := fmt.Sprintf("<title>%s answers for %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
 	end, span := turn(m.Position), m.ArcShare*2*math.Pi
 	if m.ArcShare > 0.999 {
 		fmt.Fprintf(g, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g">%s</circle>`+"\n",
@@ -196,10 +181,10 @@ func (g *graph) host(h *control.HostLine) {
 	style := `class="soft" fill-opacity="0.45"`
 	who := "at rest"
 	if i, ok := g.place[h.Worker]; ok {
-		style, who = fmt.Sprintf(`fill="%s"`, g.colour(i)), "crawled by "+short(h.Worker)
+		style, who = fmt.Sprintf(`fill="%s"`, g.colour(i)), "crawled by "+words.Short(h.Worker)
 	}
 	fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="3.5"><title>%s, %s, %s pending</title></circle>`+"\n",
-		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), number(h.Pending))
+		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), words.Number(h.Pending))
 }
 
 // bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at the worker.
@@ -218,7 +203,7 @@ func (g *graph) bands() {
 			bend := 0.3 + 0.5*math.Hypot(x1-x0, y1-y0)/(2*graphRadius) // towards the centre, and the more so the farther it goes
 			cx, cy := (x0+x1)/2*(1-bend)+graphX*bend, (y0+y1)/2*(1-bend)+graphY*bend
 			fmt.Fprintf(g, `<g><title>%s crawls %s for %s</title><path d="M%.1f %.1f Q%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-opacity="0.6" stroke-width="%.1f" stroke-linecap="round"/>`,
-				html.EscapeString(worker), counted(int64(hosts), "host"), html.EscapeString(m.Peer), x0, y0, cx, cy, x1, y1, g.colour(i), width)
+				html.EscapeString(worker), words.Counted(int64(hosts), "host"), html.EscapeString(m.Peer), x0, y0, cx, cy, x1, y1, g.colour(i), width)
 			g.arrow(x1, y1, math.Atan2(y1-cy, x1-cx), 5+width, g.colour(i))
 			g.WriteString("</g>\n")
 		}

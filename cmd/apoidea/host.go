@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -27,7 +28,7 @@ func newHost(g *globals) *cobra.Command {
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), h)
+				return words.JSON(cmd.OutOrStdout(), h)
 			}
 			return printHost(cmd.OutOrStdout(), h)
 		},
@@ -41,18 +42,18 @@ func printHost(out io.Writer, h *control.Host) error {
 		if h.OptedOut != "" {
 			rows = append(rows, []string{"opted out", h.OptedOut})
 		}
-		return table(out, rows)
+		return words.Table(out, rows)
 	}
 	worker := "none at present"
 	if h.Worker != "" {
-		worker = fmt.Sprintf("%s, lease epoch %s, %s left", h.Worker, h.Epoch, seconds(h.LeaseS))
+		worker = fmt.Sprintf("%s, lease epoch %s, %s left", h.Worker, h.Epoch, words.Seconds(h.LeaseS))
 	}
 	if h.OptedOut != "" {
 		rows = append(rows, []string{"opted out", h.OptedOut})
 	}
 	rows = append(rows, []string{"worker", worker}, []string{"addresses", strings.Join(h.Addrs, " ")})
 	if h.NotBeforeS > 0 {
-		rows = append(rows, []string{"next request", fmt.Sprintf("in %s %s", seconds(h.NotBeforeS), h.Backoff)})
+		rows = append(rows, []string{"next request", fmt.Sprintf("in %s %s", words.Seconds(h.NotBeforeS), h.Backoff)})
 	}
 	if h.PutOff {
 		rows = append(rows, []string{"put off", "what waits for that is left to a later run, see --patience"})
@@ -72,20 +73,20 @@ func printHost(out io.Writer, h *control.Host) error {
 		rows = append(rows, []string{"job " + j.Job, text})
 		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
 	}
-	return table(out, rows)
+	return words.Table(out, rows)
 }
 
 // robotsText says what is known of a robots.txt.
 func robotsText(r *control.RobotsLine) string {
 	text := r.Verdict + ", never had"
 	if r.AgeS > 0 {
-		text = fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, seconds(r.AgeS), r.Bytes)
+		text = fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, words.Seconds(r.AgeS), r.Bytes)
 	}
 	if r.Failures > 0 {
 		text += fmt.Sprintf(", failure %d in a row", r.Failures)
 	}
 	if r.NextS > 0 {
-		text += ", asked for again in " + seconds(r.NextS)
+		text += ", asked for again in " + words.Seconds(r.NextS)
 	}
 	return text
 }
@@ -119,11 +120,11 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 // placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.
 func placementRows(h *control.Host) (rows [][]string) {
 	if h.PlacedBy != "" {
-		chosen := short(h.PlacedAt)
+		chosen := words.Short(h.PlacedAt)
 		if h.PlacedAt == h.Owner {
 			chosen = "its owner"
 		}
-		rows = append(rows, []string{"placed by " + h.PlacedBy, fmt.Sprintf("%s ago at %s: %s", seconds(h.PlacedS), chosen, h.PlacedWhy)})
+		rows = append(rows, []string{"placed by " + h.PlacedBy, fmt.Sprintf("%s ago at %s: %s", words.Seconds(h.PlacedS), chosen, h.PlacedWhy)})
 	}
 	measured := slices.Clone(h.Placement)
 	slices.SortStableFunc(measured, func(a, b control.Measurement) int {
@@ -143,7 +144,7 @@ func placementRows(h *control.Host) (rows [][]string) {
 		if m.Addr != "" {
 			text += " (" + m.Addr + ")"
 		}
-		rows = append(rows, []string{"  asked " + short(m.Peer), text})
+		rows = append(rows, []string{"  asked " + words.Short(m.Peer), text})
 	}
 	if h.Coordinate != nil {
 		rows = append(rows, coordinateRows(h)...)
@@ -176,7 +177,7 @@ func coordinateRows(h *control.Host) [][]string {
 		if e.Chosen {
 			text += ", chosen"
 		}
-		rows = append(rows, []string{"  estimator " + short(e.Peer), text})
+		rows = append(rows, []string{"  estimator " + words.Short(e.Peer), text})
 	}
 	return rows
 }
@@ -204,7 +205,7 @@ func newWhy(g *globals) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if g.json {
-				return printJSON(out, w)
+				return words.JSON(out, w)
 			}
 			rows := [][]string{{"URL", w.URL}, {"host", w.Host}, {"owner", w.Owner}}
 			for _, j := range w.Jobs {
@@ -213,7 +214,7 @@ func newWhy(g *globals) *cobra.Command {
 			if w.Text != "" {
 				rows = append(rows, []string{"", w.Text})
 			}
-			return table(out, rows)
+			return words.Table(out, rows)
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -27,16 +28,16 @@ func newJobs(g *globals) *cobra.Command {
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), jobs)
+				return words.JSON(cmd.OutOrStdout(), jobs)
 			}
 			rows := [][]string{{"ID", "STATE", "POSTED", "SEEN", "DONE", "PENDING", "LEASED", "SEEDS"}}
 			for _, j := range jobs {
 				rows = append(rows, []string{
-					j.ID, j.State, posted(&j), number(j.Accepted), number(j.Done), number(j.Pending), number(j.Leased),
+					j.ID, j.State, posted(&j), words.Number(j.Accepted), words.Number(j.Done), words.Number(j.Pending), words.Number(j.Leased),
 					seedsText(j.Spec.URLs),
 				})
 			}
-			return table(cmd.OutOrStdout(), rows)
+			return words.Table(cmd.OutOrStdout(), rows)
 		},
 	}
 }
@@ -87,7 +88,7 @@ func (g *globals) printJob(out io.Writer, job *control.Job, err error) error {
 		return err
 	}
 	if g.json {
-		return printJSON(out, job)
+		return words.JSON(out, job)
 	}
 	return printJob(out, job)
 }
@@ -107,11 +108,11 @@ func printJob(out io.Writer, j *control.Job) error {
 		{"posted", posted(j)},
 		{"owner", j.Owner},
 		{"seeds", seedsText(j.Spec.URLs)},
-		{"URLs seen", number(j.Accepted)},
-		{"done", number(j.Done)},
-		{"pending", number(j.Pending)},
-		{"leased", number(j.Leased)},
-		{"bytes", bytesText(j.Bytes)},
+		{"URLs seen", words.Number(j.Accepted)},
+		{"done", words.Number(j.Done)},
+		{"pending", words.Number(j.Pending)},
+		{"leased", words.Number(j.Leased)},
+		{"bytes", words.Bytes(j.Bytes)},
 	}
 	if len(j.Spec.Scope) > 0 {
 		rows = append(rows, []string{"scope", strings.Join(j.Spec.Scope, " ")})
@@ -123,15 +124,15 @@ func printJob(out io.Writer, j *control.Job) error {
 		rows = append(rows, []string{"max pages", fmt.Sprint(j.Spec.MaxPages)})
 	}
 	if j.Waiting > 0 {
-		rows = append(rows, []string{"waiting for another try", fmt.Sprintf("%d, the next in %s", j.Waiting, seconds(j.NextRetryS))})
+		rows = append(rows, []string{"waiting for another try", fmt.Sprintf("%d, the next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
 	}
 	if j.PutOff > 0 {
 		rows = append(rows, []string{"put off", putOffText(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Outcomes)) {
 		if j.Outcomes[name] > 0 {
-			rows = append(rows, []string{"  " + name, number(j.Outcomes[name])})
+			rows = append(rows, []string{"  " + name, words.Number(j.Outcomes[name])})
 		}
 	}
-	return table(out, rows)
+	return words.Table(out, rows)
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/logs"
 )
@@ -34,7 +35,7 @@ func main() {
 	}
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "apoidea:", errorText(err))
+		fmt.Fprintln(os.Stderr, "apoidea:", words.Error(err))
 	}
 	os.Exit(exitCode(err))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/mend"
@@ -95,7 +96,7 @@ func (o *mendOptions) check(ctx context.Context, out, errOut io.Writer) error {
 		return inUse("check", o.dataDir, err)
 	}
 	if o.json {
-		if err := printJSON(out, r); err != nil {
+		if err := words.JSON(out, r); err != nil {
 			return err
 		}
 	} else if err := o.printFindings(out, r); err != nil {
@@ -149,7 +150,7 @@ func (o *mendOptions) repair(ctx context.Context, out, errOut io.Writer) error {
 		return inUse("repair", o.dataDir, err)
 	}
 	if o.json {
-		return printJSON(out, m)
+		return words.JSON(out, m)
 	}
 	return o.printMended(out, m)
 }

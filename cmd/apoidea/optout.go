@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -41,13 +42,13 @@ func newOptOutCheck(g *globals) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if g.json {
-				return printJSON(out, o)
+				return words.JSON(out, o)
 			}
 			state := "may be crawled"
 			if o.OptedOut {
 				state = "opted out: " + strings.Join(o.Reasons, "; ")
 			}
-			return table(out, [][]string{
+			return words.Table(out, [][]string{
 				{"URL", o.URL},
 				{"state", state},
 				{"to opt out", fmt.Sprintf("the line %s in %s, or in a TXT record", o.Token, o.WellKnown)},
@@ -71,7 +72,7 @@ func newOptOutList(g *globals) *cobra.Command {
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), o)
+				return words.JSON(cmd.OutOrStdout(), o)
 			}
 			return printOptOuts(cmd.OutOrStdout(), o)
 		},
@@ -95,7 +96,7 @@ func printOptOuts(out io.Writer, o *control.OptOuts) error {
 	if len(rows) == 0 {
 		rows = append(rows, []string{"none", "this peer knows of no opt-outs"})
 	}
-	return table(out, rows)
+	return words.Table(out, rows)
 }
 
 func newOptOutSet(g *globals, use, action string) *cobra.Command {

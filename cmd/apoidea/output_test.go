@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/doctor"
 )
@@ -18,7 +19,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 	const shown = `valid for \x1b]0;title\a\x1b[31mred\u009b2J\u202e\r\njob x: done\tok\x7f`
 	waiting := control.Wait{Reason: "tls", Hosts: 1, URLs: 1, HostsPutOff: 1, Examples: []control.WaitingHost{{Host: "a.example", Why: evil, PutOff: 1}}}
 	for name, show := range map[string]func(b *bytes.Buffer) error{
-		"a table": func(b *bytes.Buffer) error { return table(b, [][]string{{"job", evil}}) },
+		"a table": func(b *bytes.Buffer) error { return words.Table(b, [][]string{{"job", evil}}) },
 		"a finding": func(b *bytes.Buffer) error {
 			return printFinding(b, &doctor.Finding{Check: "sites", Found: evil})
 		},
@@ -31,7 +32,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 			if err == nil {
 				return errors.New("no error")
 			}
-			b.WriteString(errorText(err) + "\n")
+			b.WriteString(words.Error(err) + "\n")
 			return nil
 		},
 	} {
@@ -51,7 +52,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 		})
 	}
 	const ours = "links – §4 … “done” 1.5 ms"
-	if got := legible(ours); got != ours {
+	if got := words.Legible(ours); got != ours {
 		t.Errorf("%q is changed to %q", ours, got)
 	}
 }
@@ -62,4 +63,5 @@ type explains struct{ why *control.Why }
 func (e explains) Job(context.Context, string) (*control.Job, error) {
 	return &control.Job{Spec: control.JobSpec{URLs: []string{e.why.URL}}}, nil
 }
+
 func (e explains) Why(context.Context, string) (*control.Why, error) { return e.why, nil }

@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -29,7 +30,7 @@ func follow(ctx context.Context, w waiter, job string, patience time.Duration, e
 	done := func() {}
 	switch {
 	case asJSON && !quiet:
-		show = func(p control.Progress) error { return printLine(out, p) }
+		show = func(p control.Progress) error { return words.Line(out, p) }
 	case quiet:
 		show = func(control.Progress) error { return nil }
 	case isTerminal(errOut):
@@ -105,9 +106,9 @@ func (s *pace) of(p *control.Progress) string {
 
 func progressText(p control.Progress, rate string) string {
 	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
-		seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
+		words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
 	if p.URLsWaiting > 0 {
-		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, seconds(p.NextRetryS))
+		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
 	text += waitsText(p.Waits)
 	if p.URLsPutOff > 0 {
@@ -156,13 +157,13 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 func barText(p control.Progress, rate string) string {
 	text := fmt.Sprintf("%d pages%s", p.Pages+p.Duplicates, rate)
 	if p.Errors > 0 {
-		text += ", " + counted(p.Errors, "error")
+		text += ", " + words.Counted(p.Errors, "error")
 	}
 	switch {
 	case p.Idle:
 		text += ", done"
 	case p.URLsWaiting > 0 && p.URLsWaiting == p.URLsPending && p.URLsLeased == 0:
-		text += fmt.Sprintf(", %d retry in %s", p.URLsWaiting, seconds(p.NextRetryS))
+		text += fmt.Sprintf(", %d retry in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
 	return text
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -32,7 +33,7 @@ func newRing(g *globals) *cobra.Command {
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), r)
+				return words.JSON(cmd.OutOrStdout(), r)
 			}
 			return printRing(cmd.OutOrStdout(), r)
 		},
@@ -45,9 +46,9 @@ func newRing(g *globals) *cobra.Command {
 func (g *globals) watchRing(ctx context.Context, out io.Writer, c *control.Client) error {
 	err := c.Watch(ctx, func(e control.RingEvent) error {
 		if g.json {
-			return printLine(out, e)
+			return words.Line(out, e)
 		}
-		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), legible(e.Event), legible(e.Text))
+		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), words.Legible(e.Event), words.Legible(e.Text))
 		return err
 	})
 	if ctx.Err() != nil {
@@ -65,14 +66,14 @@ func printRing(out io.Writer, r *control.Ring) error {
 			addr = m.Addrs[0]
 		}
 		for _, id := range m.Attached {
-			attached = append(attached, short(id))
+			attached = append(attached, words.Short(id))
 		}
 		rows = append(rows, []string{
-			keyText(m.Position), short(m.Peer), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), number(m.HostsOwned), number(m.HostsLeased),
-			number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
+			words.Key(m.Position), words.Short(m.Peer), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), words.Number(m.HostsOwned), words.Number(m.HostsLeased),
+			words.Number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
 		})
 	}
-	if err := table(out, rows); err != nil {
+	if err := words.Table(out, rows); err != nil {
 		return err
 	}
 	state := "closed: the arcs tile the whole circle"
@@ -106,7 +107,7 @@ func newRingLookup(g *globals) *cobra.Command {
 				l.Trace = nil
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), l)
+				return words.JSON(cmd.OutOrStdout(), l)
 			}
 			self := ""
 			if trace {
@@ -116,7 +117,7 @@ func newRingLookup(g *globals) *cobra.Command {
 				}
 				self = s.Peer
 			}
-			return table(cmd.OutOrStdout(), lookupRows(l, self))
+			return words.Table(cmd.OutOrStdout(), lookupRows(l, self))
 		},
 	}
 	cmd.Flags().BoolVar(&trace, "trace", false, "name each peer that was asked, how long it took and what it answered")
@@ -130,7 +131,7 @@ func lookupRows(l *control.Lookup, self string) [][]string {
 		{"key", l.Key},
 		{"owner", l.Owner},
 		{"address", l.Addr},
-		{"arc", fmt.Sprintf("(%s, %s]", keyText(l.Arc[0]), keyText(l.Arc[1]))},
+		{"arc", fmt.Sprintf("(%s, %s]", words.Key(l.Arc[0]), words.Key(l.Arc[1]))},
 		{"calls", fmt.Sprint(l.Calls)},
 	}
 	if self == "" {
@@ -160,25 +161,17 @@ func newRingHosts(g *globals) *cobra.Command {
 			rows := [][]string{{"HOST", "OWNER", "WORKER", "LAST AT", "SEEN", "PENDING", "PAGES"}}
 			err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
 				if g.json {
-					return printLine(out, h)
+					return words.Line(out, h)
 				}
-				rows = append(rows, []string{h.Host, short(h.Owner), orDash(short(h.Worker)), orDash(short(h.PlacedAt)), number(h.Seen), number(h.Pending), number(h.Pages)})
+				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages)})
 				return nil
 			})
 			if err != nil || g.json {
 				return err
 			}
-			return table(out, rows)
+			return words.Table(out, rows)
 		},
 	}
-}
-
-// orDash is a cell of a table that may have nothing to say.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func newRingGraph(g *globals) *cobra.Command {

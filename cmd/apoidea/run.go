@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -211,7 +212,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 
 func (o *runOptions) summary(out io.Writer, s *ranStatus, archive string) error {
 	if o.json {
-		return printLine(out, s) // the last line of the stream of progress
+		return words.Line(out, s) // the last line of the stream of progress
 	}
 	if o.quiet {
 		return nil

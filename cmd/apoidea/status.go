@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -26,7 +27,7 @@ func newStatus(g *globals) *cobra.Command {
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), s)
+				return words.JSON(cmd.OutOrStdout(), s)
 			}
 			return printStatus(cmd.OutOrStdout(), s, ring)
 		},
@@ -43,10 +44,10 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	rows := [][]string{
 		{who, s.Peer},
 		{"state", s.State},
-		{"up", seconds(s.UptimeS)},
+		{"up", words.Seconds(s.UptimeS)},
 		{"network", s.Network + ", version " + s.Version},
 		{"ring", fmt.Sprintf("%d members, stable %v, %s", s.Ring.Members, s.Ring.Stable, arcText(s))},
-		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, bytesText(s.Bytes))},
+		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, words.Bytes(s.Bytes))},
 		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters)},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
@@ -59,11 +60,11 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 		rows = append(rows, []string{"left out", fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut)})
 	}
 	if s.URLsWaiting > 0 {
-		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, seconds(s.NextRetryS))})
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
 	}
 	rows = append(rows, waitRows(s)...)
 	if s.Holding != "" {
-		rows = append(rows, []string{"holding", s.Holding + untilText(s.HoldingUntil, time.Now())})
+		rows = append(rows, []string{"holding", s.Holding + words.Until(s.HoldingUntil, time.Now())})
 	}
 	if s.Stalled != nil {
 		rows = append(rows, []string{"stalled", stalledText(s.Stalled)})
@@ -74,7 +75,7 @@ func printStatus(out io.Writer, s *control.Status, ring bool) error {
 	if s.Dashboard != "" && !ring {
 		rows = append(rows, []string{"dashboard", s.Dashboard + " (`apoidea dashboard` prints a link with buttons)"})
 	}
-	if err := table(out, rows); err != nil || len(s.Peers) == 0 {
+	if err := words.Table(out, rows); err != nil || len(s.Peers) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -110,15 +111,13 @@ func reachedText(reached string) string {
 	}
 }
 
-func keyText(hex string) string { return hex[:min(8, len(hex))] }
-
 // printPeers lists peers; of what nobody was asked for there is a dash.
 func printPeers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
 		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
 		if p.State != "" { // it spoke for itself
-			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), number(p.Hosts), number(p.Pages)
+			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
 		if p.Error != "" {
 			state = p.Error
@@ -127,10 +126,10 @@ func printPeers(out io.Writer, peers []control.PeerLine) error {
 			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
 		}
 		rows = append(rows, []string{
-			short(p.Peer), p.Role, orDash(state), orDash(keyText(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, orDash(p.Addr),
+			words.Short(p.Peer), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
-	return table(out, rows)
+	return words.Table(out, rows)
 }
 
 // coordinateText is how far a peer is by network coordinates.
@@ -167,7 +166,7 @@ another peer takes.`,
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), peers)
+				return words.JSON(cmd.OutOrStdout(), peers)
 			}
 			return printPeers(cmd.OutOrStdout(), peers)
 		},
@@ -183,7 +182,7 @@ func (g *globals) printAddrs(out, errOut io.Writer, own []string) error {
 		fmt.Fprintln(errOut, "this peer listens on loopback: only peers of this machine can dial it (run --listen all lets others)")
 	}
 	if g.json {
-		return printJSON(out, addrs)
+		return words.JSON(out, addrs)
 	}
 	for _, a := range addrs {
 		fmt.Fprintln(out, a)
@@ -199,6 +198,6 @@ func arcText(s *control.Status) string {
 	case s.Ring.Arc[1] == "":
 		return "no arc"
 	default:
-		return fmt.Sprintf("arc (%s, %s]", keyText(s.Ring.Arc[0]), keyText(s.Ring.Arc[1]))
+		return fmt.Sprintf("arc (%s, %s]", words.Key(s.Ring.Arc[0]), words.Key(s.Ring.Arc[1]))
 	}
 }

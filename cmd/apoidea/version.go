@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 func newVersion(g *globals) *cobra.Command {
@@ -13,7 +15,7 @@ func newVersion(g *globals) *cobra.Command {
 		Use: "version", Short: "Print the version", Example: "  apoidea version --json", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{
+				return words.JSON(cmd.OutOrStdout(), map[string]any{
 					"version": versionString(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 					"revision": buildSetting("vcs.revision"), "time": buildSetting("vcs.time"), "modified": buildSetting("vcs.modified") == "true",
 				})

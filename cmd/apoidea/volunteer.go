@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/volunteer"
@@ -121,22 +122,9 @@ func holdsText(l *control.Limits, now time.Time) string {
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
-		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, untilText(h.Until, now)))
+		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now)))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// untilText is when something ends, in the words of whoever looks at a clock on the wall.
-func untilText(until *time.Time, now time.Time) string {
-	if until == nil {
-		return ""
-	}
-	at := until.In(now.Location())
-	layout := "Mon 2 Jan 15:04"
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		layout = "15:04:05"
-	}
-	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), max(at.Sub(now).Round(time.Second), 0))
 }
 
 func newLimits(g *globals) *cobra.Command {
@@ -155,7 +143,7 @@ What the system does not tell (battery, metered link, idle time) is unknown and 
 				return err
 			}
 			if g.json {
-				return printJSON(cmd.OutOrStdout(), l)
+				return words.JSON(cmd.OutOrStdout(), l)
 			}
 			return printLimits(cmd.OutOrStdout(), l, time.Now())
 		},
@@ -202,7 +190,7 @@ func assignments(args []string) (map[string]string, error) {
 		}
 		k, ok := volunteer.Find(key)
 		if !ok {
-			return nil, fmt.Errorf("%w: unknown key %q%s (see `apoidea limits set --help`)", errUsage, key, nearest(key, known))
+			return nil, fmt.Errorf("%w: unknown key %q%s (see `apoidea limits set --help`)", errUsage, key, words.Nearest(key, known))
 		}
 		if _, twice := values[key]; twice {
 			return nil, fmt.Errorf("%w: %s is set twice", errUsage, key)
@@ -230,12 +218,12 @@ func printLimits(out io.Writer, l *control.Limits, now time.Time) error {
 		}
 		rows = append(rows, []string{s.Key, s.Value, used[s.Key], note})
 	}
-	if err := table(out, rows); err != nil {
+	if err := words.Table(out, rows); err != nil {
 		return err
 	}
 	idle := "unknown"
 	if l.Observed.IdleS != nil {
-		idle = seconds(*l.Observed.IdleS)
+		idle = words.Seconds(*l.Observed.IdleS)
 	}
 	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
 	return err
@@ -246,19 +234,19 @@ func usedTexts(l *control.Limits) map[string]string {
 	u, c := &l.Used, &l.Caps
 	part := func(used, bound int64) string {
 		if bound == 0 {
-			return bytesText(used)
+			return words.Bytes(used)
 		}
-		return fmt.Sprintf("%s, %.0f %%", bytesText(used), 100*float64(used)/float64(bound))
+		return fmt.Sprintf("%s, %.0f %%", words.Bytes(used), 100*float64(used)/float64(bound))
 	}
 	rateOf := func(used, bound int64) string { return strings.Replace(part(used, bound), "B", "B/s", 1) }
 	return map[string]string{
 		volunteer.KeyBandwidth:   rateOf(u.Bandwidth, c.Bandwidth),
 		volunteer.KeyBandwidthUp: rateOf(u.BandwidthUp, c.BandwidthUp),
-		volunteer.KeyFetchers:    number(int64(u.Fetchers)),
+		volunteer.KeyFetchers:    words.Number(int64(u.Fetchers)),
 		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
-		volunteer.KeyMemory:      bytesText(u.Memory) + " resident",
+		volunteer.KeyMemory:      words.Bytes(u.Memory) + " resident",
 		volunteer.KeyDiskQuota:   part(u.Disk, c.DiskQuota),
-		volunteer.KeyDiskReserve: bytesText(u.DiskFree) + " free",
+		volunteer.KeyDiskReserve: words.Bytes(u.DiskFree) + " free",
 		volunteer.KeyQuotaDay:    part(u.Day, c.QuotaDay),
 		volunteer.KeyQuotaMonth:  part(u.Month, c.QuotaMonth),
 	}

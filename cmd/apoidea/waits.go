@@ -5,12 +5,13 @@ import (
 	"io"
 	"strings"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
 // waitText says on one line how many hosts are left alone for one reason, with one of them.
 func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s: %s of %s left alone, the next try in %s", reasonText(w.Reason), counted(w.URLs, "URL"), counted(w.Hosts, "host"), seconds(w.NextS))
+	text := fmt.Sprintf("%s: %s of %s left alone, the next try in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
 	if len(w.Examples) > 0 {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
@@ -44,14 +45,14 @@ func reasonText(reason string) string {
 func exampleText(h *control.WaitingHost) string {
 	text := h.Host
 	if h.Why != "" {
-		text += ": " + legible(h.Why)
+		text += ": " + words.Legible(h.Why)
 	}
 	return text
 }
 
 // putOffText says how much waits for longer than the patience.
 func putOffText(urls, hosts int64, next float64) string {
-	return fmt.Sprintf("%s of %s, the next try in %s", counted(urls, "URL"), counted(hosts, "host"), seconds(next))
+	return fmt.Sprintf("%s of %s, the next try in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
 }
 
 // waitRows are the rows of a status for hosts that are left alone.
@@ -90,10 +91,10 @@ func printPutOff(out io.Writer, c *control.Status) error {
 				continue
 			}
 			named++
-			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), counted(e.PutOff, "URL"), seconds(e.NextS))
+			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), words.Counted(e.PutOff, "URL"), words.Seconds(e.NextS))
 		}
 		if more := w.HostsPutOff - named; more > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", counted(more, "host"), reasonText(w.Reason))
+			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", words.Counted(more, "host"), reasonText(w.Reason))
 		}
 	}
 	return err

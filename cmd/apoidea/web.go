@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
 )
 
@@ -69,7 +70,7 @@ func (o *webOptions) run(ctx context.Context, out io.Writer) error {
 	err := webgen.Serve(ctx, o.listen, o.config, func(addr net.Addr) {
 		seeds := webgen.New(o.config).Seeds(portOf(addr))
 		if o.json {
-			_ = printLine(out, map[string]any{"listen": addr.String(), "audit": "http://" + addr.String() + "/_audit", "seeds": seeds})
+			_ = words.Line(out, map[string]any{"listen": addr.String(), "audit": "http://" + addr.String() + "/_audit", "seeds": seeds})
 			return
 		}
 		fmt.Fprintf(out, "%d hosts of %d pages on %s; first seed %s; audit at http://%s/_audit\n",

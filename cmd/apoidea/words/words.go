@@ -1,0 +1,85 @@
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Short cuts a peer ID or key to what a person can compare.
+func Short(id string) string {
+	if len(id) <= 12 {
+		return id
+	}
+	return id[len(id)-8:]
+}
+
+// Key cuts a position on the ring to what a person can compare.
+func Key(hex string) string { return hex[:min(8, len(hex))] }
+
+// OrDash is a cell of a table that may have nothing to say.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Bytes writes an amount with one digit behind the point.
+func Bytes(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	div, exp := int64(unit), 0
+	for m := n / unit; m >= unit; m /= unit {
+		div *= unit
+		exp++
+	}
+	return fmt.Sprintf("%.1f %cB", float64(n)/float64(div), "kMGTPE"[exp])
+}
+
+// Seconds writes a number of them, which may be any that another peer says: not below 0, and not beyond what a Duration holds.
+func Seconds(s float64) string {
+	const century = 100 * 365 * 24 * 3600
+	switch {
+	case s > century:
+		return "over 100 years"
+	case !(s > 0):
+		s = 0
+	}
+	return (time.Duration(s*1000) * time.Millisecond).Round(100 * time.Millisecond).String()
+}
+
+// Until is when something ends, in the words of whoever looks at a clock on the wall.
+func Until(until *time.Time, now time.Time) string {
+	if until == nil {
+		return ""
+	}
+	at := until.In(now.Location())
+	layout := "Mon 2 Jan 15:04"
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		layout = "15:04:05"
+	}
+	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), max(at.Sub(now).Round(time.Second), 0))
+}
+
+// Number writes a number as a cell of a table has it.
+func Number(n int64) string { return fmt.Sprint(n) }
+
+// Thousands writes a number with commas.
+func Thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Counted writes how many of a thing there are.
+func Counted(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return Thousands(n) + " " + word + "s"
+}

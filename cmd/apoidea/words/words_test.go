@@ -1,0 +1,59 @@
+package words
+
+import (
+	"bytes"
+	"math"
+	"testing"
+)
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := Table(&b, [][]string{{"A", "B", "C"}, {"1", "not running", ""}, {"22", "idle", "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A   B            C\n1   not running\n22  idle         x\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+func TestSmallWords(t *testing.T) {
+	for got, want := range map[string]string{
+		Bytes(999): "999 B", Bytes(1000): "1.0 kB", Bytes(51_600_000): "51.6 MB", Bytes(3e12): "3.0 TB",
+		Seconds(0): "0s", Seconds(-3): "0s", Seconds(math.NaN()): "0s", Seconds(1e300): "over 100 years", Seconds(math.Inf(1)): "over 100 years",
+		Seconds(61.26): "1m1.3s", Short("12D3KooWabcdefgh"): "abcdefgh", Short("tiny"): "tiny",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("Thousands(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"a", "", 1},
+		{"", "abc", 3},
+		{"delay", "delay", 0},
+		{"dealy", "delay", 2},
+		{"kitten", "sitting", 3},
+		{"max-deptth", "max-depth", 1},
+	} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+		if got := editDistance(c.b, c.a); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.b, c.a, got, c.want)
+		}
+	}
+}
