@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/picture"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -191,19 +192,19 @@ func newRingGraph(g *globals) *cobra.Command {
 			}
 			var hosts []control.HostLine
 			if err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
-				if len(hosts) < maxGraphHosts {
+				if len(hosts) < picture.MaxHosts {
 					hosts = append(hosts, h)
 				}
 				return nil
 			}); err != nil {
 				return err
 			}
-			picture := ringSVG(r, hosts)
+			svg := picture.Ring(r, hosts)
 			if output == "-" {
-				_, err := cmd.OutOrStdout().Write(picture)
+				_, err := cmd.OutOrStdout().Write(svg)
 				return err
 			}
-			if err := os.WriteFile(output, picture, 0o644); err != nil {
+			if err := os.WriteFile(output, svg, 0o644); err != nil {
 				return fmt.Errorf("ring graph: %w", err)
 			}
 			return g.say(cmd.OutOrStdout(), map[string]any{"file": output, "members": len(r.Members), "closed": r.Closed},

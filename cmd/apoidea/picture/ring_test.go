@@ -1,4 +1,4 @@
-package main
+package picture
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func TestRingSVG(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 16, 40, 100, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ring, hosts := drawnRing(n, uint64(n))
-			picture := ringSVG(ring, hosts)
+			picture := Ring(ring, hosts)
 			count := elements(t, picture)
 			if dots := strings.Count(string(picture), `<circle class="rim"`); dots != n+1 {
 				t.Errorf("%d dots, want one a member and one in the legend: %d", dots, n+1)
@@ -88,7 +88,7 @@ func TestRingSVG(t *testing.T) {
 			if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
 				t.Error("the picture has a coordinate that is no number")
 			}
-			if !bytes.Equal(picture, ringSVG(ring, hosts)) {
+			if !bytes.Equal(picture, Ring(ring, hosts)) {
 				t.Error("the same ring gives another picture")
 			}
 		})
@@ -97,11 +97,11 @@ func TestRingSVG(t *testing.T) {
 
 func TestRingSVGOfHostileWords(t *testing.T) {
 	r := &control.Ring{Members: []control.Member{{Status: control.Status{Peer: `<script>"&'`, Position: "zz", Network: "<b>"}, ArcShare: 0.5}}}
-	count := elements(t, ringSVG(r, []control.HostLine{{Host: "<img>", Key: ""}}))
+	count := elements(t, Ring(r, []control.HostLine{{Host: "<img>", Key: ""}}))
 	if count["script"]+count["b"]+count["img"] > 0 {
 		t.Errorf("words of strangers became elements: %v", count)
 	}
-	elements(t, ringSVG(&control.Ring{}, nil))
+	elements(t, Ring(&control.Ring{}, nil))
 }
 
 func TestSpreadLabels(t *testing.T) {

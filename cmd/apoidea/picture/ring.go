@@ -1,4 +1,5 @@
-package main
+// Package picture draws the ring as SVG.
+package picture
 
 import (
 	"bytes"
@@ -29,8 +30,8 @@ const (
 	labelLine = 15.0
 )
 
-// maxGraphHosts bounds the marks of hosts in a picture; more would be a grey band.
-const maxGraphHosts = 2000
+// MaxHosts bounds the marks of hosts in a picture; more would be a grey band.
+const MaxHosts = 2000
 
 // graphStyle has plain colours first, for viewers without variables and media queries, and then those of a dark page.
 const graphStyle = `<style>
@@ -47,9 +48,9 @@ type graph struct {
 	place map[string]int
 }
 
-// ringSVG draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its inner side a mark for each host where
+// Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its inner side a mark for each host where
 // its key lies, in the colour of who crawls it; and across the circle a band from each peer to those that crawl hosts for it.
-func ringSVG(r *control.Ring, hosts []control.HostLine) []byte {
+func Ring(r *control.Ring, hosts []control.HostLine) []byte {
 	g := &graph{ring: r, place: make(map[string]int, len(r.Members))}
 	for i := range r.Members {
 		g.place[r.Members[i].Peer] = i
