@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/cluster"
@@ -254,7 +255,7 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if err := printEnding(out, r.ranStatus, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
 		return err
 	}
-	if err := printPutOff(out, r.ranStatus.Status); err != nil {
+	if err := show.PutOff(out, r.ranStatus.Status); err != nil {
 		return err
 	}
 	if a := r.Web; a != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -69,7 +70,7 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 	case o.json:
 		err = words.JSON(out, job)
 	case o.wait:
-		err = printJob(out, job)
+		err = show.Job(out, job)
 	default:
 		_, err = fmt.Fprintln(out, job.ID)
 	}

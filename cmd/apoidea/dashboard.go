@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/control"
 )
 
 func newDashboard(g *globals) *cobra.Command {
@@ -17,17 +18,11 @@ one browser in, once, within a quarter of an hour; without it the page can be lo
 		Example: "  apoidea dashboard\n  xdg-open \"$(apoidea dashboard)\"",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := g.client()
-			defer c.Close()
-			d, err := c.Dashboard(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if g.json {
-				return words.JSON(cmd.OutOrStdout(), d)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), d.Login)
-			return err
+			return ask(g, cmd, func(c *control.Client) (*control.Dashboard, error) { return c.Dashboard(cmd.Context()) },
+				func(out io.Writer, d *control.Dashboard) error {
+					_, err := fmt.Fprintln(out, d.Login)
+					return err
+				})
 		},
 	}
 }

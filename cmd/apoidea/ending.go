@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -108,7 +109,7 @@ func ranSince(s *control.Status, before *control.Counters) *ranStatus {
 
 // printEnding sums up a run.
 func printEnding(w io.Writer, s *ranStatus, archive string) error {
-	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", outcomeText(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive)
+	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive)
 	return err
 }
 
@@ -117,6 +118,6 @@ func printEarlier(w io.Writer, s *ranStatus) error {
 	if s.Run == s.Counters {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", outcomeText(&s.Counters), words.Bytes(s.Bytes))
+	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", show.Outcome(&s.Counters), words.Bytes(s.Bytes))
 	return err
 }

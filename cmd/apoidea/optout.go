@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -34,26 +32,7 @@ func newOptOutCheck(g *globals) *cobra.Command {
 		Example: "  apoidea optout check https://example.org/private/",
 		Args:    exactly("a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c := g.client()
-			defer c.Close()
-			o, err := c.OptOutCheck(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if g.json {
-				return words.JSON(out, o)
-			}
-			state := "may be crawled"
-			if o.OptedOut {
-				state = "opted out: " + strings.Join(o.Reasons, "; ")
-			}
-			return words.Table(out, [][]string{
-				{"URL", o.URL},
-				{"state", state},
-				{"to opt out", fmt.Sprintf("the line %s in %s, or in a TXT record", o.Token, o.WellKnown)},
-				{"to withdraw", fmt.Sprintf("the line %s there", o.WithdrawToken)},
-			})
+			return ask(g, cmd, func(c *control.Client) (*control.OptOutCheck, error) { return c.OptOutCheck(cmd.Context(), args[0]) }, show.OptOutCheck)
 		},
 	}
 }
@@ -65,38 +44,9 @@ func newOptOutList(g *globals) *cobra.Command {
 		Example: "  apoidea optout list --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := g.client()
-			defer c.Close()
-			o, err := c.OptOuts(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if g.json {
-				return words.JSON(cmd.OutOrStdout(), o)
-			}
-			return printOptOuts(cmd.OutOrStdout(), o)
+			return ask(g, cmd, func(c *control.Client) (*control.OptOuts, error) { return c.OptOuts(cmd.Context()) }, show.OptOuts)
 		},
 	}
-}
-
-func printOptOuts(out io.Writer, o *control.OptOuts) error {
-	var rows [][]string
-	for _, l := range o.Lists {
-		rows = append(rows, []string{"list " + l.From, strconv.Itoa(l.Rules) + " rules"})
-		for _, rule := range l.First {
-			rows = append(rows, []string{"", rule})
-		}
-	}
-	for _, d := range o.Domains {
-		rows = append(rows, []string{"kept for the ring", "domain " + d})
-	}
-	for _, h := range o.Hosts {
-		rows = append(rows, []string{"kept for the ring", "host " + h})
-	}
-	if len(rows) == 0 {
-		rows = append(rows, []string{"none", "this peer knows of no opt-outs"})
-	}
-	return words.Table(out, rows)
 }
 
 func newOptOutSet(g *globals, use, action string) *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/doctor"
@@ -24,7 +25,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 			return printFinding(b, &doctor.Finding{Check: "sites", Found: evil})
 		},
 		"what waits": func(b *bytes.Buffer) error {
-			return printPutOff(b, &control.Status{Counters: control.Counters{URLsPutOff: 1, HostsPutOff: 1}, Waits: []control.Wait{waiting}})
+			return show.PutOff(b, &control.Status{Counters: control.Counters{URLsPutOff: 1, HostsPutOff: 1}, Waits: []control.Wait{waiting}})
 		},
 		"a crawl that fetched nothing": func(b *bytes.Buffer) error {
 			why := &control.Why{URL: "http://a.example/", Jobs: []control.WhyLine{{Text: evil, Outcome: "tls"}}}

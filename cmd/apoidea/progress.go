@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -110,7 +111,7 @@ func progressText(p control.Progress, rate string) string {
 	if p.URLsWaiting > 0 {
 		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
-	text += waitsText(p.Waits)
+	text += show.Waits(p.Waits)
 	if p.URLsPutOff > 0 {
 		text += fmt.Sprintf("; %d put off", p.URLsPutOff)
 	}

@@ -120,21 +120,6 @@ func TestBarText(t *testing.T) {
 	}
 }
 
-func TestLookupRows(t *testing.T) {
-	own := &control.Lookup{Owner: "me", Calls: 0}
-	if rows := lookupRows(own, "me"); !strings.Contains(rows[len(rows)-1][1], "the owner itself") {
-		t.Errorf("a lookup without a call does not say so: %q", rows)
-	}
-	far := &control.Lookup{Owner: "c", Calls: 2, Trace: []control.LookupHop{{Peer: "b", LatencyMs: 1.5, Answer: "ask c"}, {Peer: "c", Answer: "owner"}}}
-	rows := lookupRows(far, "me")
-	if got := rows[len(rows)-3:]; got[0][1] != "me  this peer" || got[1][0] != "hop 1" || got[1][1] != "b  1.50 ms  ask c" || got[2][1] != "c  0.00 ms  owner" {
-		t.Errorf("hops %q", got)
-	}
-	if rows := lookupRows(far, ""); rows[len(rows)-1][0] != "calls" {
-		t.Errorf("hops without --trace: %q", rows)
-	}
-}
-
 // TestWaitingIsSaidOnce: while nothing changes but the time that is left, one line a minute says so, with the reason.
 func TestWaitingIsSaidOnce(t *testing.T) {
 	var crawl told
@@ -154,26 +139,5 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	}
 	if want := "DNS fails: 196 URLs of 3 hosts left alone, the next try in 5m0s (a.test: dns: server failure)"; !strings.Contains(said[0], want) {
 		t.Errorf("%s, want %s", said[0], want)
-	}
-}
-
-func TestPrintPutOff(t *testing.T) {
-	var out bytes.Buffer
-	if err := printPutOff(&out, &control.Status{}); err != nil || out.Len() > 0 {
-		t.Errorf("nothing is put off, and yet: %s", out.String())
-	}
-	c := control.Status{Counters: control.Counters{URLsPutOff: 12, HostsPutOff: 3}, Waits: []control.Wait{
-		{Reason: "asked", Hosts: 3, URLs: 12, PutOff: 12, HostsPutOff: 3, NextS: 60, NextPutOffS: 3600, Examples: []control.WaitingHost{
-			{Host: "a.test", URLs: 10, PutOff: 10, NextS: 86400, Why: "Too Many Requests"}, {Host: "b.test", URLs: 1, PutOff: 1, NextS: 3600},
-		}},
-		{Reason: "dns", Hosts: 1, URLs: 1, NextS: 5, Examples: []control.WaitingHost{{Host: "c.test", URLs: 1, NextS: 5}}},
-	}}
-	if err := printPutOff(&out, &c); err != nil {
-		t.Fatal(err)
-	}
-	want := "put off: 12 URLs of 3 hosts, the next try in 1h0m0s; the same command again takes them up\n" +
-		"  a.test: Too Many Requests, 10 URLs, in 24h0m0s\n  b.test, 1 URL, in 1h0m0s\n  and 1 host more (wait)\n"
-	if out.String() != want {
-		t.Errorf("%s\nwant %s", out.String(), want)
 	}
 }

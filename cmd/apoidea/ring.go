@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/picture"
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -24,19 +23,10 @@ func newRing(g *globals) *cobra.Command {
 		Example: "  apoidea ring\n  apoidea ring --watch\n  apoidea ring lookup https://example.org/ --trace\n  apoidea ring graph -o ring.svg",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := g.client()
-			defer c.Close()
 			if watch {
-				return g.watchRing(cmd.Context(), cmd.OutOrStdout(), c)
+				return g.watchRing(cmd.Context(), cmd.OutOrStdout())
 			}
-			r, err := c.Ring(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if g.json {
-				return words.JSON(cmd.OutOrStdout(), r)
-			}
-			return printRing(cmd.OutOrStdout(), r)
+			return ask(g, cmd, func(c *control.Client) (*control.Ring, error) { return c.Ring(cmd.Context()) }, show.Ring)
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "tell what happens on the ring until interrupted")
@@ -44,7 +34,9 @@ func newRing(g *globals) *cobra.Command {
 	return cmd
 }
 
-func (g *globals) watchRing(ctx context.Context, out io.Writer, c *control.Client) error {
+func (g *globals) watchRing(ctx context.Context, out io.Writer) error {
+	c := g.client()
+	defer c.Close()
 	err := c.Watch(ctx, func(e control.RingEvent) error {
 		if g.json {
 			return words.Line(out, e)
@@ -58,38 +50,6 @@ func (g *globals) watchRing(ctx context.Context, out io.Writer, c *control.Clien
 	return err
 }
 
-func printRing(out io.Writer, r *control.Ring) error {
-	var attached []string
-	rows := [][]string{{"POSITION", "PEER", "STATE", "ARC", "HOSTS", "LEASED", "PAGES", "RTT", "ADDRESS"}}
-	for _, m := range r.Members {
-		addr := ""
-		if len(m.Addrs) > 0 {
-			addr = m.Addrs[0]
-		}
-		for _, id := range m.Attached {
-			attached = append(attached, words.Short(id))
-		}
-		rows = append(rows, []string{
-			words.Key(m.Position), words.Short(m.Peer), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), words.Number(m.HostsOwned), words.Number(m.HostsLeased),
-			words.Number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
-		})
-	}
-	if err := words.Table(out, rows); err != nil {
-		return err
-	}
-	state := "closed: the arcs tile the whole circle"
-	if !r.Closed {
-		state = "not closed: " + r.Error
-	}
-	if len(attached) > 0 {
-		slices.Sort(attached)
-		attached = slices.Compact(attached)
-		state += fmt.Sprintf("; %d workers that cannot be dialled: %s", len(attached), strings.Join(attached, " "))
-	}
-	_, err := fmt.Fprintf(out, "%d members, %s\n", len(r.Members), state)
-	return err
-}
-
 func newRingLookup(g *globals) *cobra.Command {
 	var trace bool
 	cmd := &cobra.Command{
@@ -98,55 +58,28 @@ func newRingLookup(g *globals) *cobra.Command {
 		Example: "  apoidea ring lookup example.org --trace",
 		Args:    exactly("a URL or a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c := g.client()
-			defer c.Close()
-			l, err := c.Lookup(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if !trace {
-				l.Trace = nil
-			}
-			if g.json {
-				return words.JSON(cmd.OutOrStdout(), l)
-			}
 			self := ""
-			if trace {
-				s, err := c.Status(cmd.Context(), false)
+			return ask(g, cmd, func(c *control.Client) (*control.Lookup, error) {
+				l, err := c.Lookup(cmd.Context(), args[0])
 				if err != nil {
-					return err
+					return nil, err
 				}
-				self = s.Peer
-			}
-			return words.Table(cmd.OutOrStdout(), lookupRows(l, self))
+				if !trace {
+					l.Trace = nil
+				}
+				if trace && !g.json {
+					s, err := c.Status(cmd.Context(), false)
+					if err != nil {
+						return nil, err
+					}
+					self = s.Peer
+				}
+				return l, nil
+			}, func(out io.Writer, l *control.Lookup) error { return show.Lookup(out, l, self) })
 		},
 	}
 	cmd.Flags().BoolVar(&trace, "trace", false, "name each peer that was asked, how long it took and what it answered")
 	return cmd
-}
-
-// lookupRows tells of a lookup; with self, the peer that was asked, hop by hop.
-func lookupRows(l *control.Lookup, self string) [][]string {
-	rows := [][]string{
-		{"host", l.Host},
-		{"key", l.Key},
-		{"owner", l.Owner},
-		{"address", l.Addr},
-		{"arc", fmt.Sprintf("(%s, %s]", words.Key(l.Arc[0]), words.Key(l.Arc[1]))},
-		{"calls", fmt.Sprint(l.Calls)},
-	}
-	if self == "" {
-		return rows
-	}
-	start := self + "  this peer"
-	if l.Owner == self && l.Calls == 0 {
-		start += ", the owner itself: its arc holds the key, nobody was asked"
-	}
-	rows = append(rows, []string{"hop 0", start})
-	for i, hop := range l.Trace {
-		rows = append(rows, []string{fmt.Sprintf("hop %d", i+1), fmt.Sprintf("%s  %.2f ms  %s", hop.Peer, hop.LatencyMs, hop.Answer)})
-	}
-	return rows
 }
 
 func newRingHosts(g *globals) *cobra.Command {

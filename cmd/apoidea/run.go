@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -217,5 +218,5 @@ func (o *runOptions) summary(out io.Writer, s *ranStatus, archive string) error 
 	if o.quiet {
 		return nil
 	}
-	return cmp.Or(printEnding(out, s, archive), printPutOff(out, s.Status), printEarlier(out, s))
+	return cmp.Or(printEnding(out, s, archive), show.PutOff(out, s.Status), printEarlier(out, s))
 }

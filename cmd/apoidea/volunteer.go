@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -104,27 +105,7 @@ func (g *globals) changeLimits(cmd *cobra.Command, change func(context.Context, 
 	if err != nil {
 		return err
 	}
-	return g.say(cmd.OutOrStdout(), l, holdsText(l, time.Now()))
-}
-
-// holdsText is what holds, a rule a line.
-func holdsText(l *control.Limits, now time.Time) string {
-	var lines []string
-	if !l.Paused {
-		lines = append(lines, "not paused")
-	}
-	for i := range l.Holds {
-		h := &l.Holds[i]
-		effect := "paused: "
-		switch {
-		case h.Rule == volunteer.ByUser:
-			effect = "" // its own words say so
-		case h.Effect != "pause":
-			effect = "slowed: "
-		}
-		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now)))
-	}
-	return strings.Join(lines, "\n")
+	return g.say(cmd.OutOrStdout(), l, show.Holds(l, time.Now()))
 }
 
 func newLimits(g *globals) *cobra.Command {
@@ -136,16 +117,8 @@ What the system does not tell (battery, metered link, idle time) is unknown and 
 		Example: "  apoidea limits\n  apoidea limits set bandwidth=2Mbit pause-on-battery=true\n  apoidea limits set schedule='mon-fri 22:00-07:00; sat,sun'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c := g.client()
-			defer c.Close()
-			l, err := c.Limits(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if g.json {
-				return words.JSON(cmd.OutOrStdout(), l)
-			}
-			return printLimits(cmd.OutOrStdout(), l, time.Now())
+			return ask(g, cmd, func(c *control.Client) (*control.Limits, error) { return c.Limits(cmd.Context()) },
+				func(out io.Writer, l *control.Limits) error { return show.Limits(out, l, time.Now()) })
 		},
 	}
 	cmd.AddCommand(newLimitsSet(g))
@@ -203,51 +176,4 @@ func assignments(args []string) (map[string]string, error) {
 		values[key] = value
 	}
 	return values, nil
-}
-
-func printLimits(out io.Writer, l *control.Limits, now time.Time) error {
-	if _, err := fmt.Fprintf(out, "%s\n\n", holdsText(l, now)); err != nil {
-		return err
-	}
-	used := usedTexts(l)
-	rows := [][]string{{"LIMIT", "SET", "USED", ""}}
-	for _, s := range l.Settings {
-		note := ""
-		if s.Changed {
-			note = "changed; started with " + s.Default
-		}
-		rows = append(rows, []string{s.Key, s.Value, used[s.Key], note})
-	}
-	if err := words.Table(out, rows); err != nil {
-		return err
-	}
-	idle := "unknown"
-	if l.Observed.IdleS != nil {
-		idle = words.Seconds(*l.Observed.IdleS)
-	}
-	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
-	return err
-}
-
-// usedTexts says what is used of each limit that has a measure.
-func usedTexts(l *control.Limits) map[string]string {
-	u, c := &l.Used, &l.Caps
-	part := func(used, bound int64) string {
-		if bound == 0 {
-			return words.Bytes(used)
-		}
-		return fmt.Sprintf("%s, %.0f %%", words.Bytes(used), 100*float64(used)/float64(bound))
-	}
-	rateOf := func(used, bound int64) string { return strings.Replace(part(used, bound), "B", "B/s", 1) }
-	return map[string]string{
-		volunteer.KeyBandwidth:   rateOf(u.Bandwidth, c.Bandwidth),
-		volunteer.KeyBandwidthUp: rateOf(u.BandwidthUp, c.BandwidthUp),
-		volunteer.KeyFetchers:    words.Number(int64(u.Fetchers)),
-		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
-		volunteer.KeyMemory:      words.Bytes(u.Memory) + " resident",
-		volunteer.KeyDiskQuota:   part(u.Disk, c.DiskQuota),
-		volunteer.KeyDiskReserve: words.Bytes(u.DiskFree) + " free",
-		volunteer.KeyQuotaDay:    part(u.Day, c.QuotaDay),
-		volunteer.KeyQuotaMonth:  part(u.Month, c.QuotaMonth),
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 	s := &control.Status{Peer: "self", Peers: []control.PeerLine{{Peer: "neighbour", Role: "ring", Position: "0123456789", Addr: "/ip4/127.0.0.1/tcp/1"}}}
 	var b strings.Builder
-	if err := printStatus(&b, s, false); err != nil {
+	if err := Status(&b, s, false); err != nil {
 		t.Fatal(err)
 	}
 	_, peers, _ := strings.Cut(b.String(), "PEER")
@@ -22,7 +22,7 @@ func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 	}
 	b.Reset()
 	s.Peers[0].State, s.Peers[0].ArcShare, s.Peers[0].RTTMs = "idle", 0.25, 0.5
-	if err := printStatus(&b, s, true); err != nil {
+	if err := Status(&b, s, true); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "25.0 %") || !strings.Contains(b.String(), "0.50 ms") || strings.Contains(b.String(), "status --ring") {

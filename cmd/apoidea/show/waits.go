@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ func waitText(w *control.Wait) string {
 	return text
 }
 
-// waitsText says so for all reasons, each behind a semicolon.
-func waitsText(waits []control.Wait) string {
+// Waits says so for all reasons, each behind a semicolon.
+func Waits(waits []control.Wait) string {
 	var text strings.Builder
 	for i := range waits {
 		text.WriteString("; " + waitText(&waits[i]))
@@ -50,8 +50,8 @@ func exampleText(h *control.WaitingHost) string {
 	return text
 }
 
-// putOffText says how much waits for longer than the patience.
-func putOffText(urls, hosts int64, next float64) string {
+// putOff says how much waits for longer than the patience.
+func putOff(urls, hosts int64, next float64) string {
 	return fmt.Sprintf("%s of %s, the next try in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
 }
 
@@ -61,7 +61,7 @@ func waitRows(c *control.Status) (rows [][]string) {
 		rows = append(rows, []string{"waiting", waitText(&c.Waits[i])})
 	}
 	if c.URLsPutOff > 0 {
-		rows = append(rows, []string{"put off", putOffText(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
+		rows = append(rows, []string{"put off", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
 	}
 	return rows
 }
@@ -76,12 +76,12 @@ func nextPutOff(c *control.Status) (next float64) {
 	return next
 }
 
-// printPutOff lists what a crawl that has ended left to a later run; nothing if that is nothing.
-func printPutOff(out io.Writer, c *control.Status) error {
+// PutOff lists what a crawl that has ended left to a later run; nothing if that is nothing.
+func PutOff(out io.Writer, c *control.Status) error {
 	if c.URLsPutOff == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "put off: %s; the same command again takes them up\n", putOffText(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
+	_, err := fmt.Fprintf(out, "put off: %s; the same command again takes them up\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
 	for i := range c.Waits {
 		w := &c.Waits[i]
 		named := int64(0)

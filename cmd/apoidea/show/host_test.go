@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestCoordinatesAreShown(t *testing.T) {
 		},
 	}
 	var b bytes.Buffer
-	if err := printHost(&b, h); err != nil {
+	if err := Host(&b, h); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -41,7 +41,7 @@ func TestCoordinatesAreShown(t *testing.T) {
 
 	ms, relative := 12.345, 0.2
 	b.Reset()
-	if err := printPeers(&b, []control.PeerLine{{Peer: "near", CoordinateMs: &ms, CoordinateError: &relative}, {Peer: "unknown"}}); err != nil {
+	if err := Peers(&b, []control.PeerLine{{Peer: "near", CoordinateMs: &ms, CoordinateError: &relative}, {Peer: "unknown"}}); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); !strings.Contains(text, "12.35 ms ±20 %") || strings.Count(text, "±") != 1 {

@@ -1,0 +1,181 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Host tells all that is known of a host.
+func Host(out io.Writer, h *control.Host) error {
+	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", h.Owner}}
+	if !h.Known {
+		rows = append(rows, []string{"state", "never met: no job has a URL of it"})
+		if h.OptedOut != "" {
+			rows = append(rows, []string{"opted out", h.OptedOut})
+		}
+		return words.Table(out, rows)
+	}
+	worker := "none at present"
+	if h.Worker != "" {
+		worker = fmt.Sprintf("%s, lease epoch %s, %s left", h.Worker, h.Epoch, words.Seconds(h.LeaseS))
+	}
+	if h.OptedOut != "" {
+		rows = append(rows, []string{"opted out", h.OptedOut})
+	}
+	rows = append(rows, []string{"worker", worker}, []string{"addresses", strings.Join(h.Addrs, " ")})
+	if h.NotBeforeS > 0 {
+		rows = append(rows, []string{"next request", fmt.Sprintf("in %s %s", words.Seconds(h.NotBeforeS), h.Backoff)})
+	}
+	if h.PutOff {
+		rows = append(rows, []string{"put off", "what waits for that is left to a later run, see --patience"})
+	}
+	if h.Fails > 0 {
+		rows = append(rows, []string{"failures", fmt.Sprintf("%d in a row, the last: %s", h.Fails, h.FailOutcome)})
+	}
+	for _, r := range h.Robots {
+		rows = append(rows, []string{"robots " + r.Origin, robotsText(&r)})
+	}
+	rows = append(rows, placementRows(h)...)
+	for _, j := range h.Jobs {
+		text := fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)
+		if j.LinksLeftOut > 0 {
+			text += fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut)
+		}
+		rows = append(rows, []string{"job " + j.Job, text})
+		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
+	}
+	return words.Table(out, rows)
+}
+
+// robotsText says what is known of a robots.txt.
+func robotsText(r *control.RobotsLine) string {
+	text := r.Verdict + ", never had"
+	if r.AgeS > 0 {
+		text = fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, words.Seconds(r.AgeS), r.Bytes)
+	}
+	if r.Failures > 0 {
+		text += fmt.Sprintf(", failure %d in a row", r.Failures)
+	}
+	if r.NextS > 0 {
+		text += ", asked for again in " + words.Seconds(r.NextS)
+	}
+	return text
+}
+
+// requestsText tells how much of the budgets of a host a job has used.
+func requestsText(j *control.HostJob, b *control.Budgets) string {
+	text := fmt.Sprintf("%d", j.Requests)
+	if b != nil && b.MaxRequestsPerHost > 0 {
+		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
+	}
+	if j.LinksCut > 0 {
+		text += fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm", j.LinksCut, b.PageHosts)
+	}
+	return text
+}
+
+// noveltyText tells whether a host brings anything new.
+func noveltyText(j *control.HostJob, b *control.Budgets) string {
+	switch {
+	case b != nil && b.Novelty == 0:
+		return "not looked at (--novelty 0)"
+	case j.Trap != "":
+		return "a trap: " + j.Trap
+	case j.Novelty >= 1:
+		return fmt.Sprintf("a part of the host is a trap: %d URLs were left", j.Outcomes["trap"])
+	default:
+		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
+	}
+}
+
+// placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.
+func placementRows(h *control.Host) (rows [][]string) {
+	if h.PlacedBy != "" {
+		chosen := words.Short(h.PlacedAt)
+		if h.PlacedAt == h.Owner {
+			chosen = "its owner"
+		}
+		rows = append(rows, []string{"placed by " + h.PlacedBy, fmt.Sprintf("%s ago at %s: %s", words.Seconds(h.PlacedS), chosen, h.PlacedWhy)})
+	}
+	measured := slices.Clone(h.Placement)
+	slices.SortStableFunc(measured, func(a, b control.Measurement) int {
+		return cmp.Or(strings.Compare(a.Error, b.Error), cmp.Compare(a.RTTMs, b.RTTMs))
+	})
+	for _, m := range measured {
+		text := fmt.Sprintf("%.2f ms", m.RTTMs)
+		if m.Error != "" {
+			text = m.Error
+		}
+		if m.Peer == h.Owner {
+			text += ", the owner"
+		}
+		if m.Chosen {
+			text += ", chosen"
+		}
+		if m.Addr != "" {
+			text += " (" + m.Addr + ")"
+		}
+		rows = append(rows, []string{"  asked " + words.Short(m.Peer), text})
+	}
+	if h.Coordinate != nil {
+		rows = append(rows, coordinateRows(h)...)
+	}
+	if h.LatencyRow != nil {
+		rows = append(rows, []string{"emulated at", fmt.Sprintf("row %d of the latency matrix", *h.LatencyRow)})
+	}
+	return rows
+}
+
+// coordinateRows say where the host's server stands in the space of network coordinates, and what its estimators found, the nearest first.
+func coordinateRows(h *control.Host) [][]string {
+	c := h.Coordinate
+	vector := make([]string, len(c.VectorMs))
+	for i, v := range c.VectorMs {
+		vector[i] = fmt.Sprintf("%.1f", v)
+	}
+	rows := [][]string{{"coordinate", fmt.Sprintf("(%s) height %.1f ms, error %.2f of %.2f wanted, %d updates (%s)",
+		strings.Join(vector, " "), c.HeightMs, c.Error, c.Theta, c.Updates, c.Addr)}}
+	list := slices.Clone(c.Estimators)
+	slices.SortStableFunc(list, func(a, b control.Estimator) int { return cmp.Compare(expected(&a), expected(&b)) })
+	for _, e := range list {
+		text := fmt.Sprintf("%d downloads", e.Samples)
+		if e.ExpectedMs > 0 {
+			text += fmt.Sprintf(", %.1f ms a page expected", e.ExpectedMs)
+		}
+		if e.Peer == h.Owner {
+			text += ", the owner"
+		}
+		if e.Chosen {
+			text += ", chosen"
+		}
+		rows = append(rows, []string{"  estimator " + words.Short(e.Peer), text})
+	}
+	return rows
+}
+
+// expected is an estimator's expected time to sort by: what is not known comes last.
+func expected(e *control.Estimator) float64 {
+	if e.ExpectedMs == 0 {
+		return math.Inf(1)
+	}
+	return e.ExpectedMs
+}
+
+// Why tells, job by job, what became of a URL.
+func Why(out io.Writer, w *control.Why) error {
+	rows := [][]string{{"URL", w.URL}, {"host", w.Host}, {"owner", w.Owner}}
+	for _, j := range w.Jobs {
+		rows = append(rows, []string{"job " + j.Job, j.Text})
+	}
+	if w.Text != "" {
+		rows = append(rows, []string{"", w.Text})
+	}
+	return words.Table(out, rows)
+}

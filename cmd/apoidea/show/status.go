@@ -1,0 +1,148 @@
+// Package show writes what a peer answers as people read it: a table or a few lines for each kind of answer of node/control.
+package show
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Status tells what a peer, or with ring all of them together, is doing.
+func Status(out io.Writer, s *control.Status, ring bool) error {
+	who := "peer"
+	if ring {
+		who = "ring, asked of peer"
+	}
+	rows := [][]string{
+		{who, s.Peer},
+		{"state", s.State},
+		{"up", words.Seconds(s.UptimeS)},
+		{"network", s.Network + ", version " + s.Version},
+		{"ring", fmt.Sprintf("%d members, stable %v, %s", s.Ring.Members, s.Ring.Stable, arcText(s))},
+		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, words.Bytes(s.Bytes))},
+		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters)},
+		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
+		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
+		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns", true: "in all runs, by all members"}[ring]},
+	}
+	if s.Reached != "" && !ring {
+		rows = append(rows, []string{"reached", reachedText(s.Reached)})
+	}
+	if s.LinksLeftOut > 0 {
+		rows = append(rows, []string{"left out", fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut)})
+	}
+	if s.URLsWaiting > 0 {
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
+	}
+	rows = append(rows, waitRows(s)...)
+	if s.Holding != "" {
+		rows = append(rows, []string{"holding", s.Holding + words.Until(s.HoldingUntil, time.Now())})
+	}
+	if s.Stalled != nil {
+		rows = append(rows, []string{"stalled", stalledText(s.Stalled)})
+	}
+	if s.SeenLoss > 0 {
+		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
+	}
+	if s.Dashboard != "" && !ring {
+		rows = append(rows, []string{"dashboard", s.Dashboard + " (`apoidea dashboard` prints a link with buttons)"})
+	}
+	if err := words.Table(out, rows); err != nil || len(s.Peers) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := Peers(out, s.Peers); err != nil || ring {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "-: not known here; status --ring asks every member")
+	return err
+}
+
+// Outcome sums a crawl up.
+func Outcome(c *control.Counters) string {
+	return fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c)
+}
+
+// leftText tells what was left out on purpose, if anything was.
+func leftText(c *control.Counters) string {
+	text := ""
+	if c.Traps > 0 {
+		text += fmt.Sprintf(", %d left as traps", c.Traps)
+	}
+	if c.OutOfBudget > 0 {
+		text += fmt.Sprintf(", %d left beyond a budget", c.OutOfBudget)
+	}
+	if c.LinksCut > 0 {
+		text += fmt.Sprintf(", %d links cut", c.LinksCut)
+	}
+	return text
+}
+
+// stalledText says that nothing moves in a peer.
+func stalledText(s *control.Stalled) string {
+	text := fmt.Sprintf("nothing has moved since %s, though there is work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
+	if s.Stacks != "" {
+		text += "; what hangs is in " + s.Stacks
+	}
+	return text
+}
+
+// reachedText says in words how others reach the peer.
+func reachedText(reached string) string {
+	switch reached {
+	case "direct":
+		return "direct"
+	case "mapped":
+		return "mapped: at a port that the router forwards"
+	case "relayed":
+		return "relayed: by members of the ring, as nobody can dial this peer"
+	case "not":
+		return "not: nobody can dial this peer, and nobody relays for it"
+	default:
+		return reached + ": nobody has tried yet"
+	}
+}
+
+// arcText says which part of the ring a peer answers for.
+func arcText(s *control.Status) string {
+	switch {
+	case s.Role == "worker":
+		return "a worker: others cannot dial this peer, so it owns nothing"
+	case s.Ring.Arc[1] == "":
+		return "no arc"
+	default:
+		return fmt.Sprintf("arc (%s, %s]", words.Key(s.Ring.Arc[0]), words.Key(s.Ring.Arc[1]))
+	}
+}
+
+// Peers lists peers; of what nobody was asked for there is a dash.
+func Peers(out io.Writer, peers []control.PeerLine) error {
+	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
+	for _, p := range peers {
+		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
+		if p.State != "" { // it spoke for itself
+			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
+		}
+		if p.Error != "" {
+			state = p.Error
+		}
+		if p.RTTMs > 0 {
+			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
+		}
+		rows = append(rows, []string{
+			words.Short(p.Peer), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+		})
+	}
+	return words.Table(out, rows)
+}
+
+// coordinateText is how far a peer is by network coordinates.
+func coordinateText(p *control.PeerLine) string {
+	if p.CoordinateMs == nil || p.CoordinateError == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f ms ±%.0f %%", *p.CoordinateMs, 100**p.CoordinateError)
+}
