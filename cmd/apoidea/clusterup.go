@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
@@ -194,7 +195,7 @@ var ofEachPeer = []string{"fetch-from", "latency-row", "latency-peers"}
 
 // upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
 type upResult struct {
-	*ranStatus
+	*progress.Ran
 	Dir   string            `json:"dir"`
 	Count int               `json:"peers_running"`
 	Job   string            `json:"job,omitempty"`
@@ -238,7 +239,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	if o.untilIdle {
 		err = errors.Join(err, takeDown(ctx, c))
 	}
-	if err != nil && r.ranStatus == nil {
+	if err != nil && r.Ran == nil {
 		return nil, err
 	}
 	return r, err
@@ -249,13 +250,13 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.json {
 		return words.JSON(out, r)
 	}
-	if o.quiet || r.ranStatus == nil {
+	if o.quiet || r.Ran == nil {
 		return nil
 	}
-	if err := printEnding(out, r.ranStatus, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
+	if err := progress.Ending(out, r.Ran, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
 		return err
 	}
-	if err := show.PutOff(out, r.ranStatus.Status); err != nil {
+	if err := show.PutOff(out, r.Ran.Status); err != nil {
 		return err
 	}
 	if a := r.Web; a != nil {
@@ -264,7 +265,7 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 			return err
 		}
 	}
-	return printEarlier(out, r.ranStatus)
+	return progress.Earlier(out, r.Ran)
 }
 
 // takeDown ends the peers even though ctx may have ended: an interrupt asks for just that.
@@ -297,18 +298,18 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if !o.untilIdle {
 		return nil
 	}
-	if err := follow(ctx, counting{cl, before}, "", o.peer.config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := progress.Follow(ctx, progress.Counting{Waiter: cl, Before: before}, "", o.peer.config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
 		return err
 	}
 	s, err := cl.Status(ctx, true)
 	if err != nil {
 		return err
 	}
-	r.ranStatus = ranSince(s, &before)
+	r.Ran = progress.NewRan(s, &before)
 	if r.Job == "" {
 		return nil
 	}
-	return explainNothing(ctx, cl, r.Job, o.hints(errOut))
+	return progress.ExplainNothing(ctx, cl, r.Job, o.hints(errOut))
 }
 
 // withWeb serves the synthetic web while fn runs, and prints what its audit found.

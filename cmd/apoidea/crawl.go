@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
@@ -77,7 +78,7 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 	if err != nil || !o.wait {
 		return err
 	}
-	return explainNothing(ctx, c, job.ID, o.hints(errOut))
+	return progress.ExplainNothing(ctx, c, job.ID, o.hints(errOut))
 }
 
 func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *control.Job, out, errOut io.Writer) (*control.Job, error) {
@@ -87,7 +88,7 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 		wait, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	if err := follow(wait, c, job.ID, o.patience, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := progress.Follow(wait, c, job.ID, o.patience, errOut, o.quiet || o.json, false, out); err != nil {
 		if wait.Err() != nil && ctx.Err() == nil {
 			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
 		}

@@ -3,10 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"strings"
 	"testing"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -46,45 +45,12 @@ func TestExplainNothing(t *testing.T) {
 			ring.job.Done += n
 		}
 		var out bytes.Buffer
-		err := explainNothing(t.Context(), ring, "job", &out)
+		err := progress.ExplainNothing(t.Context(), ring, "job", &out)
 		if err != nil {
 			out.WriteString(err.Error())
 		}
 		if out.String() != c.want || exitCode(err) != c.code {
 			t.Errorf("%s: %q, exit code %d, want %q, %d", name, out.String(), exitCode(err), c.want, c.code)
 		}
-	}
-}
-
-// TestSecondRunCountsForItself: what earlier runs counted is neither in the progress nor in the sum of a later one, and is told apart from it.
-func TestSecondRunCountsForItself(t *testing.T) {
-	before := control.Counters{Pages: 100, Duplicates: 10, URLsSeen: 130, URLsPending: 15, URLsLeased: 5, Bytes: 1 << 20}
-	now := progressAt(1, 140, true)
-	now.Duplicates, now.URLsSeen, now.Bytes = 12, 200, 2<<20
-	var seen control.Counters
-	if err := (counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
-		seen = p.Counters
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if seen.Pages != 40 || seen.Duplicates != 2 || seen.URLsSeen != 90 {
-		t.Errorf("counted since: %+v", seen)
-	}
-	ended := ranStatus{&control.Status{Counters: now.Counters}, seen}
-	var b strings.Builder
-	if err := errors.Join(printEnding(&b, &ended, "here"), printEarlier(&b, &ended)); err != nil {
-		t.Fatal(err)
-	}
-	if text := b.String(); !strings.HasPrefix(text, "40 pages, 2 duplicates") || !strings.Contains(text, "with earlier ones the ring has 140 pages, 12 duplicates") {
-		t.Errorf("printed:\n%s", text)
-	}
-	b.Reset()
-	ended.Run = ended.Counters
-	if err := printEarlier(&b, &ended); err != nil || b.Len() > 0 {
-		t.Errorf("of a first run: %v\n%s", err, b.String())
-	}
-	if gone := since(&control.Counters{Pages: 7}, &before); gone.Pages != 0 {
-		t.Errorf("a member that went took its counts along: %+v", gone)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
@@ -125,7 +126,7 @@ func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress)
 	if quiet {
 		return func(experiment.Progress) {}, func() {}
 	}
-	terminal := isTerminal(w)
+	terminal := progress.IsTerminal(w)
 	begin := time.Now()
 	var mu sync.Mutex // guards last
 	var last time.Time
@@ -133,7 +134,7 @@ func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress)
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
-		every := max(lineEvery, now.Sub(begin)/lineShare)
+		every := max(progress.LineEvery, now.Sub(begin)/lineShare)
 		if terminal {
 			every = 200 * time.Millisecond
 		}

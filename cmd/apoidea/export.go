@@ -13,6 +13,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -165,10 +166,10 @@ func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() erro
 	if o.quiet || o.json || !toFile {
 		return nil, done
 	}
-	if !isTerminal(errOut) {
+	if !progress.IsTerminal(errOut) {
 		last := time.Now()
 		return func(p export.Progress) {
-			if now := time.Now(); now.Sub(last) >= lineEvery {
+			if now := time.Now(); now.Sub(last) >= progress.LineEvery {
 				last = now
 				fmt.Fprintln(errOut, exportText(p))
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
@@ -29,7 +30,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 		},
 		"a crawl that fetched nothing": func(b *bytes.Buffer) error {
 			why := &control.Why{URL: "http://a.example/", Jobs: []control.WhyLine{{Text: evil, Outcome: "tls"}}}
-			err := explainNothing(context.Background(), explains{why}, "x", b)
+			err := progress.ExplainNothing(context.Background(), explains{why}, "x", b)
 			if err == nil {
 				return errors.New("no error")
 			}

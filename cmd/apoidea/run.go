@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
@@ -101,7 +102,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		}
 		return nil
 	})
-	var last *ranStatus
+	var last *progress.Ran
 	group.Go(func() error {
 		status, err := o.drive(gctx, out, errOut, n, spec)
 		last = status
@@ -164,7 +165,7 @@ func failures(err error) error {
 }
 
 // drive posts the job of a running peer and follows it; it returns the status to be printed at the end, beside an error if nothing was fetched.
-func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*ranStatus, error) {
+func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*progress.Ran, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if o.untilIdle {
 		followed = "" // the whole ring
 	}
-	if err := follow(ctx, counting{n, before}, followed, o.peer.config.Patience, errOut, o.quiet, o.json, out); err != nil {
+	if err := progress.Follow(ctx, progress.Counting{Waiter: n, Before: before}, followed, o.peer.config.Patience, errOut, o.quiet, o.json, out); err != nil {
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)
@@ -206,17 +207,17 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		return nil, err
 	}
 	if job != "" {
-		err = explainNothing(ctx, n, job, o.hints(errOut))
+		err = progress.ExplainNothing(ctx, n, job, o.hints(errOut))
 	}
-	return ranSince(s, &before), err
+	return progress.NewRan(s, &before), err
 }
 
-func (o *runOptions) summary(out io.Writer, s *ranStatus, archive string) error {
+func (o *runOptions) summary(out io.Writer, s *progress.Ran, archive string) error {
 	if o.json {
 		return words.Line(out, s) // the last line of the stream of progress
 	}
 	if o.quiet {
 		return nil
 	}
-	return cmp.Or(printEnding(out, s, archive), show.PutOff(out, s.Status), printEarlier(out, s))
+	return cmp.Or(progress.Ending(out, s, archive), show.PutOff(out, s.Status), progress.Earlier(out, s))
 }

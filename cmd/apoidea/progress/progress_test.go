@@ -1,9 +1,10 @@
-package main
+package progress
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if err := follow(t.Context(), crawl, "", 0, &errOut, c.quiet, c.json, &out); err != nil {
+			if err := Follow(t.Context(), crawl, "", 0, &errOut, c.quiet, c.json, &out); err != nil {
 				t.Fatal(err)
 			}
 			if n := strings.Count(out.String(), "\n"); n != c.out {
@@ -130,7 +131,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 		crawl = append(crawl, p)
 	}
 	var errOut bytes.Buffer
-	if err := follow(t.Context(), crawl, "", 0, &errOut, false, false, &errOut); err != nil {
+	if err := Follow(t.Context(), crawl, "", 0, &errOut, false, false, &errOut); err != nil {
 		t.Fatal(err)
 	}
 	said := strings.Split(strings.TrimSpace(errOut.String()), "\n")
@@ -139,5 +140,38 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	}
 	if want := "DNS fails: 196 URLs of 3 hosts left alone, the next try in 5m0s (a.test: dns: server failure)"; !strings.Contains(said[0], want) {
 		t.Errorf("%s, want %s", said[0], want)
+	}
+}
+
+// TestSecondRunCountsForItself: what earlier runs counted is neither in the progress nor in the sum of a later one, and is told apart from it.
+func TestSecondRunCountsForItself(t *testing.T) {
+	before := control.Counters{Pages: 100, Duplicates: 10, URLsSeen: 130, URLsPending: 15, URLsLeased: 5, Bytes: 1 << 20}
+	now := progressAt(1, 140, true)
+	now.Duplicates, now.URLsSeen, now.Bytes = 12, 200, 2<<20
+	var seen control.Counters
+	if err := (Counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
+		seen = p.Counters
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if seen.Pages != 40 || seen.Duplicates != 2 || seen.URLsSeen != 90 {
+		t.Errorf("counted since: %+v", seen)
+	}
+	ended := Ran{&control.Status{Counters: now.Counters}, seen}
+	var b strings.Builder
+	if err := errors.Join(Ending(&b, &ended, "here"), Earlier(&b, &ended)); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.HasPrefix(text, "40 pages, 2 duplicates") || !strings.Contains(text, "with earlier ones the ring has 140 pages, 12 duplicates") {
+		t.Errorf("printed:\n%s", text)
+	}
+	b.Reset()
+	ended.Run = ended.Counters
+	if err := Earlier(&b, &ended); err != nil || b.Len() > 0 {
+		t.Errorf("of a first run: %v\n%s", err, b.String())
+	}
+	if gone := since(&control.Counters{Pages: 7}, &before); gone.Pages != 0 {
+		t.Errorf("a member that went took its counts along: %+v", gone)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// explainer is what is asked when a crawl fetched nothing.
-type explainer interface {
+// Explainer is what is asked when a crawl fetched nothing.
+type Explainer interface {
 	Job(ctx context.Context, id string) (*control.Job, error)
 	Why(ctx context.Context, url string) (*control.Why, error)
 }
@@ -24,9 +24,9 @@ var (
 	ruledAs   = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
 )
 
-// explainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
+// ExplainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
 // sites or the job's own bounds would have it so.
-func explainNothing(ctx context.Context, e explainer, job string, w io.Writer) error {
+func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || sumOf(j.Outcomes, fetchedAs) > 0 {
 		return nil //nolint:nilerr // a hint that is not to be had
@@ -60,17 +60,18 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 	return n
 }
 
-// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
-type counting struct {
-	waiter
-	before control.Counters
+// Counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
+type Counting struct {
+	Waiter
+	// Before is what the ring had counted.
+	Before control.Counters
 }
 
-// Wait implements waiter.
-func (c counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
-	return c.waiter.Wait(ctx, job, patience, func(p control.Progress) error {
+// Wait implements Waiter.
+func (c Counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
+	return c.Waiter.Wait(ctx, job, patience, func(p control.Progress) error {
 		if job == "" {
-			p.Counters = since(&p.Counters, &c.before)
+			p.Counters = since(&p.Counters, &c.Before)
 		}
 		return fn(p)
 	})
@@ -97,24 +98,26 @@ func since(now, before *control.Counters) control.Counters {
 	return c
 }
 
-// ranStatus is the status of the ring at the end of a command, and beside it what was counted since its beginning.
-type ranStatus struct {
+// Ran is the status of the ring at the end of a command, and beside it what was counted since its beginning.
+type Ran struct {
 	*control.Status
+	// Run is what was counted since.
 	Run control.Counters `json:"run"`
 }
 
-func ranSince(s *control.Status, before *control.Counters) *ranStatus {
-	return &ranStatus{Status: s, Run: since(&s.Counters, before)}
+// NewRan takes off a status what was counted before.
+func NewRan(s *control.Status, before *control.Counters) *Ran {
+	return &Ran{Status: s, Run: since(&s.Counters, before)}
 }
 
-// printEnding sums up a run.
-func printEnding(w io.Writer, s *ranStatus, archive string) error {
+// Ending sums up a run.
+func Ending(w io.Writer, s *Ran, archive string) error {
 	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive)
 	return err
 }
 
-// printEarlier tells what the ring counted in earlier runs, too, if there were any.
-func printEarlier(w io.Writer, s *ranStatus) error {
+// Earlier tells what the ring counted in earlier runs, too, if there were any.
+func Earlier(w io.Writer, s *Ran) error {
 	if s.Run == s.Counters {
 		return nil
 	}

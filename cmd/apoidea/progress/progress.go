@@ -1,0 +1,122 @@
+// Package progress follows a crawl to its end: bars and lines on the way, a sum when it is done, and why nothing was fetched if nothing was.
+package progress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/vbauerster/mpb/v8/cwriter"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// Waiter is the one method of a peer that progress needs.
+type Waiter interface {
+	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
+}
+
+// Follow shows progress until the ring (or one job) has nothing to do within a patience: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
+// document a line on out.
+func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, errOut io.Writer, quiet, asJSON bool, out io.Writer) error {
+	var tell func(control.Progress) error
+	done := func() {}
+	switch {
+	case asJSON && !quiet:
+		tell = func(p control.Progress) error { return words.Line(out, p) }
+	case quiet:
+		tell = func(control.Progress) error { return nil }
+	case IsTerminal(errOut):
+		tell, done = bar(errOut)
+	default:
+		tell = lines(errOut)
+	}
+	err := w.Wait(ctx, job, patience, tell)
+	done()
+	return err
+}
+
+// IsTerminal reports whether a bar can be drawn on w: a terminal that knows how wide it is.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || !isatty.IsTerminal(f.Fd()) {
+		return false
+	}
+	width, _, err := cwriter.New(f).GetTermSize()
+	return err == nil && width > 0
+}
+
+// LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as the last.
+const (
+	LineEvery = 2 * time.Second
+	sameEvery = time.Minute
+)
+
+// lines prints a plain line now and then and at the end.
+func lines(w io.Writer) func(control.Progress) error {
+	var pace pace
+	last, said := math.Inf(-1), ""
+	return func(p control.Progress) error {
+		rate := pace.of(&p)
+		gap, says := LineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		if says == said {
+			gap = sameEvery
+		}
+		if !p.Idle && p.ElapseS-last < gap.Seconds() {
+			return nil
+		}
+		last, said = p.ElapseS, says
+		_, err := fmt.Fprintln(w, progressText(p, rate))
+		return err
+	}
+}
+
+// paceWindow is the time over which speed is measured.
+const paceWindow = 10 * time.Second
+
+// pace is the speed of late: over the last ten seconds, or since progress was first looked at.
+type pace struct {
+	marks []paceMark // oldest first, the first at most a window old
+}
+
+type paceMark struct {
+	at    float64
+	pages int64
+}
+
+func (s *pace) of(p *control.Progress) string {
+	now := paceMark{p.ElapseS, p.Pages + p.Duplicates}
+	s.marks = append(s.marks, now)
+	for len(s.marks) > 2 && now.at-s.marks[1].at >= paceWindow.Seconds() {
+		s.marks = s.marks[1:]
+	}
+	first := s.marks[0]
+	if now.at-first.at < 0.5 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f/s)", float64(now.pages-first.pages)/(now.at-first.at))
+}
+
+func progressText(p control.Progress, rate string) string {
+	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
+		words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
+	if p.URLsWaiting > 0 {
+		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
+	}
+	text += show.Waits(p.Waits)
+	if p.URLsPutOff > 0 {
+		text += fmt.Sprintf("; %d put off", p.URLsPutOff)
+	}
+	if p.Idle {
+		text += "; idle"
+	} else if p.Note != "" {
+		text += "; " + p.Note
+	}
+	return text
+}
