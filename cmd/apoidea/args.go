@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
@@ -57,7 +58,7 @@ func wrongUsage(cmd *cobra.Command, text string) error {
 // wrongFlag makes an error of a flag one of usage, with a suggestion if it is not known.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return wrongUsage(cmd, badValue(bad))
+		return wrongUsage(cmd, settings.BadValue(bad))
 	}
 	text := err.Error()
 	if word, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
@@ -66,18 +67,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		text += words.Nearest(word, known)
 	}
 	return wrongUsage(cmd, text)
-}
-
-// badValue names the flag, what was given, and what it takes.
-func badValue(bad *pflag.InvalidValueError) string {
-	f := bad.GetFlag()
-	wanted := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number", "bool": "true or false", "duration": "a time with its unit, such as 500ms, 30s or 2h",
-	}[f.Value.Type()]
-	if wanted == "" {
-		return fmt.Sprintf("%s %q: %v", f.Name, bad.GetValue(), bad.Unwrap())
-	}
-	return fmt.Sprintf("%s %q: must be %s", f.Name, bad.GetValue(), wanted)
 }
 
 // groups gives a command that only holds others its manners: alone it prints its help, and a word that it does not know is wrong usage.

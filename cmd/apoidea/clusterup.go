@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
@@ -27,8 +28,8 @@ type clusterUp struct {
 	*globals
 	dir       *string
 	n         int
-	peer      runFlags
-	job       jobFlags
+	peer      settings.Peer
+	job       settings.Job
 	untilIdle bool
 	web       bool
 	webConfig webgen.Config
@@ -65,12 +66,12 @@ them all, until it has its hands full.
   apoidea cluster up -n 8 --web --until-idle --latency rtt.csv.gz`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd, o.peer.allowed.takePrefixes(args))
+			return o.run(cmd.Context(), cmd, o.peer.TakePrefixes(args))
 		},
 	}
 	f := cmd.Flags()
-	o.peer.add(f)
-	o.job.add(f)
+	o.peer.Add(f)
+	o.job.Add(f)
 	f.IntVarP(&o.n, "peers", "n", 0, "number of peers (default: as many as DIR has, 4 in a new one)")
 	f.BoolVar(&o.untilIdle, "until-idle", false, "stop the cluster and exit when the whole ring has no work left")
 	f.BoolVar(&o.web, "web", false, "crawl a synthetic web served by this command; needs --until-idle")
@@ -90,7 +91,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	if o.web {
 		if !cmd.Flags().Changed("allow-private") {
-			o.peer.config.AllowPrivate = true
+			o.peer.Config.AllowPrivate = true
 			_ = cmd.Flags().Set("allow-private", "true")
 		}
 		if !cmd.Flags().Changed("delay") {
@@ -107,11 +108,11 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	if err := errors.Join(o.emulate(c), o.fromAnywhere(cmd)); err != nil {
 		return err
 	}
-	cfg, err := o.peer.configure(&globals{dataDir: *o.dir})
+	cfg, err := o.peer.Configure(*o.dir, "", versionString())
 	if err != nil {
 		return err
 	}
-	spec, err := o.job.spec(urls)
+	spec, err := o.job.Spec(urls)
 	if err != nil {
 		return err
 	}
@@ -134,25 +135,25 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 
 // emulate settles whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
 func (o *clusterUp) emulate(c *cluster.Cluster) error {
-	if o.peer.latencyRow != 0 {
+	if o.peer.LatencyRow != 0 {
 		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)
 	}
-	if o.peer.latency == "" {
+	if o.peer.Latency == "" {
 		return nil
 	}
-	if o.peer.latencyPeers == 0 {
-		o.peer.latencyPeers = max(o.n, c.Size())
+	if o.peer.LatencyPeers == 0 {
+		o.peer.LatencyPeers = max(o.n, c.Size())
 		if n := c.LatencyPeers(); n > 0 {
-			o.peer.latencyPeers = n
+			o.peer.LatencyPeers = n
 		}
 	}
-	c.Emulate(o.peer.latencyPeers)
+	c.Emulate(o.peer.LatencyPeers)
 	return nil
 }
 
 // fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be started from another place.
 func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
-	for name, path := range map[string]string{"latency": o.peer.latency, "geoip": o.peer.config.GeoIP, "hierarchy": o.peer.config.Hierarchy} {
+	for name, path := range map[string]string{"latency": o.peer.Latency, "geoip": o.peer.Config.GeoIP, "hierarchy": o.peer.Config.Hierarchy} {
 		if path == "" {
 			continue
 		}
@@ -171,7 +172,7 @@ func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
 func passThrough(cmd *cobra.Command) []string {
 	names := make(map[string]bool)
 	peer := pflag.NewFlagSet("peer", pflag.ContinueOnError)
-	new(runFlags).add(peer)
+	new(settings.Peer).Add(peer)
 	peer.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
 	names["log-level"], names["log-format"] = true, true
 	var args []string
@@ -298,7 +299,7 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	if !o.untilIdle {
 		return nil
 	}
-	if err := progress.Follow(ctx, progress.Counting{Waiter: cl, Before: before}, "", o.peer.config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := progress.Follow(ctx, progress.Counting{Waiter: cl, Before: before}, "", o.peer.Config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
 		return err
 	}
 	s, err := cl.Status(ctx, true)

@@ -1,133 +1,184 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 )
 
-// filled parses a command line of run with an environment and a file, and returns what the flags came to.
-func filled(t *testing.T, args []string, env map[string]string, file string) (runFlags, jobFlags, error) {
+// apoidea runs a command line in this process and returns what it printed.
+func apoidea(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	var peer runFlags
-	var job jobFlags
-	var config string
-	cmd := &cobra.Command{Use: "run", SilenceErrors: true, SilenceUsage: true}
-	cmd.PersistentFlags().StringVar(&config, "config", "", "")
-	peer.add(cmd.Flags())
-	job.add(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return fillFlags(cmd, config, func(name string) (string, bool) {
-			v, ok := env[name]
-			return v, ok
-		})
-	}
-	if file != "" {
-		path := filepath.Join(t.TempDir(), "apoidea.toml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(slices.Clone(args), "--config", path)
-	}
-	cmd.SetArgs(args)
-	err := cmd.Execute()
-	return peer, job, err
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
 }
 
-func TestPrecedence(t *testing.T) {
-	const file = "delay = \"3s\"\nfetchers = 3\nallow-private = true\nscope = [\"*.a\", \"*.b\"]\nmax-depth = 0\n"
-	env := map[string]string{"APOIDEA_DELAY": "2s", "APOIDEA_BOOTSTRAP": "/ip4/1.2.3.4/tcp/1/p2p/x /ip4/1.2.3.4/tcp/2/p2p/y"}
-	for name, c := range map[string]struct {
-		args  []string
-		env   map[string]string
-		file  string
-		delay time.Duration
-	}{
-		"default":              {nil, nil, "", time.Second},
-		"file":                 {nil, nil, file, 3 * time.Second},
-		"environment":          {nil, env, "", 2 * time.Second},
-		"environment and file": {nil, env, file, 2 * time.Second},
-		"flag and all":         {[]string{"--delay", "1ms"}, env, file, time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			peer, job, err := filled(t, c.args, c.env, c.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if peer.config.Delay != c.delay {
-				t.Errorf("delay %v, want %v", peer.config.Delay, c.delay)
-			}
-			if c.env != nil && len(peer.config.Bootstrap) != 2 {
-				t.Errorf("bootstrap %q, want the two of the environment", peer.config.Bootstrap)
-			}
-			if c.file != "" && (peer.config.Fetchers != 3 || !peer.config.AllowPrivate || !slices.Equal(job.asked.Scope, []string{"*.a", "*.b"}) || job.maxDepth != 0) {
-				t.Errorf("the file was not read: %+v %+v", peer, job)
-			}
-		})
+// TestConfigInit: what is written is in order as it stands and with every key set to its default, and is never replaced unasked.
+func TestConfigInit(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, settings.FileName)
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestFlagsReplaceLists(t *testing.T) {
-	_, job, err := filled(t, []string{"--scope", "mine"}, map[string]string{"APOIDEA_SCOPE": "theirs"}, `scope = ["others"]`)
-	if err != nil || !slices.Equal(job.asked.Scope, []string{"mine"}) {
-		t.Errorf("scope %q, %v: want the flag's alone", job.asked.Scope, err)
-	}
-}
-
-func TestWrongConfig(t *testing.T) {
-	for name, c := range map[string]struct {
-		env  map[string]string
-		file string
-		says string
-	}{
-		"unknown key":      {nil, "fetcher = 3", "did you mean fetchers?"},
-		"nothing like it":  {nil, "quux-quux-quux = 3", `unknown key "quux-quux-quux"`},
-		"no TOML":          {nil, "fetchers 3", "config"},
-		"wrong type":       {nil, `fetchers = "many"`, "fetchers"},
-		"list for a value": {nil, "fetchers = [1, 2]", "one value"},
-		"section":          {nil, "[delay]\nx = 1", "without sections"},
-		"environment":      {map[string]string{"APOIDEA_FETCHERS": "many"}, "", "APOIDEA_FETCHERS"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := filled(t, nil, c.env, c.file)
-			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error %v, want one of usage with %q", err, c.says)
-			}
-		})
-	}
-}
-
-func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]uint64{
-		"0": 0, "17": 17, "17B": 17, "2kB": 2000, "2KB": 2000, "2KiB": 2048, "3MB": 3e6, "3MiB": 3 << 20, "4GB": 4e9, "4GiB": 4 << 30,
-		"1TB": 1e12, "1TiB": 1 << 40, "18446744073709551615": 1<<64 - 1,
-	} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "B", "MB", "-1", "1.5GB", "1 GB", "1XB", "18446744073709551616", "99999999999TiB"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("%q: %d, want an error", text, got)
-		}
-	}
-}
-
-func TestPassThrough(t *testing.T) {
-	g := new(globals)
-	dir := ""
-	cmd := newClusterUp(g, &dir)
-	err := cmd.ParseFlags(strings.Fields("-n 3 --delay 10ms --allow-private --bootstrap a --bootstrap b --fetch-from 127.0.0.1 --max-depth 2 --until-idle"))
+	written, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"--allow-private=true", "--bootstrap=a", "--bootstrap=b", "--delay=10ms"}
-	if got := passThrough(cmd); !slices.Equal(got, want) {
-		t.Errorf("passed on %q, want %q", got, want)
+	if out, err := apoidea(t, "config", "check", path); err != nil || !strings.Contains(out, "0 keys set") {
+		t.Errorf("as written: %q, %v", out, err)
+	}
+	set, keys := "", 0
+	for line := range strings.Lines(string(written)) {
+		if strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "# ") && strings.Contains(line, " = ") {
+			line, keys = line[1:], keys+1
+		}
+		if strings.HasPrefix(line, "contact =") {
+			line = "contact = \"https://me.example/\"\n"
+		}
+		set += line
+	}
+	if keys < 40 {
+		t.Errorf("only %d keys stand in it", keys)
+	}
+	all := filepath.Join(t.TempDir(), "all.toml")
+	if err := os.WriteFile(all, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "check", all); err != nil {
+		t.Errorf("with every key at its default: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("fetchers = 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir); exitCode(err) != exitUsage {
+		t.Errorf("replaced unasked: %v", err)
+	}
+	if raw, _ := os.ReadFile(path); string(raw) != "fetchers = 5\n" {
+		t.Errorf("the file that was there reads %q", raw)
+	}
+	if _, err := apoidea(t, "config", "init", "--data-dir", dir, "--force"); err != nil {
+		t.Error(err)
+	}
+	if raw, _ := os.ReadFile(path); !bytes.Equal(raw, written) {
+		t.Error("--force did not replace it")
+	}
+}
+
+// TestConfigShow: each value with where it comes from.
+func TestConfigShow(t *testing.T) {
+	dir := t.TempDir()
+	file := "fetchers = 5\ndelay = \"3s\"\nbandwidth = \"2Mbit\"\nscope = [\"a\", \"b\"]\npause-on-battery = true\n"
+	if err := os.WriteFile(filepath.Join(dir, settings.FileName), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("APOIDEA_DELAY", "2s")
+	t.Setenv("APOIDEA_SCHEDULE", "mon-fri 22:00-07:00; sat,sun")
+	out, err := apoidea(t, "config", "show", "--data-dir", dir, "--replicas", "2", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []settings.Effective
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	got := make(map[string]settings.Effective)
+	for _, e := range all {
+		got[e.Key] = e
+	}
+	where := "config " + filepath.Join(dir, settings.FileName)
+	for key, want := range map[string]settings.Effective{
+		"fetchers":         {Value: "5", Source: where},
+		"bandwidth":        {Value: "2Mbit", Source: where},
+		"pause-on-battery": {Value: "true", Source: where},
+		"delay":            {Value: "2s", Source: "environment APOIDEA_DELAY"},
+		"schedule":         {Value: "mon-fri 22:00-07:00; sat,sun", Source: "environment APOIDEA_SCHEDULE"},
+		"replicas":         {Value: "2", Source: "flag"},
+		"network":          {Value: "main", Source: "default"},
+	} {
+		if e := got[key]; e.Value != want.Value || e.Source != want.Source {
+			t.Errorf("%s: %v from %q, want %v from %q", key, e.Value, e.Source, want.Value, want.Source)
+		}
+	}
+	if list, ok := got["scope"].Value.([]any); !ok || len(list) != 2 {
+		t.Errorf("scope: %v, want a list of two", got["scope"].Value)
+	}
+}
+
+func TestConfigCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, says string
+		code       int
+	}{
+		"in order":            {"bandwidth = \"2Mbit\"\nuntil-idle = true\n", "2 keys set", exitDone},
+		"unknown key":         {"band-width = \"2Mbit\"\n", "did you mean bandwidth?", exitUsage},
+		"wrong value":         {"bandwidth = \"2Mb\"\n", "bandwidth \"2Mb\"", exitUsage},
+		"wrong schedule":      {"schedule = \"mon 25:00-26:00\"\n", "25:00", exitUsage},
+		"of another command":  {"page-bytes = 3\n", "page-bytes", exitUsage},
+		"does not fit":        {"delay = \"1ms\"\n", "allow-private", exitUsage},
+		"public, nameless":    {"profile = \"public\"\n", "contact", exitRefused},
+		"a job that is wrong": {"retries = 100\n", "retries 100", exitUsage},
+		"no TOML":             {"fetchers = 3\ndelay = = 3\n", "line 2, column", exitUsage},
+		"a section":           {"[peer]\nfetchers = 3\n", "[peer] is a table", exitUsage},
+		"no number":           {"fetchers = \"many\"\n", "fetchers \"many\": must be a whole number", exitUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "some.toml")
+			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := apoidea(t, "config", "check", path)
+			if err != nil {
+				out = err.Error()
+			}
+			if strings.Contains(out, ": "+errUsage.Error()) {
+				t.Errorf("%q: what kind of error it is stands first, or nowhere", out)
+			}
+			if exitCode(err) != c.code || !strings.Contains(out, c.says) {
+				t.Errorf("exit code %d, %q: want %d with %q", exitCode(err), out, c.code, c.says)
+			}
+		})
+	}
+}
+
+// TestConfigOfAnother: a file in the data directory is the peer's own, and says nothing to clusters.
+func TestConfigOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, settings.FileName), []byte("data-dir = \"/elsewhere\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := apoidea(t, "config", "show", "--data-dir", dir); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "/elsewhere") {
+		t.Errorf("a file that names another directory: %v", err)
+	}
+	if _, err := apoidea(t, "experiment", "list", "--data-dir", dir); err != nil {
+		t.Errorf("it was read for an experiment: %v", err)
+	}
+}
+
+func TestAssignments(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string // empty: right
+	}{
+		"right":        {[]string{"bandwidth=2Mbit", "schedule=mon 10:00-11:00; tue"}, ""},
+		"taken back":   {[]string{"bandwidth=default"}, ""},
+		"no value":     {[]string{"bandwidth"}, "KEY=VALUE"},
+		"unknown":      {[]string{"band-width=2Mbit"}, "did you mean bandwidth?"},
+		"wrong value":  {[]string{"fetchers=none"}, "fetchers \"none\""},
+		"the same key": {[]string{"fetchers=1", "fetchers=2"}, "twice"},
+	} {
+		_, err := assignments(c.args)
+		if c.says == "" && err != nil || c.says != "" && (exitCode(err) != exitUsage || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want one of usage with %q", name, err, c.says)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
@@ -17,7 +18,7 @@ import (
 
 type crawlOptions struct {
 	*globals
-	job     jobFlags
+	job     settings.Job
 	wait    bool
 	timeout time.Duration
 	// patience is the peer's own unless it is given.
@@ -41,7 +42,7 @@ Without --scope the job keeps to the hosts of its seeds.`,
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
-	o.job.add(cmd.Flags())
+	o.job.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "return when the job is done")
 	cmd.Flags().DurationVar(&o.patience, "patience", node.DefaultPatience, "with --wait: return as well when only URLs are left whose next try is further away; 0 waits for them all (default: the peer's)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: give up waiting after so long; the job goes on (0: never)")
@@ -49,7 +50,7 @@ Without --scope the job keeps to the hosts of its seeds.`,
 }
 
 func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []string) error {
-	spec, err := o.job.spec(urls)
+	spec, err := o.job.Spec(urls)
 	if err != nil {
 		return err
 	}

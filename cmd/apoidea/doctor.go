@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/doctor"
 )
 
 type doctorOptions struct {
 	*globals
-	peer runFlags
+	peer settings.Peer
 	// file is the configuration file, fileErr what was wrong with it or the environment: a finding here, and no reason not to look.
 	file    string
 	fileErr error
@@ -38,8 +39,8 @@ The exit code is 0 if nothing failed.`,
   apoidea doctor --config apoidea.toml --json`,
 		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			o.file, _ = configFile(cmd, g.config, os.LookupEnv)
-			if err := fillFlags(cmd, g.config, os.LookupEnv); err != nil { // what was used wrongly is the file, not the command
+			o.file, _ = settings.File(cmd, g.config, os.LookupEnv)
+			if err := settings.Fill(cmd, g.config, os.LookupEnv); err != nil { // what was used wrongly is the file, not the command
 				o.fileErr = errors.New(strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
 			}
 			return nil
@@ -48,7 +49,7 @@ The exit code is 0 if nothing failed.`,
 			return o.examine(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.peer.add(cmd.Flags())
+	o.peer.Add(cmd.Flags())
 	return cmd
 }
 
@@ -65,7 +66,7 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 	}
 	defer done()
 	s := doctor.Setup{ConfigFile: o.file, FileError: o.fileErr, Built: built(), Log: log}
-	s.Config, s.SettingsError = o.peer.configure(o.globals)
+	s.Config, s.SettingsError = o.peer.Configure(o.dataDir, o.api, versionString())
 	if s.Config.DataDir, err = filepath.Abs(s.Config.DataDir); err != nil {
 		return err
 	}

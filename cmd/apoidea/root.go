@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/logs"
 )
 
 // errUsage marks errors of flags and arguments.
-var errUsage = errors.New("wrong usage")
+var errUsage = settings.ErrUsage
 
 // globals are the flags that every command shares.
 type globals struct {
@@ -50,7 +50,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
   apoidea status --ring`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fillFlags(cmd, g.config, os.LookupEnv) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return settings.Fill(cmd, g.config, os.LookupEnv) },
 	}
 	root.PersistentFlags().AddFlagSet(globalsOf(g))
 	root.SetFlagErrorFunc(wrongFlag)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
@@ -26,8 +27,8 @@ const gcPercent = 200
 
 type runOptions struct {
 	*globals
-	peer      runFlags
-	job       jobFlags
+	peer      settings.Peer
+	job       settings.Job
 	untilIdle bool
 	wait      bool
 }
@@ -46,22 +47,22 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
   apoidea run --dns-seed seeds.example.org --contact https://me.example/crawler`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o.peer.allowed.takePrefixes(args))
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o.peer.TakePrefixes(args))
 		},
 	}
-	o.peer.add(cmd.Flags())
-	o.job.add(cmd.Flags())
+	o.peer.Add(cmd.Flags())
+	o.job.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
 	return cmd
 }
 
 func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []string) error {
-	cfg, err := o.peer.configure(o.globals)
+	cfg, err := o.peer.Configure(o.dataDir, o.api, versionString())
 	if err != nil {
 		return err
 	}
-	spec, err := o.job.spec(urls)
+	spec, err := o.job.Spec(urls)
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if o.untilIdle {
 		followed = "" // the whole ring
 	}
-	if err := progress.Follow(ctx, progress.Counting{Waiter: n, Before: before}, followed, o.peer.config.Patience, errOut, o.quiet, o.json, out); err != nil {
+	if err := progress.Follow(ctx, progress.Counting{Waiter: n, Before: before}, followed, o.peer.Config.Patience, errOut, o.quiet, o.json, out); err != nil {
 		return nil, err
 	}
 	s, err := n.Status(ctx, true)

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/node"
 )
@@ -36,11 +39,9 @@ func TestAllowPrivate(t *testing.T) {
 		"a flag beats both":   {line: "--allow-private 10.0.0.0/8", file: "allow-private = true", env: "true", prefixes: "10.0.0.0/8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o runOptions
-			cmd := newRun(new(globals))
-			o.peer.allowed.config = &o.peer.config
-			f := cmd.Flags().Lookup("allow-private")
-			f.Value = &o.peer.allowed
+			var peer Peer
+			cmd := &cobra.Command{Use: "run"}
+			peer.Add(cmd.Flags())
 			if err := cmd.ParseFlags(strings.Fields(c.line)); err != nil {
 				t.Fatal(err)
 			}
@@ -57,17 +58,19 @@ func TestAllowPrivate(t *testing.T) {
 				}
 				return c.env, true
 			}
-			if err := fillFlags(cmd, file, env); err != nil {
+			if err := Fill(cmd, file, env); err != nil {
 				t.Fatal(err)
 			}
-			rest := o.peer.allowed.takePrefixes(cmd.Flags().Args())
-			if got := strings.Trim(fmt.Sprint(o.peer.config.AllowPrefixes), "[]"); o.peer.config.AllowPrivate != c.all || got != c.prefixes || !slices.Equal(rest, c.rest) {
-				t.Errorf("all %v, prefixes %s, rest %q", o.peer.config.AllowPrivate, got, rest)
+			rest := peer.TakePrefixes(cmd.Flags().Args())
+			if got := strings.Trim(fmt.Sprint(peer.Config.AllowPrefixes), "[]"); peer.Config.AllowPrivate != c.all || got != c.prefixes || !slices.Equal(rest, c.rest) {
+				t.Errorf("all %v, prefixes %s, rest %q", peer.Config.AllowPrivate, got, rest)
 			}
 		})
 	}
 	for _, bad := range []string{"--allow-private=10.0.0.0/33", "--allow-private=home", "--allow-private=fe80::1%eth0"} {
-		if err := newRun(new(globals)).ParseFlags([]string{bad}); err == nil || !strings.Contains(err.Error(), "prefix") {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		new(Peer).Add(flags)
+		if err := flags.Parse([]string{bad}); err == nil || !strings.Contains(err.Error(), "prefix") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

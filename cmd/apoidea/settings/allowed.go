@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -12,6 +12,15 @@ import (
 // allowed is the value of --allow-private, kept in a configuration: as a switch it permits all addresses that are not on the public internet, with prefixes
 // those in them.
 type allowed struct{ config *node.Config }
+
+// plainPrefix drops the bits behind a prefix, and makes one of mapped IPv4 addresses an IPv4 one.
+func plainPrefix(p netip.Prefix) netip.Prefix {
+	const mapped = 96
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p.Masked()
+}
 
 // Set implements pflag.Value: true, false, a prefix or an address.
 func (a *allowed) Set(text string) error {
@@ -30,15 +39,6 @@ func (a *allowed) Set(text string) error {
 	}
 	a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
 	return nil
-}
-
-// plainPrefix drops the bits behind a prefix, and makes one of mapped IPv4 addresses an IPv4 one.
-func plainPrefix(p netip.Prefix) netip.Prefix {
-	const mapped = 96
-	if p.Addr().Is4In6() && p.Bits() >= mapped {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
-	}
-	return p.Masked()
 }
 
 // Type implements pflag.Value.
@@ -76,15 +76,15 @@ func (a *allowed) GetSlice() []string {
 // isSwitch says whether it is on or off and names no prefixes.
 func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
 
-// takePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the value of a switch only behind a =, and no seed is written so.
-func (a *allowed) takePrefixes(args []string) (rest []string) {
-	if !a.config.AllowPrivate {
+// TakePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the value of a switch only behind a =, and no seed is written so.
+func (r *Peer) TakePrefixes(args []string) (rest []string) {
+	if !r.Config.AllowPrivate {
 		return args
 	}
 	for _, arg := range args {
 		if prefix, err := netip.ParsePrefix(arg); err == nil {
-			a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
-			a.config.AllowPrivate = false
+			r.Config.AllowPrefixes = append(r.Config.AllowPrefixes, plainPrefix(prefix))
+			r.Config.AllowPrivate = false
 			continue
 		}
 		rest = append(rest, arg)

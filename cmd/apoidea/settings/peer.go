@@ -1,4 +1,6 @@
-package main
+// Package settings holds the flags of a peer and of its job, which are bound to what they configure, and the other sources of their values: the environment
+// and a TOML file with a key for each flag. A flag beats the environment, which beats the file.
+package settings
 
 import (
 	"fmt"
@@ -14,23 +16,24 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// runFlags are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to the fields of its configuration.
-type runFlags struct {
-	// config is what the flags set; New takes what configure makes of it.
-	config node.Config
+// Peer are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to the fields of its configuration.
+type Peer struct {
+	// Config is what the flags set; New takes what Configure makes of it.
+	Config node.Config
 	// allowed is the value of --allow-private.
 	allowed allowed
-	// Words that configure reads, so that what is wrong with one is told once all flags are known.
+	// Words that Configure reads, so that what is wrong with one is told once all flags are known.
 	fetchFrom, optOutProof, diskReserve, maxBody string
 	limits                                       map[string]*string // by the keys of volunteer.Keys
-	// Where the matrix of distances lies, and which of its rows are this peer's and all peers'.
-	latency                  string
-	latencyRow, latencyPeers int
+	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows are this peer's and how many all peers'.
+	Latency                  string
+	LatencyRow, LatencyPeers int
 }
 
-func (r *runFlags) add(f *pflag.FlagSet) {
-	r.config = node.DefaultConfig("", node.ProfileLab)
-	c := &r.config
+// Add adds the flags to f.
+func (r *Peer) Add(f *pflag.FlagSet) {
+	r.Config = node.DefaultConfig("", node.ProfileLab)
+	c := &r.Config
 	f.StringArrayVar(&c.Listen, "listen", nil, "all (every interface, TCP and QUIC), all:PORT, or a multiaddr such as /ip4/192.0.2.7/tcp/4001, repeatable (default: loopback, with --profile public or --mdns all; ports are chosen once and kept)")
 	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "multiaddr of an entry peer with its /p2p/ part, as peers --addrs prints them there; repeatable, or several parted by spaces")
 	f.BoolVar(&c.MDNS, "mdns", false, "find peers of the same --network on the local network by multicast DNS, and be found (with --profile public: peers at public addresses only)")
@@ -78,9 +81,9 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&c.Reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
 	f.StringVar(&c.NATTraversal, "nat-traversal", "", "on or off: ask the home router to forward the port (UPnP, NAT-PMP), be reached through relays and by hole punching, relay for others (default: on with --profile public)")
 	f.IntVar(&c.Replicas, "replicas", c.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
-	f.StringVar(&r.latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
-	f.IntVar(&r.latencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
-	f.IntVar(&r.latencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
+	f.StringVar(&r.Latency, "latency", "", "emulate distances on loopback: FILE is a square matrix of round trips in milliseconds (CSV, gzip or not)")
+	f.IntVar(&r.LatencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
+	f.IntVar(&r.LatencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
 	r.addLimits(f, &c.Limits)
 	f.StringVar(&c.Metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
 	f.StringVar(&c.Pprof, "pprof", "", "address of loopback, HOST:PORT, where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
@@ -88,7 +91,7 @@ func (r *runFlags) add(f *pflag.FlagSet) {
 }
 
 // addLimits adds a flag for each limit that has none of its own.
-func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
+func (r *Peer) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	r.limits = make(map[string]*string)
 	for _, k := range volunteer.Keys {
 		if f.Lookup(k.Name) != nil {
@@ -101,12 +104,12 @@ func (r *runFlags) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	}
 }
 
-// configure returns the configuration that the flags come to.
-func (r *runFlags) configure(g *globals) (node.Config, error) {
-	c := r.config
-	c.DataDir, c.API, c.Version = g.dataDir, g.api, versionString()
+// Configure returns the configuration that the flags come to, for a peer of that version with its data in dataDir and its API at api.
+func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
+	c := r.Config
+	c.DataDir, c.API, c.Version = dataDir, api, version
 	c.Bootstrap = nil
-	for _, list := range r.config.Bootstrap {
+	for _, list := range r.Config.Bootstrap {
 		c.Bootstrap = append(c.Bootstrap, strings.Fields(list)...)
 	}
 	if err := r.manners(&c); err != nil {
@@ -115,23 +118,23 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 	if r.fetchFrom != "" {
 		addr, err := netip.ParseAddr(r.fetchFrom)
 		if err != nil {
-			return c, fmt.Errorf("%w: fetch-from %q: must be an IP address", errUsage, r.fetchFrom)
+			return c, fmt.Errorf("%w: fetch-from %q: must be an IP address", ErrUsage, r.fetchFrom)
 		}
 		c.FetchFrom = addr
 	}
 	reserve, err := parseBytes(r.diskReserve)
 	if err != nil {
-		return c, fmt.Errorf("%w: disk-reserve %q: %w", errUsage, r.diskReserve, err)
+		return c, fmt.Errorf("%w: disk-reserve %q: %w", ErrUsage, r.diskReserve, err)
 	}
 	body, err := parseBytes(r.maxBody)
 	if err != nil {
-		return c, fmt.Errorf("%w: max-body %q: %w", errUsage, r.maxBody, err)
+		return c, fmt.Errorf("%w: max-body %q: %w", ErrUsage, r.maxBody, err)
 	}
 	c.DiskReserve, c.MaxBody = reserve, int64(body)
 	for _, k := range volunteer.Keys {
 		if value, ok := r.limits[k.Name]; ok {
 			if err := k.Set(&c.Limits, *value); err != nil {
-				return c, fmt.Errorf("%w: %w", errUsage, err)
+				return c, fmt.Errorf("%w: %w", ErrUsage, err)
 			}
 		}
 	}
@@ -142,7 +145,7 @@ func (r *runFlags) configure(g *globals) (node.Config, error) {
 }
 
 // manners sets, of how sites are treated, what was not given as the profile has it.
-func (r *runFlags) manners(c *node.Config) error {
+func (r *Peer) manners(c *node.Config) error {
 	profile := node.DefaultConfig("", c.Profile)
 	if c.Profile == node.ProfilePublic {
 		profile.IPPermits = node.DefaultPermits(c.Delay)
@@ -157,36 +160,36 @@ func (r *runFlags) manners(c *node.Config) error {
 			*n.given = *n.profile
 		}
 	}
+	c.OptOutProof = profile.OptOutProof
 	switch r.optOutProof {
 	case "":
-		c.OptOutProof = profile.OptOutProof
 	case "yes", "no":
 		c.OptOutProof = r.optOutProof == "yes"
 	default:
-		return fmt.Errorf("%w: optout-proof %q: must be yes or no", errUsage, r.optOutProof)
+		return fmt.Errorf("%w: optout-proof %q: must be yes or no", ErrUsage, r.optOutProof)
 	}
 	return nil
 }
 
 // distances reads the matrix of --latency; nil if there is none.
-func (r *runFlags) distances() (*latency.Plan, error) {
-	if r.latency == "" {
-		if r.latencyRow != 0 || r.latencyPeers != 0 {
-			return nil, fmt.Errorf("%w: --latency-row and --latency-peers say where in the matrix of --latency a peer is: they need one", errUsage)
+func (r *Peer) distances() (*latency.Plan, error) {
+	if r.Latency == "" {
+		if r.LatencyRow != 0 || r.LatencyPeers != 0 {
+			return nil, fmt.Errorf("%w: --latency-row and --latency-peers say where in the matrix of --latency a peer is: they need one", ErrUsage)
 		}
 		return nil, nil //nolint:nilnil // no distances are emulated
 	}
-	net, err := internet.Load(internet.Options{RTT: r.latency})
+	net, err := internet.Load(internet.Options{RTT: r.Latency})
 	if err != nil {
-		return nil, fmt.Errorf("%w: --latency: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: --latency: %w", ErrUsage, err)
 	}
-	peers := r.latencyPeers
+	peers := r.LatencyPeers
 	if peers == 0 {
-		peers = r.latencyRow + 1
+		peers = r.LatencyRow + 1
 	}
-	plan, err := latency.New(net, r.latencyRow, peers)
+	plan, err := latency.New(net, r.LatencyRow, peers)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --latency %s: %w", errUsage, r.latency, err)
+		return nil, fmt.Errorf("%w: --latency %s: %w", ErrUsage, r.Latency, err)
 	}
 	return plan, nil
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"github.com/apoidea/apoidea/node/jobs"
 )
 
-// jobFlags are the flags of a job, shared by run, crawl and cluster up.
-type jobFlags struct {
+// Job are the flags of a job, shared by run, crawl and cluster up.
+type Job struct {
 	// asked is what the flags set; the others are read into it.
 	asked             control.JobSpec
 	maxDepth, retries int
 	maxBytes          string
 }
 
-func (j *jobFlags) add(f *pflag.FlagSet) {
+// Add adds the flags to f.
+func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
 	f.IntVar(&j.maxDepth, "max-depth", -1, "links away from the seeds, 0 fetches the seeds alone (default: no bound)")
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
@@ -29,13 +30,14 @@ func (j *jobFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
 }
 
-func (j *jobFlags) spec(urls []string) (control.JobSpec, error) {
+// Spec is the job of the flags with these seeds.
+func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	bytes, err := parseBytes(j.maxBytes)
 	if err != nil {
-		return control.JobSpec{}, fmt.Errorf("%w: max-bytes %q: %w", errUsage, j.maxBytes, err)
+		return control.JobSpec{}, fmt.Errorf("%w: max-bytes %q: %w", ErrUsage, j.maxBytes, err)
 	}
 	if j.retries < 0 || j.retries > 20 {
-		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", errUsage, j.retries)
+		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", ErrUsage, j.retries)
 	}
 	spec := j.asked
 	spec.URLs, spec.MaxBytes = urls, bytes

@@ -1,0 +1,124 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
+)
+
+// readConfig reads the file's keys as the words of flags. A key that is no flag of any command is an error with a suggestion.
+func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: config: %w", ErrUsage, err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: config: %w", ErrUsage, err)
+	}
+	return parseConfig(file, raw, flagNames(cmd.Root()))
+}
+
+// parseConfig reads the text of a file whose keys must be among the known.
+func parseConfig(file string, raw []byte, known []string) (map[string][]string, error) {
+	if len(raw) > maxConfig {
+		return nil, fmt.Errorf("%w: config %s: longer than %d bytes", ErrUsage, file, maxConfig)
+	}
+	var doc map[string]any
+	err := toml.Unmarshal(raw, &doc)
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+		row, column := at.Position()
+		return nil, fmt.Errorf("%w: config %s: line %d, column %d: %w", ErrUsage, file, row, column, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: config %s: %w", ErrUsage, file, err)
+	}
+	table := make(map[string][]string)
+	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
+		value := doc[key]
+		if _, ok := value.(map[string]any); ok {
+			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flags, without sections", ErrUsage, file, key)
+		}
+		if !slices.Contains(known, key) {
+			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", ErrUsage, file, key, words.Nearest(key, known))
+		}
+		table[key] = texts(value)
+	}
+	return table, nil
+}
+
+func texts(value any) []string {
+	list, ok := value.([]any)
+	if !ok {
+		return []string{fmt.Sprint(value)}
+	}
+	var out []string
+	for _, v := range list {
+		out = append(out, fmt.Sprint(v))
+	}
+	return out
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	add := func(f *pflag.Flag) { names = append(names, f.Name) }
+	cmd.LocalFlags().VisitAll(add)
+	for _, sub := range cmd.Commands() {
+		names = append(names, flagNames(sub)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Check returns how many keys a file sets, or what is wrong with it for a peer with its data in dataDir. shared are flags like those that every command shares,
+// for it to set.
+func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
+	table, err := readConfig(root, file)
+	if err != nil {
+		return 0, err
+	}
+	var s Run
+	probe := &cobra.Command{Use: root.Name()}
+	probe.PersistentFlags().AddFlagSet(shared)
+	s.Add(probe.Flags())
+	probe.Flags().AddFlagSet(probe.PersistentFlags())
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		return 0, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		if f := probe.Flags().Lookup(key); f != nil {
+			err = setFromFile(probe, f, file, table[key])
+		} else if run.Flags().Lookup(key) == nil {
+			err = fmt.Errorf("%w: config %s: %s is a flag of another command than run, and has no place in a peer's file", ErrUsage, file, key)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	_, err = s.Peer.Configure(dataDir, "", "")
+	if err == nil {
+		_, err = s.Job.Spec(nil)
+	}
+	if text, ok := strings.CutPrefix(fmt.Sprint(err), ErrUsage.Error()+": "); ok {
+		return 0, fmt.Errorf("%w: config %s: %s", ErrUsage, file, text)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("config %s: %w", file, err)
+	}
+	return len(table), nil
+}

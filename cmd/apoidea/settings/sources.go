@@ -1,0 +1,127 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ErrUsage marks errors of flags and arguments.
+var ErrUsage = errors.New("wrong usage")
+
+const (
+	// FileName is the file of a data directory that is read where no other is named.
+	FileName = "config.toml"
+	// maxConfig bounds a configuration file, in bytes.
+	maxConfig = 1 << 20
+	// sourceNote is where a flag keeps who set it, if that was not the command line.
+	sourceNote = "source"
+)
+
+// File is the file that holds for a command: the one named by flag or environment, else the data directory's own if it has one.
+func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (file string, implied bool) {
+	if named == "" {
+		named, _ = env(envName("config"))
+	}
+	dir := cmd.Flags().Lookup("data-dir")
+	if named != "" || dir == nil || !ownConfig(cmd) {
+		return named, false
+	}
+	path := dir.Value.String()
+	if v, ok := env(envName("data-dir")); ok && !dir.Changed {
+		path = v
+	}
+	path = filepath.Join(path, FileName)
+	if _, err := os.Stat(path); err != nil {
+		return "", false
+	}
+	return path, true
+}
+
+// ownConfig says whether a command is about the peer of the data directory, so that its file holds. Clusters, experiments and webs are not, and who writes or checks
+// a file must not fail for what another one says.
+func ownConfig(cmd *cobra.Command) bool {
+	words := strings.Fields(cmd.CommandPath())
+	if len(words) < 2 {
+		return false
+	}
+	switch words[1] {
+	case "cluster", "experiment", "web", "version", "help", "completion":
+		return false
+	case "config":
+		return cmd.Name() == "show"
+	default:
+		return true
+	}
+}
+
+// Fill sets the flags that were not given from the environment and from the TOML file, in that order of precedence.
+func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
+	file, implied := File(cmd, file, env)
+	table, err := readConfig(cmd, file)
+	if err != nil {
+		return err
+	}
+	if dir, ok := table["data-dir"]; ok && implied && (len(dir) != 1 || filepath.Clean(dir[0]) != filepath.Dir(file)) {
+		return fmt.Errorf("%w: config %s: data-dir %q: is not the directory that the file lies in and was found by; name the file with --config", ErrUsage, file, dir)
+	}
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || failed != nil || f.Name == "config" || f.Name == "help" {
+			return
+		}
+		if v, ok := env(envName(f.Name)); ok {
+			values := []string{v}
+			if _, list := f.Value.(pflag.SliceValue); list {
+				values = strings.Fields(v)
+			}
+			failed = setFlag(cmd, f.Name, "environment "+envName(f.Name), values)
+			return
+		}
+		if v, ok := table[f.Name]; ok {
+			failed = setFromFile(cmd, f, file, v)
+		}
+	})
+	return failed
+}
+
+func setFromFile(cmd *cobra.Command, f *pflag.Flag, file string, values []string) error {
+	if _, list := f.Value.(pflag.SliceValue); len(values) != 1 && !list {
+		return fmt.Errorf("%w: config %s: %s takes one value, not a list", ErrUsage, file, f.Name)
+	}
+	return setFlag(cmd, f.Name, "config "+file, values)
+}
+
+func setFlag(cmd *cobra.Command, name, source string, values []string) error {
+	for _, v := range values {
+		err := cmd.Flags().Set(name, v)
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			return fmt.Errorf("%w: %s: %s", ErrUsage, source, BadValue(bad))
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrUsage, source, err)
+		}
+	}
+	return cmd.Flags().SetAnnotation(name, sourceNote, []string{source})
+}
+
+// BadValue names the flag, what was given, and what it takes.
+func BadValue(bad *pflag.InvalidValueError) string {
+	f := bad.GetFlag()
+	wanted := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number", "bool": "true or false", "duration": "a time with its unit, such as 500ms, 30s or 2h",
+	}[f.Value.Type()]
+	if wanted == "" {
+		return fmt.Sprintf("%s %q: %v", f.Name, bad.GetValue(), bad.Unwrap())
+	}
+	return fmt.Sprintf("%s %q: must be %s", f.Name, bad.GetValue(), wanted)
+}
+
+func envName(flag string) string {
+	return "APOIDEA_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}

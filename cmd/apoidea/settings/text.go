@@ -1,0 +1,138 @@
+package settings
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// Run are the flags that a file is about, in groups; they stand for nothing but their names, texts and defaults.
+type Run struct {
+	// Peer and Job are those of a peer and of the job that it is started with.
+	Peer Peer
+	Job  Job
+}
+
+// Add adds the flags of a peer and of its job, in the order in which they are explained.
+func (s *Run) Add(f *pflag.FlagSet) {
+	f.SortFlags = false
+	s.Peer.Add(f)
+	s.Job.Add(f)
+}
+
+// configWidth is how long lines of the written file are, about.
+const configWidth = 100
+
+// Text is a configuration file with everything in it and nothing set.
+func Text(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString(`# Configuration of an apoidea peer. Each key is a flag of the same name, and APOIDEA_<KEY> in the environment: a flag beats the
+# environment, which beats this file. Take the # from before a key to set it. What stands here is the default.
+`)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	var s Run
+	s.Peer.Add(flags)
+	isLimit := func(f *pflag.Flag) bool {
+		_, ok := volunteer.Find(f.Name)
+		return ok
+	}
+	group := func(title string, flags *pflag.FlagSet, member func(*pflag.Flag) bool) {
+		fmt.Fprintf(&b, "\n#\n# %s\n#\n", title)
+		flags.VisitAll(func(f *pflag.Flag) {
+			if member(f) {
+				writeKey(&b, f)
+			}
+		})
+	}
+	group("What the peer may use of this machine and its link (while it runs: apoidea limits)", flags, isLimit)
+	group("The peer", flags, func(f *pflag.Flag) bool { return !isLimit(f) })
+	jobs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	jobs.SortFlags = false
+	s.Job.Add(jobs)
+	group("The job that the URLs of run and crawl are posted as", jobs, func(*pflag.Flag) bool { return true })
+	group("Every command", root.PersistentFlags(), func(f *pflag.Flag) bool { return f.Name != "config" && f.Name != "help" && f.Name != "json" })
+	return b.String()
+}
+
+// writeKey writes a key with its meaning and its default.
+func writeKey(b *strings.Builder, f *pflag.Flag) {
+	line := "#"
+	b.WriteString("\n")
+	for word := range strings.FieldsSeq(f.Usage) {
+		if len(line)+1+len(word) > configWidth {
+			b.WriteString(line + "\n")
+			line = "#"
+		}
+		line += " " + word
+	}
+	fmt.Fprintf(b, "%s\n#%s = %s\n", line, f.Name, textOf(f))
+}
+
+// textOf writes the present value of a flag as a file has it.
+func textOf(f *pflag.Flag) string {
+	if list, ok := listOf(f); ok {
+		var quoted []string
+		for _, v := range list.GetSlice() {
+			quoted = append(quoted, strconv.Quote(v))
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	}
+	v := f.Value.String()
+	switch f.Value.Type() {
+	case "bool", "int", "uint64", "float64":
+		return v
+	default:
+		if v == "true" || v == "false" {
+			return v
+		}
+		return strconv.Quote(v)
+	}
+}
+
+// listOf is the value of a flag that is a list at present.
+func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
+	if a, ok := f.Value.(*allowed); ok && a.isSwitch() {
+		return nil, false
+	}
+	list, ok := f.Value.(pflag.SliceValue)
+	return list, ok
+}
+
+// Effective is one key as it holds.
+type Effective struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"`
+	Source string `json:"source"`
+	// Text is the value as a file has it.
+	Text string `json:"-"`
+}
+
+// All lists the keys that a file may have, as they hold for a command.
+func All(flags *pflag.FlagSet) (all []Effective) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && f.Name != "json" {
+			all = append(all, effectiveOf(f))
+		}
+	})
+	return all
+}
+
+func effectiveOf(f *pflag.Flag) Effective {
+	e := Effective{Key: f.Name, Value: f.Value.String(), Source: "default", Text: textOf(f)}
+	if list, ok := listOf(f); ok {
+		e.Value = append([]string{}, list.GetSlice()...)
+	}
+	switch note := f.Annotations[sourceNote]; {
+	case len(note) > 0:
+		e.Source = note[0]
+	case f.Changed:
+		e.Source = "flag"
+	}
+	return e
+}
