@@ -17,7 +17,6 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/cluster"
@@ -121,7 +120,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if !o.web {
-		r, err := o.crawl(ctx, c, passThrough(cmd), spec, out, errOut)
+		r, err := o.crawl(ctx, c, passThrough(cmd), spec, errOut)
 		if r == nil {
 			return err
 		}
@@ -129,7 +128,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	return o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
 		spec.URLs = append(spec.URLs, seeds...)
-		return o.crawl(ctx, c, passThrough(cmd), spec, out, errOut)
+		return o.crawl(ctx, c, passThrough(cmd), spec, errOut)
 	})
 }
 
@@ -205,7 +204,7 @@ type upResult struct {
 
 // crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and takes the cluster down. A result beside an error is of a crawl
 // that ended and fetched nothing.
-func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string, spec control.JobSpec, out, errOut io.Writer) (*upResult, error) {
+func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string, spec control.JobSpec, errOut io.Writer) (*upResult, error) {
 	say := func(text string) {
 		if !o.quiet && !o.json {
 			fmt.Fprintln(errOut, text)
@@ -233,7 +232,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	}
 	r := &upResult{Dir: *o.dir, Count: len(c.Running())}
 	say(fmt.Sprintf("%d peers form one ring in %s", r.Count, *o.dir))
-	err = o.work(ctx, c, spec, r, out, errOut, say)
+	err = o.work(ctx, c, spec, r, errOut, say)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
 	}
@@ -254,19 +253,12 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.quiet || r.Ran == nil {
 		return nil
 	}
-	if err := progress.Ending(out, r.Ran, filepath.Join(*o.dir, "peer*", "archive")); err != nil {
-		return err
-	}
-	if err := show.PutOff(out, r.Ran.Status); err != nil {
-		return err
-	}
+	var more []string
 	if a := r.Web; a != nil {
-		if _, err := fmt.Fprintf(out, "seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations\n",
-			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations); err != nil {
-			return err
-		}
+		more = append(more, fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
+			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations))
 	}
-	return progress.Earlier(out, r.Ran)
+	return r.Ran.Print(out, filepath.Join(*o.dir, "peer*", "archive"), more...)
 }
 
 // takeDown ends the peers even though ctx may have ended: an interrupt asks for just that.
@@ -276,16 +268,15 @@ func takeDown(ctx context.Context, c *cluster.Cluster) error {
 	return c.Down(down)
 }
 
-func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.JobSpec, r *upResult, out, errOut io.Writer, say func(string)) error {
+func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.JobSpec, r *upResult, errOut io.Writer, say func(string)) error {
 	cl := c.Client(c.Running()[0])
 	defer cl.Close()
-	before := control.Counters{}
+	var crawl *progress.Crawl
 	if o.untilIdle {
-		s, err := cl.Status(ctx, true)
-		if err != nil {
+		var err error
+		if crawl, err = progress.Begin(ctx, cl); err != nil {
 			return err
 		}
-		before = s.Counters
 	}
 	if len(spec.URLs) > 0 {
 		spec.Continue = true
@@ -296,21 +287,12 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 		r.Job = job.ID
 		say("job " + job.ID + map[bool]string{true: " continued", false: " posted"}[job.Continued])
 	}
-	if !o.untilIdle {
+	if crawl == nil {
 		return nil
 	}
-	if err := progress.Follow(ctx, progress.Counting{Waiter: cl, Before: before}, "", o.peer.Config.Patience, errOut, o.quiet || o.json, false, out); err != nil {
-		return err
-	}
-	s, err := cl.Status(ctx, true)
-	if err != nil {
-		return err
-	}
-	r.Ran = progress.NewRan(s, &before)
-	if r.Job == "" {
-		return nil
-	}
-	return progress.ExplainNothing(ctx, cl, r.Job, o.hints(errOut))
+	var err error
+	r.Ran, err = crawl.End(ctx, r.Job, true, o.peer.Config.Patience, progress.Screen{Err: errOut, Quiet: o.quiet || o.json}, o.hints(errOut))
+	return err
 }
 
 // withWeb serves the synthetic web while fn runs, and prints what its audit found.

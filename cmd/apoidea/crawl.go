@@ -89,7 +89,7 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 		wait, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	if err := progress.Follow(wait, c, job.ID, o.patience, errOut, o.quiet || o.json, false, out); err != nil {
+	if err := progress.Follow(wait, c, job.ID, o.patience, progress.Screen{Err: errOut, Quiet: o.quiet || o.json}); err != nil {
 		if wait.Err() != nil && ctx.Err() == nil {
 			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
 		}

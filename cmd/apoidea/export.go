@@ -145,11 +145,7 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 
 // results are those of the running peer, or of the data directory if none runs.
 func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r control.Results, done func() error, err error) {
-	addr := o.api
-	if addr == "" {
-		addr = node.SocketPath(o.dataDir)
-	}
-	if o.api != "" || o.asked.Ring || control.Answers(ctx, addr) {
+	if o.api != "" || o.asked.Ring || control.Answers(ctx, o.addr()) {
 		c := o.client()
 		return c, func() error { c.Close(); return nil }, nil
 	}

@@ -77,11 +77,7 @@ func (o *mendOptions) options(errOut io.Writer) mend.Options {
 
 // idle refuses to look where a peer runs: what it writes meanwhile would look like damage.
 func (o *mendOptions) idle(ctx context.Context, command string) error {
-	addr := o.api
-	if addr == "" {
-		addr = node.SocketPath(o.dataDir)
-	}
-	if control.Answers(ctx, addr) {
+	if control.Answers(ctx, o.addr()) {
 		return fmt.Errorf("%s: a peer runs in %s: stop it first (Ctrl-C, or apoidea leave --data-dir %s)", command, o.dataDir, o.dataDir)
 	}
 	return nil

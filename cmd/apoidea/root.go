@@ -75,14 +75,14 @@ func globalsOf(g *globals) *pflag.FlagSet {
 	return f
 }
 
-// client asks the running peer that the shared flags name.
-func (g *globals) client() *control.Client {
-	addr := g.api
-	if addr == "" {
-		addr = node.SocketPath(g.dataDir)
-	}
-	return control.NewClient(addr)
+// addr is where the peer that the shared flags name is asked.
+func (g *globals) addr() string {
+	c := node.Config{API: g.api, DataDir: g.dataDir}
+	return c.APIAddr()
 }
+
+// client asks that peer.
+func (g *globals) client() *control.Client { return control.NewClient(g.addr()) }
 
 // hints is where a word for people goes that is neither result nor error.
 func (g *globals) hints(w io.Writer) io.Writer {

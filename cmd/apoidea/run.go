@@ -15,7 +15,6 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -173,13 +172,12 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	if !o.quiet {
 		fmt.Fprintln(errOut, n.Banner())
 	}
-	before := control.Counters{}
+	var crawl *progress.Crawl
 	if o.untilIdle || o.wait {
-		s, err := n.Status(ctx, true)
-		if err != nil {
+		var err error
+		if crawl, err = progress.Begin(ctx, n); err != nil {
 			return nil, err
 		}
-		before = s.Counters
 	}
 	job := ""
 	if len(spec.URLs) > 0 {
@@ -192,25 +190,12 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 			fmt.Fprintf(errOut, "job %s %s\n", posted.ID, map[bool]string{true: "continued", false: "posted"}[continued])
 		}
 	}
-	if !o.untilIdle && !o.wait {
+	if crawl == nil {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	followed := job
-	if o.untilIdle {
-		followed = "" // the whole ring
-	}
-	if err := progress.Follow(ctx, progress.Counting{Waiter: n, Before: before}, followed, o.peer.Config.Patience, errOut, o.quiet, o.json, out); err != nil {
-		return nil, err
-	}
-	s, err := n.Status(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	if job != "" {
-		err = progress.ExplainNothing(ctx, n, job, o.hints(errOut))
-	}
-	return progress.NewRan(s, &before), err
+	screen := progress.Screen{Out: out, Err: errOut, Quiet: o.quiet, JSON: o.json}
+	return crawl.End(ctx, job, o.untilIdle, o.peer.Config.Patience, screen, o.hints(errOut))
 }
 
 func (o *runOptions) summary(out io.Writer, s *progress.Ran, archive string) error {
@@ -220,5 +205,5 @@ func (o *runOptions) summary(out io.Writer, s *progress.Ran, archive string) err
 	if o.quiet {
 		return nil
 	}
-	return cmp.Or(progress.Ending(out, s, archive), show.PutOff(out, s.Status), progress.Earlier(out, s))
+	return s.Print(out, archive)
 }

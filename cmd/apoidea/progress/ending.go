@@ -60,18 +60,59 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 	return n
 }
 
-// Counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
-type Counting struct {
+// Peer is what a crawl is asked of.
+type Peer interface {
 	Waiter
-	// Before is what the ring had counted.
-	Before control.Counters
+	Explainer
+	Status(ctx context.Context, ring bool) (*control.Status, error)
+}
+
+// Crawl is what a ring crawls from here on.
+type Crawl struct {
+	peer   Peer
+	before control.Counters
+}
+
+// Begin notes what the ring has counted so far.
+func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
+	s, err := peer.Status(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Crawl{peer: peer, before: s.Counters}, nil
+}
+
+// End follows the crawl until the whole ring, or only the job that was posted, has nothing to do within a patience. An error beside a result is of a job that
+// fetched nothing; hints takes the reason if that is as the sites would have it.
+func (c *Crawl) End(ctx context.Context, job string, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
+	followed := job
+	if whole {
+		followed = ""
+	}
+	if err := Follow(ctx, counting{c.peer, c.before}, followed, patience, screen); err != nil {
+		return nil, err
+	}
+	s, err := c.peer.Status(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if job != "" {
+		err = ExplainNothing(ctx, c.peer, job, hints)
+	}
+	return &Ran{Status: s, Run: since(&s.Counters, &c.before)}, err
+}
+
+// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
+type counting struct {
+	Waiter
+	before control.Counters
 }
 
 // Wait implements Waiter.
-func (c Counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
+func (c counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
 	return c.Waiter.Wait(ctx, job, patience, func(p control.Progress) error {
 		if job == "" {
-			p.Counters = since(&p.Counters, &c.Before)
+			p.Counters = since(&p.Counters, &c.before)
 		}
 		return fn(p)
 	})
@@ -105,22 +146,21 @@ type Ran struct {
 	Run control.Counters `json:"run"`
 }
 
-// NewRan takes off a status what was counted before.
-func NewRan(s *control.Status, before *control.Counters) *Ran {
-	return &Ran{Status: s, Run: since(&s.Counters, before)}
-}
-
-// Ending sums up a run.
-func Ending(w io.Writer, s *Ran, archive string) error {
-	_, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive)
-	return err
-}
-
-// Earlier tells what the ring counted in earlier runs, too, if there were any.
-func Earlier(w io.Writer, s *Ran) error {
-	if s.Run == s.Counters {
-		return nil
+// Print sums up a run: what came of it, where the archive lies, what was put off, more that the command has to say, and what earlier runs had.
+func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
+	if _, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(w, "that was this run; with earlier ones the ring has %s, %s\n", show.Outcome(&s.Counters), words.Bytes(s.Bytes))
-	return err
+	if err := show.PutOff(w, s.Status); err != nil {
+		return err
+	}
+	if s.Run != s.Counters {
+		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
+	}
+	for _, line := range more {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }

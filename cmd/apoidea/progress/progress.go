@@ -22,20 +22,25 @@ type Waiter interface {
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// Follow shows progress until the ring (or one job) has nothing to do within a patience: a bar on a terminal, a plain line now and then elsewhere, and with JSON one
-// document a line on out.
-func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, errOut io.Writer, quiet, asJSON bool, out io.Writer) error {
+// Screen is where progress is shown: a bar on Err if that is a terminal, plain lines there if not, with JSON one document a line on Out, and with Quiet nothing.
+type Screen struct {
+	Out, Err    io.Writer
+	Quiet, JSON bool
+}
+
+// Follow shows progress until the ring (or one job) has nothing to do within a patience.
+func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s Screen) error {
 	var tell func(control.Progress) error
 	done := func() {}
 	switch {
-	case asJSON && !quiet:
-		tell = func(p control.Progress) error { return words.Line(out, p) }
-	case quiet:
+	case s.JSON && !s.Quiet:
+		tell = func(p control.Progress) error { return words.Line(s.Out, p) }
+	case s.Quiet:
 		tell = func(control.Progress) error { return nil }
-	case IsTerminal(errOut):
-		tell, done = bar(errOut)
+	case IsTerminal(s.Err):
+		tell, done = bar(s.Err)
 	default:
-		tell = lines(errOut)
+		tell = lines(s.Err)
 	}
 	err := w.Wait(ctx, job, patience, tell)
 	done()

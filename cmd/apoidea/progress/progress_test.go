@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +88,7 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if err := Follow(t.Context(), crawl, "", 0, &errOut, c.quiet, c.json, &out); err != nil {
+			if err := Follow(t.Context(), crawl, "", 0, Screen{Out: &out, Err: &errOut, Quiet: c.quiet, JSON: c.json}); err != nil {
 				t.Fatal(err)
 			}
 			if n := strings.Count(out.String(), "\n"); n != c.out {
@@ -131,7 +130,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 		crawl = append(crawl, p)
 	}
 	var errOut bytes.Buffer
-	if err := Follow(t.Context(), crawl, "", 0, &errOut, false, false, &errOut); err != nil {
+	if err := Follow(t.Context(), crawl, "", 0, Screen{Out: &errOut, Err: &errOut}); err != nil {
 		t.Fatal(err)
 	}
 	said := strings.Split(strings.TrimSpace(errOut.String()), "\n")
@@ -149,7 +148,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	now := progressAt(1, 140, true)
 	now.Duplicates, now.URLsSeen, now.Bytes = 12, 200, 2<<20
 	var seen control.Counters
-	if err := (Counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
+	if err := (counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
 		seen = p.Counters
 		return nil
 	}); err != nil {
@@ -160,7 +159,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	}
 	ended := Ran{&control.Status{Counters: now.Counters}, seen}
 	var b strings.Builder
-	if err := errors.Join(Ending(&b, &ended, "here"), Earlier(&b, &ended)); err != nil {
+	if err := ended.Print(&b, "here"); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); !strings.HasPrefix(text, "40 pages, 2 duplicates") || !strings.Contains(text, "with earlier ones the ring has 140 pages, 12 duplicates") {
@@ -168,7 +167,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	}
 	b.Reset()
 	ended.Run = ended.Counters
-	if err := Earlier(&b, &ended); err != nil || b.Len() > 0 {
+	if err := ended.Print(&b, "here"); err != nil || strings.Contains(b.String(), "earlier") {
 		t.Errorf("of a first run: %v\n%s", err, b.String())
 	}
 	if gone := since(&control.Counters{Pages: 7}, &before); gone.Pages != 0 {
