@@ -46,8 +46,8 @@ type Cluster struct {
 	binary string
 	spec   file
 
-	mu       sync.Mutex // guards children
-	children map[int]*child
+	mu        sync.Mutex // guards processes
+	processes map[int]*process
 }
 
 // Open reads the cluster of dir, or prepares a new one where none is. binary is the program that peers run.
@@ -56,7 +56,7 @@ func Open(dir, binary string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{dir: abs, binary: binary, children: make(map[int]*child)}
+	c := &Cluster{dir: abs, binary: binary, processes: make(map[int]*process)}
 	raw, err := os.ReadFile(filepath.Join(abs, "cluster.json"))
 	if errors.Is(err, os.ErrNotExist) {
 		return c, nil
@@ -263,7 +263,7 @@ func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 			return s, nil
 		}
 		if !c.runs(i) {
-			return nil, fmt.Errorf("cluster: peer %d ended: %s", i, c.lastWords(i))
+			return nil, fmt.Errorf("cluster: peer %d ended: %s", i, c.process(i).lastWords())
 		}
 		if err := loop.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("cluster: peer %d did not become ready: %w", i, err)
@@ -325,14 +325,14 @@ func (c *Cluster) Leave(ctx context.Context, i int) error {
 	if err := cl.Leave(ctx); err != nil {
 		return fmt.Errorf("cluster: peer %d: %w", i, err)
 	}
-	return c.gone(ctx, i)
+	return c.process(i).gone(ctx)
 }
 
 // Down ends all peers in good order, all at once, keeping their data; those that have not ended when ctx does are killed.
 func (c *Cluster) Down(ctx context.Context) error {
 	var group errgroup.Group
 	for _, i := range c.Running() {
-		group.Go(func() error { return c.stop(ctx, i) })
+		group.Go(func() error { return c.process(i).stop(ctx) })
 	}
 	return group.Wait()
 }

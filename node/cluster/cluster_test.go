@@ -71,7 +71,7 @@ func must(t *testing.T, c *Cluster, err error) {
 		return
 	}
 	for i := 1; i <= c.Size(); i++ {
-		t.Logf("peer %d: %s", i, c.lastWords(i))
+		t.Logf("peer %d: %s", i, c.process(i).lastWords())
 	}
 	t.Fatal(err)
 }
@@ -218,7 +218,7 @@ func TestEndedByAnother(t *testing.T) {
 	c := open(t, t.TempDir())
 	c.spec.Peers = 1
 	ch := &child{done: make(chan struct{})}
-	c.children[1] = ch
+	c.process(1).child = ch
 	time.AfterFunc(50*time.Millisecond, func() { close(ch.done) })
 	if err := c.Down(within(t)); err != nil || len(c.Running()) > 0 {
 		t.Errorf("down: %v; %v run", err, c.Running())
@@ -333,7 +333,7 @@ func TestProcessIDsAreUsedAgain(t *testing.T) {
 	if err := os.MkdirAll(c.PeerDir(1), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(c.pidFile(1), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+	if err := os.WriteFile(c.process(1).pidFile(), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if c.runs(1) {

@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apoidea/apoidea/node/control"
+)
+
+// process is that of peer i.
+func (c *Cluster) process(i int) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.processes[i]
+	if p == nil {
+		p = &process{peer: i, dir: c.PeerDir(i)}
+		c.processes[i] = p
+	}
+	return p
+}
+
+func (c *Cluster) runs(i int) bool { return c.process(i).runs() }
+
+// Running lists the peers whose processes are alive.
+func (c *Cluster) Running() []int {
+	var list []int
+	for i := 1; i <= c.spec.Peers; i++ {
+		if c.runs(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// start starts peer i unless it runs; entry, if any, is the address of a peer to join by.
+func (c *Cluster) start(i int, entry string) error {
+	p := c.process(i)
+	if p.runs() {
+		return nil
+	}
+	args := []string{"run", "--data-dir", p.dir}
+	if from := c.fetchFrom(i); from.IsValid() {
+		args = append(args, "--fetch-from", from.String())
+	}
+	if slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--latency=") }) {
+		args = append(args, "--latency-row", strconv.Itoa(i-1), "--latency-peers", strconv.Itoa(c.spec.LatencyPeers))
+	}
+	if entry != "" {
+		args = append(args, "--bootstrap", entry)
+	}
+	return p.start(c.binary, append(args, ofPeer(c.spec.Args, i)...), append(ownEnviron(), c.share()...))
+}
+
+// fetchFrom is the source address of peer i's fetches; the zero value leaves it to the system.
+func (c *Cluster) fetchFrom(i int) netip.Addr {
+	from := c.spec.FetchFrom
+	if !from.IsValid() {
+		if runtime.GOOS != "linux" && runtime.GOOS != "windows" { // elsewhere 127.0.0.1 is all there is of loopback
+			return netip.Addr{}
+		}
+		from = netip.AddrFrom4([4]byte{127, 0, 1, 0})
+	}
+	for range i {
+		from = from.Next()
+	}
+	return from
+}
+
+// ownEnviron is this process's environment without the variables that stand for flags: the flags that peers are to share are passed to them in
+// words, and the others (a socket, a configuration file, --until-idle) are meant for the command that starts them.
+func ownEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "APOIDEA_") })
+}
+
+// share tells a peer to use its part of the machine's processors, where GOMAXPROCS does not say another: peers that each think all of them their
+// own spend a tenth of their time on looking for work.
+func (c *Cluster) share() []string {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return nil
+	}
+	const generous = 2 // rarely are all peers busy at once
+	return []string{"GOMAXPROCS=" + strconv.Itoa(min(max(generous*runtime.NumCPU()/max(c.spec.Peers, 1), 1), runtime.NumCPU()))}
+}
+
+// Kill ends peer i without warning, as a crash would, and returns when its process is gone.
+func (c *Cluster) Kill(ctx context.Context, i int) error {
+	if err := c.must(i); err != nil {
+		return err
+	}
+	return c.process(i).kill(ctx)
+}
+
+// has refuses peers that the cluster does not have.
+func (c *Cluster) has(i int) error {
+	switch {
+	case c.spec.Peers == 0:
+		return control.Usage("no cluster in " + c.dir + ": begin with `apoidea cluster up`, or name its --dir")
+	case i < 1 || i > c.spec.Peers:
+		return control.Usage(fmt.Sprintf("peer %d: the cluster has peers 1 to %d", i, c.spec.Peers))
+	}
+	return nil
+}
+
+// must refuses peers that the cluster does not have or that do not run.
+func (c *Cluster) must(i int) error {
+	if err := c.has(i); err != nil {
+		return err
+	}
+	if !c.runs(i) {
+		return control.Usage(fmt.Sprintf("peer %d does not run; running: %v", i, c.Running()))
+	}
+	return nil
+}
