@@ -64,7 +64,7 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 		if !o.quiet && !o.json {
 			fmt.Fprintf(errOut, "job %s posted\n", job.ID)
 		}
-		if job, err = o.await(ctx, c, job, out, errOut); err != nil {
+		if job, err = o.await(ctx, c, job, errOut); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 	return progress.ExplainNothing(ctx, c, job.ID, o.hints(errOut))
 }
 
-func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *control.Job, out, errOut io.Writer) (*control.Job, error) {
+func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *control.Job, errOut io.Writer) (*control.Job, error) {
 	wait := ctx
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
