@@ -50,6 +50,7 @@ const (
 	Wait                 // another peer claimed it: ask again before Until, and archive it yourself if you would rather not wait
 )
 
+// String is the verdict in lower case.
 func (v Verdict) String() string {
 	return [...]string{"new", "known", "wait"}[v]
 }

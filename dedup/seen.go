@@ -17,6 +17,7 @@ const (
 	Maybe               // ask the exact set
 )
 
+// String is the answer in lower case.
 func (a Answer) String() string {
 	return [...]string{"no", "yes", "maybe"}[a]
 }

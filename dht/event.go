@@ -50,7 +50,9 @@ func (s State) wire() wire.State {
 type Event interface{ event() }
 
 // StateChanged tells of a step in the peer's own life.
-type StateChanged struct{ Old, New State }
+type StateChanged struct {
+	Old, New State // before and after the step
+}
 
 // ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served any before and does now;
 // Old and New mean nothing where they are false.

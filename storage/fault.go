@@ -25,6 +25,7 @@ type Fault struct {
 	Note bool
 }
 
+// String is the text behind the name of the file.
 func (f Fault) String() string {
 	if f.File == "" {
 		return f.Text

@@ -44,7 +44,7 @@ var bounds = []bound{
 	{what: "redirects of robots.txt", format: "%s", at: "crawl/robots MaxRedirects", then: "other hosts' included; beyond, as if there were no file, as RFC 9309 says"},
 	{what: "files of robots.txt in memory, the rules made of them", format: "%s of those over %s packed, %s", at: "crawl/worker mostStates smallState mostRules", then: "hosts whose file finds no room are given back and wait; rules are made again"},
 	{what: "a robots.txt that cannot be reached", format: "%s", at: "crawl/robots GiveUp", then: "nothing of the host is asked until then; afterwards what is known counts"},
-	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList MaxRules", then: "the list is refused; the last good one holds"},
+	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList maxRules", then: "the list is refused; the last good one holds"},
 	// Sites: what they send.
 	{what: "connect, TLS, head, all of an exchange", format: "%s, %s, %s, %s", at: "crawl/fetch DefaultConfig.ConnectTimeout DefaultConfig.TLSTimeout DefaultConfig.HeaderTimeout DefaultConfig.TotalTimeout", then: "outcome `timeout`; tried again"},
 	{what: "slowest body", format: "%s bytes/s after %s", at: "crawl/fetch DefaultConfig.MinRate DefaultConfig.MinRateGrace", then: "outcome `timeout`; tried again"},

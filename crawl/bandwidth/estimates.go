@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// DefaultK and DefaultSigma are the paper's: how much of an estimate a new measurement replaces at its own hour, and over how many minutes of the day that
+	// defaultK and defaultSigma are the paper's: how much of an estimate a new measurement replaces at its own hour, and over how many minutes of the day that
 	// fades (Diligenti et al., 3).
-	DefaultK     = 0.3
-	DefaultSigma = 120.0
-	// DefaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a megabyte.
-	DefaultServers = 4096
+	defaultK     = 0.3
+	defaultSigma = 120.0
+	// defaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a megabyte.
+	defaultServers = 4096
 
 	hours = 24
 	// cells are the estimates of a server: one for each hour of a working day, and of a holiday.
@@ -27,7 +27,7 @@ const (
 
 // EstimatesConfig says how servers are remembered. The zero value of a field means its default.
 type EstimatesConfig struct {
-	K, Sigma float64 // those of DefaultK and DefaultSigma; Sigma is in minutes
+	K, Sigma float64 // those of defaultK and defaultSigma; Sigma is in minutes
 	// Servers bounds the table; the one used least recently makes room.
 	Servers int
 	// Holidays are days as YYYY-MM-DD that count as holidays beside Saturdays and Sundays.
@@ -66,13 +66,13 @@ type median struct {
 // NewEstimates returns an empty table.
 func NewEstimates(cfg EstimatesConfig) *Estimates {
 	if cfg.K == 0 {
-		cfg.K = DefaultK
+		cfg.K = defaultK
 	}
 	if cfg.Sigma == 0 {
-		cfg.Sigma = DefaultSigma
+		cfg.Sigma = defaultSigma
 	}
 	if cfg.Servers <= 0 {
-		cfg.Servers = DefaultServers
+		cfg.Servers = defaultServers
 	}
 	if cfg.Location == nil {
 		cfg.Location = time.Local

@@ -44,7 +44,7 @@ func TestEstimatesUpdate(t *testing.T) {
 		}
 	}
 	e.Learn(at(0, 23, 45), server, 2000)
-	weight := func(y float64) float64 { return DefaultK * math.Exp(-y*y/(DefaultSigma*DefaultSigma)) }
+	weight := func(y float64) float64 { return defaultK * math.Exp(-y*y/(defaultSigma*defaultSigma)) }
 	for _, tt := range []struct {
 		name string
 		day  int
@@ -173,7 +173,7 @@ func FuzzRecord(f *testing.F) {
 
 func BenchmarkLearn(b *testing.B) {
 	e := NewEstimates(EstimatesConfig{})
-	for i := range DefaultServers {
+	for i := range defaultServers {
 		e.Learn(monday, addr(i), float64(1000+i))
 	}
 	for b.Loop() {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// MaxList bounds a list in bytes, MaxRules the rules of it, MaxPatterns those of them that are URL patterns of one host.
+	// MaxList bounds a list in bytes, maxRules the rules of it, maxPatterns those of them that are URL patterns of one host.
 	MaxList     = 16 << 20
-	MaxRules    = 500_000
-	MaxPatterns = 256
+	maxRules    = 500_000
+	maxPatterns = 256
 	// maxLine bounds a line.
 	maxLine = 8 << 10
 	// maxTold bounds the lines that an error names.
@@ -41,6 +41,7 @@ type Rule struct {
 	Value string `json:"value"` // host, domain, address range or URL pattern, in canonical form
 }
 
+// String is the rule as a line of a list has it.
 func (r Rule) String() string { return string(r.Kind) + " " + r.Value }
 
 // List is a set of rules. The nil List is empty.
@@ -78,8 +79,8 @@ func Parse(text []byte) (*List, error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if len(l.rules) >= MaxRules {
-			return nil, fmt.Errorf("line %d: more than %d rules", number, MaxRules)
+		if len(l.rules) >= maxRules {
+			return nil, fmt.Errorf("line %d: more than %d rules", number, maxRules)
 		}
 		if err := l.add(line); err != nil {
 			if wrong++; wrong <= maxTold {
@@ -180,8 +181,8 @@ func (l *List) addPattern(value string) error {
 	if err != nil {
 		return fmt.Errorf("url %.80q: %w", value, err)
 	}
-	if len(l.patterns[name]) >= MaxPatterns {
-		return fmt.Errorf("url %.80q: more than %d patterns of one host; a host rule covers it whole", value, MaxPatterns)
+	if len(l.patterns[name]) >= maxPatterns {
+		return fmt.Errorf("url %.80q: more than %d patterns of one host; a host rule covers it whole", value, maxPatterns)
 	}
 	l.patterns[name] = append(l.patterns[name], bare[i:])
 	l.rules = append(l.rules, Rule{KindURL, name + bare[i:]})

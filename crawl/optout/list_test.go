@@ -106,7 +106,7 @@ func TestParseErrors(t *testing.T) {
 		{"a page", "<html>\n<body>\nlog in first\n", "no line", -1},
 		{"many slips", "host a.example\n" + strings.Repeat("x\n", 9), "and 4 lines more", 1},
 		{"a line without end", "host a.example\nhost " + strings.Repeat("a", maxLine), "line of more", -1},
-		{"too many patterns", strings.Repeat("url a.example/x\n", MaxPatterns+1), "more than", MaxPatterns},
+		{"too many patterns", strings.Repeat("url a.example/x\n", maxPatterns+1), "more than", maxPatterns},
 	} {
 		l, err := Parse([]byte(row.text))
 		if (l == nil) != (row.rules < 0) || l != nil && len(l.Rules()) != row.rules {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// WellKnown is the path at which a site shows the proof, and TXTPrefix what stands before its name in the DNS where it does that there.
+	// WellKnown is the path at which a site shows the proof, and txtPrefix what stands before its name in the DNS where it does that there.
 	WellKnown = "/.well-known/apoidea.txt"
-	TXTPrefix = "_apoidea."
+	txtPrefix = "_apoidea."
 	// MaxProof bounds what is read of that file, in bytes, MaxTXT the TXT records looked at.
 	MaxProof = 16 << 10
-	MaxTXT   = 64
+	MaxTXT   = 64 // records
 
 	tokenBytes = 16
 )
@@ -38,6 +38,7 @@ type Subject struct {
 	Name string // in canonical form; of a host with the port if it is not the usual one
 }
 
+// String is what ParseSubject reads.
 func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
 
 // ParseSubject reads what a person or a stranger wrote, such as "host example.org"; a name alone is a host.
@@ -110,4 +111,4 @@ func nameOf(s Subject) string {
 }
 
 // TXTName is where the DNS is asked for the proof of a subject.
-func TXTName(s Subject) string { return TXTPrefix + nameOf(s) }
+func TXTName(s Subject) string { return txtPrefix + nameOf(s) }

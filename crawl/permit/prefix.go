@@ -16,7 +16,7 @@ const (
 	FallbackShare = 20
 	// MaxWant bounds what is asked for at once, and MaxLimit the limit of a prefix: requests in a chunk.
 	MaxWant  = 4096
-	MaxLimit = 1 << 20
+	MaxLimit = 1 << 20 // requests in a chunk
 
 	bits4, bits6 = 32, 64
 	home4, home6 = 24, 48

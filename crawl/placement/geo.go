@@ -18,6 +18,7 @@ const (
 	CityPosition
 )
 
+// String is country, city or none.
 func (p Precision) String() string {
 	switch p {
 	case CountryPosition:

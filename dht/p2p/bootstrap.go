@@ -58,6 +58,7 @@ type Attempt struct {
 	Err     error   // nil if the peer lives
 }
 
+// String says in a line who was asked and what came of it.
 func (a Attempt) String() string {
 	answer := "answered"
 	if a.Err != nil {

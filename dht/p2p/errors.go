@@ -34,6 +34,7 @@ const (
 	CodeVersion
 )
 
+// String is the code in words.
 func (c Code) String() string {
 	switch c {
 	case CodeInternal:
@@ -60,6 +61,7 @@ type Error struct {
 	Message string // for people, cut to MaxErrorMessage bytes
 }
 
+// Error is the code in words, with the message if there is one.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return e.Code.String()

@@ -33,6 +33,7 @@ const (
 	Public
 )
 
+// String is public or lab.
 func (p Profile) String() string {
 	if p == Public {
 		return "public"

@@ -25,6 +25,7 @@ const (
 	ReachPrivate
 )
 
+// String is auto, public, private or by profile.
 func (r Reachability) String() string {
 	switch r {
 	case ReachAuto:

@@ -2,7 +2,10 @@ package ring
 
 // Arc is the part of the circle in (Start, End], clockwise. When Start equals End it is the whole circle, which is what a
 // lone peer owns; an arc is never empty, so "owns nothing" is said by a bool beside it.
-type Arc struct{ Start, End Key }
+type Arc struct {
+	Start Key // not in it, but where it is the whole circle
+	End   Key // in it
+}
 
 // Contains says whether key lies in (Start, End].
 func (a Arc) Contains(key Key) bool {

@@ -30,6 +30,7 @@ type Error struct {
 	Text string `json:"error"` // a sentence for people
 }
 
+// Error is the text alone: the kind is for programs.
 func (e *Error) Error() string { return e.Text }
 
 // Usage makes an error that tells the user what was wrong with the request.

@@ -54,6 +54,7 @@ type Missing struct {
 	Error   string `json:"error"` // why, in words
 }
 
+// String says in a line what is missing and why.
 func (m Missing) String() string {
 	text := "peer " + m.Peer
 	if m.File != "" {

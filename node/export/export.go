@@ -108,6 +108,7 @@ func (d *Damage) name(lines []warc.IndexLine) {
 	}
 }
 
+// String says in a line where the damage is and which URLs lie there.
 func (d Damage) String() string {
 	stretch := fmt.Sprintf("%d bytes at %d", d.Bytes, d.Offset)
 	if d.Bytes == 0 {

@@ -34,6 +34,7 @@ const (
 	urlsShown = 5
 )
 
+// String says in a line where it is, what is wrong and some of the URLs.
 func (f *Finding) String() string {
 	text := f.Area
 	if f.Where != "" {

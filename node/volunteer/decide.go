@@ -15,6 +15,7 @@ const (
 	Yes
 )
 
+// String is unknown, no or yes.
 func (f Fact) String() string { return [...]string{"unknown", "no", "yes"}[min(f, Yes)] }
 
 // Observed is what the machine told last.

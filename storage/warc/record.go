@@ -70,7 +70,9 @@ type Exchange struct {
 }
 
 // Field is a named value of a header or of a metadata record.
-type Field struct{ Name, Value string }
+type Field struct {
+	Name, Value string // Value is without the white space around it
+}
 
 // Original is the record that a revisit refers to.
 type Original struct {

@@ -19,6 +19,7 @@ type Loss struct {
 	Err            error // why
 }
 
+// String says in words which bytes are lost, and why.
 func (l Loss) String() string {
 	if l.Length == 0 {
 		return fmt.Sprintf("from byte %d to the end: %v", l.Offset, l.Err)
@@ -132,7 +133,9 @@ func Resume(open Source, name string, from int64, known []Extent) (int64, error)
 }
 
 // Extent is where a record lies by a file's index.
-type Extent struct{ Offset, Length int64 }
+type Extent struct {
+	Offset, Length int64 // bytes in the file, as it is stored
+}
 
 const (
 	gzipMagic  = "\x1f\x8b\x08"

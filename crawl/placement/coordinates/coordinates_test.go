@@ -105,7 +105,7 @@ func TestVivaldiBounds(t *testing.T) {
 	if v.at.Height <= 0 || v.at.Error > maxError || v.resets != 0 {
 		t.Errorf("after many samples of nothing: %+v, %d resets", v.at, v.resets)
 	}
-	if ms := v.clamp(10 * time.Minute); ms != MaxSample || v.Clamped() != 1 {
+	if ms := v.clamp(10 * time.Minute); ms != maxSample || v.Clamped() != 1 {
 		t.Errorf("a sample of ten minutes counts as %v ms, %d clamped", ms, v.Clamped())
 	}
 	v.Update(&Coordinate{Vec: [Dimensions]float64{math.NaN()}}, 100)

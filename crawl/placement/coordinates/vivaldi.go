@@ -15,9 +15,9 @@ const (
 const (
 	// firstHeight is where heights begin, in ms. A height grows and shrinks in proportion to itself, so one that begins near zero would stay there for long.
 	firstHeight = 10
-	// minSample and MaxSample bound samples in ms: below is the resolution of clocks, above is a time-out's affair. Those beyond are clamped and counted.
+	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above is a time-out's affair. Those beyond are clamped and counted.
 	minSample = 0.05
-	MaxSample = 60_000
+	maxSample = 60_000
 	// coincide is the distance in ms below which a direction means nothing, so a random one is taken.
 	coincide = 1e-6
 )
@@ -54,7 +54,7 @@ func (v *Vivaldi) Resets() int { return v.resets }
 // clamp brings a sample into bounds.
 func (v *Vivaldi) clamp(took time.Duration) float64 {
 	ms := millis(took)
-	if bounded := min(max(ms, minSample), MaxSample); bounded != ms {
+	if bounded := min(max(ms, minSample), maxSample); bounded != ms {
 		v.clamped++
 		return bounded
 	}
@@ -63,7 +63,7 @@ func (v *Vivaldi) clamp(took time.Duration) float64 {
 
 // Update moves it by a filtered sample, in ms, to a remote place.
 func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
-	ms = min(max(ms, minSample), MaxSample)
+	ms = min(max(ms, minSample), maxSample)
 	distance := v.at.Distance(remote)
 	weight := 1.0
 	if total := v.at.Error + remote.Error; total > 0 {
