@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -18,7 +18,7 @@ type archive struct {
 	writer  *warc.Writer
 }
 
-var _ worker.Archive = (*archive)(nil)
+var _ pages.Archive = (*archive)(nil)
 
 // openArchive opens the directory; compression is gzip or none.
 func openArchive(dir string, cfg *Config, peerName string) (*archive, error) {
@@ -33,8 +33,8 @@ func openArchive(dir string, cfg *Config, peerName string) (*archive, error) {
 	return &archive{encoder: warc.NewEncoder(c), writer: w}, nil
 }
 
-// Save implements worker.Archive.
-func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
+// Save implements pages.Archive.
+func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	e := warc.Exchange{
 		URL: x.URL, Date: x.Date, IP: x.IP, Protocol: x.Protocol, Request: x.RequestHead, ResponseHead: x.ResponseHead, Body: x.Body,
 		PayloadDigest: x.Digest, Outlinks: x.Outlinks,
@@ -57,7 +57,7 @@ func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
 	}
 	members, err := a.encoder.Exchange(&e)
 	if errors.Is(err, warc.ErrExchange) {
-		return "", fmt.Errorf("%w: %w", worker.ErrUnarchivable, err)
+		return "", fmt.Errorf("%w: %w", pages.ErrUnarchivable, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("archive %s: %w", x.URL, err)
@@ -70,5 +70,5 @@ func (a *archive) Save(x *worker.Exchange) (recordID string, err error) {
 	return ref.RecordID.String(), nil
 }
 
-// Sync implements worker.Archive.
+// Sync implements pages.Archive.
 func (a *archive) Sync() error { return a.writer.Sync() }

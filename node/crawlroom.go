@@ -16,6 +16,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/crawl/worker/clock"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -49,11 +52,11 @@ func pageMemory(bound int64) int64 {
 // clock's, and differ between two readings by what has really gone by.
 type leaseClock struct {
 	base  time.Time
-	clock *worker.SystemClock
+	clock *clock.System
 }
 
 func newLeaseClock() *leaseClock {
-	return &leaseClock{base: time.Now().Round(0), clock: worker.NewSystemClock()}
+	return &leaseClock{base: time.Now().Round(0), clock: clock.New()}
 }
 
 // Now is the present time of the lease clock.
@@ -169,7 +172,7 @@ func (n *Node) spillRoom() error {
 // spilling lends the spill to the worker.
 type spilling struct{ dir *spill.Dir }
 
-// Create implements worker.Spill.
+// Create implements pages.Spill.
 func (s spilling) Create() (fetch.Spilled, error) {
 	file, err := s.dir.Create()
 	if err != nil {
@@ -202,29 +205,29 @@ func (c *crawlRoom) offered(_ context.Context, from peer.ID, m *wire.Offer) (*wi
 // bodies lets the worker ask the owners of bodies.
 type bodies struct{ n *Node }
 
-var _ worker.Content = bodies{}
+var _ pages.Content = bodies{}
 
-// Claim implements worker.Content.
-func (b bodies) Claim(ctx context.Context, q []worker.Question) ([]worker.Answer, error) {
+// Claim implements pages.Content.
+func (b bodies) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
 	claims := make([]claim, len(q))
 	for i := range q {
 		claims[i] = claim{digest: q[i].Digest, url: q[i].URL}
 	}
-	answers := make([]worker.Answer, len(q))
+	answers := make([]pages.Answer, len(q))
 	for i, a := range b.n.contents.ask(ctx, claims, nil) {
 		switch a.Verdict {
 		case dedup.Known:
-			answers[i] = worker.Answer{Verdict: worker.Known, Original: worker.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
+			answers[i] = pages.Answer{Verdict: pages.Known, Original: pages.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
 		case dedup.Wait:
-			answers[i].Verdict = worker.Wait
+			answers[i].Verdict = pages.Wait
 		case dedup.New:
 		}
 	}
 	return answers, nil
 }
 
-// Confirm implements worker.Content.
-func (b bodies) Confirm(ctx context.Context, c []worker.Confirmation) error {
+// Confirm implements pages.Content.
+func (b bodies) Confirm(ctx context.Context, c []reports.Confirmation) error {
 	confirms := make([]confirmation, len(c))
 	for i := range c {
 		confirms[i] = confirmation{digest: c[i].Digest, url: c[i].URL, record: c[i].RecordID, date: c[i].Date}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // A robots.txt may lead to another host, as that of example.com does to www.example.com, and what is found there are then the rules of the host that it was asked
@@ -28,7 +29,7 @@ const (
 )
 
 // depart begins a request to another host. If it must not be made, or not now, the visit is over.
-func (v *visitor) depart(h *host, it item, o *origin, q *robotsQuestion) bool {
+func (v *visitor) depart(h *host, it reports.Item, o *origin, q *robotsQuestion) bool {
 	w, now := v.w, time.Now()
 	if w.deps.OptOuts != nil {
 		if why := w.deps.OptOuts.URL(q.url); why != "" {
@@ -91,7 +92,7 @@ func (w *Worker) back(now time.Time, q *robotsQuestion, took time.Duration) {
 }
 
 // leave takes in the robots.txt of another host, which is asked whether what ours leads to may be asked for. Where it leads on in turn, it counts as having no rules.
-func (v *visitor) leave(ctx context.Context, h *host, it item, o *origin, answer robots.Answer, took time.Duration, now time.Time) {
+func (v *visitor) leave(ctx context.Context, h *host, it reports.Item, o *origin, answer robots.Answer, took time.Duration, now time.Time) {
 	other := robots.FromFetch(answer, now, nil)
 	done, err := v.w.shelf.turn(ctx, len(other.Body))
 	if err != nil {
@@ -109,13 +110,13 @@ func (v *visitor) leave(ctx context.Context, h *host, it item, o *origin, answer
 }
 
 // borrowed deals with a robots.txt at another host that may not be asked for it.
-func (v *visitor) borrowed(h *host, it item, o *origin, why string, took time.Duration, now time.Time) {
+func (v *visitor) borrowed(h *host, it reports.Item, o *origin, why string, took time.Duration, now time.Time) {
 	o.failure, o.status = link.OutcomeRobotsUnreachable, 0
 	v.unread(h, it, o, robots.Answer{Err: errBorrowed}, errBorrowed.Error()+": "+why, took, now)
 }
 
 // later puts a URL back until then, whose visit came to no request.
-func (v *visitor) later(h *host, it item, at time.Time) {
+func (v *visitor) later(h *host, it reports.Item, at time.Time) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,11 +124,11 @@ func (v *visitor) later(h *host, it item, at time.Time) {
 	v.left(h)
 	switch {
 	case h.Closing():
-		h.giveBack(&it)
+		h.Return(it.Job.ID, it.URL)
 	case !h.Over():
 		w.frontier.NotBefore(h.Host, at)
 		w.unpop(h, it)
 		w.wakeNext(time.Now())
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/permit"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -135,6 +136,14 @@ func (c *Config) sessions() session.Config {
 	return session.Config{
 		Incarnation: c.Incarnation, MaxHosts: c.MaxHosts, Capacity: c.Capacity, Window: c.Window, Horizon: c.Horizon, TTL: c.TTL,
 		ReportLinger: c.ReportLinger, ReleaseLinger: c.ReleaseLinger, ReportBatch: c.ReportBatch, MaxReports: c.MaxReports, MaxReportBytes: c.MaxReportBytes,
+	}
+}
+
+// pages is what of it the pipeline of pages obeys.
+func (c *Config) pages() pages.Config {
+	return pages.Config{
+		Agent: c.Agent, Processors: c.Processors, MaxMemory: c.MaxMemory, MaxSpilled: c.MaxSpilled, ClaimLinger: c.ClaimLinger, ClaimBatch: c.ClaimBatch,
+		WaitFor: c.WaitFor, MaxParked: c.MaxParked, DuplicatesDrop: c.DuplicatesDrop,
 	}
 }
 

@@ -3,8 +3,7 @@
 // Its words:
 //
 //   - session, lease, window, report, dry: what is said to the owners, see package session. It says what to do; here it is done.
-//   - page: what an exchange brought, on its way to the archive.
-//   - claim: the question to a content owner whether a body was met before.
+//   - page, claim: what an exchange brought, and the question whether its body was met before, see package pages.
 //
 // # The life of a page
 //
@@ -38,6 +37,6 @@
 //
 // # Concurrency
 //
-// Run owns every goroutine: the fetchers, the processors, one for each owner spoken to, one that watches the lease clock. One mutex guards
+// Run owns every goroutine: the fetchers, those of package pages, one for each owner spoken to, one that watches the lease clock. One mutex guards
 // leases, frontier and sessions; it is held for moments and never over the network or the disk.
 package worker

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -102,15 +103,15 @@ func (w *Worker) learnAddrs(now time.Time, h *host, g *wire.Grant) {
 // Take implements session.Driver.
 func (d driver) Take(l *session.Lease, g *wire.Grant) int {
 	w := d.w
-	items := make([]item, 0, len(g.GetUrl()))
+	items := make([]reports.Item, 0, len(g.GetUrl()))
 	for u := range session.URLs(g) {
 		ref := w.granting[u.Job]
 		if ref == nil {
-			ref = &jobRef{id: u.Job}
+			ref = &reports.Job{ID: u.Job}
 		}
 		w.serial++
-		items = append(items, item{
-			job: ref, url: u.URL, depth: u.Depth, hops: u.Hops, kind: u.Kind, tries: u.Tries, maxBytes: u.MaxBytes, serial: w.serial,
+		items = append(items, reports.Item{
+			Job: ref, URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, MaxBytes: u.MaxBytes, Serial: w.serial,
 		})
 	}
 	if len(items) > 0 {
@@ -129,7 +130,7 @@ func (d driver) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 	}
 	h := w.hosts[l.Host]
 	for it, ok := w.pop(l.Host, h); ok; it, ok = w.pop(l.Host, h) {
-		h.giveBack(&it)
+		h.Return(it.Job.ID, it.URL)
 	}
 }
 
@@ -155,4 +156,4 @@ func (d driver) Forget(l *session.Lease) {
 }
 
 // Acknowledged implements session.Driver.
-func (d driver) Acknowledged(r *session.Report) { d.w.known.add(r.Note.(*report).hashes) }
+func (d driver) Acknowledged(r *session.Report) { d.w.known.Acknowledged(r) }

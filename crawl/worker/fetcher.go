@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -48,7 +49,7 @@ type visitor struct {
 }
 
 // next waits for a host that is due and takes one URL of it; false when the worker stops.
-func (v *visitor) next(ctx context.Context) (*host, item, bool) {
+func (v *visitor) next(ctx context.Context) (*host, reports.Item, bool) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +61,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
 		} else if w.inFlight() >= w.mostInFlight() || w.laden() || w.shelf.crowded() {
 			w.hurry(now) // what is acknowledged then wakes us
-		} else if w.pipe.full() {
+		} else if w.pipe.Full() {
 			due = time.Time{} // who gives memory back wakes us
 		} else if name, due = w.pick(now); name != "" {
 			h := w.hosts[name]
@@ -93,7 +94,7 @@ func (v *visitor) next(ctx context.Context) (*host, item, bool) {
 		}
 		w.mu.Lock()
 	}
-	return nil, item{}, false
+	return nil, reports.Item{}, false
 }
 
 // inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that do not answer are left out: they must not keep
@@ -131,19 +132,8 @@ func (w *Worker) mostInFlight() int {
 
 // hurry has what waits for company go on its way. Under the worker's mutex.
 func (w *Worker) hurry(now time.Time) {
-	w.pipe.claims.urge()
+	w.pipe.Urge()
 	w.sessions.Hurry(now)
-}
-
-// resting says that no exchange is under way, nor will be while a claim would wait for company.
-func (w *Worker) resting() bool {
-	if w.running.Load() > 0 {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	due := w.frontier.Due()
-	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.inFlight() >= w.mostInFlight()
 }
 
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
@@ -192,16 +182,16 @@ func (w *Worker) alarm(now, due time.Time) {
 }
 
 // visit does one URL of a host, or what must come before it.
-func (v *visitor) visit(ctx context.Context, h *host, it item) {
+func (v *visitor) visit(ctx context.Context, h *host, it reports.Item) {
 	w := v.w
 	if w.deps.OptOuts != nil {
-		if why := w.deps.OptOuts.URL(it.url); why != "" {
-			v.refused(h, it, link.OutcomeOptedOut, clip(why), nil)
+		if why := w.deps.OptOuts.URL(it.URL); why != "" {
+			v.refused(h, it, link.OutcomeOptedOut, reports.Clip(why), nil)
 			return
 		}
 	}
-	o := v.origin(h, link.Origin(it.url))
-	if it.kind == link.KindRobots {
+	o := v.origin(h, link.Origin(it.URL))
+	if it.Kind == link.KindRobots {
 		v.fetch(ctx, h, it) // robots.txt is always allowed
 		return
 	}
@@ -219,11 +209,11 @@ func (v *visitor) visit(ctx context.Context, h *host, it item) {
 		v.untried(h, it, err, 0, now)
 		return
 	}
-	sitemaps := w.sitemapsOf(h, o, rules, it.job)
+	sitemaps := w.sitemapsOf(h, o, rules, it.Job)
 	switch {
 	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
 		v.closed(h, it, o, 0)
-	case o.state.Verdict == robots.Obey && !rules.Allowed(link.PathQuery(it.url)):
+	case o.state.Verdict == robots.Obey && !rules.Allowed(link.PathQuery(it.URL)):
 		v.refused(h, it, link.OutcomeRobotsDenied, "", sitemaps)
 	default:
 		v.tell(h, sitemaps)
@@ -246,10 +236,10 @@ func (v *visitor) origin(h *host, name string) *origin {
 }
 
 // refused gives a URL an outcome without a request.
-func (v *visitor) refused(h *host, it item, outcome link.Outcome, detail string, with []*report) {
+func (v *visitor) refused(h *host, it reports.Item, outcome link.Outcome, detail string, with []*reports.Report) {
 	w := v.w
-	r := newReport(h, &it, outcome)
-	r.Fetched.Detail = clip(detail)
+	r := reports.New(h.Lease, &it, outcome)
+	r.Fetched.Detail = reports.Clip(detail)
 	w.mu.Lock()
 	w.frontier.Free(h.Host)
 	v.left(h)
@@ -257,13 +247,13 @@ func (v *visitor) refused(h *host, it item, outcome link.Outcome, detail string,
 		w.queue(r)
 	}
 	w.queue(r)
-	w.changed(h)
+	w.changed(h.Lease)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
 
 // tell queues reports beside a visit.
-func (v *visitor) tell(h *host, reports []*report) {
+func (v *visitor) tell(h *host, reports []*reports.Report) {
 	if len(reports) == 0 {
 		return
 	}
@@ -272,7 +262,7 @@ func (v *visitor) tell(h *host, reports []*report) {
 	for _, r := range reports {
 		v.w.queue(r)
 	}
-	v.w.changed(h)
+	v.w.changed(h.Lease)
 }
 
 // left notes the end of a visit.
@@ -341,36 +331,35 @@ type withoutPermit struct {
 func (e *withoutPermit) Unwrap() error { return e.error }
 
 // fetch makes the exchange for a URL.
-func (v *visitor) fetch(ctx context.Context, h *host, it item) {
+func (v *visitor) fetch(ctx context.Context, h *host, it reports.Item) {
 	w := v.w
 	begun := time.Now()
-	room := &body{l: w.pipe}
+	room := w.pipe.Room()
 	resp, err := v.get(ctx, h, &fetch.Request{
-		URL: it.url, MaxBytes: it.bound(), Room: room,
-		Cut: it.maxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
+		URL: it.URL, MaxBytes: bound(&it), Room: room,
+		Cut: it.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
 	now := time.Now()
 	if err != nil {
-		room.release()
+		room.Release()
 		v.failed(h, it, err, begun, now)
 		return
 	}
 	w.stats.wireBytes.Add(resp.WireBytes)
-	p := newPage(h, it, resp, &room.share)
-	p.took = now.Sub(begun)
-	p.pause = v.pauseAfter(h, resp, now)
+	pause := v.pauseAfter(h, resp, now)
+	p := pages.New(h.Lease, &it, resp, room, now.Sub(begun), pause)
 	w.mu.Lock()
-	w.frontier.Done(now, h.Host, p.took)
+	w.frontier.Done(now, h.Host, now.Sub(begun))
 	v.left(h)
 	v.reached(h, resp.Addr.Addr())
 	h.Piped++
 	w.piped++
-	if p.pause > 0 {
-		v.rest(h, p.pause, resp.Status, now)
+	if pause > 0 {
+		v.rest(h, pause, resp.Status, now)
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 	w.mu.Unlock()
-	w.pipe.push(p)
+	w.pipe.Push(p)
 }
 
 // reached notes the address that answered.
@@ -417,7 +406,7 @@ func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) 
 }
 
 // failed deals with an exchange that came to no response.
-func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
+func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Time) {
 	w := v.w
 	if errors.Is(err, fetch.ErrStale) {
 		v.again(h, it, now.Sub(begun), now, nil) // over a new connection, after the host's rest
@@ -433,13 +422,13 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 	v.left(h)
 	if fe.HostWide() && v.lent(h) {
 		w.unpop(h, it) // once more, with addresses of our own
-		w.changed(h)
+		w.changed(h.Lease)
 		w.mu.Unlock()
 		return
 	}
-	r := newReport(h, &it, fe.Outcome)
+	r := reports.New(h.Lease, &it, fe.Outcome)
 	r.Fetched.Status = uint32(fe.Status()) //nolint:gosec // a handful
-	r.Fetched.Detail = clip(fe.Error())
+	r.Fetched.Detail = reports.Clip(fe.Error())
 	r.Fetched.FetchedMs = begun.UnixMilli()
 	r.Fetched.DurationMs = session.Milliseconds(now.Sub(begun))
 	w.queue(r)
@@ -450,7 +439,7 @@ func (v *visitor) failed(h *host, it item, err error, begun, now time.Time) {
 		}
 		w.close(h, pause, fe.Outcome.String())
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
@@ -465,7 +454,7 @@ func (v *visitor) lent(h *host) bool {
 }
 
 // untried deals with an exchange that was not permitted, or ended because the lease or the worker did: nothing is said of the URL.
-func (v *visitor) untried(h *host, it item, err error, took time.Duration, now time.Time) {
+func (v *visitor) untried(h *host, it reports.Item, err error, took time.Duration, now time.Time) {
 	if lacks, ok := errors.AsType[*withoutPermit](err); ok && errors.Is(err, errNoPermit) {
 		v.noPermit(h, it, lacks.addr, now)
 		return
@@ -477,13 +466,10 @@ func (v *visitor) untried(h *host, it item, err error, took time.Duration, now t
 	v.left(h)
 	switch {
 	case h.Closing():
-		h.giveBack(&it)
+		h.Return(it.Job.ID, it.URL)
 	case !h.Over(): // the permit was refused before anybody looked at the lease
 		w.stats.lapsed.Add(1)
 		w.sessions.Revoke(now, h.Lease)
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 }
-
-// clip cuts what is told for people to what a message may hold, which is text: one with other bytes in it cannot be sent.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), wire.MaxText)], "") }

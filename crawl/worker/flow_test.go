@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
 
 // pages serves fixed bodies by path or host and path; everything else is not found.
@@ -128,7 +129,7 @@ func TestCutBody(t *testing.T) {
 						t.Errorf("%s: outcome %v, %d links, record %x", u, got, len(f.GetLinks()), f.GetRecordId())
 					}
 				}
-				saved := slices.DeleteFunc(slices.Clone(x.archive.saved), func(e Exchange) bool { return !slices.Contains(urls, e.URL) })
+				saved := slices.DeleteFunc(slices.Clone(x.archive.saved), func(e pages.Exchange) bool { return !slices.Contains(urls, e.URL) })
 				for _, e := range saved {
 					if !e.Truncated || len(e.Body) != testMaxBody || e.RevisitOf != nil || len(e.Outlinks) != 1 {
 						t.Errorf("%s: truncated %v, %d bytes, revisit of %v, %d links", e.URL, e.Truncated, len(e.Body), e.RevisitOf, len(e.Outlinks))
@@ -173,9 +174,9 @@ func TestDuplicateBecomesRevisit(t *testing.T) {
 				if got := link.Outcome(second.GetOutcome()); got != link.OutcomeDuplicate {
 					t.Fatalf("second outcome %v", got)
 				}
-				i := slices.IndexFunc(x.archive.saved, func(e Exchange) bool { return e.URL == "http://b.example/same" })
-				of := x.archive.saved[i].RevisitOf
-				if of == nil || of.URL != "http://a.example/same" || !slices.Equal(recordUUID(of.RecordID), first.GetRecordId()) {
+				i := slices.IndexFunc(x.archive.saved, func(e pages.Exchange) bool { return e.URL == "http://b.example/same" })
+				of, id := x.archive.saved[i].RevisitOf, first.GetRecordId()
+				if of == nil || of.URL != "http://a.example/same" || len(id) != 16 || of.RecordID != fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]) {
 					t.Errorf("revisit of %+v, want the record of the first", of)
 				}
 				if s := x.worker.Stats(); s.Duplicates != 1 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // governed is a visit that a governor admitted.
@@ -45,7 +46,7 @@ func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
 }
 
 // scoreOf is the place of a URL in the order of scores: smaller depth first, then age.
-func scoreOf(it item) uint64 { return uint64(it.depth)<<40 | it.serial&(1<<40-1) }
+func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(1<<40-1) }
 
 // pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that the governor admits, by score.
 func (w *Worker) pick(now time.Time) (name string, due time.Time) {
@@ -101,7 +102,7 @@ func (c candidates) At(depth int) (bandwidth.Candidate, bool) {
 	if h := c.w.hosts[c.names[depth]]; h != nil && len(h.addrs) > 0 {
 		server = h.addrs[0]
 	}
-	return bandwidth.Candidate{ID: it.serial, Server: server}, ok
+	return bandwidth.Candidate{ID: it.Serial, Server: server}, ok
 }
 
 // sample tells the governor, once in a while, how far the running exchanges have come.

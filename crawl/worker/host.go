@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -18,6 +19,9 @@ var (
 	errLapsed   = errors.New("the lease has ended")
 	errStopping = errors.New("the worker is stopping")
 )
+
+// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds, rather than reason about what happened meanwhile.
+const maxLate = time.Second
 
 // host is a lease that was granted, with what is known of its host. Guarded by the worker's mutex.
 type host struct {
@@ -39,24 +43,12 @@ type host struct {
 	strikes int // answers in a row that asked for less
 }
 
-// item is one URL of a window.
-type item struct {
-	job      *jobRef
-	url      string
-	depth    uint32
-	hops     uint8
-	kind     link.Kind
-	tries    uint8
-	maxBytes int64
-	serial   uint64 // grows with each URL granted: its age
-}
-
-// bound is how many bytes of its body are taken, zero for as many as the fetcher takes of any. A sitemap may be as large as its protocol allows.
-func (it *item) bound() int64 {
-	if it.maxBytes == 0 && it.kind == link.KindSitemap {
+// bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of any. A sitemap may be as large as its protocol allows.
+func bound(it *reports.Item) int64 {
+	if it.MaxBytes == 0 && it.Kind == link.KindSitemap {
 		return extract.MaxSitemap
 	}
-	return it.maxBytes
+	return it.MaxBytes
 }
 
 // origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host touches it, but for news.
@@ -68,9 +60,9 @@ type origin struct {
 	parsed  bool         // its rules were made, and their delay is kept
 	next    string       // where a redirect of robots.txt leads
 	hops    int
-	leave   string    // the other origin that lets next be asked for
-	told    []*jobRef // jobs that were told of its sitemaps
-	untold  bool      // the state is to be reported; guarded by the worker's mutex
+	leave   string         // the other origin that lets next be asked for
+	told    []*reports.Job // jobs that were told of its sitemaps
+	untold  bool           // the state is to be reported; guarded by the worker's mutex
 	newsSeq uint64
 	failure link.Outcome // why robots.txt could not be had
 	status  uint32       // of that, where it is a name's
@@ -119,8 +111,16 @@ func (h *host) interrupt(why error) {
 	}
 }
 
-// giveBack gives a URL back untried, with its host.
-func (h *host) giveBack(it *item) { h.Return(it.job.id, it.url) }
+// putBack puts a URL back in front of its host's window, or gives it back untried with a host that is being given back. Under the mutex.
+func (w *Worker) putBack(now time.Time, l *session.Lease, it *reports.Item) {
+	switch {
+	case l.Closing():
+		l.Return(it.Job.ID, it.URL)
+	case !l.Over():
+		w.unpop(w.hosts[l.Host], *it)
+		w.wakeNext(now)
+	}
+}
 
 // has says whether a host is held or offered, under the lease that a visit began with or a later one: else the frontier has forgotten it for good.
 func (w *Worker) has(name string) bool { return w.sessions.Lease(name) != nil }
@@ -131,7 +131,7 @@ func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 }
 
 // changed has the session of a host look at it after something of it is another. Under the mutex.
-func (w *Worker) changed(h *host) { w.sessions.Changed(time.Now(), h.Lease) }
+func (w *Worker) changed(l *session.Lease) { w.sessions.Changed(time.Now(), l) }
 
 // watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped, and knows nothing of what happened.
 func (w *Worker) watchLeases(ctx context.Context) {

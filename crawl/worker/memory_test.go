@@ -2,11 +2,9 @@ package worker
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // testSpill is a bounded disk in memory.
@@ -83,76 +82,6 @@ func (f *testSpilled) Close() error {
 	return nil
 }
 
-// TestMemory drives the account at random: it never gives more than its bound but to one, and whoever waits gets its turn once the others end.
-func TestMemory(t *testing.T) {
-	const bound = 1000
-	for seed := range uint64(200) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		m := &memory{bound: bound}
-		var shares []*share
-		waits := make(map[*share]*waiter)
-		waiting := func(s *share) bool {
-			w := waits[s]
-			if w == nil {
-				return false
-			}
-			select {
-			case <-w.ready:
-				delete(waits, s)
-				return false
-			default:
-				return true
-			}
-		}
-		step := func() {
-			if len(shares) < 20 && rnd.IntN(3) == 0 {
-				shares = append(shares, new(share))
-				return
-			}
-			if len(shares) == 0 {
-				return
-			}
-			i := rnd.IntN(len(shares))
-			s := shares[i]
-			if waiting(s) {
-				return
-			}
-			switch size := s.bytes + rnd.Int64N(300); {
-			case s.kept || rnd.IntN(4) == 0:
-				m.release(s)
-				shares = append(shares[:i], shares[i+1:]...)
-			case rnd.IntN(3) == 0:
-				m.keep(s, s.bytes)
-			case !m.grow(s, size):
-				waits[s] = m.wait(s, size)
-			}
-		}
-		for range 300 {
-			step()
-			over := int64(0)
-			if m.over != nil {
-				over = m.over.bytes
-			}
-			if m.growing-over > bound/2 || m.used()-over > bound || m.growing < 0 || m.kept < 0 {
-				t.Fatalf("seed %d: %+v", seed, m)
-			}
-		}
-		for range 100 { // who does not wait ends
-			for i := 0; i < len(shares); {
-				if s := shares[i]; waiting(s) {
-					i++
-				} else {
-					m.release(s)
-					shares = append(shares[:i], shares[i+1:]...)
-				}
-			}
-		}
-		if len(shares) > 0 || m.used() != 0 || m.over != nil || len(m.waiting) > 0 {
-			t.Fatalf("seed %d: %d wait for ever, %+v", seed, len(shares), m)
-		}
-	}
-}
-
 // bigSite is a site whose every page, robots.txt aside, ends in n bytes more.
 func bigSite(pages, n int) http.HandlerFunc {
 	inner, big := site(pages), strings.Repeat("x", n)
@@ -205,8 +134,8 @@ func TestLargeBodies(t *testing.T) {
 					}
 				}
 				l := x.worker.pipe
-				if l.memory.used() != 0 || l.memory.over != nil || l.onDisk != 0 || l.working != 0 || l.large != 0 || disk.open != 0 || disk.bytes != 0 {
-					t.Errorf("left behind: %+v, %d on disk, %d worked on, %d large, %d files", l.memory, l.onDisk, l.working, l.large, disk.open)
+				if l.Held() != 0 || l.Full() || disk.open != 0 || disk.bytes != 0 {
+					t.Errorf("left behind: %d bytes, %d files of %d bytes", l.Held(), disk.open, disk.bytes)
 				}
 			})
 		})
@@ -248,14 +177,12 @@ func (s lateRefusal) Create() (fetch.Spilled, error) {
 // TestRoomWhileSpilling: memory that became free while a page was on its way to a disk that refused it is seen.
 func TestRoomWhileSpilling(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		var l *pipeline
+		var l *pages.Pipeline
 		x := newWorld(t, bigSite(1, 40<<10), manyHosts(2), func(x *world) {
 			x.cfg.MaxMemory = 50 << 10
 			x.deps.Spill = lateRefusal{func() {
 				for used := int64(1); used > 0; time.Sleep(time.Millisecond) { // of virtual time
-					l.mu.Lock()
-					used = l.memory.used()
-					l.mu.Unlock()
+					used = l.Held()
 				}
 			}}
 		})
@@ -360,26 +287,6 @@ func TestDripsHoldNoMemory(t *testing.T) {
 	}
 }
 
-// TestWaitEnds with its context.
-func TestWaitEnds(t *testing.T) {
-	x := newWorld(t, site(1), manyHosts(1))
-	l := x.worker.pipe
-	l.setMemory(100)
-	one, other := &body{l: l}, &body{l: l}
-	if err := one.Wait(t.Context(), 1000); err != nil { // one may exceed
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := other.Wait(ctx, 1000); !errors.Is(err, context.Canceled) || len(l.memory.waiting) != 0 {
-		t.Errorf("%v, %d wait", err, len(l.memory.waiting))
-	}
-	one.release()
-	if err := other.Wait(t.Context(), 1000); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestDue: a host that waits for politeness, or whose worker is paused, is none that may be asked now.
 func TestDue(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
@@ -409,7 +316,7 @@ func TestDue(t *testing.T) {
 		w := x.worker
 		w.mu.Lock()
 		w.stopping, w.allowed = false, 1
-		w.frontier.Push("late.example", item{})
+		w.frontier.Push("late.example", reports.Item{})
 		w.mu.Unlock()
 		if !w.Stats().Due {
 			t.Error("a host that nobody asks is not due")
@@ -418,32 +325,4 @@ func TestDue(t *testing.T) {
 			t.Error("due while paused")
 		}
 	})
-}
-
-// TestLarge: what takes much memory when it is worked on is told before: it has many bytes, or is a sitemap that unpacks to many.
-func TestLarge(t *testing.T) {
-	gz := "\x1f\x8b and so on"
-	for _, tt := range []struct {
-		kind link.Kind
-		body string
-		disk bool
-		want bool
-	}{
-		{link.KindPage, gz, false, false},
-		{link.KindSitemap, gz, false, true},
-		{link.KindSitemap, "<urlset>", false, false},
-		{link.KindSitemap, gz, true, true},
-		{link.KindPage, strings.Repeat("x", largePage+1), false, true},
-		{link.KindPage, strings.Repeat("x", largePage+1), true, true},
-		{link.KindPage, "short", true, false},
-	} {
-		resp := &fetch.Response{Body: []byte(tt.body)}
-		if tt.disk {
-			resp = &fetch.Response{Spilled: &testSpilled{disk: &testSpill{}, data: []byte(tt.body)}}
-		}
-		p := newPage(newHost(&session.Lease{Host: "a.example"}), item{kind: tt.kind}, resp, new(share))
-		if p.large() != tt.want {
-			t.Errorf("kind %v, %.9q of %d bytes, on disk %v: large %v", tt.kind, tt.body, len(tt.body), tt.disk, p.large())
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
 
 // TestGracefulStopLosesNothing: a stop in mid-crawl reports all that was fetched and gives back all that was not, so the next worker fetches nothing
@@ -501,7 +502,7 @@ func TestArchiveFails(t *testing.T) {
 	}{
 		{"save", errors.New("disk full"), nil, 0, true},
 		{"sync", nil, errors.New("disk full"), 0, true},
-		{"one exchange only", fmt.Errorf("odd: %w", ErrUnarchivable), nil, 20, false},
+		{"one exchange only", fmt.Errorf("odd: %w", pages.ErrUnarchivable), nil, 20, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/permit"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // errNoPermit: the address has had its requests for now.
@@ -195,7 +196,7 @@ func (w *Worker) letGo(now time.Time) time.Duration {
 }
 
 // noPermit puts a URL back for whose request there was no permit, and holds the host. The address is known by now.
-func (v *visitor) noPermit(h *host, it item, addr netip.Addr, now time.Time) {
+func (v *visitor) noPermit(h *host, it reports.Item, addr netip.Addr, now time.Time) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +204,7 @@ func (v *visitor) noPermit(h *host, it item, addr netip.Addr, now time.Time) {
 	v.reached(h, addr)
 	switch {
 	case h.Closing():
-		h.giveBack(&it)
+		h.Return(it.Job.ID, it.URL)
 		w.frontier.Free(h.Host)
 	case h.Over():
 		w.frontier.Free(h.Host)
@@ -212,5 +213,5 @@ func (v *visitor) noPermit(h *host, it item, addr netip.Addr, now time.Time) {
 		w.holding[h.Host] = now
 		poke(w.permits.wake)
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 }

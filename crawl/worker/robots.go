@@ -12,12 +12,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect is followed by the next visit, so that the host has its
 // rest in between. Where it leads to another host, see abroad.go.
-func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) {
+func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *origin) {
 	w := v.w
 	url := o.next
 	if url == "" {
@@ -28,8 +29,8 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it item, o *origin) 
 		return
 	}
 	begun := time.Now()
-	room := &body{l: w.pipe}
-	defer room.release()
+	room := w.pipe.Room()
+	defer room.Release()
 	resp, err := v.get(ctx, h, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		if lerr := resp.Load(); lerr != nil {
@@ -148,7 +149,7 @@ func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules,
 }
 
 // again ends a visit that was made for robots.txt, or that came to nothing through no fault of the URL's, and puts the URL back.
-func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, resp *fetch.Response) {
+func (v *visitor) again(h *host, it reports.Item, took time.Duration, now time.Time, resp *fetch.Response) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,18 +158,12 @@ func (v *visitor) again(h *host, it item, took time.Duration, now time.Time, res
 	if resp != nil {
 		v.reached(h, resp.Addr.Addr())
 	}
-	switch {
-	case h.Closing():
-		h.giveBack(&it)
-	case !h.Over():
-		w.unpop(h, it)
-		w.wakeNext(now)
-	}
-	w.changed(h)
+	w.putBack(now, h.Lease, &it)
+	w.changed(h.Lease)
 }
 
 // robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
-func (v *visitor) robotsFailed(h *host, it item, o *origin, q *robotsQuestion, err error, took time.Duration, now time.Time) {
+func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQuestion, err error, took time.Duration, now time.Time) {
 	if errors.Is(err, fetch.ErrStale) {
 		v.again(h, it, took, now, nil) // over a new connection, after the host's rest
 		return
@@ -213,9 +208,9 @@ func (v *visitor) robotsFailed(h *host, it item, o *origin, q *robotsQuestion, e
 }
 
 // unread takes in that robots.txt could not be had, for the reason in the origin's failure, and ends the visit.
-func (v *visitor) unread(h *host, it item, o *origin, answer robots.Answer, detail string, took time.Duration, now time.Time) {
+func (v *visitor) unread(h *host, it reports.Item, o *origin, answer robots.Answer, detail string, took time.Duration, now time.Time) {
 	o.begin()
-	o.detail = clip(detail)
+	o.detail = reports.Clip(detail)
 	v.learn(h, o, answer, now)
 	if o.state.Verdict != robots.DisallowAll {
 		v.again(h, it, took, now, nil) // what is known of it still holds
@@ -225,29 +220,29 @@ func (v *visitor) unread(h *host, it item, o *origin, answer robots.Answer, deta
 }
 
 // silent gives a host back that asked for silence, though the rules once read still hold.
-func (v *visitor) silent(h *host, it item, o *origin, now time.Time) {
+func (v *visitor) silent(h *host, it reports.Item, o *origin, now time.Time) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.frontier.Free(h.Host)
 	v.left(h)
 	if !h.Over() {
-		h.giveBack(&it)
+		h.Return(it.Job.ID, it.URL)
 		w.close(h, o.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
 	}
-	w.changed(h)
+	w.changed(h.Lease)
 }
 
 // closed deals with a URL whose robots.txt cannot be had: the rest of the window is not tried, and the host left alone until it may be asked again. Took
 // is how long the request for it was under way, zero if none was made.
-func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
+func (v *visitor) closed(h *host, it reports.Item, o *origin, took time.Duration) {
 	w := v.w
 	outcome, detail := o.failure, o.detail
 	if outcome == link.OutcomeNone {
 		outcome = link.OutcomeRobotsUnreachable
 	}
-	r := newReport(h, &it, outcome)
-	r.Fetched.Detail = clip(detail)
+	r := reports.New(h.Lease, &it, outcome)
+	r.Fetched.Detail = reports.Clip(detail)
 	if outcome == link.OutcomeDNS {
 		r.Fetched.Status = o.status
 	}
@@ -263,18 +258,18 @@ func (v *visitor) closed(h *host, it item, o *origin, took time.Duration) {
 	v.left(h)
 	w.queue(r)
 	w.close(h, pause, outcome.String())
-	w.changed(h)
+	w.changed(h.Lease)
 	w.mu.Unlock()
 	w.event(r, 0)
 }
 
 // sitemapsOf makes the report that tells a job of the sitemaps in a robots.txt, once a lease.
-func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *jobRef) []*report {
+func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *reports.Job) []*reports.Report {
 	if rules == nil || slices.Contains(o.told, ref) {
 		return nil
 	}
 	o.told = append(o.told, ref)
-	if ref.spec != nil && ref.spec.NoSitemaps {
+	if ref.Spec != nil && ref.Spec.NoSitemaps {
 		return nil
 	}
 	var found []link.Link
@@ -283,12 +278,12 @@ func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *jobRef
 			found = append(found, link.Link{URL: url, Kind: link.KindSitemap})
 		}
 	}
-	f := follower{w: w}
-	links := f.follow(ref, "", found)
-	if len(links.urls) == 0 {
+	if len(found) == 0 {
 		return nil
 	}
-	r := reportOf(h, &wire.Fetched{Job: ref.id[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
-	attach(r, links)
-	return []*report{r}
+	r := reports.Of(h.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
+	if _, n := reports.NewFollower(w.known).Tell(r, ref, "", found); n == 0 {
+		return nil
+	}
+	return []*reports.Report{r}
 }

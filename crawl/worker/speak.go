@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -65,7 +66,7 @@ func (w *Worker) exchange(ctx context.Context, s *session.Session) {
 	// What is reported must be on disk; what is archived from here on waits for the next message.
 	if ready > 0 {
 		if err := w.deps.Archive.Sync(); err != nil {
-			w.broken("archive", err)
+			w.broken(err)
 			return
 		}
 	}
@@ -73,7 +74,7 @@ func (w *Worker) exchange(ctx context.Context, s *session.Session) {
 	w.mu.Lock()
 	t := w.sessions.Turn(time.Now(), s, min(ready, s.Ready()), n.tell)
 	w.mu.Unlock()
-	w.confirm(t.Reports)
+	w.pipe.Confirm(t.Reports)
 
 	call, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
 	sent := w.clock.Now()
@@ -121,12 +122,12 @@ func (w *Worker) unanswered(ctx context.Context, s *session.Session, t *session.
 }
 
 // jobsOf learns the jobs of granted URLs.
-func (w *Worker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*jobRef {
-	refs := make(map[job.ID]*jobRef)
+func (w *Worker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
+	refs := make(map[job.ID]*reports.Job)
 	for _, g := range grants {
 		for _, raw := range g.GetJobIds() {
 			if id := job.ID(raw); refs[id] == nil {
-				refs[id] = w.specs.get(ctx, id)
+				refs[id] = w.jobs.Get(ctx, id)
 			}
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 // stats are the running counters.
 type stats struct {
-	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed, spilled atomic.Int64
-	admitted, passed, known                                                        atomic.Int64
-	outcomes                                                                       [link.Outcomes]atomic.Int64
+	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed atomic.Int64
+	admitted, passed, known                                               atomic.Int64
+	outcomes                                                              [link.Outcomes]atomic.Int64
 }
 
 // Stats says what a worker did since it was made, and what it has in hand.
@@ -52,13 +52,13 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
-		Spilled:  c.spilled.Load(),
+		Spilled:  w.pipe.Spilled(),
 		Admitted: c.admitted.Load(), Passed: c.passed.Load(), Known: c.known.Load(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()
 	}
-	s.Memory = w.pipe.held()
+	s.Memory = w.pipe.Held()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.Due = w.frontier.Ready(time.Now()) && !w.paused && !w.stopping && int(w.running.Load()) < w.allowed

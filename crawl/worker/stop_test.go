@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/crawl/fetch"
-	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // TestStopHasAnEnd: a stop waits for owners that are slow to acknowledge, but not for ever, and for less time where nobody takes over and a person waits.
@@ -42,49 +41,22 @@ func TestStopHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestHastyStop: at a stop large pages are left wherever they are, those that come later too, and their URLs are given back; short ones are worked on.
-func TestHastyStop(t *testing.T) {
+// TestLeave: the URL of a page of which nothing is said waits again, in front of the others; of a host that is being given back it is given back.
+func TestLeave(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		x := newWorld(t, site(1), []string{"http://a.example/"}, func(*world) {})
-		w, l := x.worker, x.worker.pipe
+		w := newWorld(t, site(1), []string{"http://a.example/"}).worker
 		h := leased(w, "a.example", time.Hour)
+		ref := &reports.Job{}
+		w.push(h, []reports.Item{{Job: ref, URL: "http://a.example/2"}})
+		w.piped, h.Piped = 2, 2
+		finisher{w}.Leave(h.Lease, &reports.Item{Job: ref, URL: "http://a.example/1"})
+		if it, ok := w.frontier.Peek("a.example"); !ok || it.URL != "http://a.example/1" || w.piped != 1 || h.Piped != 1 || h.Returned() != 0 {
+			t.Errorf("next is %q; %d and %d pages, %d URLs given back", it.URL, w.piped, h.Piped, h.Returned())
+		}
 		w.close(h, 0, "")
-		pageOf := func(size int) *page {
-			w.piped++
-			h.Piped++
-			return newPage(h, item{job: &jobRef{}, kind: link.KindPage}, &fetch.Response{Body: make([]byte, size)}, new(share))
-		}
-		answered := func(p *page) {
-			l.mu.Lock()
-			l.pages++
-			l.working++
-			l.mu.Unlock()
-			l.answer([]*page{p})
-		}
-		l.push(pageOf(largePage + 1))
-		l.push(pageOf(10))
-		answered(pageOf(20))
-		answered(pageOf(largePage + 1))
-		l.push(pageOf(largePage + 1))
-		hand, _, ok := l.next() // the short answered one
-		if !ok || hand.resp.Size() != 20 {
-			t.Fatalf("a page of %d bytes was begun", hand.resp.Size())
-		}
-		l.hasten()
-		answered(pageOf(largePage + 1))
-		l.push(pageOf(largePage + 1))
-		if p, _, ok := l.next(); !ok || p.resp.Size() != 10 {
-			t.Fatalf("a page of %d bytes was begun, want 10", p.resp.Size())
-		}
-		if h.Returned() != 5 || h.Piped != 2 || w.piped != 2 || l.pages != 2 || l.working != 2 || l.memory.used() > 100_000 {
-			t.Errorf("%d URLs are given back; %d, %d, %d pages, %d worked on, %d bytes", h.Returned(), h.Piped, w.piped, l.pages, l.working, l.memory.used())
-		}
-		if big := pageOf(largePage + 1); !l.left(big) {
-			t.Error("a large page in hand is worked on")
-		}
-		l.close()
-		if p, _, ok := l.next(); ok {
-			t.Errorf("a page of %d bytes was begun", p.resp.Size())
+		finisher{w}.Leave(h.Lease, &reports.Item{Job: ref, URL: "http://a.example/3"})
+		if w.piped != 0 || h.Piped != 0 || h.Returned() != 3 || w.frontier.Len("a.example") != 0 {
+			t.Errorf("%d and %d pages, %d URLs given back, %d wait", w.piped, h.Piped, h.Returned(), w.frontier.Len("a.example"))
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -15,6 +14,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/worker/clock"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -24,13 +26,11 @@ type Worker struct {
 	deps  Deps
 	log   *slog.Logger
 	clock Clock
-	seed  maphash.Seed
-	known *known
-	specs *specs
+	known *reports.Known
+	jobs  *reports.Jobs
 	stats stats
-	pipe  *pipeline
+	pipe  *pages.Pipeline
 	shelf *shelf
-	conf  *confirmer
 	// permits is nil where there is no limit that all workers share.
 	permits *permits
 
@@ -44,10 +44,10 @@ type Worker struct {
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
 	sessions *session.Machine
 	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
-	granting map[job.ID]*jobRef                 // the jobs of the answer that is being taken in
+	granting map[job.ID]*reports.Job            // the jobs of the answer that is being taken in
 	abroad   map[string]time.Time               // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
 	holding  map[string]time.Time               // hosts whose visit is open for want of a permit, and until when
-	frontier *frontier.Frontier[item]
+	frontier *frontier.Frontier[reports.Item]
 	idle     []chan struct{} // fetchers that wait
 	timer    *time.Timer     // wakes one of them at timerAt
 	timerAt  time.Time
@@ -88,23 +88,23 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Clock == nil {
-		deps.Clock = NewSystemClock()
+		deps.Clock = clock.New()
 	}
 	politeness := cfg.Politeness
 	politeness.Group = domain.Of
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, seed: maphash.MakeSeed(), known: newKnown(cfg.KnownLinks),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[item](politeness),
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs),
+		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[reports.Item](politeness),
 		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		estimates: deps.Estimates, visits: make(map[uint64]*governed),
 	}
 	w.sessions = session.New(cfg.sessions(), driver{w})
 	w.allow(cfg.Fetchers)
 	w.shelf = newShelf()
-	w.specs = newSpecs(deps.Jobs, w.seed)
 	w.permits = newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits)
-	w.pipe = newPipeline(w)
-	w.conf = newConfirmer(deps.Content, w.log)
+	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
+		Archive: deps.Archive, Content: deps.Content, Spill: deps.Spill, Known: w.known, Log: w.log,
+	}, finisher{w})
 	return w, nil
 }
 
@@ -127,11 +127,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var rest sync.WaitGroup
 	rest.Go(func() { w.watchLeases(inner) })
-	rest.Go(func() { w.conf.run(inner) })
 	if w.permits != nil {
 		rest.Go(func() { w.permitLoop(inner) })
 	}
-	w.pipe.run(inner, &rest)
+	w.pipe.Run(inner, &rest)
 
 	select {
 	case <-ctx.Done():
@@ -139,7 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.stop(inner)
 	cancel(nil)
-	w.pipe.close() // frees fetchers that wait for room as well
+	w.pipe.Close() // frees fetchers that wait for room as well
 	w.crew.Wait()
 	w.mu.Lock()
 	w.closed = true
@@ -152,11 +151,11 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // broken ends the run because the archive failed.
-func (w *Worker) broken(what string, err error) {
+func (w *Worker) broken(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		w.failed = fmt.Errorf("worker: %s: %w", what, err)
+		w.failed = fmt.Errorf("worker: archive: %w", err)
 	}
 	w.fail(w.failed)
 }
@@ -175,7 +174,7 @@ func (w *Worker) stop(ctx context.Context) {
 	w.sessions.CloseAll(time.Now())
 	w.wakeAll()
 	w.mu.Unlock()
-	w.pipe.hasten()
+	w.pipe.Hasten()
 
 	part, cancelPart := context.WithTimeout(whole, limit/3)
 	ended := wait(part, w.crew.Wait)
@@ -191,7 +190,7 @@ func (w *Worker) stop(ctx context.Context) {
 		w.mu.Unlock()
 		wait(whole, w.crew.Wait)
 	}
-	w.pipe.drain(whole)
+	w.pipe.Drain(whole)
 	w.mu.Lock()
 	w.sessions.Speak(time.Now())
 	w.mu.Unlock()
@@ -308,7 +307,7 @@ func (w *Worker) allow(fetchers int) {
 }
 
 // SetMemory changes what Config.MaxMemory bounds, from now on.
-func (w *Worker) SetMemory(bytes int64) { w.pipe.setMemory(bytes) }
+func (w *Worker) SetMemory(bytes int64) { w.pipe.SetMemory(bytes) }
 
 // hire starts the fetchers that are missing; those that are too many find nothing to do. Under the mutex.
 func (w *Worker) hire() {

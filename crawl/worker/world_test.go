@@ -19,6 +19,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
@@ -550,14 +552,14 @@ func (x *world) host(name string) *testHost {
 // testArchive remembers records, and which of them a Sync covered.
 type testArchive struct {
 	mu      sync.Mutex
-	saved   []Exchange
+	saved   []pages.Exchange
 	synced  int
 	syncs   int
 	saveErr error
 	syncErr error
 }
 
-func (a *testArchive) Save(x *Exchange) (string, error) {
+func (a *testArchive) Save(x *pages.Exchange) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.saveErr != nil {
@@ -587,29 +589,29 @@ func (a *testArchive) Sync() error {
 type testContent struct {
 	mu        sync.Mutex
 	claimed   map[[32]byte]string
-	confirmed map[[32]byte]Confirmation
+	confirmed map[[32]byte]reports.Confirmation
 	batches   []int
 	failing   bool
 	deaf      bool // forgets confirmations
 }
 
 func newTestContent() *testContent {
-	return &testContent{claimed: make(map[[32]byte]string), confirmed: make(map[[32]byte]Confirmation)}
+	return &testContent{claimed: make(map[[32]byte]string), confirmed: make(map[[32]byte]reports.Confirmation)}
 }
 
-func (c *testContent) Claim(_ context.Context, q []Question) ([]Answer, error) {
+func (c *testContent) Claim(_ context.Context, q []pages.Question) ([]pages.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.batches = append(c.batches, len(q))
 	if c.failing {
 		return nil, errors.New("nobody there")
 	}
-	answers := make([]Answer, len(q))
+	answers := make([]pages.Answer, len(q))
 	for i := range q {
 		if k, ok := c.confirmed[q[i].Digest]; ok {
-			answers[i] = Answer{Verdict: Known, Original: Original{URL: k.URL, RecordID: k.RecordID, Date: k.Date}}
+			answers[i] = pages.Answer{Verdict: pages.Known, Original: pages.Original{URL: k.URL, RecordID: k.RecordID, Date: k.Date}}
 		} else if by, ok := c.claimed[q[i].Digest]; ok && by != q[i].URL {
-			answers[i].Verdict = Wait
+			answers[i].Verdict = pages.Wait
 		} else {
 			c.claimed[q[i].Digest] = q[i].URL
 		}
@@ -617,7 +619,7 @@ func (c *testContent) Claim(_ context.Context, q []Question) ([]Answer, error) {
 	return answers, nil
 }
 
-func (c *testContent) Confirm(_ context.Context, list []Confirmation) error {
+func (c *testContent) Confirm(_ context.Context, list []reports.Confirmation) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range list {

@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -29,7 +29,7 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-const pages = 40
+const sitePages = 40
 
 func urlOf(i int) string { return fmt.Sprintf("http://h%d.example/%d", i%4, i) }
 
@@ -81,13 +81,13 @@ func crawled(t *testing.T) string {
 	}
 	enc := warc.NewEncoder(warc.Gzip)
 	o.Begin(time.Now())
-	for i := range pages {
+	for i := range sitePages {
 		at := time.UnixMilli(1_700_000_000_000 + int64(i))
 		body := bytes.Repeat(fmt.Appendf(nil, "<p>%x", sha256.Sum256([]byte(urlOf(i)))), 20)
 		m, err := enc.Exchange(&warc.Exchange{
 			URL: urlOf(i), Date: at, ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: body, PayloadDigest: sha256.Sum256(body),
 			Outlinks: []string{urlOf(i + 1), "http://trap.example/"},
-			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: fmt.Sprint(i)}, {Name: node.LinkCountsField, Value: worker.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
+			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: fmt.Sprint(i)}, {Name: node.LinkCountsField, Value: pages.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +102,8 @@ func crawled(t *testing.T) string {
 			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
 		}
 		kvs := []owner.KV{owner.HostRecord(link.Host(f.URL)), owner.DoneRecord(spec.ID, f)}
-		if i == pages-1 {
-			kvs = append(kvs, owner.HostRecord(link.Host(urlOf(pages))), owner.AgainRecord(spec.ID, &owner.Final{URL: urlOf(pages), Depth: pages}))
+		if i == sitePages-1 {
+			kvs = append(kvs, owner.HostRecord(link.Host(urlOf(sitePages))), owner.AgainRecord(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}))
 		}
 		if err := o.Mend(kvs, func(kv owner.KV, err error) { t.Fatal(err) }); err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func overwrite(t *testing.T, name string, share float64, n int) {
 // TestMend: whatever is damaged is found; repaired, nothing is found any more, and every page is done with its record in the archive, or waits.
 func TestMend(t *testing.T) {
 	base := crawled(t)
-	if r, err := Check(t.Context(), base, Options{ReadData: true}); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != pages || r.URLs != pages {
+	if r, err := Check(t.Context(), base, Options{ReadData: true}); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != sitePages || r.URLs != sitePages {
 		t.Fatalf("sound: %+v, %v", r, err)
 	}
 	for _, c := range []struct {
@@ -197,8 +197,8 @@ func TestMend(t *testing.T) {
 		{"marker", func(t *testing.T, dir string) { remove(t, glob(t, dir, "db/marker.manifest.*")...) }, 0},
 		{"options", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/OPTIONS-*")[0], 0, 200) }, 0},
 		{"an archive file", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.warc.gz")[0], 0.4, 100) }, 3},
-		{"an archive file gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.warc.gz")[0]) }, pages * 3 / 4},
-		{"the archive gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "archive")) }, pages},
+		{"an archive file gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.warc.gz")[0]) }, sitePages * 3 / 4},
+		{"the archive gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "archive")) }, sitePages},
 		{"index", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.cdxj")[0], 0.5, 20) }, 0},
 		{"indexes gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.cdxj")...) }, 0},
 		{"log and archive", func(t *testing.T, dir string) {
@@ -233,8 +233,8 @@ func TestMend(t *testing.T) {
 			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || !r.OK {
 				t.Errorf("check of what was repaired: %+v, %v", r, err)
 			}
-			if done, waiting := fates(t, dir); done+waiting != pages+1 || waiting > 1+c.again {
-				t.Errorf("%d URLs are done and %d wait, want %d, %d of them waiting at most; %+v", done, waiting, pages+1, 1+c.again, m)
+			if done, waiting := fates(t, dir); done+waiting != sitePages+1 || waiting > 1+c.again {
+				t.Errorf("%d URLs are done and %d wait, want %d, %d of them waiting at most; %+v", done, waiting, sitePages+1, 1+c.again, m)
 			}
 			if again, err := Repair(t.Context(), dir, Options{}, false); err != nil || again.Rebuilt || again.Aside != "" {
 				t.Errorf("a second repair: %+v, %v", again, err)
@@ -337,7 +337,7 @@ func TestInterrupted(t *testing.T) {
 	if m, err := Repair(t.Context(), dir, Options{}, false); err != nil || m.Rebuilt || len(m.Done) != 1 {
 		t.Errorf("repair: %+v, %v", m, err)
 	}
-	if done, waiting := fates(t, dir); done != pages || waiting != 1 {
+	if done, waiting := fates(t, dir); done != sitePages || waiting != 1 {
 		t.Errorf("%d done, %d wait", done, waiting)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -37,7 +37,7 @@ type page struct {
 	location  string // where a redirect leads
 	links     []string
 	// counts say of what kind the links are; known is false of a page that an earlier version archived.
-	counts worker.LinkCounts
+	counts pages.LinkCounts
 	known  bool
 }
 
@@ -211,7 +211,7 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 		case "outlink":
 			r.page.links = append(r.page.links, value)
 		case node.LinkCountsField:
-			counts, err := worker.ParseLinkCounts(value)
+			counts, err := pages.ParseLinkCounts(value)
 			r.page.counts, r.page.known = counts, err == nil
 		case "hopsFromSeed":
 			n, _ := strconv.ParseUint(value, 10, 32)

@@ -1,28 +1,20 @@
-package worker
+// Package clock is the lease clock of a real machine: leases must not outlive a sleep that the ordinary monotonic clock does not see.
+package clock
 
 import (
 	"sync"
 	"time"
 )
 
-// Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must not outlive a sleep that the ordinary
-// monotonic clock does not see. It never goes back. Safe for concurrent use.
-type Clock interface {
-	Now() time.Duration
-}
-
 const (
-	// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds, rather than reason about what happened meanwhile.
-	maxLate = time.Second
 	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen; less is what two readings and a slewing clock differ by.
 	clockStep = 50 * time.Millisecond
 	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the process was held up in between.
 	readSpread = time.Millisecond
 )
 
-// SystemClock is the lease clock of a real machine: a monotonic clock that counts suspend where the system has one, plus whatever the wall clock
-// jumps ahead of it.
-type SystemClock struct {
+// System is a monotonic clock that counts suspend where the system has one, plus whatever the wall clock jumps ahead of it. It never goes back. Safe for concurrent use.
+type System struct {
 	mono func() time.Duration
 	wall func() time.Duration
 
@@ -33,20 +25,20 @@ type SystemClock struct {
 	last  time.Duration
 }
 
-// NewSystemClock returns a clock at zero.
-func NewSystemClock() *SystemClock {
+// New returns a clock at zero.
+func New() *System {
 	return newClock(bootTime, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
 }
 
-func newClock(mono, wall func() time.Duration) *SystemClock {
-	c := &SystemClock{mono: mono, wall: wall}
+func newClock(mono, wall func() time.Duration) *System {
+	c := &System{mono: mono, wall: wall}
 	m, w := c.read()
 	c.start, c.ahead = m, w-m
 	return c
 }
 
 // read reads both clocks at about the same time.
-func (c *SystemClock) read() (mono, wall time.Duration) {
+func (c *System) read() (mono, wall time.Duration) {
 	for range 3 {
 		mono = c.mono()
 		wall = c.wall()
@@ -57,8 +49,8 @@ func (c *SystemClock) read() (mono, wall time.Duration) {
 	return mono, wall
 }
 
-// Now implements Clock.
-func (c *SystemClock) Now() time.Duration {
+// Now is how much time has gone by since New, suspend included.
+func (c *System) Now() time.Duration {
 	mono, wall := c.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,3 +64,8 @@ func (c *SystemClock) Now() time.Duration {
 	c.last = max(c.last, mono-c.start+c.extra)
 	return c.last
 }
+
+var processStart = time.Now()
+
+// since is Go's monotonic clock, which on some systems stands still during suspend; the wall clock makes up for it.
+func since() time.Duration { return time.Since(processStart) }

@@ -1,17 +1,24 @@
-package worker
+package pages
 
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// pipeline holds the pages between exchange and report: Apoidea's Processing-Jobs (section 3.2). Fetchers push, processors work in two steps with
-// the claim in between; those that are answered go first, so that pages leave before others come.
-type pipeline struct {
-	w      *Worker
-	claims *claims
+// Pipeline holds the pages between exchange and report: Apoidea's Processing-Jobs (section 3.2). Fetchers push, processors work in two steps with
+// the claim in between; those that are answered go first, so that pages leave before others come. Safe for concurrent use.
+type Pipeline struct {
+	cfg      Config
+	deps     Deps
+	worker   Worker
+	claims   *claims
+	confirms *confirmer
+	spilled  atomic.Int64 // pages that waited on disk
 
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor
@@ -33,23 +40,34 @@ type pipeline struct {
 	quiet    chan struct{} // the last page has left
 }
 
-func newPipeline(w *Worker) *pipeline {
-	l := &pipeline{w: w, quiet: make(chan struct{}, 1), memory: memory{bound: w.cfg.MaxMemory}}
+// NewPipeline returns one without pages.
+func NewPipeline(cfg Config, deps Deps, w Worker) *Pipeline {
+	l := &Pipeline{cfg: cfg, deps: deps, worker: w, quiet: make(chan struct{}, 1), memory: memory{bound: cfg.MaxMemory}}
 	l.work, l.room = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
-	l.claims = newClaims(l)
+	l.claims, l.confirms = newClaims(l), newConfirmer(deps.Content, deps.Log)
 	return l
 }
 
-// run starts the processors and who serves them; they end after close.
-func (l *pipeline) run(ctx context.Context, group *sync.WaitGroup) {
-	for range l.w.cfg.Processors {
+// Run starts the processors and who serves them. They end after Close, who serves them with ctx.
+func (l *Pipeline) Run(ctx context.Context, group *sync.WaitGroup) {
+	for range l.cfg.Processors {
 		group.Go(l.process)
 	}
 	group.Go(func() { l.claims.run(ctx) })
+	group.Go(func() { l.confirms.run(ctx) })
 }
 
-// close ends the processors. What is left is dropped: it was not reported.
-func (l *pipeline) close() {
+// Confirm tells the owners of bodies what the reports speak of, whose archive is synced.
+func (l *Pipeline) Confirm(told []*session.Report) { l.confirms.add(told) }
+
+// Urge has those questions asked that wait for company.
+func (l *Pipeline) Urge() { l.claims.urge() }
+
+// Spilled is the number of pages that waited on disk so far.
+func (l *Pipeline) Spilled() int64 { return l.spilled.Load() }
+
+// Close ends the processors. What is left is dropped: it was not reported.
+func (l *Pipeline) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -57,8 +75,8 @@ func (l *pipeline) close() {
 	l.room.Broadcast()
 }
 
-// drain waits until no page is left.
-func (l *pipeline) drain(ctx context.Context) {
+// Drain waits until no page is left.
+func (l *Pipeline) Drain(ctx context.Context) {
 	for {
 		l.mu.Lock()
 		n := l.pages
@@ -75,8 +93,8 @@ func (l *pipeline) drain(ctx context.Context) {
 	}
 }
 
-// push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes none the fetcher waits.
-func (l *pipeline) push(p *page) {
+// Push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes none the fetcher waits.
+func (l *Pipeline) Push(p *Page) {
 	l.mu.Lock()
 	l.pages++
 	l.number++
@@ -94,7 +112,7 @@ func (l *pipeline) push(p *page) {
 	if l.leaves(p) {
 		l.working++ // until done
 		l.mu.Unlock()
-		l.w.leave(p)
+		l.leave(p)
 		return
 	}
 	defer l.mu.Unlock()
@@ -104,14 +122,14 @@ func (l *pipeline) push(p *page) {
 	} else {
 		l.onDisk += p.resp.Size()
 		l.stored.push(p)
-		l.w.stats.spilled.Add(1)
+		l.spilled.Add(1)
 	}
 	l.work.Signal()
 }
 
 // crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of the memory, so that those get their turn. A body that was granted
 // memory while it grew has it already.
-func (l *pipeline) crowded(p *page) bool {
+func (l *Pipeline) crowded(p *Page) bool {
 	bound := l.memory.bound
 	if l.stored.len() > 0 {
 		bound /= 2
@@ -121,9 +139,9 @@ func (l *pipeline) crowded(p *page) bool {
 }
 
 // process is one processor.
-func (l *pipeline) process() {
+func (l *Pipeline) process() {
 	var x extract.Extractor
-	f := follower{w: l.w}
+	f := reports.NewFollower(l.deps.Known)
 	for {
 		p, answered, ok := l.next()
 		if !ok {
@@ -131,7 +149,7 @@ func (l *pipeline) process() {
 		}
 		large := p.large() // its bytes are gone at the end
 		if (answered || l.first(&x, p)) && !l.left(p) {
-			l.w.finish(&f, p)
+			l.finish(f, p)
 		}
 		if large {
 			l.mu.Lock()
@@ -142,15 +160,15 @@ func (l *pipeline) process() {
 	}
 }
 
-// goOn has the processors look again for what they may work on.
-func (l *pipeline) goOn() {
+// GoOn has the processors look again for what they may work on.
+func (l *Pipeline) GoOn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.work.Broadcast()
 }
 
 // next waits for a page that may be worked on, and says whether it is the second step; false at the end.
-func (l *pipeline) next() (p *page, answered, ok bool) {
+func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed {
@@ -173,16 +191,16 @@ func (l *pipeline) next() (p *page, answered, ok bool) {
 // largePage is the size from which on a page is large: what is made of it, links and archive records, takes as much memory again, so one is worked on at once.
 const largePage = 1 << 20
 
-func (l *pipeline) mayBegin(p *page) bool { return !p.large() || l.large == 0 }
+func (l *Pipeline) mayBegin(p *Page) bool { return !p.large() || l.large == 0 }
 
 // leaves says whether a page is left as it is, to be fetched again: the worker is about to stop, and a large page takes up to a second on a busy machine.
-func (l *pipeline) leaves(p *page) bool { return l.hasty && p.large() }
+func (l *Pipeline) leaves(p *Page) bool { return l.hasty && p.large() }
 
-// hasten leaves the large pages: those that wait at once, others as they come and those in hand before their next step.
-func (l *pipeline) hasten() {
+// Hasten leaves the large pages: those that wait at once, others as they come and those in hand before their next step.
+func (l *Pipeline) Hasten() {
 	l.mu.Lock()
 	l.hasty = true
-	var left []*page
+	var left []*Page
 	for _, q := range []*fifo{&l.fresh, &l.stored, &l.answered} {
 		for p := q.first(l.leaves); p != nil; p = q.first(l.leaves) {
 			if left = append(left, p); q == &l.stored {
@@ -196,24 +214,24 @@ func (l *pipeline) hasten() {
 	l.room.Broadcast()
 	l.mu.Unlock()
 	for _, p := range left {
-		l.w.leave(p)
+		l.leave(p)
 	}
 }
 
 // left leaves a page in hand if it is to be left.
-func (l *pipeline) left(p *page) bool {
+func (l *Pipeline) left(p *Page) bool {
 	l.mu.Lock()
 	leaves := l.leaves(p)
 	l.mu.Unlock()
 	if leaves {
-		l.w.leave(p)
+		l.leave(p)
 	}
 	return leaves
 }
 
 // oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
-func (l *pipeline) oldest() *page {
-	if l.w.laden() {
+func (l *Pipeline) oldest() *Page {
+	if l.worker.Laden() {
 		return nil
 	}
 	fresh, stored := l.fresh.peek(l.mayBegin), l.stored.peek(l.mayBegin)
@@ -243,10 +261,10 @@ func (l *pipeline) oldest() *page {
 }
 
 // first does the first step, and says whether the second one follows at once.
-func (l *pipeline) first(x *extract.Extractor, p *page) bool {
+func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
 	err := p.resp.Load()
 	if err == nil {
-		l.w.read(x, p)
+		l.read(x, p)
 	}
 	l.mu.Lock()
 	l.busy--
@@ -256,23 +274,23 @@ func (l *pipeline) first(x *extract.Extractor, p *page) bool {
 	last := l.busy == 0 && l.fresh.len() == 0 && l.stored.len() == 0
 	l.mu.Unlock()
 	if err != nil {
-		l.w.lost(p, err)
+		l.lost(p, err)
 		return false
 	}
 	if leaves {
-		l.w.leave(p)
+		l.leave(p)
 		return false
 	}
 	if !p.asked {
 		return true
 	}
 	// Where nothing follows there is nobody to wait for.
-	l.claims.add(p, last && l.w.resting())
+	l.claims.add(p, last && l.worker.Resting())
 	return false
 }
 
 // done lets a page go.
-func (l *pipeline) done(p *page) {
+func (l *Pipeline) done(p *Page) {
 	held := p.held
 	p.recycle()
 	l.mu.Lock()
@@ -288,9 +306,9 @@ func (l *pipeline) done(p *page) {
 }
 
 // answer hands pages on whose question is answered.
-func (l *pipeline) answer(batch []*page) {
+func (l *Pipeline) answer(batch []*Page) {
 	l.mu.Lock()
-	var left []*page
+	var left []*Page
 	for _, p := range batch {
 		if l.leaves(p) {
 			left = append(left, p)
@@ -301,19 +319,19 @@ func (l *pipeline) answer(batch []*page) {
 	l.work.Broadcast()
 	l.mu.Unlock()
 	for _, p := range left {
-		l.w.leave(p)
+		l.leave(p)
 	}
 }
 
 // fifo is a queue that keeps its memory.
 type fifo struct {
-	items []*page
+	items []*Page
 	head  int
 }
 
 func (q *fifo) len() int { return len(q.items) - q.head }
 
-func (q *fifo) push(p *page) {
+func (q *fifo) push(p *Page) {
 	if q.head > 0 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -323,7 +341,7 @@ func (q *fifo) push(p *page) {
 }
 
 // peek returns the first page that is ok, nil if none is.
-func (q *fifo) peek(ok func(*page) bool) *page {
+func (q *fifo) peek(ok func(*Page) bool) *Page {
 	for _, p := range q.items[q.head:] {
 		if ok(p) {
 			return p
@@ -333,7 +351,7 @@ func (q *fifo) peek(ok func(*page) bool) *page {
 }
 
 // first is peek, and takes the page out.
-func (q *fifo) first(ok func(*page) bool) *page {
+func (q *fifo) first(ok func(*Page) bool) *Page {
 	p := q.peek(ok)
 	if p != nil {
 		q.remove(p)
@@ -342,7 +360,7 @@ func (q *fifo) first(ok func(*page) bool) *page {
 }
 
 // remove takes a page out; those before it move up.
-func (q *fifo) remove(p *page) {
+func (q *fifo) remove(p *Page) {
 	at := q.head
 	for q.items[at] != p {
 		at++
@@ -351,5 +369,12 @@ func (q *fifo) remove(p *page) {
 	q.items[q.head] = nil
 	if q.head++; q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

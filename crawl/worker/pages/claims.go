@@ -1,13 +1,10 @@
-package worker
+package pages
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 const (
@@ -16,36 +13,29 @@ const (
 	// askAgainFirst and askAgainMost bound the wait before a question is put again that was answered with Wait; it doubles in between.
 	askAgainFirst = 40 * time.Millisecond
 	askAgainMost  = 400 * time.Millisecond
-	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is beyond is not told.
-	maxConfirms  = 8192
-	confirmBatch = 256
-	// confirmLinger is how long a confirmation waits for others. Each owner of bodies costs a message, and whoever waits for the body asks again
-	// for longer than this. confirmLast bounds what is told at the end.
-	confirmLinger = 300 * time.Millisecond
-	confirmLast   = time.Second
 )
 
 // claims batches the questions whether bodies were met before.
 type claims struct {
-	pipe *pipeline
+	pipe *Pipeline
 	wake chan struct{}
 	slot chan struct{} // one for each batch under way
 
 	mu          sync.Mutex
-	batch       []*page
+	batch       []*Page
 	since       time.Time // when the first of them came
 	urgent      bool
-	parked      []*page // pages whose bodies others are archiving
+	parked      []*Page // pages whose bodies others are archiving
 	parkedBytes int64
 	final       bool // the worker stops: nobody is waited for
 }
 
-func newClaims(l *pipeline) *claims {
+func newClaims(l *Pipeline) *claims {
 	return &claims{pipe: l, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking)}
 }
 
 // add puts a page's question.
-func (c *claims) add(p *page, urgent bool) {
+func (c *claims) add(p *Page, urgent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.batch) == 0 {
@@ -53,7 +43,7 @@ func (c *claims) add(p *page, urgent bool) {
 	}
 	c.batch = append(c.batch, p)
 	c.urgent = c.urgent || urgent
-	if len(c.batch) == 1 || urgent || len(c.batch) == c.pipe.w.cfg.ClaimBatch {
+	if len(c.batch) == 1 || urgent || len(c.batch) == c.pipe.cfg.ClaimBatch {
 		poke(c.wake)
 	}
 }
@@ -107,10 +97,10 @@ func (c *claims) run(ctx context.Context) {
 }
 
 // take returns what is to be asked now, or how long that may wait.
-func (c *claims) take(now time.Time) (batch []*page, due time.Duration) {
+func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cfg := &c.pipe.w.cfg
+	cfg := &c.pipe.cfg
 	due = time.Hour
 	for i := 0; i < len(c.parked); {
 		p := c.parked[i]
@@ -140,14 +130,14 @@ func (c *claims) take(now time.Time) (batch []*page, due time.Duration) {
 }
 
 // ask puts a batch of questions. Without an answer every body is new: one stored twice is cheap, a lost one is not.
-func (c *claims) ask(ctx context.Context, batch []*page) {
+func (c *claims) ask(ctx context.Context, batch []*Page) {
 	questions := make([]Question, len(batch))
 	for i, p := range batch {
-		questions[i] = Question{Digest: p.digest, URL: p.item.url}
+		questions[i] = Question{Digest: p.digest, URL: p.item.URL}
 	}
-	answers, err := c.pipe.w.deps.Content.Claim(ctx, questions)
+	answers, err := c.pipe.deps.Content.Claim(ctx, questions)
 	if err != nil || len(answers) != len(batch) {
-		c.pipe.w.log.Debug("content owners did not answer, bodies count as new", "bodies", len(batch), "err", err)
+		c.pipe.deps.Log.Debug("content owners did not answer, bodies count as new", "bodies", len(batch), "err", err)
 		answers = make([]Answer, len(batch))
 	}
 	now := time.Now()
@@ -164,8 +154,8 @@ func (c *claims) ask(ctx context.Context, batch []*page) {
 }
 
 // park keeps a page until its question is put again; false if it has waited enough or too many do, and counts as new.
-func (c *claims) park(p *page, now time.Time) bool {
-	cfg := &c.pipe.w.cfg
+func (c *claims) park(p *Page, now time.Time) bool {
+	cfg := &c.pipe.cfg
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.waitUntil.IsZero() {
@@ -180,81 +170,4 @@ func (c *claims) park(p *page, now time.Time) bool {
 	c.parkedBytes += p.size
 	poke(c.wake)
 	return true
-}
-
-// confirmer tells content owners what is archived and on disk.
-type confirmer struct {
-	content Content
-	log     *slog.Logger
-	wake    chan struct{}
-
-	mu      sync.Mutex
-	waiting []Confirmation
-}
-
-func newConfirmer(content Content, log *slog.Logger) *confirmer {
-	return &confirmer{content: content, log: log, wake: make(chan struct{}, 1)}
-}
-
-// confirm queues what the reports speak of, once each; their archive is synced.
-func (w *Worker) confirm(reports []*session.Report) {
-	c := w.conf
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := len(c.waiting)
-	for _, told := range reports {
-		r := told.Note.(*report)
-		if r.confirm != nil && len(c.waiting) < maxConfirms {
-			c.waiting = append(c.waiting, *r.confirm)
-		}
-		r.confirm = nil
-	}
-	if len(c.waiting) >= confirmBatch || len(c.waiting) > 0 && before == 0 {
-		poke(c.wake)
-	}
-}
-
-// run tells until ctx ends, and then once more what is left: a body that nobody is told of is stored twice.
-func (c *confirmer) run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-c.wake:
-			if c.count() < confirmBatch { // the first of a batch: others will follow
-				timer.Reset(confirmLinger)
-				continue
-			}
-		case <-timer.C:
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmLast)
-			c.tell(last)
-			cancel()
-			return
-		}
-		c.tell(ctx)
-	}
-}
-
-func (c *confirmer) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waiting)
-}
-
-// tell tells all that waits.
-func (c *confirmer) tell(ctx context.Context) {
-	for ctx.Err() == nil {
-		c.mu.Lock()
-		n := min(len(c.waiting), confirmBatch)
-		batch := c.waiting[:n:n]
-		c.waiting = c.waiting[n:]
-		c.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		if err := c.content.Confirm(ctx, batch); err != nil {
-			c.log.Debug("content owners did not hear what was archived", "bodies", n, "err", err)
-		}
-	}
 }

@@ -1,29 +1,47 @@
-package worker
+package reports
 
 import (
+	"hash/maphash"
 	"math/bits"
 	"sync"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // ways is the number of places that a hash may have.
 const ways = 8
 
-// known remembers the hashes of links that an owner has acknowledged: a set-associative table of fixed size, the least recently met of eight
+// Known remembers the hashes of links that an owner has acknowledged: a set-associative table of fixed size, the least recently met of eight
 // making room. Forgetting costs a link told twice. Taking one link for another would lose a page, so hashes are whole and keyed by the process.
 // Safe for concurrent use. A peer that has not crawled yet pays nothing for it.
-type known struct {
+type Known struct {
+	seed maphash.Seed
+
 	mu   sync.Mutex
 	sets [][ways]uint64 // nil until the first hash is added
 	mask uint64
 }
 
-func newKnown(entries int) *known {
+// NewKnown returns one with room for that many links, rounded up to a power of two.
+func NewKnown(entries int) *Known {
 	n := uint64(1) << bits.Len64(uint64(max(entries-1, ways-1))/ways) //nolint:gosec // positive
-	return &known{mask: n - 1}
+	return &Known{seed: maphash.MakeSeed(), mask: n - 1}
 }
 
+// kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is still to be read.
+const kindStep = 0x9e3779b97f4a7c15
+
+// hash is what is remembered of a link.
+func (k *Known) hash(url string, kind link.Kind, of *Job) uint64 {
+	return (maphash.String(k.seed, url) ^ of.salt) + uint64(kind)*kindStep
+}
+
+// Acknowledged remembers the links of a report that its owner has on disk.
+func (k *Known) Acknowledged(r *session.Report) { k.add(r.Note.(*Report).hashes) }
+
 // filter keeps of hashes those that are not known, in keep their indexes. Both are returned with their length cut.
-func (k *known) filter(hashes []uint64, keep []int32) []int32 {
+func (k *Known) filter(hashes []uint64, keep []int32) []int32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, h := range hashes {
@@ -35,7 +53,7 @@ func (k *known) filter(hashes []uint64, keep []int32) []int32 {
 }
 
 // touch says whether h is known, and makes it the last of its set to go.
-func (k *known) touch(h uint64) bool {
+func (k *Known) touch(h uint64) bool {
 	if k.sets == nil {
 		return false
 	}
@@ -51,7 +69,7 @@ func (k *known) touch(h uint64) bool {
 }
 
 // add makes hashes known.
-func (k *known) add(hashes []uint64) {
+func (k *Known) add(hashes []uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sets == nil && len(hashes) > 0 {

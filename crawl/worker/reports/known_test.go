@@ -1,4 +1,4 @@
-package worker
+package reports
 
 import (
 	"math/rand/v2"
@@ -7,7 +7,7 @@ import (
 
 // TestKnownForgetsTheOldest: a full set drops what was met longest ago, never what was just met.
 func TestKnownForgetsTheOldest(t *testing.T) {
-	k := newKnown(ways) // one set
+	k := NewKnown(ways) // one set
 	for i := range uint64(ways) {
 		k.add([]uint64{i + 1})
 	}
@@ -25,7 +25,7 @@ func TestKnownForgetsTheOldest(t *testing.T) {
 // TestKnownHolds: as many links as it has room for are mostly held, and nothing is known that was not added.
 func TestKnownHolds(t *testing.T) {
 	const n = 1 << 14
-	k := newKnown(n)
+	k := NewKnown(n)
 	if keep := k.filter([]uint64{1, 2}, nil); len(keep) != 2 || k.sets != nil {
 		t.Errorf("before anything was added %d of 2 are strangers, and there is room for %d", len(keep), len(k.sets)*ways)
 	}
@@ -51,7 +51,7 @@ func TestKnownHolds(t *testing.T) {
 }
 
 func BenchmarkKnown(b *testing.B) {
-	k := newKnown(256 << 10)
+	k := NewKnown(256 << 10)
 	r := rand.New(rand.NewPCG(1, 2))
 	hashes := make([]uint64, 150)
 	for i := range hashes {

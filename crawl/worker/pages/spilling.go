@@ -1,4 +1,4 @@
-package worker
+package pages
 
 import (
 	"bytes"
@@ -44,11 +44,11 @@ func (t *trouble) lasts(now time.Time) bool {
 }
 
 // disk makes a place on disk for a body.
-func (l *pipeline) disk() (fetch.Spilled, error) {
-	if l.w.deps.Spill == nil {
+func (l *Pipeline) disk() (fetch.Spilled, error) {
+	if l.deps.Spill == nil {
 		return nil, errNoSpill
 	}
-	file, err := l.w.deps.Spill.Create()
+	file, err := l.deps.Spill.Create()
 	if err != nil {
 		l.refusedBy(err)
 		return nil, err
@@ -57,16 +57,16 @@ func (l *pipeline) disk() (fetch.Spilled, error) {
 }
 
 // refusedBy tells that the disk takes no pages.
-func (l *pipeline) refusedBy(err error) {
+func (l *Pipeline) refusedBy(err error) {
 	if tell, before := l.trouble.note(time.Now()); tell {
-		l.w.log.Warn("disk takes no pages that memory has no room for, fewer are fetched", "err", err, "times_before", before)
+		l.deps.Log.Warn("disk takes no pages that memory has no room for, fewer are fetched", "err", err, "times_before", before)
 	}
 }
 
 // watchedSpill notes that a write failed.
 type watchedSpill struct {
 	fetch.Spilled
-	l *pipeline
+	l *Pipeline
 }
 
 // Write implements fetch.Spilled.
@@ -79,7 +79,7 @@ func (s watchedSpill) Write(p []byte) (int, error) {
 }
 
 // spill moves the body of a page to disk.
-func (l *pipeline) spill(p *page) error {
+func (l *Pipeline) spill(p *Page) error {
 	file, err := l.disk()
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (l *pipeline) spill(p *page) error {
 }
 
 // strip gives the buffers of a page back whose body is on disk; its heads are copied.
-func (p *page) strip() {
+func (p *Page) strip() {
 	r := p.resp
 	stripped := &fetch.Response{
 		URL: r.URL, Status: r.Status, Proto: r.Proto, Header: r.Header, Truncated: r.Truncated, ContentEncoding: r.ContentEncoding,
@@ -106,25 +106,13 @@ func (p *page) strip() {
 }
 
 // lost deals with a page that could not be read back from disk.
-func (w *Worker) lost(p *page, err error) {
-	w.log.Warn("page on disk was lost, it is fetched again", "url", p.item.url, "err", err)
-	w.leave(p)
+func (l *Pipeline) lost(p *Page, err error) {
+	l.deps.Log.Warn("page on disk was lost, it is fetched again", "url", p.item.URL, "err", err)
+	l.leave(p)
 }
 
 // leave lets a page go of which nothing was said: it is fetched again.
-func (w *Worker) leave(p *page) {
-	h := p.host
-	w.mu.Lock()
-	h.Piped--
-	w.piped--
-	switch {
-	case h.Closing():
-		h.giveBack(&p.item)
-	case !h.Over():
-		w.unpop(h, p.item)
-		w.wakeNext(time.Now())
-	}
-	w.changed(h)
-	w.mu.Unlock()
-	w.pipe.done(p)
+func (l *Pipeline) leave(p *Page) {
+	l.worker.Leave(p.lease, &p.item)
+	l.done(p)
 }

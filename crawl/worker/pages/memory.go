@@ -1,4 +1,4 @@
-package worker
+package pages
 
 import (
 	"context"
@@ -114,26 +114,29 @@ func (m *memory) serve() {
 // errNoSpill says that there is no disk for pages.
 var errNoSpill = errors.New("no disk for pages")
 
-// body is the room of one exchange, as fetch asks for it.
-type body struct {
-	l     *pipeline
+// Room is the room that the body of one exchange has, as fetch asks for it.
+type Room struct {
+	l     *Pipeline
 	share share
 }
 
-var _ fetch.Room = (*body)(nil)
+var _ fetch.Room = (*Room)(nil)
+
+// Room has nothing yet.
+func (l *Pipeline) Room() *Room { return &Room{l: l} }
 
 // Grow implements fetch.Room.
-func (b *body) Grow(size int64) bool {
+func (b *Room) Grow(size int64) bool {
 	b.l.mu.Lock()
 	defer b.l.mu.Unlock()
 	return b.l.memory.grow(&b.share, size)
 }
 
 // Spill implements fetch.Room.
-func (b *body) Spill() (fetch.Spilled, error) { return b.l.disk() }
+func (b *Room) Spill() (fetch.Spilled, error) { return b.l.disk() }
 
 // Wait implements fetch.Room.
-func (b *body) Wait(ctx context.Context, size int64) error {
+func (b *Room) Wait(ctx context.Context, size int64) error {
 	l := b.l
 	l.mu.Lock()
 	t := l.memory.wait(&b.share, size)
@@ -149,8 +152,8 @@ func (b *body) Wait(ctx context.Context, size int64) error {
 	}
 }
 
-// release takes back what the body of an exchange was given that brought no page.
-func (b *body) release() {
+// Release takes back what the body of an exchange was given that brought no page.
+func (b *Room) Release() {
 	l := b.l
 	l.mu.Lock()
 	l.memory.release(&b.share)
@@ -159,8 +162,8 @@ func (b *body) release() {
 	l.begin(refused)
 }
 
-// setMemory changes the bound.
-func (l *pipeline) setMemory(bound int64) {
+// SetMemory changes what Config.MaxMemory bounds, from now on.
+func (l *Pipeline) SetMemory(bound int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.memory.bound = bound
@@ -169,20 +172,20 @@ func (l *pipeline) setMemory(bound int64) {
 	l.work.Broadcast()
 }
 
-// held is what bodies take now, in bytes.
-func (l *pipeline) held() int64 {
+// Held is what bodies take now, in bytes.
+func (l *Pipeline) Held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memory.used()
 }
 
-// full says that no further exchange is to begin: there is no room for what it may bring, neither in memory nor on disk. Who was told so is woken when a page
-// leaves.
-func (l *pipeline) full() bool {
+// Full says that no further exchange is to begin: there is no room for what it may bring, neither in memory nor on disk. Worker.Begin is called when a page
+// leaves after that.
+func (l *Pipeline) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.onDisk >= l.w.cfg.MaxSpilled
-	if l.w.deps.Spill == nil || l.trouble.lasts(time.Now()) {
+	full := l.onDisk >= l.cfg.MaxSpilled
+	if l.deps.Spill == nil || l.trouble.lasts(time.Now()) {
 		full = full || len(l.memory.waiting) > 0 || !l.memory.fits(1)
 	}
 	l.refused = l.refused || full
@@ -190,19 +193,16 @@ func (l *pipeline) full() bool {
 }
 
 // freed tells those who wait that memory became free; the answer goes to begin, without the mutex.
-func (l *pipeline) freed() (refused bool) {
+func (l *Pipeline) freed() (refused bool) {
 	l.room.Broadcast()
 	l.work.Broadcast()
 	refused, l.refused = l.refused, false
 	return refused
 }
 
-// begin wakes the fetchers that were told to wait.
-func (l *pipeline) begin(refused bool) {
-	if !refused {
-		return
+// begin tells who fetches that there may be room again.
+func (l *Pipeline) begin(refused bool) {
+	if refused {
+		l.worker.Begin()
 	}
-	l.w.mu.Lock()
-	defer l.w.mu.Unlock()
-	l.w.wakeAll()
 }

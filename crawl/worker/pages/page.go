@@ -1,4 +1,4 @@
-package worker
+package pages
 
 import (
 	"bytes"
@@ -8,12 +8,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// page is what an exchange brought, on its way to the archive.
-type page struct {
-	host   *host
-	item   item
+// Page is what an exchange brought, on its way to the archive.
+type Page struct {
+	lease  *session.Lease
+	item   reports.Item
 	resp   *fetch.Response
 	took   time.Duration
 	pause  time.Duration // that the site asked for
@@ -31,7 +33,7 @@ type page struct {
 	askStep          time.Duration
 }
 
-var pages = sync.Pool{New: func() any { return new(page) }}
+var recycled = sync.Pool{New: func() any { return new(Page) }}
 
 // pageSize is about what a page takes beside its bytes, fieldSize a field of its head.
 const (
@@ -39,10 +41,12 @@ const (
 	fieldSize = 192
 )
 
-// newPage makes the page of a response whose body was given that share of the memory.
-func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
-	p := pages.Get().(*page)
-	*p = page{host: h, item: it, resp: resp, held: held, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0]}
+// New makes the page of a response that took that long, whose body was given that room, and whose site wishes for that pause.
+func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, took, pause time.Duration) *Page {
+	p := recycled.Get().(*Page)
+	*p = Page{
+		lease: l, item: *it, resp: resp, took: took, pause: pause, held: &room.share, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0],
+	}
 	p.packed = resp.Spilled != nil || packed(resp.Body)
 	if resp.Spilled != nil {
 		p.strip()
@@ -53,15 +57,15 @@ func newPage(h *host, it item, resp *fetch.Response, held *share) *page {
 }
 
 // large says whether working on the page takes much memory beside its own: it has many bytes, or is a sitemap that unpacks to many.
-func (p *page) large() bool {
-	return p.resp.Size() > largePage || p.item.kind == link.KindSitemap && p.packed
+func (p *Page) large() bool {
+	return p.resp.Size() > largePage || p.item.Kind == link.KindSitemap && p.packed
 }
 
 // packed says whether a body is packed by gzip as a file, beneath any content coding.
 func packed(body []byte) bool { return bytes.HasPrefix(body, []byte("\x1f\x8b")) }
 
 // linkBytes is about what its links take.
-func (p *page) linkBytes() (n int64) {
+func (p *Page) linkBytes() (n int64) {
 	const perLink = 64
 	for i := range p.found.Links {
 		n += perLink + int64(len(p.found.Links[i].URL))
@@ -70,7 +74,7 @@ func (p *page) linkBytes() (n int64) {
 }
 
 // recycle gives the page's memory back.
-func (p *page) recycle() {
+func (p *Page) recycle() {
 	if p.resp != nil {
 		if p.resp.Spilled != nil {
 			_ = p.resp.Spilled.Close() // nobody will read it
@@ -84,6 +88,6 @@ func (p *page) recycle() {
 	if cap(links) > mostKept {
 		links, urls = nil, nil
 	}
-	*p = page{found: extract.Page{Links: links}, urls: urls}
-	pages.Put(p)
+	*p = Page{found: extract.Page{Links: links}, urls: urls}
+	recycled.Put(p)
 }

@@ -1,4 +1,4 @@
-package worker
+package pages
 
 import (
 	"crypto/sha256"
@@ -12,27 +12,28 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // read is the first step of a page: its links and the digest of its body.
-func (w *Worker) read(x *extract.Extractor, p *page) {
+func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	p.digest = sha256.Sum256(p.resp.Body)
 	if !good(p.resp.Status) {
 		return
 	}
-	spec := p.item.job.spec
-	opt := extract.Options{Agent: w.cfg.Agent, Requisites: spec != nil && spec.Requisites}
+	spec := p.item.Job.Spec
+	opt := extract.Options{Agent: l.cfg.Agent, Requisites: spec != nil && spec.Requisites}
 	var err error
-	switch p.item.kind {
+	switch p.item.Kind {
 	case link.KindPage:
-		err = x.Document(&p.found, p.item.url, p.resp.Header, p.resp.Body, opt)
+		err = x.Document(&p.found, p.item.URL, p.resp.Header, p.resp.Body, opt)
 	case link.KindSitemap:
-		err = x.Sitemap(&p.found, p.item.url, p.resp.Body, p.resp.Truncated)
+		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated)
 	case link.KindRequisite, link.KindRobots:
 	}
 	if err != nil {
-		w.log.Debug("links not extracted", "url", p.item.url, "err", err)
+		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
 	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && !p.resp.Truncated // the digest of a beginning is nobody's
 }
@@ -40,8 +41,8 @@ func (w *Worker) read(x *extract.Extractor, p *page) {
 func good(status int) bool { return status >= 200 && status <= 299 }
 
 // finish is the second step, when it is known whether the body was met before: archive and report.
-func (w *Worker) finish(f *follower, p *page) {
-	outcome, links := w.outcome(p)
+func (l *Pipeline) finish(f *reports.Follower, p *Page) {
+	outcome, links := p.outcome(l.cfg.DuplicatesDrop)
 	var revisit *Original
 	if p.known() {
 		revisit = &p.answer.Original
@@ -49,35 +50,26 @@ func (w *Worker) finish(f *follower, p *page) {
 	recordID := ""
 	if !p.found.NoIndex {
 		var err error
-		switch recordID, err = w.deps.Archive.Save(p.exchange(revisit, links)); {
+		switch recordID, err = l.deps.Archive.Save(p.exchange(revisit, links)); {
 		case errors.Is(err, ErrUnarchivable):
-			w.log.Warn("page not archived", "url", p.item.url, "err", err)
+			l.deps.Log.Warn("page not archived", "url", p.item.URL, "err", err)
 		case err != nil:
-			w.broken("archive", err)
+			l.worker.Broken(err)
 			return // unreported, and so fetched again
 		}
 	}
-	r := w.pageReport(f, p, outcome, links, recordID)
-	count := len(p.found.Links)
-	w.mu.Lock()
-	h := p.host
-	h.Piped--
-	w.piped--
-	w.queue(r)
-	w.changed(h)
-	w.mu.Unlock()
-	w.event(r, count)
-	w.pipe.done(p)
+	l.worker.Report(p.report(f, outcome, links, recordID), len(p.found.Links))
+	l.done(p)
 }
 
 // outcome says what became of a URL that was answered, and which links are followed.
-func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
+func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
 	case good(status) && p.resp.Truncated:
 		return link.OutcomeTooLarge, p.found.Links // those of the beginning
-	case good(status) && p.known() && p.answer.Original.URL == p.item.url:
+	case good(status) && p.known() && p.answer.Original.URL == p.item.URL:
 		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
-	case good(status) && p.known() && w.cfg.DuplicatesDrop:
+	case good(status) && p.known() && drop:
 		return link.OutcomeDuplicate, nil
 	case good(status) && p.known():
 		return link.OutcomeDuplicate, p.found.Links
@@ -91,10 +83,10 @@ func (w *Worker) outcome(p *page) (link.Outcome, []link.Link) {
 }
 
 // known says that the body was met before.
-func (p *page) known() bool { return p.asked && p.answer.Verdict == Known }
+func (p *Page) known() bool { return p.asked && p.answer.Verdict == Known }
 
 // exchange is the page as the archive takes it. Its links stand in the order of what they are, so that it can be told which of them were followed.
-func (p *page) exchange(revisit *Original, followed []link.Link) *Exchange {
+func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
 	var counts LinkCounts
 	for group, n := range counts.all() {
 		for i := range p.found.Links {
@@ -105,9 +97,9 @@ func (p *page) exchange(revisit *Original, followed []link.Link) *Exchange {
 		}
 	}
 	x := &Exchange{
-		URL: p.item.url, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
+		URL: p.item.URL, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
 		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls, Links: counts,
-		Depth: p.item.depth, Hops: p.item.hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
+		Depth: p.item.Depth, Hops: p.item.Hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
 	}
 	if x.Protocol == "http/2.0" {
 		x.Protocol = "h2"
@@ -132,9 +124,9 @@ func groupOf(l *link.Link, followed bool) int {
 	}
 }
 
-// pageReport makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
-func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []link.Link, recordID string) *report {
-	r := newReport(p.host, &p.item, outcome)
+// report makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
+func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Link, recordID string) *reports.Report {
+	r := reports.New(p.lease, &p.item, outcome)
 	m := r.Fetched
 	m.Status = uint32(p.resp.Status) //nolint:gosec // three digits
 	m.FetchedMs = p.resp.Start.UnixMilli()
@@ -151,7 +143,7 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 			m.Detail = "noindex"
 		}
 		if p.asked && !p.known() && recordID != "" {
-			r.confirm = &Confirmation{Digest: p.digest, URL: p.item.url, RecordID: recordID, Date: p.resp.Start}
+			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
 		}
 	}
 	if outcome == link.OutcomeTooLarge {
@@ -166,60 +158,26 @@ func (w *Worker) pageReport(f *follower, p *page, outcome link.Outcome, links []
 		redirectTarget(r, p)
 	case len(links) > 0:
 		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) //nolint:gosec // bounded
-		t := f.follow(p.item.job, p.item.url, links)
-		m.OwnLinks = uint32(min(t.own, wire.MaxOwnLinks)) //nolint:gosec // bounded
-		attach(r, t)
+		own, _ := f.Tell(r, p.item.Job, p.item.URL, links)
+		m.OwnLinks = uint32(min(own, wire.MaxOwnLinks)) //nolint:gosec // bounded
 	}
 	return r
 }
 
 // redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It is told each time: a link known already does not say that
 // one may get there.
-func redirectTarget(r *report, p *page) {
+func redirectTarget(r *reports.Report, p *Page) {
 	m := r.Fetched
-	base, err := link.NewBase(p.item.url)
+	base, err := link.NewBase(p.item.URL)
 	if err != nil {
 		return
 	}
 	target, err := base.AppendResolve(nil, []byte(p.resp.Location()))
 	if err != nil {
-		m.Detail = clip("redirect: " + err.Error())
+		m.Detail = reports.Clip("redirect: " + err.Error())
 		return
 	}
 	m.Links = [][]byte{target}
-}
-
-// attach adds the links of a page to its report. Where they are more than one outcome may hold, the first go ahead of it in pieces, as links without an
-// outcome.
-func attach(r *report, t told) {
-	m := r.Fetched
-	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
-	for {
-		n := piece(t.urls)
-		if n == len(t.urls) {
-			m.Links, m.LinkKind = t.urls, t.kinds
-			return
-		}
-		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind(), TextPrint: m.GetTextPrint()}
-		more.Links, t.urls = t.urls[:n], t.urls[n:]
-		if t.kinds != nil {
-			more.LinkKind, t.kinds = t.kinds[:n], t.kinds[n:]
-		}
-		one := &report{Report: session.Report{Lease: r.Lease, Fetched: more, Piece: true}}
-		one.Note = one
-		r.ahead = append(r.ahead, one)
-	}
-}
-
-// piece is how many links one outcome holds.
-func piece(urls [][]byte) int {
-	size := 0
-	for i, url := range urls {
-		if size += len(url) + wire.LinkBytes; i == wire.PieceLinks || size > wire.PieceBytes {
-			return i
-		}
-	}
-	return len(urls)
 }
 
 // short is a header's value if it can be told, being short enough and text; a cut one, or one with other bytes, would be another.

@@ -1,0 +1,97 @@
+package pages
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
+)
+
+const (
+	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is beyond is not told.
+	maxConfirms  = 8192
+	confirmBatch = 256
+	// confirmLinger is how long a confirmation waits for others. Each owner of bodies costs a message, and whoever waits for the body asks again
+	// for longer than this. confirmLast bounds what is told at the end.
+	confirmLinger = 300 * time.Millisecond
+	confirmLast   = time.Second
+)
+
+// confirmer tells content owners what is archived and on disk.
+type confirmer struct {
+	content Content
+	log     *slog.Logger
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	waiting []reports.Confirmation
+}
+
+func newConfirmer(content Content, log *slog.Logger) *confirmer {
+	return &confirmer{content: content, log: log, wake: make(chan struct{}, 1)}
+}
+
+// add queues what the reports speak of, once each.
+func (c *confirmer) add(told []*session.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := len(c.waiting)
+	for _, one := range told {
+		r := one.Note.(*reports.Report)
+		if r.Archived != nil && len(c.waiting) < maxConfirms {
+			c.waiting = append(c.waiting, *r.Archived)
+		}
+		r.Archived = nil
+	}
+	if len(c.waiting) >= confirmBatch || len(c.waiting) > 0 && before == 0 {
+		poke(c.wake)
+	}
+}
+
+// run tells until ctx ends, and then once more what is left: a body that nobody is told of is stored twice.
+func (c *confirmer) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.wake:
+			if c.count() < confirmBatch { // the first of a batch: others will follow
+				timer.Reset(confirmLinger)
+				continue
+			}
+		case <-timer.C:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmLast)
+			c.tell(last)
+			cancel()
+			return
+		}
+		c.tell(ctx)
+	}
+}
+
+func (c *confirmer) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting)
+}
+
+// tell tells all that waits.
+func (c *confirmer) tell(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		n := min(len(c.waiting), confirmBatch)
+		batch := c.waiting[:n:n]
+		c.waiting = c.waiting[n:]
+		c.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if err := c.content.Confirm(ctx, batch); err != nil {
+			c.log.Debug("content owners did not hear what was archived", "bodies", n, "err", err)
+		}
+	}
+}

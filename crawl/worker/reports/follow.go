@@ -1,0 +1,117 @@
+package reports
+
+import (
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// Follower picks the links of a page that its owner is told of. Each goroutine has one of its own.
+type Follower struct {
+	known  *Known
+	index  []int32
+	hashes []uint64
+	keep   []int32
+}
+
+// NewFollower returns one that leaves out what is known.
+func NewFollower(known *Known) *Follower { return &Follower{known: known} }
+
+// told are the links that are reported.
+type told struct {
+	urls   [][]byte
+	kinds  []byte
+	hashes []uint64 // to be known once acknowledged; lent until the next page
+	own    int      // links to the page's own host, those included that are not told again
+}
+
+// Tell adds links of a page to its report: those that the job wants and the owner does not know. Own is the number of the page's links to its own host, n that of
+// links that are told.
+func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (own, n int) {
+	t := f.follow(ref, page, links)
+	r.attach(t)
+	return t.own, len(t.urls)
+}
+
+// follow drops what the job does not want, what is not to be followed, and what the page's owner has acknowledged before.
+func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
+	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
+	origin := strings.TrimSuffix(page, link.PathQuery(page))
+	for i := range links {
+		if l := &links[i]; !l.Nofollow && wanted(ref.Spec, l.Kind) {
+			if l.Kind == link.KindPage && strings.HasPrefix(l.URL, origin) && strings.HasPrefix(l.URL[len(origin):], "/") {
+				t.own++
+			}
+			f.index = append(f.index, int32(i)) //nolint:gosec // at most extract.MaxLinks
+			f.hashes = append(f.hashes, f.known.hash(l.URL, l.Kind, ref))
+		}
+	}
+	// A job with a depth has the owner told of every link again, since it keeps them for when it learns of a smaller depth.
+	learns := ref.Spec != nil && !ref.Spec.HasMaxDepth
+	if learns {
+		f.keep = f.known.filter(f.hashes, f.keep)
+	} else {
+		for i := range f.index {
+			f.keep = append(f.keep, int32(i)) //nolint:gosec // as above
+		}
+	}
+	kept, kinds := f.inScope(ref, links)
+	if len(f.keep) == 0 {
+		return t
+	}
+	text := make([]byte, 0, kept)
+	t.urls = make([][]byte, len(f.keep))
+	if kinds {
+		t.kinds = make([]byte, len(f.keep))
+	}
+	for n, i := range f.keep {
+		l := &links[f.index[i]]
+		begin := len(text)
+		text = append(text, l.URL...)
+		t.urls[n] = text[begin:len(text):len(text)]
+		if kinds {
+			t.kinds[n] = byte(l.Kind)
+		}
+		f.hashes[n] = f.hashes[i]
+	}
+	if learns {
+		t.hashes = f.hashes[:len(f.keep)]
+	}
+	return t
+}
+
+// inScope drops links to hosts that the job does not visit; the others' bytes, and whether any is no page.
+func (f *Follower) inScope(ref *Job, links []link.Link) (size int, kinds bool) {
+	keep := f.keep[:0]
+	last, admitted := "", true
+	for _, i := range f.keep {
+		l := &links[f.index[i]]
+		if ref.Spec != nil {
+			if name := link.Host(l.URL); name != last {
+				last, admitted = name, ref.Spec.InScope(name)
+			}
+		}
+		if admitted {
+			keep = append(keep, i)
+			size += len(l.URL)
+			kinds = kinds || l.Kind != link.KindPage
+		}
+	}
+	f.keep = keep
+	return size, kinds
+}
+
+func wanted(spec *job.Spec, kind link.Kind) bool {
+	if spec == nil {
+		return kind != link.KindRequisite
+	}
+	switch kind {
+	case link.KindRequisite:
+		return spec.Requisites
+	case link.KindSitemap:
+		return !spec.NoSitemaps
+	default:
+		return true
+	}
+}

@@ -1,0 +1,74 @@
+package reports
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+)
+
+const (
+	// maxSpecs bounds the jobs remembered; beyond it they are asked for anew.
+	maxSpecs = 1024
+	// specTimeout bounds asking for a spec. Without it links go unfiltered, which the owners make good.
+	specTimeout = 2 * time.Second
+)
+
+// Job is a job that URLs are held of.
+type Job struct {
+	// ID names it.
+	ID job.ID
+	// Spec is nil if it was not to be had.
+	Spec *job.Spec
+
+	salt uint64 // tells the link hashes of jobs apart
+}
+
+// Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had now.
+type Specs interface {
+	Spec(ctx context.Context, id job.ID) (*job.Spec, error)
+}
+
+// Jobs remembers the jobs met. Safe for concurrent use.
+type Jobs struct {
+	specs Specs
+	seed  maphash.Seed
+
+	mu   sync.Mutex
+	refs map[job.ID]*Job
+}
+
+// NewJobs returns a memory of jobs that asks for those it does not have.
+func NewJobs(from Specs) *Jobs {
+	return &Jobs{specs: from, seed: maphash.MakeSeed(), refs: make(map[job.ID]*Job)}
+}
+
+// Get returns a job, asking for its spec if need be.
+func (j *Jobs) Get(ctx context.Context, id job.ID) *Job {
+	j.mu.Lock()
+	ref := j.refs[id]
+	j.mu.Unlock()
+	if ref != nil {
+		return ref
+	}
+	ctx, cancel := context.WithTimeout(ctx, specTimeout)
+	defer cancel()
+	spec, err := j.specs.Spec(ctx, id)
+	ref = &Job{ID: id, Spec: spec, salt: maphash.Bytes(j.seed, id[:])}
+	if err != nil || spec == nil {
+		ref.Spec = nil
+		return ref
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if other := j.refs[id]; other != nil {
+		return other
+	}
+	if len(j.refs) >= maxSpecs {
+		clear(j.refs)
+	}
+	j.refs[id] = ref
+	return ref
+}
