@@ -27,6 +27,7 @@ import (
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
@@ -173,7 +174,7 @@ type Config struct {
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
 	c := Config{
-		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: probeConnect,
+		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "rtt", Probe: placing.ProbeConnect,
 		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
@@ -218,12 +219,12 @@ func (c *Config) Validate() error {
 		oneOf("nat-traversal", c.NATTraversal, "", "on", "off"),
 		listens(c.Listen),
 		entries(c.Bootstrap),
-		oneOf("placement", c.Placement, Placements()...),
+		oneOf("placement", c.Placement, placing.Names()...),
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),
-		oneOf("probe", c.Probe, probeConnect, probeHead),
+		oneOf("probe", c.Probe, placing.ProbeConnect, placing.ProbeHead),
 		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
 		oneOf("coordinates-mode", c.CoordinatesMode, coordinates.Modes()...),
-		when(c.Gossip < gossipLeast || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, gossipLeast)),
+		when(c.Gossip < placing.LeastGossip || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, placing.LeastGossip)),
 		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		oneOf("governor", c.Governor, bandwidth.Names()...),

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
@@ -70,7 +71,6 @@ type crawlRoom struct {
 	archive *archive
 	spill   *spill.Dir
 	worker  *worker.Worker
-	placer  *placer
 	servers serverRecords
 }
 
@@ -104,9 +104,6 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if err = estimates.Load(c.servers); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	if c.placer, err = newPlacer(n, c.fetcher); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
 	c.worker, err = worker.New(worker.Config{
 		Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
 		TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
@@ -119,7 +116,6 @@ func newCrawlRoom(n *Node) (c *crawlRoom, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	c.placer.prober.visit = c.worker.Visit
 	return c, nil
 }
 
@@ -184,16 +180,14 @@ func (s spilling) Create() (fetch.Spilled, error) {
 // handler answers owners: offers of hosts, and probes of sites.
 func (c *crawlRoom) handler() p2p.Handler {
 	return rpc.Tagged{
-		tagOffer: offers.Handle(c.offered),
-		tagProbe: probes.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
-			return c.placer.probeFor(ctx, from, m), nil
-		}),
+		tagOffer:           offers.Handle(c.offered),
+		placing.Probes.Tag: c.node.placer.HandleProbe(),
 	}.Handle
 }
 
 func (c *crawlRoom) offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 	if c.node.limits.Paused() {
-		return nil, rpc.Refuse("%s", restingText)
+		return nil, rpc.Refuse("%s", wire.PausedText)
 	}
 	reply := &wire.OfferReply{}
 	for _, i := range c.worker.Offer(string(from), m.GetHosts()) {

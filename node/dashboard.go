@@ -198,7 +198,7 @@ func (n shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, erro
 		c.Total++
 		c.Hosts = append(c.Hosts, dashboard.Host{
 			Name: h.Host, Worker: self.String(), Owner: peer.ID(h.Owner).String(), At: ring.HostKey(h.Host).Turns(), Pending: int64(h.URLs),
-			RTT: n.crawl.placer.prober.last(h.Host, h.Addr),
+			RTT: n.placer.Measured(h.Host, h.Addr),
 		})
 	}
 	slices.SortFunc(c.Hosts, func(a, b dashboard.Host) int {

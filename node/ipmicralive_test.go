@@ -49,7 +49,7 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 	var plan *latency.Plan
 	for i := range 3 {
 		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint(i)), ProfileLab)
-		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL, cfg.Placement, cfg.Threshold = true, 0, "subnets", 30*time.Second, placeIPMicra, farThreshold
+		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL, cfg.Placement, cfg.Threshold = true, 0, "subnets", 30*time.Second, "ipmicra", farThreshold
 		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)})
 		var err error
 		if plan, err = latency.New(farApart{}, i, 3); err != nil {

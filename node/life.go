@@ -110,17 +110,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
 	g.Go(func() error { return n.afterReady(ctx, n.book.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.runOutbox) })
-	if d := n.crawl.placer.delegations; d != nil {
-		g.Go(func() error {
-			return n.afterReady(ctx, func(ctx context.Context) error { return d.run(ctx, n.standsAt) })
-		})
-	}
-	if n.gossip != nil {
-		g.Go(func() error { return n.afterReady(ctx, n.gossip.run) })
-	}
-	if n.samples != nil {
-		g.Go(func() error { return n.afterReady(ctx, n.samples.run) })
-	}
+	g.Go(func() error { return n.afterReady(ctx, n.placer.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
 	if n.form != nil {
 		g.Go(func() error {

@@ -20,7 +20,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -31,16 +30,11 @@ import (
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/metrics"
+	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage"
-)
-
-// The services between peers beside those of the ring. Each is a protocol of its own, /apoidea/<network>/<service>/2.0.0.
-const (
-	serviceOwner  = "owner"
-	serviceWorker = "worker"
 )
 
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
@@ -77,8 +71,7 @@ type Node struct {
 	crawl    *crawlRoom
 	limits   *limits.Limits
 	stalls   *limits.Stalls
-	samples  *sampleGossip // nil unless hosts are placed by adaptive
-	gossip   *gossip       // nil unless hosts are placed by network coordinates
+	placer   *placing.Placer
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
@@ -188,10 +181,10 @@ func (n *Node) register(net *p2p.Net) {
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
 	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
 	serve(jobs.ServiceName, func() p2p.Handler { return n.jobs.Handler() })
-	serve(serviceOwner, func() p2p.Handler { return n.owners.handler() })
-	serve(serviceWorker, func() p2p.Handler { return n.crawl.handler() })
-	serve(serviceCoordinates, func() p2p.Handler { return n.gossip.handler() })
-	serve(serviceSamples, func() p2p.Handler { return n.samples.handler() })
+	serve(rpc.ServiceOwner, func() p2p.Handler { return n.owners.handler() })
+	serve(rpc.ServiceWorker, func() p2p.Handler { return n.crawl.handler() })
+	serve(placing.ServiceCoordinates, func() p2p.Handler { return n.placer.HandleCoordinates() })
+	serve(placing.ServiceSamples, func() p2p.Handler { return n.placer.HandleSamples() })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
 	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
 	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
@@ -246,13 +239,8 @@ func (n *Node) furnish() (err error) {
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
 		Resting:   func() bool { return n.limits.Paused() || n.leaving.Load() },
 	})
-	if s, ok := n.crawl.placer.strategy.(*located); ok {
-		n.gossip = s.gossip
-		n.gossip.plug(n)
-	}
-	if s, ok := n.crawl.placer.strategy.(*adaptive.Strategy); ok {
-		n.samples = newSampleGossip(s, &n.crawl.placer.mu)
-		n.samples.plug(n)
+	if n.placer, err = placing.New(n.cfg.placing(), n.placed()); err != nil {
+		return err
 	}
 	if n.owners, err = newOwners(n); err != nil {
 		return err
@@ -280,7 +268,7 @@ func (n *Node) viewed() view.Deps {
 		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
 		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
-		Coordinate: n.crawl.placer.explainCoordinate, Distance: n.gossip.distance,
+		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
 		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.flush,
 		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,

@@ -36,7 +36,7 @@ func (n *Node) openOptOuts() (err error) {
 		return err
 	}
 	n.wishes = manners.NewOptOuts(manners.OptOutsDeps{
-		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router, HostService: serviceOwner,
+		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router, HostService: rpc.ServiceOwner,
 		Changed: func() {
 			n.owners.spawn(func(context.Context) { n.owners.loop.post(func(o *owner.Owner) { o.OptOutsChanged() }) })
 		},

@@ -25,31 +25,29 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// The first byte of a request tells what it is. Service owner: links, session; service worker: offer, probe.
+// The first byte of a request tells what it is. Service owner: links, session; service worker: offer, and what placing.Probes says.
 const (
 	tagLinks   = 'L'
 	tagSession = 'S'
 	tagOffer   = 'O'
-	tagProbe   = 'P'
 )
 
 // What hosts' owners and workers ask of each other. Of an answer that names places in a list, each is one of the list that was sent.
 var (
 	sendLinks = rpc.Method[*wire.Links, *wire.LinksReply]{
-		Service: serviceOwner, Tag: tagLinks,
+		Service: rpc.ServiceOwner, Tag: tagLinks,
 		Check: func(q *wire.Links, a *wire.LinksReply) error {
 			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
 		},
 	}
-	says   = rpc.Method[*wire.Session, *wire.SessionReply]{Service: serviceOwner, Tag: tagSession}
+	says   = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
 	offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
-		Service: serviceWorker, Tag: tagOffer, Within: offerTimeout,
+		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
 		Check: func(q *wire.Offer, a *wire.OfferReply) error {
 			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
 		},
 	}
-	wishes = manners.WishesAt(serviceOwner)
-	probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: serviceWorker, Tag: tagProbe}
+	wishes = manners.WishesAt(rpc.ServiceOwner)
 )
 
 // placesIn says what is wrong with places in a list of n.
@@ -85,9 +83,9 @@ type owners struct {
 	offerOwn func(hosts []string) (declined []int)
 	// heard is told what workers say they have in hand.
 	heard func(worker string, backlog, capacity uint32)
-	// rests is told who is paused.
-	rests  func(worker string)
-	serves func(key ring.Key) bool
+	// declined is told why a worker took no offer.
+	declined func(worker, why string) (paused bool)
+	serves   func(key ring.Key) bool
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with run
 	end   context.CancelFunc
@@ -118,8 +116,8 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
-		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.crawl.placer.place, offerOwn: n.crawl.offerOwn,
-		serves: n.room.dht.Serves, heard: n.crawl.placer.heard, rests: n.crawl.placer.rests, domains: n.domains, prove: n.wishes.Prove,
+		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.placer.Place, offerOwn: n.crawl.offerOwn,
+		serves: n.room.dht.Serves, heard: n.placer.Heard, declined: n.placer.Declined, domains: n.domains, prove: n.wishes.Prove,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
@@ -129,7 +127,8 @@ func newOwners(n *Node) (*owners, error) {
 	w.sets = urlsets.New(kind, seenMemory)
 	cfg := owner.DefaultConfig(string(w.self))
 	cfg.TTL, cfg.Delay, cfg.SeenBloom, cfg.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
-	cfg.Fetched, cfg.RequestTime = n.crawl.placer.observe, requestTime(&n.cfg)
+	placing := n.cfg.placing()
+	cfg.Fetched, cfg.RequestTime = n.placer.Observe, placing.RequestTime()
 	cfg.Admission, cfg.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	cfg.MaxRequests, cfg.PageHosts, cfg.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
@@ -310,8 +309,8 @@ func (w *owners) offer(ctx context.Context, offer owner.Offer) {
 	} else {
 		var err error
 		if declined, err = w.offerTo(ctx, to, offer.Hosts); err != nil {
-			if refusal, ok := errors.AsType[*p2p.Error](err); ok && refusal.Message == restingText {
-				w.rests(offer.Worker)
+			if refusal, ok := errors.AsType[*p2p.Error](err); ok {
+				w.declined(offer.Worker, refusal.Message)
 			}
 			w.log.Debug("offer not heard", "peer", to, "hosts", len(offer.Hosts), "err", err)
 			declined = make([]int, len(offer.Hosts))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/view"
@@ -62,17 +61,8 @@ func (c *Config) ResolverAddr() string { return withPort(c.DNSServer) }
 
 // CheckFiles reads the files that the configuration names for placement.
 func (c *Config) CheckFiles() error {
-	if c.Hierarchy != "" {
-		if _, err := loadTree(c.Hierarchy); err != nil {
-			return err
-		}
-	}
-	if c.GeoIP != "" {
-		if _, err := geoip.Open(c.GeoIP); err != nil {
-			return err
-		}
-	}
-	return nil
+	p := c.placing()
+	return p.CheckFiles()
 }
 
 // connections is how many a peer with this configuration keeps with others at most, before the least useful are closed.

@@ -181,6 +181,9 @@ func (m *OfferReply) Validate() error {
 	return nil
 }
 
+// PausedText is how a peer that fetches nothing at present answers probes and offers: whoever asked leaves it alone for a while.
+const PausedText = "the peer is paused"
+
 // Validate refuses a probe that breaks a bound.
 func (m *Probe) Validate() error {
 	if err := host(m.GetHost()); err != nil {

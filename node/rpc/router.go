@@ -24,6 +24,12 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
+// Services in which several rooms have a part, each by its tags: of those who own hosts, and of their workers.
+const (
+	ServiceOwner  = "owner"
+	ServiceWorker = "worker"
+)
+
 // MaxHops bounds how often a request follows `moved` (design, section 4).
 const MaxHops = 8
 

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -46,7 +47,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.Var(&r.allowed, "allow-private", "permit fetches from loopback, private and link-local addresses: from all, or with a PREFIX such as 10.0.0.0/8, repeatable, from those in it")
 	f.Lookup("allow-private").NoOptDefVal = "true"
 	f.BoolVar(&c.Found, "found", false, "serve alone although the last run knew other peers")
-	f.StringVar(&c.Placement, "placement", c.Placement, "who crawls a host: "+strings.Join(node.Placements(), ", "))
+	f.StringVar(&c.Placement, "placement", c.Placement, "who crawls a host: "+strings.Join(placing.Names(), ", "))
 	f.StringVar(&c.Probe, "probe", c.Probe, "how peers measure the way to a site: connect (TCP), or head (a HEAD request, where robots.txt is known and allows it)")
 	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file with positions or countries of addresses, for --placement geo; adaptive takes the countries as hints")
 	f.Float64Var(&c.Theta, "theta", c.Theta, "for --placement coordinates: relative error under which a server's coordinate is good enough; smaller takes longer and places better")

@@ -33,7 +33,7 @@
 // # Who learns from whom
 //
 // With --placement adaptive an owner remembers what the sites that it placed looked like from its
-// candidates, and every ten seconds tells its leaf set what is new (node/samples.go, service
+// candidates, and every ten seconds tells its leaf set what is new (node/placing, service
 // lessons): host, address, who measured what. They learn from it as from placements of their own,
 // so that what one had measured the others need not measure again. A neighbour that is new, or was
 // started again, is told the last 512. Candidates come from the leaf set, so no one else has use

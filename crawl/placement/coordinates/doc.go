@@ -22,7 +22,7 @@
 // With --placement coordinates every peer keeps a network coordinate
 // (crawl/placement/coordinates): each ten seconds, ten times as often while it is new, it asks a
 // random neighbour for its own, and the round trip is stamped in the process and not in the
-// kernel, so that a busy peer looks far away (node/coordinates.go, service coordinates). A
+// kernel, so that a busy peer looks far away (node/placing, service coordinates). A
 // server's coordinate is moved by what downloads of pages that were due anyway took. Until its
 // error is small enough, the owner leases a host for one URL at a time, to each candidate in turn:
 // a host has one worker at any moment, and nothing beyond the crawl is asked of a site. We hold a

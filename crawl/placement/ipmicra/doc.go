@@ -22,7 +22,7 @@
 // that lead to it, lie with the owners of their hashes, have replicas, and move as hosts and
 // bodies do (node/subnets). An owner asks for the record before anybody
 // probes, mostly one question for many hosts; only where the subnet has no worker does it read the
-// indexes, in batches, a few seconds old at most, and bring back what it learnt (node/ipmicra.go).
+// indexes, in batches, a few seconds old at most, and bring back what it learnt (node/placing).
 // Two owners that delegate one subnet at the same moment both probe, and merging leaves one of
 // them; searches by one owner take turns. A worker that is no candidate of an owner (not in its
 // leaf set, busy) is not used by it: that owner searches on and keeps the choice to itself, and

@@ -1,14 +1,11 @@
-package node
+package placing
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,10 +16,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/latency"
-	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -39,19 +32,6 @@ func (p plane) RTT(i, j int) time.Duration {
 	return time.Duration((math.Hypot(p[i][0]-p[j][0], p[i][1]-p[j][1]) + 2) * float64(time.Millisecond))
 }
 
-// star are points behind lines of so many ms to one place between them. Three peers can tell no other world from one such, as heights alone
-// explain any three distances.
-type star []int
-
-func (s star) Size() int { return len(s) }
-
-func (s star) RTT(i, j int) time.Duration {
-	if i == j {
-		return 0
-	}
-	return time.Duration(s[i]+s[j]) * time.Millisecond
-}
-
 // gossips are peers of one ring that speak without a network; what is said takes the time of the plane. asked counts questions by who was asked.
 type gossips struct {
 	list  []*gossip
@@ -64,13 +44,13 @@ func newGossips(t *testing.T, at plane) *gossips {
 	t.Helper()
 	all := &gossips{asked: make(map[peer.ID]int), fail: make(map[peer.ID]error)}
 	for i := range at {
-		s, err := newLocated(&Config{Placement: placeCoordinates}, peer.ID(fmt.Sprint("peer", i)))
+		s, err := newLocated(&Config{Strategy: byCoordinates}, &Deps{Self: peer.ID(fmt.Sprint("peer", i)), Log: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := s.gossip
 		g.state = coordinates.NewGossip(gossipConfig(g.every), uint64(i)) //nolint:gosec // not negative
-		g.log, g.backlog = slog.New(slog.DiscardHandler), func() int { return 10 * i }
+		g.backlog = func() int { return 10 * i }
 		g.neighbours = func() (ids []peer.ID) {
 			for j := range at {
 				if j != i {
@@ -200,116 +180,6 @@ func TestGossipEnds(t *testing.T) {
 			t.Errorf("%d questions in a minute", n)
 		}
 	})
-}
-
-// TestTurnsOfEstimators: a host is placed by coordinates among three real peers with distances between them and the site. Estimators take their turns at
-// it, so it has never two workers; each page is fetched once, and the host ends at the peer that is nearest (papers.md 3.4 and 5).
-func TestTurnsOfEstimators(t *testing.T) {
-	t.Parallel()
-	const nearest = 2
-	at := star{80, 130, 15, 10} // the last is the site; so far apart that what a loaded machine adds to a page makes no difference
-	web := serveWeb(t, func(c *webgen.Config) {
-		c.Hosts, c.PagesPerHost, c.Links, c.PageBytes, c.Latency = 1, 40, 20, 2000, 40*time.Millisecond
-		c.CrossHostShare, c.ErrorShare, c.RedirectShare, c.NofollowShare, c.SitemapShare = 0, 0, 0, 0, 0
-	})
-	const delay = 10 * time.Millisecond
-	ring := startDistant(t, at, 3, delay)
-	waitLocated(t, ring)
-	pages := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs
-	crawlAll(t, ring[0], control.JobSpec{URLs: pages, Scope: []string{"*.web.localhost"}}) // all at once, as a host with few URLs is not placed so
-
-	diff(t, fetchedURLs(t, ring[0]), pages)
-	seen := checkAudit(t, web).Hosts[0]
-	if len(seen.Workers) != 3 {
-		t.Errorf("workers %v, want all three in turn", seen.Workers)
-	}
-	for _, gap := range []*float64{seen.SmallestGapMS, seen.SmallestGapWithinMS} {
-		if gap == nil || *gap < float64(delay)/1e6 {
-			t.Errorf("gaps of %v and %v ms between requests, want at least %v", value(seen.SmallestGapMS), value(seen.SmallestGapWithinMS), delay)
-		}
-	}
-
-	h, err := ring[0].Host(t.Context(), web.Seeds(web.port)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.PlacedAt != ring[nearest].room.net.Self().String() {
-		t.Errorf("placed at %s: %s; coordinate %+v; want %s", h.PlacedAt, h.PlacedWhy, h.Coordinate, ring[nearest].room.net.Self())
-	}
-	c := h.Coordinate
-	if c == nil || c.Updates == 0 || len(c.Estimators) != 3 {
-		t.Fatalf("coordinate %+v, want one by three estimators", c)
-	}
-	chosen := 0
-	for _, e := range c.Estimators {
-		if e.Samples == 0 || e.ExpectedMs <= 0 {
-			t.Errorf("estimator %+v", e)
-		}
-		if e.Chosen {
-			chosen++
-		}
-	}
-	if chosen != 1 {
-		t.Errorf("%d estimators chosen of %+v", chosen, c.Estimators)
-	}
-	lines, err := ring[0].Peers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lines {
-		if l.CoordinateMs == nil || *l.CoordinateMs <= 0 {
-			t.Errorf("neighbour without a place: %+v", l)
-		}
-	}
-}
-
-func value(f *float64) float64 {
-	if f == nil {
-		return math.NaN()
-	}
-	return *f
-}
-
-// startDistant runs peers with distances between them, which place by coordinates and gossip fast.
-func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Duration) []*testPeer {
-	t.Helper()
-	dir := t.TempDir()
-	var ring []*testPeer
-	for i := range peers {
-		plan, err := latency.New(at, i, peers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint("peer", i)), ProfileLab)
-		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, delay, "test", 30*time.Second
-		cfg.Placement, cfg.Gossip, cfg.Latency = placeCoordinates, 50*time.Millisecond, plan
-		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) //nolint:gosec // a small number
-		if i > 0 {
-			cfg.Bootstrap = ring[0].room.net.Addrs()[:1]
-		}
-		ring = append(ring, startWith(t, cfg))
-	}
-	settle(t, ring)
-	return ring
-}
-
-// waitLocated returns when every peer knows where it and the others stand.
-func waitLocated(t *testing.T, ring []*testPeer) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for _, p := range ring {
-		for _, other := range ring {
-			for {
-				if at, ok := p.gossip.Of(string(other.room.net.Self())); ok && at.Error < 0.2 {
-					break
-				}
-				if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
-					t.Fatalf("no place for %s at %s", other.room.net.Self(), p.room.net.Self())
-				}
-			}
-		}
-	}
 }
 
 // TestWithin: a worker's time is believed as far as it can be true.

@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"context"
@@ -36,13 +36,17 @@ const (
 	locateTime = 500 * time.Millisecond
 )
 
-// placer chooses workers for the hosts of this peer. What it does not know yet of the way to a site it has the candidates measure.
-type placer struct {
-	node   *Node
+// Placer chooses workers for the hosts of this peer, and measures sites for the owners of others. What it does not know yet of the way to a site it has the
+// candidates measure. It is safe for concurrent use.
+type Placer struct {
+	cfg    Config
+	deps   Deps
 	prober *prober
 
-	// delegations is the strategy ipmicra, which asks the ring itself; nil for the others.
+	// What some strategies need of the ring; nil for the others. Delegations is a strategy by itself, which asks the ring.
 	delegations *delegations
+	gossip      *gossip
+	samples     *sampleGossip
 
 	mu       sync.Mutex // guards what follows; never held over the network
 	strategy placement.Strategy
@@ -64,45 +68,75 @@ const addrAge = time.Second
 // load is what a peer told of its worker.
 type load struct{ backlog, capacity uint32 }
 
-func newPlacer(n *Node, s sites) (*placer, error) {
-	pl := &placer{node: n, prober: newProber(s), cache: placement.NewCache(rangesKept, rangeAge), loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen)}
-	var err error
-	if n.cfg.Placement == placeIPMicra {
-		pl.delegations, err = newDelegationsOf(n)
-	} else {
-		pl.strategy, err = newStrategy(&n.cfg, n.room.net.Self())
+// New returns a placer, which measures for others from now on. What its strategy needs of the ring comes once Run is called.
+func New(cfg Config, d Deps) (*Placer, error) {
+	pl := &Placer{
+		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
+		loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen),
 	}
-	if err != nil {
+	if cfg.Strategy == byDelegations {
+		tree, err := loadTree(cfg.Hierarchy)
+		if err != nil {
+			return nil, err
+		}
+		pl.delegations = newDelegations(tree, cfg.Threshold, string(d.Self), d.Records, d.Spawn, d.Log)
+		return pl, nil
+	}
+	var err error
+	if pl.strategy, err = newStrategy(&pl.cfg, &pl.deps); err != nil {
 		return nil, err
+	}
+	switch s := pl.strategy.(type) {
+	case *located:
+		pl.gossip = s.gossip
+	case *adaptive.Strategy:
+		pl.samples = newSampleGossip(s, &pl.mu, &pl.deps)
 	}
 	return pl, nil
 }
 
-// placeAdaptive is our own strategy, beside those of crawl/placement itself.
-const placeAdaptive = "adaptive"
+// Run does what the strategy needs beside placing, such as gossip, until ctx ends.
+func (pl *Placer) Run(ctx context.Context) error {
+	switch {
+	case pl.delegations != nil:
+		return pl.delegations.run(ctx, pl.deps.Where)
+	case pl.gossip != nil:
+		return pl.gossip.run(ctx)
+	case pl.samples != nil:
+		return pl.samples.run(ctx)
+	}
+	return nil
+}
 
-// Placements lists the strategies that a peer can be run with.
-func Placements() []string {
-	names := append(placement.Names(), placeAdaptive, placeCoordinates, placeIPMicra)
-	slices.Sort(names)
-	return names
+// HandleCoordinates answers [ServiceCoordinates].
+func (pl *Placer) HandleCoordinates() p2p.Handler { return pl.gossip.handler() }
+
+// HandleSamples answers [ServiceSamples].
+func (pl *Placer) HandleSamples() p2p.Handler { return pl.samples.handler() }
+
+// Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and the larger of both errors; nil if one is not known.
+func (pl *Placer) Distance(id peer.ID) (ms, relative *float64) { return pl.gossip.distance(id) }
+
+// Measured is the round trip that was measured last from here to a host at an address, 0 if none was or it is forgotten.
+func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
+	return pl.prober.last(host, addr)
 }
 
 // newStrategy makes the strategy that a configuration names, with what it needs.
-func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
-	if c.Placement == placeAdaptive {
+func newStrategy(c *Config, d *Deps) (placement.Strategy, error) {
+	if c.Strategy == byAdapting {
 		seed := fnv.New64a()
-		seed.Write([]byte(self)) // so that peers do not explore the same sites
+		seed.Write([]byte(d.Self)) // so that peers do not explore the same sites
 		known, err := newAtlas(c)
 		if err != nil {
 			return nil, err
 		}
 		return adaptive.New(adaptive.Config{Seed: seed.Sum64(), Atlas: known})
 	}
-	if c.Placement == placeCoordinates {
-		return newLocated(c, self)
+	if c.Strategy == byCoordinates {
+		return newLocated(c, d)
 	}
-	s, err := placement.New(c.Placement)
+	s, err := placement.New(c.Strategy)
 	if err != nil {
 		return nil, err
 	}
@@ -114,17 +148,17 @@ func newStrategy(c *Config, self peer.ID) (placement.Strategy, error) {
 	return s, nil
 }
 
-// place looks for the worker of a host among this peer, its leaf set and those attached to it.
-func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
+// Place looks for the worker of a host among this peer, its leaf set and those attached to it.
+func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	v := &placement.View{
 		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
 		Anew: p.Remeasure, Measured: make(map[string]placement.Measurement),
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.node.clock.Now())))
+	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.deps.Now())))
 	defer cancel()
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
-	asking := asking{placer: pl, place: &p, next: p.NotBefore}
+	asking := asking{Placer: pl, place: &p, next: p.NotBefore}
 	next := pl.next
 	if pl.delegations != nil {
 		search := pl.delegations.search(&p)
@@ -142,14 +176,14 @@ func (pl *placer) place(ctx context.Context, p owner.Place) owner.Placement {
 	return owner.Placement{Measured: measurements(v), Why: "the strategy found no end: the owner keeps the host", NotBefore: asking.owed}
 }
 
-func (pl *placer) next(_ context.Context, v *placement.View) placement.Choice {
+func (pl *Placer) next(_ context.Context, v *placement.View) placement.Choice {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	return pl.strategy.Next(v)
 }
 
 // placed remembers the worker of a site's range.
-func (pl *placer) placed(v *placement.View, c *placement.Choice) {
+func (pl *Placer) placed(v *placement.View, c *placement.Choice) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if v.Site.IsValid() && c.URLs != 1 { // one URL is for an estimator, and no placement
@@ -159,7 +193,7 @@ func (pl *placer) placed(v *placement.View, c *placement.Choice) {
 
 // locate is the address of a site: the one that a worker met, or else the one that a fetch would try first; zero if there is none. A host with few URLs is
 // not worth the question.
-func (pl *placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
+func (pl *Placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
 	if len(p.Addrs) > 0 {
 		if addr, ok := netip.AddrFromSlice(p.Addrs[0]); ok {
 			return addr.Unmap()
@@ -186,7 +220,7 @@ func schemeOf(p *owner.Place) string {
 
 // recall fills in what is known already: of the host from its record, which may come from another owner, and of the site's range. What does not hold
 // any more is not.
-func (pl *placer) recall(p *owner.Place, v *placement.View) {
+func (pl *Placer) recall(p *owner.Place, v *placement.View) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if v.Site.IsValid() && v.Known == "" {
@@ -198,7 +232,7 @@ func (pl *placer) recall(p *owner.Place, v *placement.View) {
 	if v.Site.IsValid() {
 		maps.Copy(v.Measured, pl.cache.Measured(v.Now, v.Site))
 	}
-	if age := pl.node.clock.Now().Sub(p.MeasuredAt); p.MeasuredAt.IsZero() || age > rangeAge {
+	if age := pl.deps.Now().Sub(p.MeasuredAt); p.MeasuredAt.IsZero() || age > rangeAge {
 		return
 	}
 	for _, m := range p.Measured {
@@ -216,9 +250,9 @@ const (
 )
 
 // somebody is candidates, after a while if nobody would take the host at present.
-func (pl *placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
+func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
-	for begun := time.Now(); len(list) == 1 && pl.node.limits.Paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
+	for begun := time.Now(); len(list) == 1 && pl.deps.Paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
 		if loop.Sleep(ctx, nobodyEvery) != nil {
 			break
 		}
@@ -228,17 +262,14 @@ func (pl *placer) somebody(ctx context.Context, key ring.Key, exclude []string) 
 
 // candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host or
 // do not answer at present.
-func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
-	n := pl.node
-	self := string(n.room.net.Self())
-	list := []placement.Candidate{{
-		Peer: self, Self: true,
-		Backlog: uint32(n.crawl.worker.Backlog()), Capacity: uint32(n.crawl.worker.Capacity()), //nolint:gosec // small counts
-	}}
-	if n.limits.Paused() {
+func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
+	self, r := string(pl.deps.Self), pl.deps.Ring
+	list := []placement.Candidate{{Peer: self, Self: true}}
+	list[0].Backlog, list[0].Capacity = pl.inHand()
+	if pl.deps.Paused() {
 		list[0].Backlog = list[0].Capacity // others go first
 	}
-	preds, succs := n.room.dht.Leaves()
+	preds, succs := r.Leaves()
 	seen := map[string]bool{self: true}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -257,14 +288,14 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 			add(string(preds[i].ID))
 		}
 	}
-	for _, p := range n.room.dht.Candidates(key) {
+	for _, p := range r.Candidates(key) {
 		add(string(p.ID))
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
 	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
 	maps.DeleteFunc(pl.addrs, func(id string, _ addrSeen) bool { return !seen[id] })
 	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
-		return !c.Self && (slices.Contains(exclude, c.Peer) || n.room.dht.Suspect(peer.ID(c.Peer)) || pl.isResting(c.Peer))
+		return !c.Self && (slices.Contains(exclude, c.Peer) || r.Suspect(peer.ID(c.Peer)) || pl.isResting(c.Peer))
 	})
 	for i := range list {
 		list[i].Addr = pl.addrOf(list[i].Peer)
@@ -272,31 +303,29 @@ func (pl *placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	return list
 }
 
+// inHand is what this peer's worker has in hand, and how much it takes.
+func (pl *Placer) inHand() (backlog, capacity uint32) {
+	w := pl.deps.Worker
+	return uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
+}
+
 // addrOf is the address of a candidate. The mutex is held.
-func (pl *placer) addrOf(id string) netip.Addr {
+func (pl *Placer) addrOf(id string) netip.Addr {
 	now := time.Now()
 	if had, ok := pl.addrs[id]; ok && now.Sub(had.at) < addrAge {
 		return had.addr
 	}
-	net := pl.node.room.net
-	var list []string
-	if self := net.Self(); id == string(self) {
-		list = net.Addrs()
-	} else {
-		list = net.AddrsOf(peer.ID(id))
-	}
-	pl.addrs[id] = addrSeen{p2p.FirstIP(list), now}
+	pl.addrs[id] = addrSeen{p2p.FirstIP(pl.deps.Addrs(peer.ID(id))), now}
 	return pl.addrs[id].addr
 }
 
 // told notes what a peer said of its worker, and what it measured.
-func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
+func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	m := placement.Measurement{RTT: time.Duration(r.GetRttUs()) * time.Microsecond, Err: r.GetError()}
 	if m.RTT == 0 && m.Err == "" {
 		m.Err = "no round trip in the answer"
 	}
-	if m.Err == restingText {
-		pl.rests(id)
+	if pl.Declined(id, m.Err) {
 		return m
 	}
 	pl.mu.Lock()
@@ -308,24 +337,24 @@ func (pl *placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	return m
 }
 
-// restingText is how a paused peer answers probes and offers. It is asked again after restingFor, so that a ring of paused peers is quiet however many
-// hosts wait.
-const (
-	restingText = "the peer is paused"
-	restingFor  = 10 * time.Second
-)
+// restingFor is after how long a peer that is paused is asked again, so that a ring of such is quiet however many hosts wait.
+const restingFor = 10 * time.Second
 
-// rests notes that a candidate is paused.
-func (pl *placer) rests(id string) {
+// Declined notes why a candidate did not take what it was offered or asked, and says whether that is because it is paused.
+func (pl *Placer) Declined(id, why string) (paused bool) {
+	if why != wire.PausedText {
+		return false
+	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if len(pl.resting) < loadsKept {
 		pl.resting[id] = time.Now()
 	}
+	return true
 }
 
 // isResting says whether a candidate is left alone. When its time is over one host may try it, and the others follow if it has gone on. The mutex is held.
-func (pl *placer) isResting(id string) bool {
+func (pl *Placer) isResting(id string) bool {
 	since, resting := pl.resting[id]
 	if !resting {
 		return false
@@ -337,15 +366,15 @@ func (pl *placer) isResting(id string) bool {
 	return true
 }
 
-// heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.
-func (pl *placer) heard(id string, backlog, capacity uint32) {
+// Heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.
+func (pl *Placer) Heard(id string, backlog, capacity uint32) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	pl.note(id, backlog, capacity)
 }
 
 // note is called with the lock held.
-func (pl *placer) note(id string, backlog, capacity uint32) {
+func (pl *Placer) note(id string, backlog, capacity uint32) {
 	if capacity > 0 {
 		delete(pl.resting, id)
 	}
@@ -354,8 +383,8 @@ func (pl *placer) note(id string, backlog, capacity uint32) {
 	}
 }
 
-// observe lets a strategy that learns from downloads see a report. It is called in a step of the owner and does not block.
-func (pl *placer) observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
+// Observe lets a strategy that learns from downloads see a report. It is called in a step of the owner and does not block.
+func (pl *Placer) Observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	observer, ok := pl.strategy.(interface{ Observe(f *placement.Fetch) })

@@ -1,10 +1,9 @@
-package node
+package placing
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -46,8 +45,7 @@ func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *s
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := newSampleGossip(strategy, new(sync.Mutex))
-	c.log, c.incarnation = slog.New(slog.DiscardHandler), incarnation
+	c := newSampleGossip(strategy, new(sync.Mutex), &Deps{Log: quiet, Incarnation: incarnation})
 	c.neighbours = func() []peer.ID {
 		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
 	}

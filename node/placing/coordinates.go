@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -24,20 +23,20 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// serviceCoordinates is the gossip of network coordinates.
-const serviceCoordinates = "coordinates"
+// ServiceCoordinates is the gossip of network coordinates.
+const ServiceCoordinates = "coordinates"
 
 // exchange tells a neighbour one's own coordinate, and brings back the neighbour's.
-var exchange = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: serviceCoordinates, Within: gossipTimeout}
+var exchange = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: ServiceCoordinates, Within: gossipTimeout}
 
-// placeCoordinates is the strategy that needs it.
-const placeCoordinates = "coordinates"
+// byCoordinates is the strategy that needs it.
+const byCoordinates = "coordinates"
 
 const (
 	// gossipTimeout bounds a question to a neighbour, after which it counts as down.
 	gossipTimeout = 5 * time.Second
-	// gossipLeast is the shortest time between two questions that a peer can be told to leave.
-	gossipLeast = 10 * time.Millisecond
+	// LeastGossip is the shortest time between two questions that a peer can be told to leave.
+	LeastGossip = 10 * time.Millisecond
 	// A peer that is new asks youngFaster times as often until it was answered youngRounds times by each neighbour, so that placing by coordinates begins in
 	// the first minute and not after several: the paper's runs are hours, and theirs were warm.
 	youngFaster = 10
@@ -52,9 +51,9 @@ type gossip struct {
 	self  peer.ID
 	every time.Duration // between questions
 	log   *slog.Logger
-	// neighbours, net and backlog (URLs that wait here) are plugged in before it runs.
+	net   rpc.Caller
+	// neighbours are whom it asks; backlog is how many URLs wait here.
 	neighbours func() []peer.ID
-	net        rpc.Caller
 	backlog    func() int
 
 	mu       sync.Mutex // guards what follows; never held over the network
@@ -74,7 +73,7 @@ type located struct {
 var _ placement.Observer = (*located)(nil)
 
 // newLocated makes the strategy for a peer.
-func newLocated(c *Config, self peer.ID) (*located, error) {
+func newLocated(c *Config, d *Deps) (*located, error) {
 	cfg := coordinates.DefaultConfig()
 	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
 	var err error
@@ -87,7 +86,10 @@ func newLocated(c *Config, self peer.ID) (*located, error) {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
 	}
 	seed := rand.Uint64() //nolint:gosec // no secret
-	g := &gossip{self: self, every: every, state: coordinates.NewGossip(talk, seed)}
+	g := &gossip{
+		self: d.Self, every: every, log: d.Log, net: d.Net, neighbours: func() []peer.ID { return near(d.Ring) },
+		backlog: func() int { return d.Worker.Backlog() }, state: coordinates.NewGossip(talk, seed),
+	}
 	s, err := coordinates.New(cfg, g, seed)
 	if err != nil {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
@@ -116,28 +118,10 @@ func gossipConfig(every time.Duration) coordinates.GossipConfig {
 	return c
 }
 
-// plug connects the gossip with the peer that it speaks for.
-func (g *gossip) plug(n *Node) {
-	g.log, g.neighbours, g.backlog = n.log, n.room.near, n.crawl.worker.Backlog
-	g.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
-		return n.room.net.Call(n.room.toWorker(ctx, to), to, service, req)
-	})
-}
-
 // near are the peers that may crawl for this one, or for which it crawls: the leaf set and those attached.
-func (r *ringRoom) near() []peer.ID {
-	preds, succs := r.dht.Leaves()
-	var ids []peer.ID
-	seen := make(map[peer.ID]bool)
-	for _, list := range [][]dht.Peer{succs, preds, r.dht.Attached(), r.dht.Attachments()} {
-		for _, p := range list {
-			if !seen[p.ID] {
-				seen[p.ID] = true
-				ids = append(ids, p.ID)
-			}
-		}
-	}
-	return ids
+func near(r Ring) []peer.ID {
+	preds, succs := r.Leaves()
+	return idsOf(succs, preds, r.Attached(), r.Attachments())
 }
 
 // run asks neighbours until ctx ends.
@@ -242,8 +226,8 @@ func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
 	return &d, &e
 }
 
-// explainCoordinate says where a host's server stands, and who found that; nothing if it is not known here.
-func (pl *placer) explainCoordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate {
+// Coordinate says where a host's server stands, and who found that; nothing if it is not known here.
+func (pl *Placer) Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate {
 	if len(d.Addrs) == 0 {
 		return nil
 	}

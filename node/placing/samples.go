@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"context"
@@ -11,14 +11,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// serviceSamples is where owners that place by the strategy adaptive tell each other what they learnt.
-const serviceSamples = "lessons"
+// ServiceSamples is where owners that place by the strategy adaptive tell each other what they learnt.
+const ServiceSamples = "lessons"
 
 const (
 	// samplesEvery is how often a peer tells its leaf set what it learnt since: sites that are found together are placed together, so a few seconds matter
@@ -36,10 +37,9 @@ const (
 // sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one had measured, its leaf set need not measure again. The
 // candidates of an owner are in its leaf set, so nobody else has use for it. It is safe for concurrent use.
 type sampleGossip struct {
-	strategy *adaptive.Strategy
-	guard    sync.Locker // of strategy: the placer's
-	log      *slog.Logger
-	// neighbours, net and incarnation are plugged in before it runs.
+	strategy    *adaptive.Strategy
+	guard       sync.Locker // of strategy: the placer's
+	log         *slog.Logger
 	neighbours  func() []peer.ID
 	net         rpc.Caller
 	incarnation uint64
@@ -60,23 +60,28 @@ type listener struct {
 }
 
 // teaching tells a neighbour samples.
-var teaching = rpc.Method[*wire.Lessons, *wire.LessonsReply]{Service: serviceSamples}
+var teaching = rpc.Method[*wire.Lessons, *wire.LessonsReply]{Service: ServiceSamples}
 
-func newSampleGossip(s *adaptive.Strategy, guard sync.Locker) *sampleGossip {
-	return &sampleGossip{strategy: s, guard: guard, listeners: make(map[peer.ID]*listener)}
-}
-
-// plug connects the sampleGossip with the peer that it teaches for.
-func (c *sampleGossip) plug(n *Node) {
-	c.log, c.neighbours, c.net, c.incarnation = n.log, n.room.leaves, n.room.net, n.incarnation
+// newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
+func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
+	return &sampleGossip{
+		strategy: s, guard: guard, log: d.Log, neighbours: func() []peer.ID { return leaves(d.Ring) }, net: d.Net, incarnation: d.Incarnation,
+		listeners: make(map[peer.ID]*listener),
+	}
 }
 
 // leaves is the leaf set.
-func (r *ringRoom) leaves() []peer.ID {
-	preds, succs := r.dht.Leaves()
-	var ids []peer.ID
-	for _, p := range slices.Concat(succs, preds) {
-		if !slices.Contains(ids, p.ID) {
+func leaves(r Ring) []peer.ID {
+	preds, succs := r.Leaves()
+	return idsOf(succs, preds)
+}
+
+// idsOf are the names of peers, each once, in the order of the lists.
+func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
+	seen := make(map[peer.ID]bool)
+	for _, p := range slices.Concat(lists...) {
+		if !seen[p.ID] {
+			seen[p.ID] = true
 			ids = append(ids, p.ID)
 		}
 	}

@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"context"
@@ -31,6 +31,9 @@ type fakeSites struct {
 	busy, most      atomic.Int64
 }
 
+// freely is the visit of an address where no worker is.
+func freely(context.Context, netip.Addr) (leave func(), err error) { return func() {}, nil }
+
 var siteAddr = netip.MustParseAddr("192.0.2.1")
 
 func (s *fakeSites) Locate(_ context.Context, host, _ string) ([]netip.AddrPort, error) {
@@ -61,7 +64,7 @@ func (s *fakeSites) ProbeHead(ctx context.Context, _, _ string) (*fetch.Head, er
 func TestProberSharesWhatItMeasures(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := &fakeSites{took: 20 * time.Millisecond}
-		p := newProber(s)
+		p := newProber(s, freely)
 		var group errgroup.Group
 		for i := range 50 {
 			group.Go(func() error { // h7 and h1007 are two names at one address and port
@@ -90,7 +93,7 @@ func TestHeadWaitsForTheAddress(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const turn = 300 * time.Millisecond
 		s := &fakeSites{took: 20 * time.Millisecond}
-		p := newProber(s)
+		p := newProber(s, freely)
 		entered, left := 0, 0
 		p.visit = func(ctx context.Context, addr netip.Addr) (func(), error) {
 			if addr != siteAddr {
@@ -105,11 +108,11 @@ func TestHeadWaitsForTheAddress(t *testing.T) {
 			entered      int
 			fails        bool
 		}{
-			{"h1.example", probeConnect, time.Minute, 2 * s.took, 0, false},
-			{"h1.example", probeHead, time.Minute, turn + s.took, 1, false},
-			{"h1.example", probeHead, time.Minute, 0, 1, false}, // what was measured a moment ago costs no turn
-			{"h2.example", probeHead, turn / 2, turn / 2, 2, true},
-			{"h2.example", probeHead, time.Minute, turn + s.took, 3, false},
+			{"h1.example", ProbeConnect, time.Minute, 2 * s.took, 0, false},
+			{"h1.example", ProbeHead, time.Minute, turn + s.took, 1, false},
+			{"h1.example", ProbeHead, time.Minute, 0, 1, false}, // what was measured a moment ago costs no turn
+			{"h2.example", ProbeHead, turn / 2, turn / 2, 2, true},
+			{"h2.example", ProbeHead, time.Minute, turn + s.took, 3, false},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), row.within)
 			begun := time.Now()
@@ -164,7 +167,7 @@ func TestProbesOnABusyMachine(t *testing.T) {
 				for _, ms := range tt.ms {
 					s.rtts = append(s.rtts, time.Duration(ms)*time.Millisecond)
 				}
-				rtt, _, err := newProber(s).measure(t.Context(), "h1.example", "http", "connect")
+				rtt, _, err := newProber(s, freely).measure(t.Context(), "h1.example", "http", "connect")
 				if rtt != time.Duration(tt.want)*time.Millisecond || int(s.connects.Load()) != tt.made || (err != nil) != tt.fails {
 					t.Errorf("%v after %d connects (%v), want %d ms after %d", rtt, s.connects.Load(), err, tt.want, tt.made)
 				}
@@ -178,7 +181,7 @@ func TestProberBounds(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{took: time.Second}
-			p := newProber(s)
+			p := newProber(s, freely)
 			var group errgroup.Group
 			for i := range 3 * probesMost {
 				group.Go(func() error {
@@ -194,7 +197,7 @@ func TestProberBounds(t *testing.T) {
 	t.Run("a minute", func(t *testing.T) {
 		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{}
-			p := newProber(s)
+			p := newProber(s, freely)
 			p.minute = time.Now()
 			p.spent = probesPerMinute - 1
 			if _, _, err := p.measure(t.Context(), "h1.example", "http", "connect"); err != nil {
@@ -210,7 +213,7 @@ func TestProberBounds(t *testing.T) {
 		})
 	})
 	t.Run("what is remembered", func(t *testing.T) {
-		p := newProber(&fakeSites{})
+		p := newProber(&fakeSites{}, freely)
 		now := time.Now()
 		for i := range 3 * sitesKept {
 			key := probeKey{netip.AddrPortFrom(siteAddr, uint16(i)), "connect"} //nolint:gosec // far below 65,536
@@ -227,7 +230,7 @@ func TestProberBounds(t *testing.T) {
 	t.Run("failures and broken-off probes", func(t *testing.T) {
 		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{took: time.Second, fail: errors.New("refused")}
-			p := newProber(s)
+			p := newProber(s, freely)
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			if _, _, err := p.measure(short, "h1.example", "http", "connect"); !errors.Is(err, context.DeadlineExceeded) {
@@ -247,12 +250,12 @@ func TestProberBounds(t *testing.T) {
 
 func TestProberStopsWhereTheSiteAsksForLess(t *testing.T) {
 	for _, status := range []int{429, 503} {
-		_, _, err := newProber(&fakeSites{status: status}).measure(t.Context(), "h1.example", "http", "head")
+		_, _, err := newProber(&fakeSites{status: status}, freely).measure(t.Context(), "h1.example", "http", "head")
 		if err == nil || !strings.HasPrefix(err.Error(), siteRefuses) {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
-	if _, _, err := newProber(&fakeSites{status: 405}).measure(t.Context(), "h1.example", "http", "head"); err != nil {
+	if _, _, err := newProber(&fakeSites{status: 405}, freely).measure(t.Context(), "h1.example", "http", "head"); err != nil {
 		t.Errorf("a site that does not know HEAD answers all the same: %v", err)
 	}
 }
@@ -280,8 +283,9 @@ func TestRequestGap(t *testing.T) {
 		"never fetched":        {robots.State{}, 0, 0},
 		"a wish for silence":   {silent, 0, 0},
 	}
+	c := Config{Delay: 2 * time.Second, Agent: "apoidea"}
 	for name, tt := range tests {
-		if got := requestGap(&tt.state, 2*time.Second, now.Add(tt.after)); got != tt.want {
+		if got := c.requestGap(&tt.state, now.Add(tt.after)); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
@@ -297,9 +301,9 @@ func (w *watching) Observe(f *placement.Fetch) { w.seen = append(w.seen, *f) }
 
 func TestObserve(t *testing.T) {
 	w := &watching{}
-	pl := &placer{strategy: w}
+	pl := &Placer{strategy: w}
 	at := time.UnixMilli(1_800_000_000_000)
-	pl.observe("h1.example", [][]byte{siteAddr.AsSlice()}, "worker", []*wire.Fetched{
+	pl.Observe("h1.example", [][]byte{siteAddr.AsSlice()}, "worker", []*wire.Fetched{
 		{FetchedMs: at.UnixMilli(), DurationMs: 70, Size: 4000, Outcome: uint32(link.OutcomeOK)},
 		{Outcome: uint32(link.OutcomeRobotsDenied)},
 		{FetchedMs: at.UnixMilli(), DurationMs: 900, Outcome: uint32(link.OutcomeTimeout)},
@@ -314,11 +318,11 @@ func TestObserve(t *testing.T) {
 }
 
 func TestEveryPlacementCanBeMade(t *testing.T) {
-	for _, name := range Placements() {
-		if name == placeIPMicra { // asks the ring itself, see TestSubnetsOfRealPeers
+	for _, name := range Names() {
+		if name == byDelegations { // asks the ring itself, see TestSubnetsOfRealPeers
 			continue
 		}
-		s, err := newStrategy(&Config{Placement: name}, "self")
+		s, err := newStrategy(&Config{Strategy: name}, &Deps{Self: "self"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -328,20 +332,20 @@ func TestEveryPlacementCanBeMade(t *testing.T) {
 			t.Errorf("%s: alone it chooses %+v", name, c)
 		}
 	}
-	if _, err := newStrategy(&Config{Placement: "geo", GeoIP: "nowhere.mmdb"}, "self"); err == nil {
+	if _, err := newStrategy(&Config{Strategy: "geo", GeoIP: "nowhere.mmdb"}, &Deps{}); err == nil {
 		t.Error("a database that is not there is opened")
 	}
 }
 
 // TestRecall: what the record of a host and the range of its site tell is not asked for again while it is fresh; what does not hold any more is.
 func TestRecall(t *testing.T) {
-	n := &Node{clock: newLeaseClock()}
+	now := time.Now()
 	base := owner.Place{
-		Host: "h1.example", MeasuredAt: n.clock.Now().Add(-time.Minute),
+		Host: "h1.example", MeasuredAt: now.Add(-time.Minute),
 		Measured: []owner.Measurement{{Peer: "a", RTTUs: 5000}, {Peer: "b", RTTUs: 7000}, {Peer: "c", Error: "refused"}},
 	}
 	old, anew := base, base
-	old.MeasuredAt = n.clock.Now().Add(-time.Hour)
+	old.MeasuredAt = now.Add(-time.Hour)
 	anew.Remeasure = true
 	for name, tt := range map[string]struct {
 		place owner.Place
@@ -351,10 +355,10 @@ func TestRecall(t *testing.T) {
 		"a record of long ago":                   {old, "map[b:{9ms }]"},
 		"fetches have become slower":             {anew, "map[]"},
 	} {
-		pl := &placer{node: n, cache: placement.NewCache(8, time.Minute)}
-		pl.cache.Note(time.Now(), siteAddr, "b", placement.Measurement{RTT: 9 * time.Millisecond})
+		pl := &Placer{deps: Deps{Now: time.Now}, cache: placement.NewCache(8, time.Minute)}
+		pl.cache.Note(now, siteAddr, "b", placement.Measurement{RTT: 9 * time.Millisecond})
 		pl.cache.Placed(siteAddr, "b")
-		v := &placement.View{Now: time.Now(), Site: siteAddr, Measured: make(map[string]placement.Measurement)}
+		v := &placement.View{Now: now, Site: siteAddr, Measured: make(map[string]placement.Measurement)}
 		pl.recall(&tt.place, v)
 		if got := fmt.Sprint(v.Measured); got != tt.want || v.Known != "b" {
 			t.Errorf("%s: %s, known %q; want %s", name, got, v.Known, tt.want)

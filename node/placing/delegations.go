@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
@@ -39,9 +38,11 @@ const (
 	turnTime = 4 * time.Second
 )
 
-// subnetRecords is where the records of subnets are: a subnets.Service.
-type subnetRecords interface {
+// Records is where the records of subnets are: a [subnets.Service].
+type Records interface {
+	// Ask asks the ring for records. What is not in the answer could not be had.
 	Ask(ctx context.Context, wants []subnets.Want) map[ipmicra.Key]subnets.Found
+	// Tell brings changes to the ring, and returns when they are safe there.
 	Tell(ctx context.Context, c ipmicra.Changes) error
 	// Gone says of a peer that it is in the ring no more.
 	Gone(ctx context.Context, id peer.ID) bool
@@ -52,7 +53,7 @@ type subnetRecords interface {
 type delegations struct {
 	machine ipmicra.Machine
 	self    string
-	records subnetRecords
+	records Records
 	log     *slog.Logger
 	// spawn runs something beside what calls it, until the peer ends.
 	spawn func(fn func(ctx context.Context))
@@ -70,31 +71,10 @@ type ownChoice struct {
 	when   time.Time
 }
 
-// placeIPMicra is the strategy over records on the ring, beside those of crawl/placement itself.
-const placeIPMicra = "ipmicra"
+// byDelegations is the strategy over records on the ring.
+const byDelegations = "ipmicra"
 
-func newDelegationsOf(n *Node) (*delegations, error) {
-	tree, err := loadTree(n.cfg.Hierarchy)
-	if err != nil {
-		return nil, err
-	}
-	spawn := func(fn func(ctx context.Context)) { n.owners.spawn(fn) } // the owners come later
-	return newDelegations(tree, n.cfg.Threshold, string(n.room.net.Self()), n.subnets, spawn, n.log), nil
-}
-
-// standsAt is the address of this peer among sites, if that is known: a public one, or where it is in an emulated internet.
-func (n *Node) standsAt() netip.Addr {
-	if n.cfg.Latency != nil {
-		return n.cfg.Latency.Listen()
-	}
-	addr := p2p.FirstIP(n.room.net.Addrs())
-	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
-		return netip.Addr{}
-	}
-	return addr
-}
-
-func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records subnetRecords, spawn func(func(context.Context)), log *slog.Logger) *delegations {
+func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records Records, spawn func(func(context.Context)), log *slog.Logger) *delegations {
 	return &delegations{
 		machine: ipmicra.Machine{Tree: tree, Threshold: threshold}, self: self, records: records, log: log, spawn: spawn,
 		cache: newAging[ipmicra.Key](recordsKept, cached.weight), own: newAging[netip.Prefix](choicesKept, func(ownChoice) int { return 1 }),

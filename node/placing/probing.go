@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"cmp"
@@ -21,16 +21,18 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // How candidates measure the way to a site.
 const (
-	// probeConnect: by TCP connects, which carry no request.
-	probeConnect = "connect"
-	// probeHead: by a HEAD request, where robots.txt is known and allows it; else by TCP connects.
-	probeHead = "head"
+	// ProbeConnect: by TCP connects, which carry no request.
+	ProbeConnect = "connect"
+	// ProbeHead: by a HEAD request, where robots.txt is known and allows it; else by TCP connects.
+	ProbeHead = "head"
 )
 
 const (
@@ -52,10 +54,13 @@ const (
 	sitesKept = 4096
 )
 
-// requestTime is how long candidates may send requests to a host before it is placed: a leaf set of them, each with the host's rest.
-func requestTime(c *Config) time.Duration {
+// Probes asks a candidate to measure the way to a site.
+var Probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: rpc.ServiceWorker, Tag: 'P'}
+
+// RequestTime is how long candidates may send requests to a host before it is placed: a leaf set of them, each with the host's rest.
+func (c *Config) RequestTime() time.Duration {
 	const candidates, most = 12, time.Minute
-	if c.Probe != probeHead {
+	if c.Probe != ProbeHead {
 		return 0
 	}
 	return min(candidates*(c.Delay+probeTime), most)
@@ -63,7 +68,7 @@ func requestTime(c *Config) time.Duration {
 
 // asking measures one host by its candidates, and keeps the rules of politeness where requests are made for it.
 type asking struct {
-	*placer
+	*Placer
 	place *owner.Place
 	// next is when the next request may be sent, on the lease clock; owed, unless zero, until when politeness is owed for those that were.
 	next, owed time.Time
@@ -83,7 +88,7 @@ func (a *asking) measure(ctx context.Context, peers []string, v *placement.View)
 	found := make([]placement.Measurement, len(peers))
 	var wg sync.WaitGroup
 	for i, id := range peers {
-		wg.Go(func() { found[i] = a.ask(ctx, id, probeConnect) })
+		wg.Go(func() { found[i] = a.ask(ctx, id, ProbeConnect) })
 	}
 	wg.Wait()
 	for i, id := range peers {
@@ -97,28 +102,25 @@ func (a *asking) mayRequest(ctx context.Context) bool {
 		return a.gap > 0
 	}
 	a.judged = true
-	var d owner.HostDetail
-	err := a.node.owners.loop.look(ctx, func(o *owner.Owner) { d, _ = o.Host(a.place.Host) })
 	var state robots.State
-	raw, known := d.Robots[schemeOf(a.place)+"://"+a.place.Host]
-	if err != nil || !known || state.UnmarshalBinary(raw) != nil {
+	if raw := a.deps.Robots(ctx, a.place.Host, schemeOf(a.place)); raw == nil || state.UnmarshalBinary(raw) != nil {
 		return false
 	}
-	a.gap = requestGap(&state, a.node.cfg.Delay, time.Now())
+	a.gap = a.cfg.requestGap(&state, time.Now())
 	return a.gap > 0
 }
 
 // requestGap is the time between requests that measure a site, at least a millisecond; 0 if its robots.txt forbids them or does not hold any more.
-func requestGap(s *robots.State, delay time.Duration, now time.Time) time.Duration {
+func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
 	if !now.Before(s.Expires) || now.Before(s.NotBefore) || s.Verdict != robots.Obey && s.Verdict != robots.AllowAll {
 		return 0
 	}
-	rules := s.Rules(productToken)
+	rules := s.Rules(c.Agent)
 	if !rules.Allowed("/") {
 		return 0
 	}
 	asked, _ := rules.CrawlDelay()
-	return max(delay, asked, time.Millisecond)
+	return max(c.Delay, asked, time.Millisecond)
 }
 
 // request has one peer send its request, when the site has had its rest and while there is time for it.
@@ -126,15 +128,14 @@ func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 	if a.refused != "" {
 		return placement.Measurement{Err: a.refused}
 	}
-	clock := a.node.clock
-	if latest(clock.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
+	if latest(a.deps.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
 		return placement.Measurement{Err: "not asked: no time left for requests that measure"}
 	}
-	if err := loop.Sleep(ctx, a.next.Sub(clock.Now())); err != nil {
+	if err := loop.Sleep(ctx, a.next.Sub(a.deps.Now())); err != nil {
 		return placement.Measurement{Err: err.Error()}
 	}
-	m := a.ask(ctx, id, probeHead)
-	a.next = clock.Now().Add(a.gap)
+	m := a.ask(ctx, id, ProbeHead)
+	a.next = a.deps.Now().Add(a.gap)
 	a.owed = a.next
 	if strings.HasPrefix(m.Err, siteRefuses) {
 		a.refused = m.Err
@@ -157,12 +158,11 @@ func (a *asking) ask(ctx context.Context, id, method string) placement.Measureme
 }
 
 // probe asks one peer, which may be this one.
-func (pl *placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.ProbeReply {
-	n := pl.node
-	if of == n.room.net.Self() {
+func (pl *Placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.ProbeReply {
+	if of == pl.deps.Self {
 		return pl.probeFor(ctx, of, m)
 	}
-	reply, err := probes.Call(n.room.toWorker(ctx, of), n.room.net, of, m)
+	reply, err := Probes.Call(ctx, pl.deps.Net, of, m)
 	if err != nil {
 		return &wire.ProbeReply{Error: errorText("no answer: ", err)}
 	}
@@ -176,17 +176,23 @@ func errorText(before string, err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
+// HandleProbe measures sites for owners.
+func (pl *Placer) HandleProbe() p2p.Handler {
+	return Probes.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+		return pl.probeFor(ctx, from, m), nil
+	})
+}
+
 // probeFor measures a site from here for an owner. A request is made only for the peer that is believed to own the host, as it alone knows whether one may be.
-func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
-	n := pl.node
+func (pl *Placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
 	reply := new(wire.ProbeReply)
-	if n.limits.Paused() {
-		reply.Error = restingText
+	if pl.deps.Paused() {
+		reply.Error = wire.PausedText
 		return reply
 	}
-	if p, ok := n.room.dht.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == probeHead && (!ok || p.ID != from) {
+	if p, ok := pl.deps.Ring.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == ProbeHead && (!ok || p.ID != from) {
 		reply.Error = "not measured: the asker is not the host's owner"
-	} else if why := n.optOuts.Host(m.GetHost()); why != "" {
+	} else if why := pl.deps.OptedOut(m.GetHost()); why != "" {
 		reply.Error = why
 	} else {
 		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
@@ -196,23 +202,25 @@ func (pl *placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 			reply.RttUs, reply.Addr = max(rtt.Microseconds(), 1), addr.AsSlice()
 		}
 	}
-	w := n.crawl.worker
-	reply.Backlog, reply.Capacity = uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
+	reply.Backlog, reply.Capacity = pl.inHand()
 	return reply
 }
 
-// sites is what a prober needs of a fetcher.
-type sites interface {
+// Sites is what probes need of a fetcher.
+type Sites interface {
+	// Locate finds the addresses that a fetch would try, in that order.
 	Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
+	// Probe connects once, and says how long that took.
 	Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error)
+	// ProbeHead makes one HEAD request.
 	ProbeHead(ctx context.Context, host, scheme string) (*fetch.Head, error)
 }
 
-var _ sites = (*fetch.Fetcher)(nil)
+var _ Sites = (*fetch.Fetcher)(nil)
 
 // prober measures sites for owners, within bounds: what was measured a moment ago is told again, and who asks for what is being measured waits for it.
 type prober struct {
-	sites sites
+	sites Sites
 	slots chan struct{}
 	// visit waits until a request may be made to an address beside the worker's, and counts it there; leave ends it.
 	visit func(ctx context.Context, addr netip.Addr) (leave func(), err error)
@@ -238,12 +246,9 @@ type probed struct {
 	err  error
 }
 
-func newProber(s sites) *prober {
-	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed), visit: freely}
+func newProber(s Sites, visit func(context.Context, netip.Addr) (func(), error)) *prober {
+	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed), visit: visit}
 }
-
-// freely is the visit of an address where no worker is.
-func freely(context.Context, netip.Addr) (leave func(), err error) { return func() {}, nil }
 
 var errTooManyProbes = errors.New("too many probes")
 
@@ -256,7 +261,7 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 	if err != nil {
 		return 0, netip.Addr{}, err
 	}
-	key := probeKey{at[0], cmp.Or(method, probeConnect)}
+	key := probeKey{at[0], cmp.Or(method, ProbeConnect)}
 	for {
 		found, mine, err := p.begin(key, time.Now())
 		if err != nil {
@@ -314,7 +319,7 @@ func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, port := range ports {
-		for _, method := range []string{probeConnect, probeHead} {
+		for _, method := range []string{ProbeConnect, ProbeHead} {
 			if k := p.known[probeKey{netip.AddrPortFrom(addr, port), method}]; k != nil && !k.when.IsZero() && k.err == nil {
 				return k.rtt
 			}
@@ -355,7 +360,7 @@ func (p *prober) end(key probeKey, k *probed, now time.Time) {
 
 // run makes a probe. A request waits for its turn at the address, as those of the worker do.
 func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (time.Duration, netip.Addr, error) {
-	if key.method == probeHead {
+	if key.method == ProbeHead {
 		leave, err := p.visit(ctx, key.at.Addr())
 		if err != nil {
 			return 0, netip.Addr{}, fmt.Errorf("the address has no turn for a request that measures: %w", err)
@@ -368,7 +373,7 @@ func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (ti
 	case <-ctx.Done():
 		return 0, netip.Addr{}, fmt.Errorf("%w at once, at most %d", errTooManyProbes, probesMost)
 	}
-	if key.method == probeHead {
+	if key.method == ProbeHead {
 		h, err := p.sites.ProbeHead(ctx, host, scheme)
 		switch {
 		case err != nil:

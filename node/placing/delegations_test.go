@@ -1,4 +1,4 @@
-package node
+package placing
 
 import (
 	"context"
@@ -32,9 +32,19 @@ type ledger struct {
 	left  map[peer.ID]bool
 }
 
+// records lends a store to the records.
+type records struct{ *storage.Keyspace }
+
+func (r records) Update(fn func(subnets.Batch)) (wait func() error, err error) {
+	return r.Keyspace.Update(func(b *storage.Batch) error {
+		fn(b)
+		return nil
+	})
+}
+
 func newLedger(t *testing.T) *ledger {
 	t.Helper()
-	store, err := subnets.New(keyspace[subnets.Batch]{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)})
+	store, err := subnets.New(records{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,15 +101,15 @@ func (l *ledger) worker(t *testing.T, p string) string {
 	return record.Worker
 }
 
-// placing is a world of owners that share a ledger.
-type placing struct {
+// world is one of owners that share a ledger.
+type world struct {
 	*ledger
 	owners map[string]*delegations
 	far    map[string]map[string]time.Duration // from a peer to a site; a peer without one does not reach it
 }
 
-// newPlacing: the networks are two of one organisation, and everything else is nobody's.
-func newPlacing(t *testing.T, ids ...string) *placing {
+// newWorld: the networks are two of one organisation, and everything else is nobody's.
+func newWorld(t *testing.T, ids ...string) *world {
 	t.Helper()
 	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network{
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")},
@@ -110,9 +120,9 @@ func newPlacing(t *testing.T, ids ...string) *placing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &placing{ledger: newLedger(t), owners: make(map[string]*delegations), far: make(map[string]map[string]time.Duration)}
+	w := &world{ledger: newLedger(t), owners: make(map[string]*delegations), far: make(map[string]map[string]time.Duration)}
 	for i, id := range ids {
-		w.owners[id] = newDelegations(tree, 50*time.Millisecond, id, w, func(fn func(context.Context)) { fn(t.Context()) }, quietLog)
+		w.owners[id] = newDelegations(tree, 50*time.Millisecond, id, w, func(fn func(context.Context)) { fn(t.Context()) }, quiet)
 		w.far[id] = make(map[string]time.Duration)
 		for _, site := range []string{"10.1.0.1", "10.1.9.9", "10.2.0.1", "10.3.0.1", "192.0.2.1"} {
 			w.far[id][site] = time.Duration(100-30*i) * time.Millisecond // the last is the nearest
@@ -122,7 +132,7 @@ func newPlacing(t *testing.T, ids ...string) *placing {
 }
 
 // place has an owner place a host, with the given candidates behind itself.
-func (w *placing) place(t *testing.T, by, site string, others []string, change func(*owner.Place, *placement.View)) (placement.Choice, int) {
+func (w *world) place(t *testing.T, by, site string, others []string, change func(*owner.Place, *placement.View)) (placement.Choice, int) {
 	t.Helper()
 	p := &owner.Place{Host: "h.example"}
 	v := &placement.View{Now: time.Now(), Host: p.Host, Site: netip.MustParseAddr(site), Measured: make(map[string]placement.Measurement)}
@@ -174,7 +184,7 @@ func TestDelegationsAreShared(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name   string
-		before func(w *placing)
+		before func(w *world)
 		steps  []placed
 	}{
 		{"the second host of a subnet", nil, []placed{
@@ -199,12 +209,12 @@ func TestDelegationsAreShared(t *testing.T) {
 			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "chosen here before"},
 			{"b", "10.1.0.1", but("b"), nil, "c", false, "10.1.0.0/16 is delegated to it"},
 		}},
-		{"the delegate is gone", func(w *placing) { w.left["c"] = true }, []placed{
+		{"the delegate is gone", func(w *world) { w.left["c"] = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
 			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "10.1.0.0/16 is delegated to it now; delegated anew, as its worker is gone"},
 			{"a", "10.1.9.9", []string{"b"}, nil, "b", false, "10.1.0.0/16 is delegated to it"},
 		}},
-		{"the delegate declined", func(w *placing) { w.left["c"] = true }, []placed{
+		{"the delegate declined", func(w *world) { w.left["c"] = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
 			{"b", "10.1.9.9", []string{"a"}, func(p *owner.Place, _ *placement.View) { p.Exclude = []string{"c"} }, "b", true, "this owner's own choice"},
 		}},
@@ -213,11 +223,11 @@ func TestDelegationsAreShared(t *testing.T) {
 			{"b", "10.1.0.1", but("b"), nil, "c", true, ""},
 			{"a", "10.1.9.9", but("a"), tiny, "c", false, "10.1.0.0/16 is delegated to it"},
 		}},
-		{"nobody reaches the site", func(w *placing) { clear(w.far["a"]); clear(w.far["b"]); clear(w.far["c"]) }, []placed{
+		{"nobody reaches the site", func(w *world) { clear(w.far["a"]); clear(w.far["b"]); clear(w.far["c"]) }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "a", true, "the owner keeps the host"},
 			{"b", "10.1.0.1", but("b"), nil, "b", true, "the owner keeps the host"},
 		}},
-		{"the ring is out of reach", func(w *placing) { w.deaf = true }, []placed{
+		{"the ring is out of reach", func(w *world) { w.deaf = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, "records of the ring could not be read"},
 			{"a", "10.1.9.9", but("a"), nil, "c", false, "10.1.0.0/16 is delegated to it"}, // it knows by itself
 			{"b", "10.1.0.1", but("b"), nil, "c", true, "records of the ring could not be read"},
@@ -231,7 +241,7 @@ func TestDelegationsAreShared(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				w := newPlacing(t, all...)
+				w := newWorld(t, all...)
 				if row.before != nil {
 					row.before(w)
 				}
@@ -251,7 +261,7 @@ func TestDelegationsAreShared(t *testing.T) {
 func TestDelegationsCalibrate(t *testing.T) { crawltest.Bubble(t, testDelegationsCalibrate) }
 
 func testDelegationsCalibrate(t *testing.T) {
-	w := newPlacing(t, "a", "b", "c")
+	w := newWorld(t, "a", "b", "c")
 	w.place(t, "a", "10.1.0.1", []string{"b", "c"}, nil)
 	time.Sleep(time.Second)
 	fetch := func(worker string, took time.Duration) {
@@ -281,7 +291,7 @@ func testDelegationsCalibrate(t *testing.T) {
 
 // TestOwnSubnet (papers, 2.1): who comes first has the subnet that it lives in, and its neighbours' sites are asked of it first.
 func TestOwnSubnet(t *testing.T) {
-	w := newPlacing(t, "a", "b", "c")
+	w := newWorld(t, "a", "b", "c")
 	for _, id := range []string{"b", "c"} {
 		if err := w.owners[id].seed(t.Context(), netip.MustParseAddr("10.1.0.7")); err != nil {
 			t.Fatal(err)
@@ -303,7 +313,7 @@ func TestOwnSubnet(t *testing.T) {
 // TestOwnSubnetIsTold: a peer says where it is until the ring has heard it, and again when it is elsewhere.
 func TestOwnSubnetIsTold(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := newPlacing(t, "a")
+		w := newWorld(t, "a")
 		w.deaf = true
 		var mu sync.Mutex
 		addr := netip.Addr{}
@@ -317,17 +327,22 @@ func TestOwnSubnetIsTold(t *testing.T) {
 			time.Sleep(2 * whereEvery)
 			synctest.Wait()
 		}
-		stop := background(t, func(ctx context.Context) error {
-			return w.owners["a"].run(ctx, func() netip.Addr {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- w.owners["a"].run(ctx, func() netip.Addr {
 				mu.Lock()
 				defer mu.Unlock()
 				return addr
 			})
-		})
+		}()
 		move("10.1.0.1", true)
 		move("10.1.0.1", false)
 		move("10.3.0.1", false)
 		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		for _, p := range []string{"10.1.0.0/16", "10.3.0.0/16"} {
 			if got := w.worker(t, p); got != "a" {
 				t.Errorf("%s is delegated to %q", p, got)
@@ -341,7 +356,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 	for name, ends := range map[string]bool{"the first ends": true, "the first hangs": false} {
 		t.Run(name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
-				w := newPlacing(t, "a")
+				w := newWorld(t, "a")
 				view := func() *placement.View {
 					return &placement.View{
 						Now: time.Now(), Site: netip.MustParseAddr("10.1.0.1"), Measured: make(map[string]placement.Measurement),
@@ -379,7 +394,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 // TestRecordsAreAskedOnce: what was asked a moment ago is not asked again, and later only whether it has changed.
 func TestRecordsAreAskedOnce(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := newPlacing(t, "a", "b", "c")
+		w := newWorld(t, "a", "b", "c")
 		asked := func(site string) int {
 			before := w.asked
 			w.place(t, "a", site, []string{"b", "c"}, nil)

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/placing"
+	"github.com/apoidea/apoidea/node/rpc"
+)
+
+// placing is what the configuration says of it.
+func (c *Config) placing() placing.Config {
+	return placing.Config{
+		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Theta: c.Theta, CoordinatesMode: c.CoordinatesMode,
+		Gossip: c.Gossip, Threshold: c.Threshold, Delay: c.Delay, Agent: productToken,
+	}
+}
+
+// placed is what placing uses of the peer. The owners come later.
+func (n *Node) placed() placing.Deps {
+	return placing.Deps{
+		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.worker, Sites: n.crawl.fetcher,
+		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
+		Robots: func(ctx context.Context, host, scheme string) []byte {
+			var d owner.HostDetail
+			if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
+				return nil
+			}
+			return d.Robots[scheme+"://"+host]
+		},
+		Spawn: func(fn func(ctx context.Context)) { n.owners.spawn(fn) },
+		Log:   n.log,
+	}
+}
+
+// standsAt is the address of this peer among sites, if that is known: a public one, or where it is in an emulated internet.
+func (n *Node) standsAt() netip.Addr {
+	if n.cfg.Latency != nil {
+		return n.cfg.Latency.Listen()
+	}
+	addr := p2p.FirstIP(n.room.net.Addrs())
+	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// addrsOf are the addresses of a peer, which may be this one.
+func (r *ringRoom) addrsOf(id peer.ID) []string {
+	if id == r.net.Self() {
+		return r.net.Addrs()
+	}
+	return r.net.AddrsOf(id)
+}
+
+// call asks a peer, which may be attached as a worker.
+func (r *ringRoom) call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	return r.net.Call(r.toWorker(ctx, to), to, service, req)
+}

@@ -1,0 +1,166 @@
+package placing
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// leafSet is a ring in which a peer has neighbours, of which some are suspect; a owns everything.
+type leafSet struct{ leaves, suspect []peer.ID }
+
+func (l *leafSet) Leaves() (preds, succs []dht.Peer) {
+	for _, id := range l.leaves {
+		succs = append(succs, dht.Peer{ID: id})
+	}
+	return nil, succs
+}
+
+func (l *leafSet) Candidates(ring.Key) []dht.Peer { return nil }
+
+func (l *leafSet) Attached() []dht.Peer { return nil }
+
+func (l *leafSet) Attachments() []dht.Peer { return nil }
+
+func (l *leafSet) Suspect(id peer.ID) bool { return slices.Contains(l.suspect, id) }
+
+func (l *leafSet) Guess(ring.Key) (dht.Peer, bool) { return dht.Peer{ID: "a"}, true }
+
+// idle is a worker with nothing to do.
+type idle struct{}
+
+func (idle) Backlog() int { return 0 }
+
+func (idle) Capacity() int { return 10 }
+
+func (idle) Visit(context.Context, netip.Addr) (leave func(), err error) { return func() {}, nil }
+
+// bench is three peers, of which a owns what is placed, and c is nearer to all sites than b, and b than a.
+type bench struct {
+	ring   leafSet
+	at     map[peer.ID]*Placer
+	asked  []peer.ID
+	paused map[peer.ID]bool
+	out    map[peer.ID]bool // peers by whom the site is not crawled
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	w := &bench{ring: leafSet{leaves: []peer.ID{"b", "c"}}, at: make(map[peer.ID]*Placer), paused: make(map[peer.ID]bool), out: make(map[peer.ID]bool)}
+	for i, id := range []peer.ID{"a", "b", "c"} {
+		pl, err := New(Config{Strategy: "rtt", Probe: ProbeConnect, Delay: time.Second, Agent: "apoidea"}, Deps{
+			Self: id, Now: time.Now, Ring: &w.ring, Worker: idle{}, Sites: &fakeSites{took: time.Duration(90-30*i) * time.Millisecond},
+			Net: rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+				w.asked = append(w.asked, to)
+				if service != rpc.ServiceWorker {
+					t.Errorf("service %q is asked", service)
+				}
+				return rpc.Tagged{Probes.Tag: w.at[to].HandleProbe()}.Handle(ctx, id, req)
+			}),
+			Addrs: func(peer.ID) []string { return nil }, Paused: func() bool { return w.paused[id] },
+			OptedOut: func(string) string {
+				if w.out[id] {
+					return "it opted out"
+				}
+				return ""
+			},
+			Robots: func(context.Context, string, string) []byte { return nil }, Log: quiet,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.at[id] = pl
+	}
+	return w
+}
+
+// TestPlace: the candidate that is nearest to a site crawls it, of those that may and would; who is paused or suspect is left alone.
+func TestPlace(t *testing.T) {
+	for name, row := range map[string]struct {
+		before  func(w *bench)
+		exclude []string
+		want    peer.ID
+		asked   []peer.ID
+	}{
+		"the nearest":          {func(*bench) {}, nil, "c", []peer.ID{"b", "c"}},
+		"it would not":         {func(*bench) {}, []string{"c"}, "b", []peer.ID{"b"}},
+		"it does not answer":   {func(w *bench) { w.ring.suspect = []peer.ID{"c"} }, nil, "b", []peer.ID{"b"}},
+		"it is paused":         {func(w *bench) { w.paused["c"] = true }, nil, "b", []peer.ID{"b", "c"}},
+		"it is known to pause": {func(w *bench) { w.at["a"].Declined("c", wire.PausedText) }, nil, "b", []peer.ID{"b"}},
+		"its lists forbid it":  {func(w *bench) { w.out["c"] = true }, nil, "b", []peer.ID{"b", "c"}},
+		"alone":                {func(w *bench) { w.ring.leaves = nil }, nil, "a", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				w := newBench(t)
+				row.before(w)
+				got := w.at["a"].Place(t.Context(), owner.Place{Host: "h1.example", Exclude: row.exclude})
+				slices.Sort(w.asked)
+				if got.Worker != string(row.want) || !slices.Equal(w.asked, row.asked) {
+					t.Errorf("at %q (%s) after asking %q, want %q after %q", got.Worker, got.Why, w.asked, row.want, row.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestPausedPeerIsAskedAgain: after its rest one host may try it.
+func TestPausedPeerIsAskedAgain(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := newBench(t)
+		w.at["a"].Declined("c", wire.PausedText)
+		w.at["a"].Declined("b", "no more hosts")
+		time.Sleep(restingFor)
+		for _, want := range []int{3, 2} {
+			if list := w.at["a"].candidates(ring.Key{}, nil); len(list) != want {
+				t.Errorf("%d candidates, want %d", len(list), want)
+			}
+		}
+		w.at["a"].Heard("c", 1, 10)
+		if list := w.at["a"].candidates(ring.Key{}, nil); len(list) != 3 || list[2].Backlog != 1 {
+			t.Errorf("candidates %+v, want c among them, which has gone on", list)
+		}
+	})
+}
+
+// TestRequestsAreForTheOwner: a request that measures is made for the peer alone that owns the host.
+func TestRequestsAreForTheOwner(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := newBench(t)
+		for from, fails := range map[peer.ID]bool{"a": false, "b": true} {
+			reply := w.at["c"].probeFor(t.Context(), from, &wire.Probe{Host: "h1.example", Scheme: "http", Method: ProbeHead})
+			if refused := strings.Contains(reply.GetError(), "not the host's owner"); refused != fails {
+				t.Errorf("for %s: %q", from, reply.GetError())
+			}
+		}
+	})
+}
+
+// TestHandlersOfOtherStrategies: a peer refuses the gossip of strategies that it does not place by.
+func TestHandlersOfOtherStrategies(t *testing.T) {
+	w := newBench(t)
+	for name, handle := range map[string]p2p.Handler{"coordinates": w.at["a"].HandleCoordinates(), "samples": w.at["a"].HandleSamples()} {
+		if _, err := handle(t.Context(), "b", nil); !rpc.Refused(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if ms, _ := w.at["a"].Distance("b"); ms != nil {
+		t.Errorf("a distance of %v ms, of a peer that keeps no coordinate", *ms)
+	}
+}
