@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -246,7 +247,7 @@ func (w *keepers) addBody(t *testing.T, i int) {
 func (w *keepers) addSubnet(t *testing.T, i int) {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{192, 0, byte(i), 0}) //nolint:gosec // few
-	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network{{Prefix: netip.MustParsePrefix("192.0.0.0/16"), Organisation: "org"}, {Prefix: netip.PrefixFrom(addr, 24), Organisation: "org"}}))
+	tree, err := ipmicra.Build([]registry.Network{{Prefix: netip.MustParsePrefix("192.0.0.0/16"), Org: "org"}, {Prefix: netip.PrefixFrom(addr, 24), Org: "org"}})
 	if err != nil {
 		t.Fatal(err)
 	}

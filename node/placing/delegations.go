@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/subnets"
 )
@@ -84,20 +84,14 @@ func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, re
 
 // loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48 is a subnet of its own, of no organisation.
 func loadTree(path string) (*ipmicra.Tree, error) {
-	var networks []internet.Network
+	var networks []registry.Network
 	if path != "" {
 		var err error
-		if networks, err = internet.LoadHierarchy(path); err != nil {
+		if networks, err = registry.Load(path); err != nil {
 			return nil, err
 		}
 	}
-	tree, err := ipmicra.Build(func(yield func(ipmicra.Network) bool) {
-		for _, n := range networks {
-			if !yield(ipmicra.Network{Prefix: n.Prefix, Organisation: n.Org}) {
-				return
-			}
-		}
-	})
+	tree, err := ipmicra.Build(networks)
 	if err != nil {
 		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
 	}

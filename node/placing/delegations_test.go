@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -111,12 +112,12 @@ type world struct {
 // newWorld: the networks are two of one organisation, and everything else is nobody's.
 func newWorld(t *testing.T, ids ...string) *world {
 	t.Helper()
-	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network{
+	tree, err := ipmicra.Build([]registry.Network{
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")},
-		{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Organisation: "org"},
-		{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Organisation: "org"},
-		{Prefix: netip.MustParsePrefix("10.3.0.0/16"), Organisation: "other"},
-	}))
+		{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Org: "org"},
+		{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Org: "org"},
+		{Prefix: netip.MustParsePrefix("10.3.0.0/16"), Org: "other"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

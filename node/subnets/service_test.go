@@ -55,7 +55,7 @@ func (w *ringPeers) owner(key ring.Key) peer.ID { return w.ids[int(key[0])%len(w
 // delegated are the changes of some delegations, of an empty tree.
 func delegated(t *testing.T, n int) (c ipmicra.Changes, keys []ipmicra.Key) {
 	t.Helper()
-	tree, err := ipmicra.Build(slices.Values([]ipmicra.Network(nil)))
+	tree, err := ipmicra.Build(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

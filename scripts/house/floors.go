@@ -10,8 +10,13 @@ var floors = [][]string{{"cmd"}, {"lab"}, {"node"}, {"crawl", "dht", "dedup", "s
 
 const ringKeys = "dht/ring"
 
-// wing is what of the house a package belongs to: its first folder.
+const laboratory = "node/lab"
+
+// wing is what of the house a package belongs to: its first folder, but the laboratory is a wing of its own, which no room of a peer imports.
 func wing(dir string) string {
+	if dir == laboratory || strings.HasPrefix(dir, laboratory+"/") {
+		return "lab"
+	}
 	first, _, _ := strings.Cut(dir, "/")
 	return first
 }

@@ -45,18 +45,21 @@ func source(pkg string, imports ...string) string {
 
 func TestUpwardAndCircles(t *testing.T) {
 	h := built(t, map[string]string{
-		"cmd/a/a.go":       source("main", "node", "crawl/x"),
-		"node/n.go":        source("node", "crawl/x", "node/r"),
-		"node/r/r.go":      source("r", "dht"),
-		"crawl/x/x.go":     source("x", "dht/ring", "crawl/y/z"),
-		"crawl/y/y.go":     source("y", "crawl/x/w"),
-		"crawl/x/w/w.go":   source("w"),
-		"crawl/y/z/z.go":   source("z", "dht"),
-		"dht/d.go":         source("dht", "dht/ring", "node/up"),
-		"dht/ring/ring.go": source("ring"),
-		"node/up/up.go":    source("up"),
+		"cmd/a/a.go":        source("main", "node", "crawl/x"),
+		"node/n.go":         source("node", "crawl/x", "node/r"),
+		"node/r/r.go":       source("r", "dht", "node/lab/net"),
+		"node/lab/s/s.go":   source("s", "node/r2", "node/lab/net"),
+		"node/lab/net/n.go": source("net"),
+		"node/r2/r.go":      source("r2"),
+		"crawl/x/x.go":      source("x", "dht/ring", "crawl/y/z"),
+		"crawl/y/y.go":      source("y", "crawl/x/w"),
+		"crawl/x/w/w.go":    source("w"),
+		"crawl/y/z/z.go":    source("z", "dht"),
+		"dht/d.go":          source("dht", "dht/ring", "node/up"),
+		"dht/ring/ring.go":  source("ring"),
+		"node/up/up.go":     source("up"),
 	})
-	want := []arrow{{"crawl/y/z", "dht"}, {"dht", "node/up"}}
+	want := []arrow{{"crawl/y/z", "dht"}, {"dht", "node/up"}, {"node/r", "node/lab/net"}}
 	if got := h.upward(); !slices.Equal(got, want) {
 		t.Errorf("upward %v, want %v", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
@@ -16,11 +17,11 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 // tree builds one from pairs of range and organisation.
 func tree(t testing.TB, pairs ...string) *Tree {
 	t.Helper()
-	var networks []Network
+	var networks []registry.Network
 	for pair := range slices.Chunk(pairs, 2) {
-		networks = append(networks, Network{prefix(pair[0]), pair[1]})
+		networks = append(networks, registry.Network{Prefix: prefix(pair[0]), Org: pair[1]})
 	}
-	built, err := Build(slices.Values(networks))
+	built, err := Build(networks)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,14 +9,8 @@ import (
 	"github.com/gaissmai/bart"
 
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
-
-// Network is a registered range.
-type Network struct {
-	Prefix netip.Prefix // the range
-	// Organisation that registered it; empty if that is not known, and then it is that of the nearest network around it that has one.
-	Organisation string
-}
 
 const (
 	// maxNetworks of a tree: some twenty times what all registries know, and 3 GB.
@@ -50,31 +44,29 @@ var (
 
 // Build nests networks, which may come in any order. Of several with the same range the first that names an organisation counts. The error names the
 // network, counted from zero, that is none.
-func Build(networks iter.Seq[Network]) (*Tree, error) {
+func Build(networks []registry.Network) (*Tree, error) {
 	t := &Tree{unary: make(map[netip.Addr]int32), names: []string{""}}
 	ids := map[string]int32{"": 0}
 	t.nodes = append(t.nodes, node{prefix: ipv4}, node{prefix: ipv6})
-	i := 0
-	for n := range networks {
+	for i, n := range networks {
 		prefix, err := plain(n.Prefix)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("network %d: %w", i, err)
-		case len(n.Organisation) > MaxOrganisation:
-			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Organisation), MaxOrganisation)
+		case len(n.Org) > MaxOrganisation:
+			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
 		case i >= maxNetworks:
 			return nil, fmt.Errorf("more than %d networks", maxNetworks)
 		}
-		id, ok := ids[n.Organisation]
+		id, ok := ids[n.Org]
 		if !ok {
 			id = int32(len(t.names)) //nolint:gosec // bounded by maxNetworks
-			ids[n.Organisation] = id
-			t.names = append(t.names, n.Organisation)
+			ids[n.Org] = id
+			t.names = append(t.names, n.Org)
 		}
 		if prefix.Bits() > 0 { // a default route is the whole family, registered by nobody
 			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) //nolint:gosec // bounded by maxNetworks
 		}
-		i++
 	}
 	t.sort()
 	t.nest()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 func TestLocate(t *testing.T) {
@@ -80,21 +82,21 @@ func TestParentAndChildren(t *testing.T) {
 }
 
 func TestBuildNamesWhatIsWrong(t *testing.T) {
-	good := Network{prefix("10.0.0.0/8"), "a"}
+	good := registry.Network{Prefix: prefix("10.0.0.0/8"), Org: "a"}
 	for name, tt := range map[string]struct {
-		bad  Network
+		bad  registry.Network
 		want string
 	}{
-		"no prefix":         {Network{}, "network 1: prefix"},
-		"long organisation": {Network{prefix("11.0.0.0/8"), strings.Repeat("x", MaxOrganisation+1)}, "network 1, 11.0.0.0/8: organisation of 513 bytes"},
+		"no prefix":         {registry.Network{}, "network 1: prefix"},
+		"long organisation": {registry.Network{Prefix: prefix("11.0.0.0/8"), Org: strings.Repeat("x", MaxOrganisation+1)}, "network 1, 11.0.0.0/8: organisation of 513 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Build(slices.Values([]Network{good, tt.bad})); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Build([]registry.Network{good, tt.bad}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
 	}
-	empty, err := Build(slices.Values([]Network(nil)))
+	empty, err := Build(nil)
 	if err != nil || empty.Size() != 0 {
 		t.Fatalf("no networks: %v", err)
 	}
@@ -106,7 +108,7 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 // TestTreeAgainstScan compares with the slow way to find the smallest range around an address and that around a range.
 func TestTreeAgainstScan(t *testing.T) {
 	networks := someNetworks(rand.New(rand.NewPCG(3, 4)), 800)
-	built, err := Build(slices.Values(networks))
+	built, err := Build(networks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,19 +144,19 @@ func TestTreeAgainstScan(t *testing.T) {
 	}
 }
 
-func someNetworks(r *rand.Rand, n int) []Network {
-	out := make([]Network, n)
+func someNetworks(r *rand.Rand, n int) []registry.Network {
+	out := make([]registry.Network, n)
 	for i := range out {
 		a := netip.AddrFrom4([4]byte{byte(r.IntN(4)), byte(r.IntN(8)), byte(r.IntN(8)), byte(r.IntN(256))})
 		p, _ := a.Prefix(8 + r.IntN(25))
-		out[i] = Network{p, string(rune('a' + r.IntN(26)))}
+		out[i] = registry.Network{Prefix: p, Org: string(rune('a' + r.IntN(26)))}
 	}
 	return out
 }
 
 func BenchmarkBuild1M(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	networks := make([]Network, 1_000_000)
+	networks := make([]registry.Network, 1_000_000)
 	names := make([]string, 30_000)
 	for i := range names {
 		names[i] = "organisation " + string(rune('a'+i%26)) + strings.Repeat("x", i%7) + string(rune(0x4e00+i%20_000))
@@ -162,18 +164,18 @@ func BenchmarkBuild1M(b *testing.B) {
 	for i := range networks {
 		v := r.Uint32()
 		p, _ := netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}).Prefix(min(32, 12+int(r.ExpFloat64()*3)+r.IntN(12)))
-		networks[i] = Network{p, names[r.IntN(len(names))]}
+		networks[i] = registry.Network{Prefix: p, Org: names[r.IntN(len(names))]}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Build(slices.Values(networks)); err != nil {
+		if _, err := Build(networks); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkLocate(b *testing.B) {
-	built, err := Build(slices.Values(someNetworks(rand.New(rand.NewPCG(3, 4)), 50_000)))
+	built, err := Build(someNetworks(rand.New(rand.NewPCG(3, 4)), 50_000))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -29,17 +29,6 @@ type ipmicraScene struct {
 	index    map[string]int // of crawlers by peer
 }
 
-// registryTree nests what the internet's registries know.
-func registryTree(net *internet.Internet) (*ipmicra.Tree, error) {
-	return ipmicra.Build(func(yield func(ipmicra.Network) bool) {
-		for _, n := range net.Hierarchy() {
-			if !yield(ipmicra.Network{Prefix: n.Prefix, Organisation: n.Org}) {
-				return
-			}
-		}
-	})
-}
-
 // fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at each.
 const fewNodes = 200
 

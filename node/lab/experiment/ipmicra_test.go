@@ -221,7 +221,7 @@ func TestIPMicraOnSharedData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func runIPMicraDownload(ctx context.Context, o *Options, r *Report, progress fun
 	if err != nil {
 		return err
 	}
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}

@@ -82,7 +82,7 @@ func runIPMicraProbes(ctx context.Context, o *Options, r *Report, progress func(
 	if err != nil {
 		return err
 	}
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}

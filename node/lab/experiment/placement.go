@@ -51,7 +51,7 @@ func runPlacement(ctx context.Context, o *Options, r *Report, progress func(Prog
 	if err != nil {
 		return err
 	}
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		return fmt.Errorf("hierarchy: %w", err)
 	}

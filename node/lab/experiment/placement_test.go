@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
@@ -20,7 +21,7 @@ func smallPlacements(t *testing.T, seed uint64, peers int) (*placementWorld, []p
 	t.Helper()
 	o := &Options{Seed: seed}
 	net := internet.Synthetic(seed)
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestPlacementRows(t *testing.T) {
 func TestPlacementCandidates(t *testing.T) {
 	unraced(t)
 	net := internet.Synthetic(3)
-	tree, err := registryTree(net)
+	tree, err := ipmicra.Build(net.Hierarchy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestHeldBackPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := registryTree(net)
+		tree, err := ipmicra.Build(net.Hierarchy())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,17 +6,17 @@ import "math"
 // compared with other cities: rough guesses of our own, whose only purpose is that crawlers and sites crowd where they really do.
 type city struct {
 	country     string
-	registry    registry
+	registry    rir
 	north, east float64 // degrees
 	people      float64
 	hosting     float64
 }
 
-// registry is one of the five that hand out addresses.
-type registry uint8
+// rir is one of the five regional registries that hand out addresses.
+type rir uint8
 
 const (
-	afrinic registry = iota
+	afrinic rir = iota
 	apnic
 	arin
 	lacnic

@@ -1,19 +1,19 @@
 package internet
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 // Internet is where crawlers and sites live. Make one with [Load] or [Synthetic].
 type Internet struct {
 	hosts
-	networks []Network
+	networks []registry.Network
 }
 
 // hosts are what the two kinds of internets have in common.
@@ -33,15 +33,6 @@ type hosts interface {
 	// crawls and serves say what a host can be drawn for.
 	crawls(i int) bool
 	serves(i int) bool
-}
-
-// Network is a range of addresses in a registry.
-type Network struct {
-	Prefix netip.Prefix // range of addresses
-	// Org is who holds it, by name or by a registry's opaque id; empty if nobody is known.
-	Org string
-	// Country is the ISO 3166 code under which it is registered, empty if none is known.
-	Country string
 }
 
 // Options say which internet. The files may be compressed with gzip, whatever they are called.
@@ -75,7 +66,7 @@ func Load(o Options) (*Internet, error) {
 	}
 	n := &Internet{hosts: m}
 	if o.Hierarchy != "" {
-		if n.networks, err = LoadHierarchy(o.Hierarchy); err != nil {
+		if n.networks, err = registry.Load(o.Hierarchy); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +80,7 @@ func Load(o Options) (*Internet, error) {
 }
 
 // Hierarchy is what registries know, ordered by address, a network before those inside it; nil if there is no such data. The slice is the internet's.
-func (n *Internet) Hierarchy() []Network { return n.networks }
+func (n *Internet) Hierarchy() []registry.Network { return n.networks }
 
 // poolPerHost and minPool say among how many hosts of an endless internet a draw chooses: so many that sites are not the same in every draw, and so few that
 // hosts can be told apart by a small number.
@@ -124,29 +115,4 @@ func (n *Internet) Draw(rnd *rand.Rand, peers, sites int) (p, s []int, err error
 		return out
 	}
 	return draw(peers, n.crawls), draw(sites, n.serves), nil
-}
-
-// order sorts networks as Hierarchy promises and joins those of the same range: the first that names an organisation counts.
-func order(networks []Network) []Network {
-	slices.SortStableFunc(networks, func(a, b Network) int { return compare(a, b.Prefix) })
-	out := networks[:0]
-	for _, n := range networks {
-		if len(out) == 0 || out[len(out)-1].Prefix != n.Prefix {
-			out = append(out, n)
-			continue
-		}
-		last := &out[len(out)-1]
-		if last.Org == "" {
-			last.Org = n.Org
-		}
-		if last.Country == "" {
-			last.Country = n.Country
-		}
-	}
-	return out
-}
-
-// compare says where a network stands before or behind a prefix in a hierarchy.
-func compare(n Network, p netip.Prefix) int {
-	return cmp.Or(n.Prefix.Addr().Compare(p.Addr()), cmp.Compare(n.Prefix.Bits(), p.Bits()))
 }

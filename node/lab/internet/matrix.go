@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 const (
@@ -71,7 +73,7 @@ func (m *matrix) crawls(int) bool { return true }
 func (m *matrix) serves(int) bool { return true }
 
 func loadMatrix(path string, fill bool) (m *matrix, err error) {
-	err = read(path, func(in *bufio.Reader) error {
+	err = registry.Read(path, func(in *bufio.Reader) error {
 		m, err = readMatrix(in, fill)
 		return err
 	})
@@ -123,7 +125,7 @@ func milliseconds(rows *csv.Reader, fields []string) ([]float64, error) {
 		v, err := strconv.ParseFloat(field, 64)
 		if err != nil || v < 0 || v > maxRTT {
 			line, _ := rows.FieldPos(j)
-			return nil, fmt.Errorf("line %d, column %d: %q is not a round trip in milliseconds%s", line, j+1, shorten(field), labelled(line, j, err))
+			return nil, fmt.Errorf("line %d, column %d: %q is not a round trip in milliseconds%s", line, j+1, registry.Shorten(field), labelled(line, j, err))
 		}
 		row[j] = v
 	}
@@ -184,7 +186,7 @@ type row struct {
 
 // loadPrefixes gives the nodes their addresses.
 func (m *matrix) loadPrefixes(path string, seed uint64) error {
-	return read(path, func(in *bufio.Reader) error {
+	return registry.Read(path, func(in *bufio.Reader) error {
 		rows, err := readPrefixes(in, m.n)
 		if err != nil {
 			return err
@@ -196,14 +198,14 @@ func (m *matrix) loadPrefixes(path string, seed uint64) error {
 
 // readPrefixes reads the prefixes of n nodes. Nodes are numbered from 0; from 1 if no node is 0 and one is n.
 func readPrefixes(in io.Reader, n int) ([]row, error) {
-	t, err := newTable(in, "node", "prefix")
+	t, err := registry.NewTable(in, "node", "prefix")
 	if err != nil {
 		return nil, err
 	}
 	var rows []row
 	zero, last := false, false
 	for {
-		if err := t.next(); errors.Is(err, io.EOF) {
+		if err := t.Next(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, err
@@ -212,17 +214,17 @@ func readPrefixes(in io.Reader, n int) ([]row, error) {
 			return nil, fmt.Errorf("more than %d rows", maxPrefixes)
 		}
 		var r row
-		if r.node, err = strconv.Atoi(t.field("node")); err != nil {
-			return nil, t.wrong("node", "is not a number: nodes are named by their row of the matrix, from 0")
+		if r.node, err = strconv.Atoi(t.Field("node")); err != nil {
+			return nil, t.Wrong("node", "is not a number: nodes are named by their row of the matrix, from 0")
 		}
 		zero, last = zero || r.node == 0, last || r.node == n
 		if r.node < 0 || r.node > n || zero && last {
-			return nil, t.wrong("node", fmt.Sprintf("is no row of a matrix of %d: they are numbered from 0 to %d", n, n-1))
+			return nil, t.Wrong("node", fmt.Sprintf("is no row of a matrix of %d: they are numbered from 0 to %d", n, n-1))
 		}
-		if r.prefix, err = t.prefix("prefix"); err != nil {
+		if r.prefix, err = t.Prefix("prefix"); err != nil {
 			return nil, err
 		}
-		if r.country, err = t.country("country"); err != nil {
+		if r.country, err = t.Country("country"); err != nil {
 			return nil, err
 		}
 		rows = append(rows, r)
@@ -283,14 +285,14 @@ func within(rnd *rand.Rand, p netip.Prefix) netip.Addr {
 }
 
 // register fills in countries that the prefixes file does not name from the smallest network around each address.
-func (m *matrix) register(networks []Network) {
+func (m *matrix) register(networks []registry.Network) {
 	for i, a := range m.addrs {
 		if !a.IsValid() || m.countries[i] != "" {
 			continue
 		}
 		for bits := a.BitLen(); bits >= 0 && m.countries[i] == ""; bits-- {
 			p, _ := a.Prefix(bits) // of a valid address and so many bits
-			if k, found := slices.BinarySearchFunc(networks, p, compare); found {
+			if k, found := slices.BinarySearchFunc(networks, p, registry.Compare); found {
 				m.countries[i] = networks[k].Country
 			}
 		}

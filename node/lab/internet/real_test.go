@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 // measured is the folder of real measurements, beside the repository; tests on them are skipped where it is not.
@@ -38,28 +40,6 @@ func TestRealMatricesHaveTheFiguresOfTheirSource(t *testing.T) {
 	}
 }
 
-func TestRealNetworks(t *testing.T) {
-	for name, want := range map[string]struct{ networks, orgs int }{
-		"rir/ip-hierarchy-a.csv.gz":                      {431_651, 27_524},
-		"rir/delegated-afrinic-extended-20230323.txt.gz": {4_621, 2_000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			networks, err := loadHierarchy(measured(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			orgs := make(map[string]bool)
-			for _, n := range networks {
-				orgs[n.Org] = true
-			}
-			// Delegations that are no power of two, and IPv6, make more networks than a file counts.
-			if len(networks) < want.networks || len(networks) > 3*want.networks || len(orgs) < want.orgs || len(orgs) > want.orgs+3000 {
-				t.Errorf("%d networks of %d organisations, want %+v", len(networks), len(orgs), want)
-			}
-		})
-	}
-}
-
 func TestRealAddresses(t *testing.T) {
 	o := Options{Seed: 1, RTT: measured(t, "rtt/aws-21.csv.gz"), Prefixes: measured(t, "rtt/aws-21-prefixes.csv.gz")}
 	n, err := Load(o)
@@ -67,7 +47,7 @@ func TestRealAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := make([][]netip.Prefix, n.Size())
-	err = read(o.Prefixes, func(in *bufio.Reader) error {
+	err = registry.Read(o.Prefixes, func(in *bufio.Reader) error {
 		rows, err := readPrefixes(in, n.Size())
 		for _, r := range rows {
 			of[r.node] = append(of[r.node], r.prefix)
@@ -84,14 +64,5 @@ func TestRealAddresses(t *testing.T) {
 	}
 	if len(n.Hierarchy()) != 0 {
 		t.Error("a hierarchy that nobody gave")
-	}
-}
-
-func BenchmarkLoadHierarchy(b *testing.B) {
-	path := measured(b, "rir/ip-hierarchy-a.csv.gz")
-	for b.Loop() {
-		if _, err := loadHierarchy(path); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

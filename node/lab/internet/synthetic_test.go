@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 // rnd is a generator of a fixed seed.
@@ -75,9 +77,9 @@ func TestSyntheticNetworksNestAsRegistriesDo(t *testing.T) {
 	networks := n.Hierarchy()
 	depths := make(map[int]int)
 	blocks := make(map[string]map[string]bool)
-	var around []Network
+	var around []registry.Network
 	for i, w := range networks {
-		if i > 0 && compare(networks[i-1], w.Prefix) >= 0 {
+		if i > 0 && registry.Compare(networks[i-1], w.Prefix) >= 0 {
 			t.Fatalf("%v after %v", w.Prefix, networks[i-1].Prefix)
 		}
 		for len(around) > 0 && !around[len(around)-1].Prefix.Contains(w.Prefix.Addr()) {
@@ -130,7 +132,7 @@ func sitesOf(t *testing.T, n *Internet, count int) []site {
 		x := site{leaf: p.leaf, city: p.city}
 		for bits := 24; bits >= 0 && !x.network.IsValid(); bits-- {
 			at, _ := n.Addr(i).Prefix(bits)
-			if k, ok := slices.BinarySearchFunc(n.Hierarchy(), at, compare); ok {
+			if k, ok := slices.BinarySearchFunc(n.Hierarchy(), at, registry.Compare); ok {
 				x.network, x.org = at, n.Hierarchy()[k].Org
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
 // kind says what a leaf is.
@@ -48,7 +50,7 @@ type leaf struct {
 type world struct {
 	seed     uint64
 	orgs     int
-	networks []Network
+	networks []registry.Network
 	leaves   []leaf
 	registry [registries][]*block
 }
@@ -101,7 +103,7 @@ func newWorld(seed uint64) *world {
 		for _, o := range octets {
 			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{o}), 8)
 			w.registry[r] = append(w.registry[r], newBlock(p))
-			w.networks = append(w.networks, Network{Prefix: p})
+			w.networks = append(w.networks, registry.Network{Prefix: p})
 		}
 	}
 	providers := w.providers(&d)
@@ -114,12 +116,12 @@ func newWorld(seed uint64) *world {
 	for k := range clouds {
 		w.cloud(&d, k)
 	}
-	w.networks = order(w.networks)
+	w.networks = registry.Order(w.networks)
 	return w
 }
 
 // fromRegistry takes a range out of one of a registry's blocks.
-func (w *world) fromRegistry(d *draws, r registry, bits int) netip.Prefix {
+func (w *world) fromRegistry(d *draws, r rir, bits int) netip.Prefix {
 	blocks := w.registry[r]
 	first := d.below(len(blocks))
 	for k := range blocks {
@@ -132,7 +134,7 @@ func (w *world) fromRegistry(d *draws, r registry, bits int) netip.Prefix {
 
 // write notes a network in the registry.
 func (w *world) write(p netip.Prefix, org, country string) {
-	w.networks = append(w.networks, Network{p, org, country})
+	w.networks = append(w.networks, registry.Network{Prefix: p, Org: org, Country: country})
 }
 
 // newOrg names an organisation.
@@ -301,7 +303,7 @@ func (w *world) cloud(d *draws, rank int) {
 	org, name := w.newOrg("Cloud")
 	seat := w.draw(d, dataCentres)
 	weight := cloudSites / float64(rank+1)
-	blocks := make(map[registry]*block)
+	blocks := make(map[rir]*block)
 	centres := max(4, 26-2*rank+d.below(5))
 	shares := make([]float64, centres)
 	total := 0.0

@@ -1,13 +1,20 @@
-package internet
+// Package registry reads what registries say of address ranges: which networks there are, how they nest, who holds them and in which country. Files may be
+// compressed with gzip, whatever they are called; what they may hold is bounded.
+//
+// The two forms of such data are CSV whose header names the columns prefix and, optionally, org and country; and a registry's delegated-extended statistics
+// file, known by its version line, in which the opaque id is the organisation. [Read] and [Table] read other files of addresses likewise.
+package registry
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,26 +28,36 @@ const (
 	maxRecord = 1 << 12
 )
 
-// LoadHierarchy reads registry data, in the forms and the order that [Options] and [Internet.Hierarchy] describe. Errors name the file, the line, the column and the
+// Network is a range of addresses in a registry.
+type Network struct {
+	Prefix netip.Prefix // range of addresses
+	// Org is who holds it, by name or by a registry's opaque id; empty if nobody is known.
+	Org string
+	// Country is the ISO 3166 code under which it is registered, empty if none is known.
+	Country string
+}
+
+// Load reads registry data of either form: networks in the order of [Order], each with the organisation and the
+// country of the nearest network around it where it names none. Errors name the file, the line, the column and the
 // value.
-func LoadHierarchy(path string) ([]Network, error) {
-	networks, err := loadHierarchy(path)
+func Load(path string) ([]Network, error) {
+	networks, err := load(path)
 	if err != nil {
 		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
 	}
 	return networks, nil
 }
 
-func loadHierarchy(path string) (networks []Network, err error) {
-	err = read(path, func(in *bufio.Reader) error {
-		networks, err = readHierarchy(in)
+func load(path string) (networks []Network, err error) {
+	err = Read(path, func(in *bufio.Reader) error {
+		networks, err = decode(in)
 		return err
 	})
 	return networks, err
 }
 
-// readHierarchy reads registry data of either form.
-func readHierarchy(in *bufio.Reader) (networks []Network, err error) {
+// decode reads registry data of either form.
+func decode(in *bufio.Reader) (networks []Network, err error) {
 	start, _ := in.Peek(256) // a short file is seen whole
 	if isDelegated(start) {
 		networks, err = readDelegated(in)
@@ -53,7 +70,7 @@ func readHierarchy(in *bufio.Reader) (networks []Network, err error) {
 	if len(networks) == 0 {
 		return nil, errors.New("no networks")
 	}
-	networks = order(networks)
+	networks = Order(networks)
 	inherit(networks)
 	return networks, nil
 }
@@ -75,14 +92,14 @@ func (n names) of(s string) string {
 
 // readNetworks reads a CSV file with a header.
 func readNetworks(in io.Reader) ([]Network, error) {
-	t, err := newTable(in, "prefix")
+	t, err := NewTable(in, "prefix")
 	if err != nil {
 		return nil, err
 	}
 	var out []Network
 	known := make(names)
 	for {
-		if err := t.next(); errors.Is(err, io.EOF) {
+		if err := t.Next(); errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
 			return nil, err
@@ -90,16 +107,41 @@ func readNetworks(in io.Reader) ([]Network, error) {
 		if len(out) == maxNetworks {
 			return nil, fmt.Errorf("more than %d networks", maxNetworks)
 		}
-		p, err := t.prefix("prefix")
+		p, err := t.Prefix("prefix")
 		if err != nil {
 			return nil, err
 		}
-		country, err := t.country("country")
+		country, err := t.Country("country")
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Network{p, known.of(t.field("org")), known.of(country)})
+		out = append(out, Network{p, known.of(t.Field("org")), known.of(country)})
 	}
+}
+
+// Order sorts networks by address, a network before those inside it, and joins those of the same range: the first that names an organisation counts.
+func Order(networks []Network) []Network {
+	slices.SortStableFunc(networks, func(a, b Network) int { return Compare(a, b.Prefix) })
+	out := networks[:0]
+	for _, n := range networks {
+		if len(out) == 0 || out[len(out)-1].Prefix != n.Prefix {
+			out = append(out, n)
+			continue
+		}
+		last := &out[len(out)-1]
+		if last.Org == "" {
+			last.Org = n.Org
+		}
+		if last.Country == "" {
+			last.Country = n.Country
+		}
+	}
+	return out
+}
+
+// Compare says where a network stands before or behind a prefix in a hierarchy.
+func Compare(n Network, p netip.Prefix) int {
+	return cmp.Or(n.Prefix.Addr().Compare(p.Addr()), cmp.Compare(n.Prefix.Bits(), p.Bits()))
 }
 
 // inherit gives networks without an organisation that of the nearest network around them that has one, and likewise for countries.
@@ -158,7 +200,7 @@ func readDelegated(in io.Reader) ([]Network, error) {
 			continue
 		}
 		if len(f) < 7 {
-			return nil, fmt.Errorf("line %d: %q has %d fields, want at least 7", line, shorten(text), len(f))
+			return nil, fmt.Errorf("line %d: %q has %d fields, want at least 7", line, Shorten(text), len(f))
 		}
 		if f[6] != "allocated" && f[6] != "assigned" {
 			continue
@@ -191,7 +233,7 @@ func readDelegated(in io.Reader) ([]Network, error) {
 func delegated(f []string) ([]netip.Prefix, error) {
 	start, err := netip.ParseAddr(f[3])
 	if err != nil || f[2] == "ipv4" != start.Is4() || start.Zone() != "" {
-		return nil, fmt.Errorf("column start: %q is not an address of %s", shorten(f[3]), shorten(f[2]))
+		return nil, fmt.Errorf("column start: %q is not an address of %s", Shorten(f[3]), Shorten(f[2]))
 	}
 	value, err := strconv.ParseUint(f[4], 10, 32)
 	switch {
@@ -204,9 +246,9 @@ func delegated(f []string) ([]netip.Prefix, error) {
 			return []netip.Prefix{p}, nil
 		}
 	case f[2] != "ipv4" && f[2] != "ipv6":
-		return nil, fmt.Errorf("column type: %q is neither asn, ipv4 nor ipv6", shorten(f[2]))
+		return nil, fmt.Errorf("column type: %q is neither asn, ipv4 nor ipv6", Shorten(f[2]))
 	}
-	return nil, fmt.Errorf("column value: %q does not fit %s at %s", shorten(f[4]), f[2], f[3])
+	return nil, fmt.Errorf("column value: %q does not fit %s at %s", Shorten(f[4]), f[2], f[3])
 }
 
 // split makes networks of count addresses of IPv4; nil if there are not so many.

@@ -1,4 +1,4 @@
-package internet
+package registry
 
 import (
 	"bufio"
@@ -15,8 +15,8 @@ import (
 // maxFile bounds what is read of a file, unpacked: 1 M networks with long names take about 150 MB, a matrix of 4,096 rows about as much.
 const maxFile = 512 << 20
 
-// read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest is an error.
-func read(path string, then func(in *bufio.Reader) error) error {
+// Read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest is an error.
+func Read(path string, then func(in *bufio.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -58,16 +58,16 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// table is a CSV file with a header, whose columns are found by their names.
-type table struct {
+// Table is a CSV file with a header, whose columns are found by their names.
+type Table struct {
 	rows    *csv.Reader
 	columns map[string]int
 	fields  []string
 }
 
-// newTable reads the header; columns that are asked for must be there.
-func newTable(in io.Reader, columns ...string) (*table, error) {
-	t := &table{rows: csv.NewReader(in), columns: make(map[string]int)}
+// NewTable reads the header; columns that are asked for must be there.
+func NewTable(in io.Reader, columns ...string) (*Table, error) {
+	t := &Table{rows: csv.NewReader(in), columns: make(map[string]int)}
 	t.rows.ReuseRecord = true
 	header, err := t.rows.Read()
 	if errors.Is(err, io.EOF) {
@@ -84,46 +84,46 @@ func newTable(in io.Reader, columns ...string) (*table, error) {
 	}
 	for _, name := range columns {
 		if _, ok := t.columns[name]; !ok {
-			return nil, fmt.Errorf("line 1: no column %q in the header %q", name, shorten(strings.Join(header, ",")))
+			return nil, fmt.Errorf("line 1: no column %q in the header %q", name, Shorten(strings.Join(header, ",")))
 		}
 	}
 	return t, nil
 }
 
-// next moves to the next row. The error is io.EOF after the last one.
-func (t *table) next() (err error) {
+// Next moves to the next row. The error is io.EOF after the last one.
+func (t *Table) Next() (err error) {
 	t.fields, err = t.rows.Read() // refuses rows of another length than the header
 	return err
 }
 
-// field of the row, empty if there is no such column.
-func (t *table) field(column string) string {
+// Field of the row, empty if there is no such column.
+func (t *Table) Field(column string) string {
 	if i, ok := t.columns[column]; ok {
 		return strings.TrimSpace(t.fields[i])
 	}
 	return ""
 }
 
-// wrong says what is wrong with a field of the row.
-func (t *table) wrong(column, problem string) error {
+// Wrong says what is wrong with a field of the row.
+func (t *Table) Wrong(column, problem string) error {
 	line, _ := t.rows.FieldPos(t.columns[column])
-	return fmt.Errorf("line %d, column %s: %q %s", line, column, shorten(t.field(column)), problem)
+	return fmt.Errorf("line %d, column %s: %q %s", line, column, Shorten(t.Field(column)), problem)
 }
 
-// prefix of the row, without the bits that are the host's.
-func (t *table) prefix(column string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(t.field(column))
+// Prefix of the row, without the bits that are the host's.
+func (t *Table) Prefix(column string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(t.Field(column))
 	if err != nil || p.Addr().Is4In6() {
-		return netip.Prefix{}, t.wrong(column, "is not a network like 192.0.2.0/24")
+		return netip.Prefix{}, t.Wrong(column, "is not a network like 192.0.2.0/24")
 	}
 	return p.Masked(), nil
 }
 
-// country of the row, in capitals; empty if there is none.
-func (t *table) country(column string) (string, error) {
-	c := strings.ToUpper(t.field(column))
+// Country of the row, in capitals; empty if there is none.
+func (t *Table) Country(column string) (string, error) {
+	c := strings.ToUpper(t.Field(column))
 	if !isCountry(c) && c != "" {
-		return "", t.wrong(column, "is not a country code of two letters")
+		return "", t.Wrong(column, "is not a country code of two letters")
 	}
 	return c, nil
 }
@@ -133,8 +133,8 @@ func isCountry(c string) bool {
 	return len(c) == 2 && letter(c[0]) && letter(c[1])
 }
 
-// shorten makes a stranger's value fit to be shown.
-func shorten(s string) string {
+// Shorten makes a stranger's value fit to be shown.
+func Shorten(s string) string {
 	const most = 80
 	if len(s) <= most {
 		return s
