@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,8 +52,18 @@ func TestExperimentCommandLines(t *testing.T) {
 }
 
 func TestExperimentWritesItsTable(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deep", "out")
-	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--peers", "3", "--hours", "0.03", "--seed", "3")
+	dir, rtt := filepath.Join(t.TempDir(), "deep", "out"), filepath.Join(t.TempDir(), "rtt.csv")
+	var matrix strings.Builder // a small internet, as one that is made from the seed takes longer than the rest
+	for i := range 24 {
+		for k := range 24 {
+			fmt.Fprintf(&matrix, "%d,", 7*max(i-k, k-i))
+		}
+		matrix.WriteString("\n")
+	}
+	if err := os.WriteFile(rtt, []byte(strings.ReplaceAll(matrix.String(), ",\n", "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--rtt", rtt, "--peers", "2", "--hours", "0.01", "--seed", "3")
 	if err != nil {
 		t.Fatal(err)
 	}
