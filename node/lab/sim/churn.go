@@ -12,8 +12,8 @@ import (
 
 // ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its default.
 type ChurnConfig struct {
-	Seed  uint64
-	Peers int // 10,000 by default
+	Seed  uint64 // of all that is drawn
+	Peers int    // 10,000 by default
 	// Internet is [internet.Synthetic] of the seed by default.
 	Internet Internet
 	// For is how long peers come and go, 20 minutes by default.
@@ -28,7 +28,7 @@ type ChurnConfig struct {
 	Loss float64
 	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups searches, 200 by default.
 	SampleEvery time.Duration
-	Lookups     int
+	Lookups     int // searches at each look
 	// Ring is every peer's config, but for its seed and memory.
 	Ring dht.Config
 	// Progress, when set, hears after each second of virtual time how much of the whole is done.
@@ -62,7 +62,7 @@ func fill[T comparable](field *T, value T) {
 type Sample struct {
 	// At counts from the beginning of churn.
 	At    time.Duration
-	Peers int
+	Peers int // alive at that moment
 	Coverage
 	// Lookups that ended in this interval: how many of them named a peer that is not the owner, found nobody, or found an owner that does not serve yet.
 	Lookups, Wrong, Failed, Waiting int
@@ -80,12 +80,12 @@ func (s *Sample) add(other *Sample) {
 
 // ChurnReport is what a run came to.
 type ChurnReport struct {
-	Samples []Sample
+	Samples []Sample // in the order of time
 	// Founded is how long the ring took to settle after all its peers were started at once.
 	Founded time.Duration
 	// Peers is the mean number of living peers under churn; Born and Died are how many came and went.
 	Peers      float64
-	Born, Died int
+	Born, Died int // peers that came, and that went
 	// Churn sums the lookups made while peers came and went, Quiet those from 30 s after the last change on, Shock those made
 	// while the ring recovered from the massacre.
 	Churn, Quiet, Shock Sample
@@ -98,7 +98,7 @@ type ChurnReport struct {
 	// Killed died at once in the end. Owners is how long it took until every key was served by its owner again, Settled until every leaf set
 	// was right as well; negative if longer than was waited for.
 	Killed          int
-	Owners, Settled time.Duration
+	Owners, Settled time.Duration // from the massacre on
 	// Events is how much happened in all.
 	Events uint64
 }

@@ -21,8 +21,8 @@ import (
 
 // CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a field means its default.
 type CrawlConfig struct {
-	Seed  uint64
-	Peers int // 1,000 by default
+	Seed  uint64 // of all that is drawn
+	Peers int    // 1,000 by default
 	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places, peers behind them.
 	Internet Internet
 	// For is how long peers come and go, two hours by default; the crawl goes on until it is done, at most for Patience more (one hour).
@@ -30,16 +30,16 @@ type CrawlConfig struct {
 	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each ends with a death, a Silent share of them without a
 	// connection that drops, 0.5 by default.
 	Session time.Duration
-	Silent  float64
+	Silent  float64 // share of deaths that drop no connection
 	// Return is the share of the dead that come back with their disk, after an exponential absence of Absence in the mean (ten minutes by default).
 	Return  float64
-	Absence time.Duration
+	Absence time.Duration // mean time until a dead peer is back
 	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
 	Replicas int
 	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one, 20 s by default; PagesPerHost is by
 	// default what can be fetched in For at that pace.
 	Hosts, PagesPerHost int
-	Delay               time.Duration
+	Delay               time.Duration // least time between two requests to a host
 	// SampleEvery is the time between two looks, a minute by default.
 	SampleEvery time.Duration
 	// Ring is every peer's config, but for its seed and memory.
@@ -86,22 +86,22 @@ func (c *CrawlConfig) web() webgen.Config {
 
 // CrawlSample is a look at the crawl.
 type CrawlSample struct {
-	At                   time.Duration
-	Peers                int
-	Requests, Refetched  int
-	Done, Pending        int64 // URLs with an outcome, and without, as the living owners know
-	Owned                float64
-	Bytes                [Purposes]int64
-	Lookups, LookupCalls int64
+	At                   time.Duration   // from the posting on
+	Peers                int             // alive at that moment
+	Requests, Refetched  int             // since the posting, as in SiteAudit
+	Done, Pending        int64           // URLs with an outcome, and without, as the living owners know
+	Owned                float64         // share of keys that their owner serves
+	Bytes                [Purposes]int64 // sent since the posting, by purpose
+	Lookups, LookupCalls int64           // since the posting, and the calls that they took
 }
 
 // CrawlReport is what a crawl came to.
 type CrawlReport struct {
-	Samples              []CrawlSample
-	Born, Died, Returned int
+	Samples              []CrawlSample // in the order of time
+	Born, Died, Returned int           // peers that came, died, and came back with their disk
 	// Finished says whether nothing was outstanding in the end, Took how long that took from the posting on.
 	Finished bool
-	Took     time.Duration
+	Took     time.Duration // from the posting to the end
 	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are those that no living owner has as fetched. Extra are
 	// fetched ones beyond the truth.
 	Truth, Found, Lost, Extra int
@@ -121,7 +121,7 @@ type CrawlReport struct {
 	Loads, HostLoads []float64
 	// LostURLs names some of the lost, for whoever looks for the reason.
 	LostURLs []string
-	Events   uint64
+	Events   uint64 // how much happened in all
 }
 
 // crawl is a run under way, and the table of jobs that all peers read.

@@ -44,12 +44,14 @@ func (p Purpose) String() string {
 }
 
 // Traffic is what was sent for a purpose, answers included.
-type Traffic struct{ Calls, Bytes int64 }
+type Traffic struct {
+	Calls, Bytes int64 // Bytes with those of the answers
+}
 
 // Network carries calls between hosts. Not safe for concurrent use.
 type Network struct {
 	*Clock
-	Internet Internet
+	Internet Internet // how far hosts are from each other
 	// Loss is the share of messages that vanish, each way.
 	Loss float64
 	// Sent is what was sent so far, by purpose.
@@ -66,7 +68,7 @@ func NewNetwork(clock *Clock, internet Internet, seed uint64) *Network {
 
 // Host is one end of the network.
 type Host struct {
-	Index int
+	Index int // its number in Internet
 
 	net    *Network
 	up     bool
@@ -114,7 +116,7 @@ func (n *Network) Partition(cut func(i, j int) bool) { n.cut = cut }
 
 // Call is a request with its answer.
 type Call struct {
-	Purpose Purpose
+	Purpose Purpose // what it counts for in Network.Sent
 	// Size of the request in bytes.
 	Size int
 	// Timeout from the sending on.
