@@ -1,50 +1,73 @@
-// Package novelty tells sites that make up pages without end from those that are merely large: it looks at whether what a host brings is new.
+// Package novelty tells sites that make up pages without end (traps) from sites that are merely
+// large. It looks at whether the pages of a host still bring anything new.
 //
-// Its words:
+// Its words for pages:
 //
-//   - print: the simhash of a page's words, package extract's Fingerprint. Prints that differ in [Near] bits or less are near duplicates.
-//   - repeat: a page whose print is near one of the last ones of its host. strong if that holds for all of its words, weak if only for those beside links.
-//   - growing: a repeat that brings URLs of its own host, or stands within [nearby] pages behind such a one; in a part, one of the part. A site that ends stops
-//     growing, however much alike its pages are; a trap never does. Among the pages of a maze errors grow as well.
-//   - exact: a repeat that says the same to the last number, but for words of its own address, several times. near: any other. A shop or a table says
-//     almost the same on thousands of pages, and each says something; what is made up seldom bothers.
-//     Where nothing grows, exact repeats count for a twenty-fifth, and errors for half of that: a list may name millions of such.
-//   - maze: pages that bring three URLs or more each and whose links are otherwise those that all pages here have: a graph without cycles. chain: the same
-//     with one or two.
-//   - shape: a URL with its numbers, tokens and dates taken out, its query the sorted names of its parameters. area: the first one or two
-//     segments of its path. form: its first folder and the sorted names of its parameters, which tell the articles of a wiki from their histories. tail: the
-//     same with the last segment of a path of three or more; and all forms of a folder that ask for something. Each of them is a part of the host.
-//   - to live: to have brought something of late, as one in ten of the last pages of a part, at least, did.
+//   - print: the simhash of a page's words (Fingerprint of package extract). Two prints that differ
+//     in at most [Near] bits are near duplicates.
+//   - repeat: a page whose print is near that of one of its host's last pages. It is strong if this
+//     holds for all of its words, weak if it holds only for the words beside links.
+//   - growing: a repeat that brings URLs of its own host, or that comes at most [nearby] pages after
+//     one that did. For a part of a host, only pages of that part count. A site that ends stops
+//     growing at some time, however alike its pages are; a trap never does. Among the pages of a
+//     maze, errors count as growing too.
+//   - exact: a repeat that says the same to the last number, several times; words of its own address
+//     do not count. Every other repeat is near. A shop or a table has thousands of pages that are
+//     almost the same, and each says something; a page that is made up seldom does.
+//   - maze: pages that each bring three URLs or more, and whose other links are those that all pages
+//     of the host have: a graph without cycles. A chain is the same with one or two URLs.
 //
-// Each of a host and its parts has a score. A growing repeat adds to it, and a page that brings anything new takes off what nineteen of those add, down
-// to zero: so only a long run of which nineteen in twenty bring nothing new comes to [State.Verdict] that it is a trap. Where only other hosts bring
-// the URLs a repeat adds a third. Near repeats count apart, and take sixteen times as many pages as exact ones do; pages with nothing new but the words of their
-// links three times, a maze six times, a chain twelve times. An area goes by exact repeats alone, since its lists bring what lies in it; another
-// part by near ones as well where its own pages bring the URLs; the host by all evidence.
+// Its words for parts of a host:
 //
-// A part is left, and the rest of its site goes on. A host, or an area, of which most brings nothing is left but for its forms that live, and for some
-// pages of those that are not known yet, if it ever brought anything; a host whose links make it a maze is left as a whole, since every page of one says
-// something. From a quarter of the way on the URLs in question are to be asked for less and less often,
-// and the nearer the fewer of them at once.
+//   - shape: a URL without its numbers, tokens and dates; of the query the sorted parameter names.
+//   - area: the first one or two segments of the path.
+//   - form: the first folder and the sorted parameter names. It tells the articles of a wiki from
+//     their histories.
+//   - tail: a form with the last segment of a path of three segments or more. All forms of a folder
+//     that have a query are a part as well.
+//   - live: a part lives if at least one in ten of its last pages brought something.
 //
-// [State] is kept for each host and job, bounded in bytes; [Kin] for each registrable domain and job: the same for its hosts, each of which may be small;
-// [Farm] for each job on a peer: for hosts which bring ever new hosts that say what others said before. All are plain values without clock, goroutine or lock.
+// # The score
 //
-// # How traps are seen
+// A host and each of its parts have a score. A growing repeat adds to it. A page that brings
+// anything new takes off as much as nineteen growing repeats add, down to zero. So only a long run
+// in which nineteen of twenty pages bring nothing new makes [State.Verdict] say that it is a trap.
 //
-// The worker takes a simhash of each page's words, and a hash of exactly these, while it scans for
-// links and tells them with the outcome; the owner of the host holds it against those that came
-// before, counts how many URLs the page brought, and keeps scores for the host and for its parts:
-// shapes of URLs, folders, and forms, which tell articles from their histories (crawl/novelty).
-// Pages that bring more URLs and say exactly what others said add most; near duplicates of one
-// template, each with a number of its own, a sixteenth of that; and where nothing grows, the same
-// page again and errors add least, since sitemaps name millions of them. A host that is a trap, or
-// out of its budget of requests, is a fate as others are; a URL whose shape is one is given its
-// outcome when its turn comes. The state is a record of the host and job (some kilobytes, written
-// every 128 pages and when a lease ends); of two copies that which has seen more pages stays. What
-// says that a host brings nothing stops no form of it that still does. Farms of hosts are looked
-// at from two other sides: the owner of a page that links to new hosts notes whether other hosts
-// said the same (one state for each job and peer, of no use to others); and questions for
-// admission tell the owner of the registrable domain what the first pages of its hosts say, so
-// that a domain of small hosts that are all alike gets no more.
+// Some repeats count for less, so that more of them are needed:
+//
+//   - near repeats have a score of their own, which takes sixteen times as many pages;
+//   - where only other hosts bring the URLs, a repeat adds a third;
+//   - pages of which only the words of their links are new take three times as many, a maze six
+//     times, a chain twelve times;
+//   - where nothing grows, an exact repeat adds a twenty-fifth, and an error half of that: a list
+//     may name millions of such pages.
+//
+// A host is judged by all evidence. An area is judged by exact repeats alone, since its lists bring
+// what lies in it. Any other part is judged by near repeats too, where its own pages bring the URLs.
+//
+// # What a verdict does
+//
+// A part that is a trap is left; the rest of its site goes on. When a host or an area is left, its
+// forms that live go on, and so do some pages of forms that are not known yet, if the host or area
+// ever brought anything. A host that is a maze is left as a whole, since each of its pages says
+// something. From a quarter of the way to a trap on, URLs in question are asked for less and less
+// often, and fewer of them at once.
+//
+// # Who keeps what
+//
+// [State] is kept for each host and job, bounded in bytes. [Kin] is the same for the hosts of a
+// registrable domain, each of which may be small. [Farm] is kept for each job on a peer: it finds
+// hosts that lead to ever new hosts which say what others said before. All three are plain values
+// without clock, goroutine or lock.
+//
+// The worker takes the simhash of a page's words, and a hash of exactly these words, while it scans
+// for links, and reports both with the outcome. The owner of the host compares them with earlier
+// pages, counts the URLs that the page brought, and keeps the scores. The state is a record of some
+// kilobytes; it is written every 128 pages and when a lease ends. Of two copies the one that has
+// seen more pages stays. A URL whose host or shape is a trap gets that outcome when its turn comes.
+//
+// Farms of hosts are seen from two other sides. The owner of a page that links to new hosts notes
+// whether other hosts said the same; this state is of use to no other peer. And whoever asks for
+// the admission of a host tells the owner of its registrable domain what the first pages of its
+// hosts there say, so that a domain of small hosts that are all alike gets no more of them.
 package novelty
