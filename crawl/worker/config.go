@@ -25,7 +25,7 @@ type Config struct {
 	// PermitLimit is how many requests in a chunk of PermitChunk (zero: permit.Chunk, a minute) all workers together may make to an address (or an IPv6 /64),
 	// for which Deps.Permits is asked. Zero: there is no such limit.
 	PermitLimit int
-	PermitChunk time.Duration
+	PermitChunk time.Duration // zero: permit.Chunk, a minute
 
 	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
 	// round trip of 200 ms at 80 pages a second.
@@ -33,7 +33,7 @@ type Config struct {
 	// Governor decides, while there is a cap on bandwidth, which fetch starts and when: one of bandwidth.Names. MaxDepth is how far down the order of scores it
 	// looks for one that fits.
 	Governor string
-	MaxDepth int
+	MaxDepth int // queue positions that the governor looks at
 	// MaxInFlight bounds what a crash would have fetched again, times the number of owners spoken to: exchanges under way, pages on their way, and outcomes
 	// that their owners have not acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes
 	// batches rather than breaks them. It is meant for an owner that acknowledges within ackUnit; one that takes longer, as replicas and distances do, counts
@@ -48,7 +48,7 @@ type Config struct {
 	// Window is the most URLs of a host asked for ahead. A polite host has fewer: what is fetched in Horizon. A longer window means fewer
 	// messages, and more that waits elsewhere while this worker is away.
 	Window  int
-	Horizon time.Duration
+	Horizon time.Duration // how far ahead a polite host's window goes
 	// MaxWindowBytes bounds the bytes of all hosts' windows: beyond it a host asks for one URL more when it has none.
 	MaxWindowBytes int64
 
@@ -59,7 +59,7 @@ type Config struct {
 	// ReportLinger is how long an outcome waits for others before it is told to the owner, unless ReportBatch of them wait. Each report costs an
 	// fsync here and one at the owner; each delay holds up what the page links to.
 	ReportLinger time.Duration
-	ReportBatch  int
+	ReportBatch  int // outcomes that are told at once
 	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it are forgotten, and fetched again.
 	MaxReports int
 	// MaxReportBytes bounds what outcomes take, with the links of their pages: beyond it nothing further is fetched or worked on until owners have acknowledged
@@ -70,10 +70,10 @@ type Config struct {
 
 	// ClaimLinger is how long a body waits for others before its digest is asked, unless ClaimBatch of them wait.
 	ClaimLinger time.Duration
-	ClaimBatch  int
+	ClaimBatch  int // bodies that are asked about at once
 	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that somebody else is said to be archiving (design, section 4).
 	WaitFor   time.Duration
-	MaxParked int64
+	MaxParked int64 // bytes of such bodies
 	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
 	DuplicatesDrop bool
 

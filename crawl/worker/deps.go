@@ -25,46 +25,48 @@ type Owners interface {
 
 // Fetcher makes one exchange, as fetch.Fetcher does.
 type Fetcher interface {
+	// Get returns a response, which the caller releases, or a *fetch.Error.
 	Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
 }
 
 // OptOuts is this peer's own list of what is not to be fetched, from memory; why is empty for what is not on it.
 type OptOuts interface {
-	URL(url string) (why string)
+	URL(url string) (why string) // says why a URL is not to be fetched
 }
 
 // Permits reaches those who share out the requests to an address among all workers; see package permit. Ask says how many permits there are and for
 // how long they hold; an error means that nobody answers.
 type Permits interface {
+	// Ask asks for want permits of a prefix.
 	Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error)
 }
 
 // Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must not outlive a sleep that the ordinary
 // monotonic clock does not see. It never goes back. Safe for concurrent use.
 type Clock interface {
-	Now() time.Duration
+	Now() time.Duration // counts from some moment in the past
 }
 
 // Event is what became of one URL.
 type Event struct {
-	URL      string
-	Job      job.ID
-	Depth    uint32
-	Outcome  link.Outcome
-	Status   int
-	Size     int64
-	Duration time.Duration
-	Links    int // found on the page
-	Detail   string
+	URL      string        // canonical
+	Job      job.ID        // that asked for it
+	Depth    uint32        // links from a seed
+	Outcome  link.Outcome  // how it ended
+	Status   int           // of HTTP; 0 without an answer
+	Size     int64         // bytes of the body
+	Duration time.Duration // of the exchange
+	Links    int           // found on the page
+	Detail   string        // of a failure, in words
 }
 
 // Deps is what a worker needs of others. Owners, Fetch, Archive, Content and Jobs are required.
 type Deps struct {
-	Owners  Owners
-	Fetch   Fetcher
-	Archive pages.Archive
-	Content pages.Content
-	Jobs    reports.Specs
+	Owners  Owners        // reaches the owners of hosts
+	Fetch   Fetcher       // makes exchanges
+	Archive pages.Archive // keeps pages
+	Content pages.Content // knows bodies that were met before
+	Jobs    reports.Specs // knows the specs of jobs
 	// OptOuts may be nil: then nothing is on the list.
 	OptOuts OptOuts
 	// Permits may be nil: then Config.PermitLimit counts for nothing.

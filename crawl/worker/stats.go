@@ -70,9 +70,9 @@ func (w *Worker) Stats() Stats {
 
 // Held is a host that a worker has a lease on, the address under which it is reached if that is known, and the URLs of it that it has in hand.
 type Held struct {
-	Host, Owner string
-	Addr        netip.Addr
-	URLs        int
+	Host, Owner string     // name of the host, and the peer it was granted by
+	Addr        netip.Addr // zero: not known
+	URLs        int        // in hand
 }
 
 // Held lists the leases in no order.

@@ -48,7 +48,7 @@ type BookDeps struct {
 	Keep *storage.Keyspace
 	// Changed is told when a job was learnt or its state is another, by several goroutines at a time.
 	Changed func(spec *job.Spec, state job.State)
-	Log     *slog.Logger
+	Log     *slog.Logger // hears of jobs that cannot be had
 }
 
 // Book is what this peer knows of the jobs it works for: specs, which never change, and states as of the last refresh. It keeps specs on

@@ -24,13 +24,13 @@ const maxSeeds = 10_000
 
 // PosterDeps are what the poster uses of the peer.
 type PosterDeps struct {
-	Book *Book
-	Net  rpc.Caller
+	Book *Book      // which knows the owners of jobs
+	Net  rpc.Caller // asks other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
 	// Ready returns when the peer serves.
 	Ready func(ctx context.Context) error
-	Self  peer.ID
+	Self  peer.ID // this peer, the poster
 }
 
 // Poster takes jobs from people: posting, listing, changing their state. Its methods are those of control.Backend that are about jobs.

@@ -36,13 +36,13 @@ type Service struct {
 
 // ServiceDeps are what the service uses of the peer.
 type ServiceDeps struct {
-	Store job.Store
+	Store job.Store // where records of jobs are kept
 	// Serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
 	// its accounts, and a job called unknown that is on its way.
 	Serves func(id job.ID) error
 	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
-	Log   *slog.Logger
+	Log   *slog.Logger // hears of seeds that wait
 }
 
 // NewService returns what answers once Run is called.

@@ -44,13 +44,13 @@ type Config struct {
 	// Theta is the relative error under which a server's network coordinate is good enough to place by, CoordinatesMode how long placing by them goes on, Gossip
 	// how often a neighbour is asked for its own. Zero values take those of the papers.
 	Theta           float64
-	CoordinatesMode string
-	Gossip          time.Duration
+	CoordinatesMode string        // as coordinates.Mode has it
+	Gossip          time.Duration // pause between two questions
 	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
 	Threshold time.Duration
 	// Delay is the least gap between requests to a host, Agent how robots.txt names this crawler: requests that measure keep to both.
 	Delay time.Duration
-	Agent string
+	Agent string // product token
 }
 
 // CheckFiles reads the files that are named.
@@ -65,8 +65,8 @@ type Ring interface {
 	Leaves() (preds, succs []dht.Peer)
 	// Candidates are attached workers for a key, Attached all of them; Attachments are those to whom this peer is attached.
 	Candidates(key ring.Key) []dht.Peer
-	Attached() []dht.Peer
-	Attachments() []dht.Peer
+	Attached() []dht.Peer    // lists all attached workers
+	Attachments() []dht.Peer // lists those to whom this peer is attached
 	// Suspect says that a peer does not answer at present.
 	Suspect(id peer.ID) bool
 	// Guess names the believed owner of a key.
@@ -77,7 +77,7 @@ type Ring interface {
 type Worker interface {
 	// Backlog is how many URLs wait here, Capacity how many the worker takes.
 	Backlog() int
-	Capacity() int
+	Capacity() int // how many URLs the worker takes
 	// Visit waits until a request may be made to an address beside the worker's, and counts it there; leave ends it.
 	Visit(ctx context.Context, addr netip.Addr) (leave func(), err error)
 }
@@ -86,19 +86,19 @@ type Worker interface {
 type Deps struct {
 	// Self is this peer, Incarnation that of its process.
 	Self        peer.ID
-	Incarnation uint64
+	Incarnation uint64 // of the process
 	// Now is the lease clock.
 	Now    func() time.Time
-	Ring   Ring
-	Worker Worker
-	Sites  Sites
+	Ring   Ring   // who is near
+	Worker Worker // this peer's own
+	Sites  Sites  // measures sites
 	// Records are those of subnets, on the ring.
 	Records Records
 	// Net calls peers, also those that are attached as workers.
 	Net rpc.Caller
 	// Addrs are the multiaddrs of a peer, of this one too. Where is this peer's address among sites; the zero value: it is not known.
 	Addrs func(id peer.ID) []string
-	Where func() netip.Addr
+	Where func() netip.Addr // this peer's address among sites
 	// Paused says that this peer fetches nothing at present.
 	Paused func() bool
 	// OptedOut says why a host is not to be asked; empty: it may be.
@@ -107,5 +107,5 @@ type Deps struct {
 	Robots func(ctx context.Context, host, scheme string) []byte
 	// Spawn runs something beside what calls it, until the peer ends.
 	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger
+	Log   *slog.Logger // hears what could not be had
 }

@@ -14,8 +14,8 @@ import (
 
 // Explainer is what is asked when a crawl fetched nothing.
 type Explainer interface {
-	Job(ctx context.Context, id string) (*control.Job, error)
-	Why(ctx context.Context, url string) (*control.Why, error)
+	Job(ctx context.Context, id string) (*control.Job, error)  // returns a job with its counts
+	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
 }
 
 // fetchedAs are the outcomes of a page that was fetched, ruledAs those by which a rule kept it from being asked for at all.
@@ -64,6 +64,7 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 type Peer interface {
 	Waiter
 	Explainer
+	// Status tells the sums before and after.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 }
 

@@ -19,13 +19,14 @@ import (
 
 // Waiter is the one method of a peer that progress needs.
 type Waiter interface {
+	// Wait: as in control.Backend.
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
 // Screen is where progress is shown: a bar on Err if that is a terminal, plain lines there if not, with JSON one document a line on Out, and with Quiet nothing.
 type Screen struct {
-	Out, Err    io.Writer
-	Quiet, JSON bool
+	Out, Err    io.Writer // Out takes results, Err what is of use only now
+	Quiet, JSON bool      // as the flags of that name
 }
 
 // Follow shows progress until the ring (or one job) has nothing to do within a patience.

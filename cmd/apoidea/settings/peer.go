@@ -28,7 +28,7 @@ type Peer struct {
 	limits                                       map[string]*string // by the keys of volunteer.Keys
 	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows are this peer's and how many all peers'.
 	Latency                  string
-	LatencyRow, LatencyPeers int
+	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
 }
 
 // Add adds the flags to f.

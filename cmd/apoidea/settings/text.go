@@ -15,7 +15,7 @@ import (
 type Run struct {
 	// Peer and Job are those of a peer and of the job that it is started with.
 	Peer Peer
-	Job  Job
+	Job  Job // the job that the peer is started with
 }
 
 // Add adds the flags of a peer and of its job, in the order in which they are explained.
@@ -106,9 +106,9 @@ func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
 
 // Effective is one key as it holds.
 type Effective struct {
-	Key    string `json:"key"`
-	Value  any    `json:"value"`
-	Source string `json:"source"`
+	Key    string `json:"key"`    // name of the flag
+	Value  any    `json:"value"`  // text, number, truth or list
+	Source string `json:"source"` // flag, environment, file or default
 	// Text is the value as a file has it.
 	Text string `json:"-"`
 }

@@ -53,7 +53,7 @@ type Worker interface {
 	// Report takes what is to be told of a page, with the number of links on it, and Leave one of which nothing is said: it is to be fetched again. Either ends
 	// the page.
 	Report(r *reports.Report, links int)
-	Leave(l *session.Lease, it *reports.Item)
+	Leave(l *session.Lease, it *reports.Item) // ends a page of which nothing is said
 	// Laden says that so much is to be told that it is to be acknowledged first; GoOn is called when it ends. It must not block.
 	Laden() bool
 	// Resting says that no exchange is under way, nor will be while a claim would wait for company.
@@ -66,10 +66,10 @@ type Worker interface {
 
 // Exchange is one exchange to be archived. What it points to is lent for the call.
 type Exchange struct {
-	URL      string
-	Date     time.Time
-	IP       string
-	Protocol string // as WARC-Protocol names it: "http/1.1", "h2"
+	URL      string    // canonical
+	Date     time.Time // when the request was written
+	IP       string    // address that answered, empty if it is not known
+	Protocol string    // as WARC-Protocol names it: "http/1.1", "h2"
 	// Request and Response are the heads, Body is decoded and ResponseHead fits it.
 	RequestHead, ResponseHead, Body []byte
 	Digest                          [32]byte // SHA-256 of Body
@@ -79,15 +79,15 @@ type Exchange struct {
 	RevisitOf *Original
 	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of the one before.
 	Outlinks []string
-	Links    LinkCounts
-	Depth    uint32
-	Hops     uint8
-	Duration time.Duration
+	Links    LinkCounts    // what the outlinks are
+	Depth    uint32        // links from a seed
+	Hops     uint8         // redirects followed to come here
+	Duration time.Duration // from the request to the last byte
 }
 
 // LinkCounts says what the links of an archived page are: a repair of the records follows those that were followed.
 type LinkCounts struct {
-	Pages, Requisites, Sitemaps int
+	Pages, Requisites, Sitemaps int // how many of each kind
 	// Unfollowed are those that the page asks not to follow.
 	Unfollowed int
 }
@@ -116,8 +116,8 @@ func ParseLinkCounts(text string) (c LinkCounts, err error) {
 
 // Original is the record of a body met before.
 type Original struct {
-	URL, RecordID string
-	Date          time.Time
+	URL, RecordID string    // RecordID is urn:uuid:...
+	Date          time.Time // of the record
 }
 
 // ErrUnarchivable is what an Archive's error wraps that concerns one exchange and not the disk: the URL is reported without a record.
@@ -128,7 +128,7 @@ var ErrUnarchivable = errors.New("exchange cannot be archived")
 type Archive interface {
 	// Save returns the identity of the record of the response, urn:uuid:...
 	Save(x *Exchange) (recordID string, err error)
-	Sync() error
+	Sync() error // returns when all that was saved before is on disk
 }
 
 // Verdict is what a content owner says of a body.
@@ -146,14 +146,14 @@ const (
 
 // Question asks for a body by its digest, found at a URL.
 type Question struct {
-	Digest [32]byte
-	URL    string
+	Digest [32]byte // SHA-256 of the body
+	URL    string   // at which it was found
 }
 
 // Answer to a Question. Original is that of a known body.
 type Answer struct {
-	Verdict  Verdict
-	Original Original
+	Verdict  Verdict  // what to do with the body
+	Original Original // of a known body
 }
 
 // Content reaches the owners of bodies.
@@ -166,5 +166,5 @@ type Content interface {
 
 // Spill keeps bodies on disk that memory has no room for, as spill.Dir does. An error of Create, or of a write, means that the disk takes none now.
 type Spill interface {
-	Create() (fetch.Spilled, error)
+	Create() (fetch.Spilled, error) // opens a body to be written
 }

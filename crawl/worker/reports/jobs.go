@@ -28,7 +28,7 @@ type Job struct {
 
 // Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had now.
 type Specs interface {
-	Spec(ctx context.Context, id job.ID) (*job.Spec, error)
+	Spec(ctx context.Context, id job.ID) (*job.Spec, error) // returns the spec of a job
 }
 
 // Jobs remembers the jobs met. Safe for concurrent use.

@@ -259,13 +259,13 @@ func (m *Machine) decline(now time.Time, s *Session, l *Lease, g *wire.Grant) {
 
 // URL is one of a grant.
 type URL struct {
-	Job      job.ID
-	URL      string
-	Depth    uint32
-	Hops     uint8
-	Kind     link.Kind
-	Tries    uint8
-	MaxBytes int64
+	Job      job.ID    // that asked for it
+	URL      string    // canonical
+	Depth    uint32    // links from a seed
+	Hops     uint8     // redirects followed to come here
+	Kind     link.Kind // what it was found as
+	Tries    uint8     // tries before this one
+	MaxBytes int64     // bound of the body that the job's budget sets; 0: none
 }
 
 // URLs reads the columns of a grant. What is not of its host is left out.

@@ -19,11 +19,11 @@ const (
 
 // Lease is the leave to ask one host, or the wish for it until it is granted.
 type Lease struct {
-	Host string
+	Host string // its name, with the port if it is not the usual one
 	// Running says that an exchange is under way, Piped counts pages between the exchange and the
 	// report. The driver keeps both, and calls Machine.Changed.
 	Running bool
-	Piped   int
+	Piped   int // pages between the exchange and the report
 
 	owner string
 	place int // in its session's list

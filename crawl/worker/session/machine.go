@@ -10,14 +10,14 @@ import (
 
 // Config holds the knobs of a worker's sessions. worker.Config says what each means.
 type Config struct {
-	Incarnation uint64
+	Incarnation uint64 // of the process
 
-	MaxHosts, Capacity, Window int
+	MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host asked for ahead
 
-	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration
+	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration // as in worker.Config
 
-	ReportBatch, MaxReports int
-	MaxReportBytes          int64
+	ReportBatch, MaxReports int   // outcomes told at once, and kept for an owner that is silent
+	MaxReportBytes          int64 // what outcomes take at most, with their links
 }
 
 // DefaultConfig is what a worker has if nothing else is said.
@@ -39,12 +39,12 @@ type Driver interface {
 	// Backlog is the number of URLs in hand, Full whether the windows of all hosts take as many
 	// bytes as they may.
 	Backlog() int
-	Full() bool
+	Full() bool // says whether windows take as many bytes as they may
 	// Left is the number of URLs in a host's window, Pace the time between two requests to it, zero
 	// if it has none, and Owed for how long it is to be left alone from now on.
 	Left(l *Lease) int
-	Pace(l *Lease) time.Duration
-	Owed(now time.Time, l *Lease) time.Duration
+	Pace(l *Lease) time.Duration                // the time between two requests to a host
+	Owed(now time.Time, l *Lease) time.Duration // for how long a host is to be left alone
 
 	// Learn takes in what a grant says of a host beside its URLs; a host to be given back for that
 	// is to be left alone for backoff.

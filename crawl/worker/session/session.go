@@ -46,8 +46,8 @@ type Session struct {
 
 // Report is an outcome on its way to its owner.
 type Report struct {
-	Lease   *Lease
-	Fetched *wire.Fetched
+	Lease   *Lease        // of the host it is about
+	Fetched *wire.Fetched // the outcome as it is told
 	// Piece says that it is some of the links of the report behind it, without an outcome: both are
 	// told or forgotten.
 	Piece bool
@@ -140,7 +140,7 @@ func (m *Machine) Report(now time.Time, r *Report) (full bool) {
 
 // Turn is one message with what it speaks of.
 type Turn struct {
-	Message *wire.Session
+	Message *wire.Session // to be sent as it is
 	// Reports are those that it tells.
 	Reports []*Report
 
