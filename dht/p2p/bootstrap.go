@@ -104,23 +104,31 @@ func (c candidate) address() string {
 	return strings.Join(addrs, ",") + "/p2p/" + c.info.ID.String()
 }
 
+// entrance finds the way into a ring.
+type entrance struct {
+	*ground
+	addresses *addresses
+	services  *services
+	dialer    *dialer
+}
+
 // Bootstrap tries all sources at the same time until several peers of this
 // network answered or everything was tried. It never fails: the report tells
 // whether there is an entry, and is the error if there is none.
-func (n *Net) Bootstrap(ctx context.Context, src Sources) *Report {
-	return n.enter(ctx, src, enoughEntries)
+func (e *entrance) Bootstrap(ctx context.Context, src Sources) *Report {
+	return e.enter(ctx, src, enoughEntries)
 }
 
 // Probe tries every entry point that the sources name, up to a bound, and does not end with the first that answer: for somebody who wants
 // to know which of them work.
-func (n *Net) Probe(ctx context.Context, src Sources) *Report {
-	return n.enter(ctx, src, maxCandidates)
+func (e *entrance) Probe(ctx context.Context, src Sources) *Report {
+	return e.enter(ctx, src, maxCandidates)
 }
 
 // enter tries the sources until enough peers answered.
-func (n *Net) enter(ctx context.Context, src Sources, enough int) *Report {
+func (e *entrance) enter(ctx context.Context, src Sources, enough int) *Report {
 	report := &Report{}
-	candidates := n.candidates(ctx, src, report)
+	candidates := e.candidates(ctx, src, report)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := make(chan candidate)
@@ -131,7 +139,7 @@ func (n *Net) enter(ctx context.Context, src Sources, enough int) *Report {
 	for range min(entryWorkers, len(candidates)) {
 		workers.Go(func() {
 			for c := range next {
-				err := n.try(ctx, c)
+				err := e.try(ctx, c)
 				mu.Lock()
 				if err == nil {
 					report.Entries = append(report.Entries, c.info.ID)
@@ -165,19 +173,19 @@ feed:
 }
 
 // try connects to a peer and makes sure that it is of this network.
-func (n *Net) try(ctx context.Context, c candidate) error {
+func (e *entrance) try(ctx context.Context, c candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
-	if c.info.ID == n.self {
+	if c.info.ID == e.self {
 		return errors.New("is this peer itself")
 	}
-	n.host.Peerstore().AddAddrs(c.info.ID, c.info.Addrs, metAddrTTL)
-	if err := n.connect(ctx, c.info.ID); err != nil {
+	e.host.Peerstore().AddAddrs(c.info.ID, c.info.Addrs, metAddrTTL)
+	if err := e.dialer.connect(ctx, c.info.ID); err != nil {
 		return errors.New(dialCause(err))
 	}
-	spoken, err := n.host.Peerstore().SupportsProtocols(c.info.ID, n.kadProtocol())
+	spoken, err := e.host.Peerstore().SupportsProtocols(c.info.ID, e.services.kadProtocol())
 	if err != nil || len(spoken) == 0 {
-		return n.speaks(c.info.ID, n.service(ringService))
+		return e.services.speaks(c.info.ID, e.services.service(ringService))
 	}
 	return nil
 }
@@ -185,7 +193,7 @@ func (n *Net) try(ctx context.Context, c candidate) error {
 // candidates resolves the sources to peers, a peer once, in random order but
 // what the operator named before what was remembered. What leads to no peer goes
 // into the report.
-func (n *Net) candidates(ctx context.Context, src Sources, report *Report) []candidate {
+func (e *entrance) candidates(ctx context.Context, src Sources, report *Report) []candidate {
 	resolver := newResolver(src.DNSServer)
 	type named struct{ source, text string }
 	var names []named
@@ -252,6 +260,18 @@ func (n *Net) candidates(ctx context.Context, src Sources, report *Report) []can
 		}
 	}
 	return append(asked, remembered...)
+}
+
+// Meet connects to a peer that was heard of, unless it is connected, and makes sure that it is of this network; the membership then knows it.
+func (e *entrance) Meet(ctx context.Context, info peer.AddrInfo) error {
+	if info.ID == e.self || e.Connected(info.ID) {
+		return nil
+	}
+	info.Addrs = slices.DeleteFunc(info.Addrs, func(a ma.Multiaddr) bool { return !e.addresses.dialable(a) })
+	if len(info.Addrs) == 0 {
+		return nil
+	}
+	return e.try(ctx, candidate{info: info, source: sourceNearby})
 }
 
 // peersOf gathers multiaddrs by their peer. One without a peer is an error; the

@@ -52,23 +52,34 @@ func (o *outSlot) opened() *outStream {
 	}
 }
 
-// outgoing returns the stream to a peer's service, opened if there is none.
+// outStreams are the streams on which this peer asks others, one for each peer and service.
+type outStreams struct {
+	*ground
+	dialer   *dialer
+	services *services
+
+	mu     sync.Mutex // guards what follows; never held over the network
+	open   map[streamKey]*outSlot
+	closed bool
+}
+
+// stream returns the stream to a peer's service, opened if there is none.
 // All who ask meanwhile wait for the one that is being opened.
-func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStream, error) {
+func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*outStream, error) {
 	key := streamKey{to, svc}
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
 		return nil, ErrClosed
 	}
-	slot := n.out[key]
+	slot := o.open[key]
 	if slot == nil {
 		slot = &outSlot{ready: make(chan struct{})}
-		n.out[key] = slot
+		o.open[key] = slot
 		noDial, _ := network.GetNoDial(ctx)
-		n.wg.Go(func() { n.open(slot, key, !noDial) }) //nolint:contextcheck // others may wait for it too
+		o.wg.Go(func() { o.fill(slot, key, !noDial) }) //nolint:contextcheck // others may wait for it too
 	}
-	n.mu.Unlock()
+	o.mu.Unlock()
 	select {
 	case <-slot.ready:
 	default:
@@ -81,45 +92,81 @@ func (n *Net) outgoing(ctx context.Context, to peer.ID, svc *service) (*outStrea
 	return slot.st, slot.err
 }
 
-// open fills a slot. It does not depend on the context of the caller that came
+// fill fills a slot. It does not depend on the context of the caller that came
 // first, because others may wait for the same stream.
-func (n *Net) open(slot *outSlot, key streamKey, mayDial bool) {
-	ctx, cancel := context.WithTimeout(n.life, dialTimeout)
+func (o *outStreams) fill(slot *outSlot, key streamKey, mayDial bool) {
+	ctx, cancel := context.WithTimeout(o.life, dialTimeout)
 	defer cancel()
-	s, err := n.dial(ctx, key.peer, key.service, mayDial)
-	n.mu.Lock()
-	if err == nil && n.closed {
+	s, err := o.dial(ctx, key.peer, key.service, mayDial)
+	o.mu.Lock()
+	if err == nil && o.closed {
 		err = ErrClosed
 		_ = s.Reset()
 	}
 	if err != nil {
 		slot.err = err
-		delete(n.out, key)
+		delete(o.open, key)
 	} else {
-		slot.st = newOutStream(n, key, slot, s)
-		n.wg.Go(slot.st.read)
-		n.wg.Go(slot.st.write)
+		slot.st = newOutStream(o, key, slot, s)
+		o.wg.Go(slot.st.read)
+		o.wg.Go(slot.st.write)
 	}
-	n.mu.Unlock()
+	o.mu.Unlock()
 	close(slot.ready)
 }
 
 // dial opens a stream, connecting first if need be and it may.
-func (n *Net) dial(ctx context.Context, to peer.ID, svc *service, mayDial bool) (network.Stream, error) {
-	if !mayDial && !n.Connected(to) {
+func (o *outStreams) dial(ctx context.Context, to peer.ID, svc *service, mayDial bool) (network.Stream, error) {
+	if !mayDial && !o.Connected(to) {
 		return nil, &unreachable{to, errNoConnection}
 	}
-	if err := n.connect(ctx, to); err != nil {
+	if err := o.dialer.connect(ctx, to); err != nil {
 		return nil, err
 	}
-	s, err := n.newStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
+	s, err := o.newStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
 	if err == nil {
 		return s, nil
 	}
 	if isNotSupported(err) {
-		return nil, n.speaks(to, svc)
+		return nil, o.services.speaks(to, svc)
 	}
 	return nil, &unreachable{to, err}
+}
+
+// forget takes a stream that is over out of the map, so that the next call
+// opens another.
+func (o *outStreams) forget(st *outStream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open[st.key] == st.slot {
+		delete(o.open, st.key)
+	}
+}
+
+// all returns the streams that are open.
+func (o *outStreams) all() (list []*outStream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, slot := range o.open {
+		if st := slot.opened(); st != nil {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// close opens no more; those that are open end with end.
+func (o *outStreams) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// count is how many there are, those included that are being opened.
+func (o *outStreams) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.open)
 }
 
 func isNotSupported(err error) bool {
@@ -129,7 +176,7 @@ func isNotSupported(err error) bool {
 
 // outStream is the opener's side of a stream: it sends requests and reads answers.
 type outStream struct {
-	net    *Net
+	out    *outStreams
 	key    streamKey
 	slot   *outSlot
 	s      network.Stream
@@ -157,10 +204,10 @@ type pendingCall struct {
 
 var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan struct{}, 1)} }}
 
-func newOutStream(n *Net, key streamKey, slot *outSlot, s network.Stream) *outStream {
+func newOutStream(out *outStreams, key streamKey, slot *outSlot, s network.Stream) *outStream {
 	done := make(chan struct{})
 	return &outStream{
-		net: n, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done),
+		out: out, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done),
 		window: make(chan struct{}, window), pending: map[uint64]*pendingCall{},
 	}
 }
@@ -248,7 +295,7 @@ func (st *outStream) take(id uint64) *pendingCall {
 }
 
 func (st *outStream) write() {
-	if st.w.run(st.net.writerOf(st.key.service, st.s)) != nil {
+	if st.w.run(st.out.writerOf(st.key.service, st.s)) != nil {
 		_ = st.s.Reset() // the reader finds out and tells the callers
 	}
 }
@@ -307,10 +354,10 @@ func (st *outStream) end(cause error) {
 
 	close(st.done)
 	_ = st.s.Reset()
-	st.net.forgetOut(st)
+	st.out.forget(st)
 	err := error(&unreachable{st.key.peer, cause})
 	if isNotSupported(cause) {
-		err = st.net.speaks(st.key.peer, st.key.service)
+		err = st.out.services.speaks(st.key.peer, st.key.service)
 	}
 	for _, c := range pending {
 		c.err = err
@@ -327,7 +374,7 @@ func (st *outStream) retire() bool {
 	}
 	st.ended = true
 	st.mu.Unlock()
-	st.net.forgetOut(st)
+	st.out.forget(st)
 	close(st.done)
 	_ = st.s.Close()
 	return true
@@ -357,15 +404,5 @@ func (st *outStream) sweep() {
 	}
 	if idle >= idleOut {
 		st.retire()
-	}
-}
-
-// forgetOut takes a stream that is over out of the map, so that the next call
-// opens another.
-func (n *Net) forgetOut(st *outStream) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.out[st.key] == st.slot {
-		delete(n.out, st.key)
 	}
 }

@@ -149,11 +149,6 @@ func (k *Kad) member(id peer.ID) bool {
 	return err == nil && len(spoken) > 0
 }
 
-// kadProtocol is what kad-dht makes of our prefix.
-func (n *Net) kadProtocol() protocol.ID {
-	return protocol.ID(protocolRoot + n.cfg.Network + "/kad/1.0.0")
-}
-
 // Closest asks the network for the peers nearest to key, nearest first. It
 // costs about thirty messages: for joining, and when the local table runs dry.
 func (k *Kad) Closest(ctx context.Context, key ring.Key) ([]dht.Peer, error) {
@@ -234,13 +229,3 @@ func (k *Kad) Remembered(n int) []string {
 }
 
 func (k *Kad) close() error { return k.dht.Close() }
-
-// Peer names a peer together with the addresses known of it.
-func (n *Net) Peer(id peer.ID) dht.Peer {
-	known := n.addrsOf(id)
-	addrs := make([][]byte, 0, min(len(known), maxMetAddrs))
-	for _, a := range known[:min(len(known), maxMetAddrs)] {
-		addrs = append(addrs, a.Bytes())
-	}
-	return dht.NewPeer(id, addrs)
-}

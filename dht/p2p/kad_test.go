@@ -179,7 +179,7 @@ func BenchmarkNearest(b *testing.B) {
 }
 
 func BenchmarkPreimage(b *testing.B) {
-	k := &Kad{net: &Net{self: "somebody"}}
+	k := &Kad{net: &Net{ground: &ground{self: "somebody"}}}
 	for i := 0; b.Loop(); i++ {
 		k.preimage(ring.KeyOf([]byte{byte(i), byte(i >> 8)}))
 	}

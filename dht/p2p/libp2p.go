@@ -22,9 +22,10 @@ import (
 )
 
 // newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that
-// we do not use. It listens nowhere. n is the Net that it will be the host of;
-// with Traversal it is asked for relays, once it runs.
-func newHost(cfg Config, n *Net) (host.Host, error) {
+// we do not use. It listens nowhere. g is what it will be the host of; with
+// Traversal r is asked for relays, once it runs.
+func newHost(g *ground, r *relays) (host.Host, error) {
+	cfg := g.cfg
 	limits, err := newLimits(cfg)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 		libp2p.Ping(false),
 	}
 	if cfg.Shape != nil {
-		options = append(options, libp2p.BandwidthReporter(&reporter{cfg.Shape, n}))
+		options = append(options, libp2p.BandwidthReporter(&reporter{cfg.Shape, g}))
 	}
 	if cfg.Metrics != nil {
 		options = append(options, libp2p.PrometheusRegisterer(cfg.Metrics))
@@ -69,7 +70,7 @@ func newHost(cfg Config, n *Net) (host.Host, error) {
 		options = append(options, libp2p.AddrsFactory(labAddrs))
 	}
 	options = append(options, reachOptions(cfg)...)
-	return libp2p.New(append(options, traversalOptions(cfg, n)...)...)
+	return libp2p.New(append(options, traversalOptions(cfg, r)...)...)
 }
 
 // reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to. AutoNAT v1 is off with a fixed word of
@@ -159,11 +160,6 @@ func preferTCP(addrs []ma.Multiaddr) []network.AddrDelay {
 // quicDelay is how long TCP may take before QUIC is tried too: about a round
 // trip around the world, as libp2p gives QUIC before TCP.
 const quicDelay = 250 * time.Millisecond
-
-// dialable says whether an address told by others may be dialled.
-func (n *Net) dialable(addr ma.Multiaddr) bool {
-	return n.cfg.Profile != Public || manet.IsPublicAddr(addr)
-}
 
 // publicAddrs leaves out what is not a public address.
 func publicAddrs(addrs []ma.Multiaddr) []ma.Multiaddr {

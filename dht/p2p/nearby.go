@@ -164,15 +164,3 @@ func (n *Net) announce(addrs []string) (*zeroconf.Server, error) {
 	const port = 4001                    // some port must be named; the addresses have their own
 	return zeroconf.RegisterProxy(name, nearbyService, nearbyDomain, port, name, ips, texts, nil)
 }
-
-// Meet connects to a peer that was heard of, unless it is connected, and makes sure that it is of this network; the membership then knows it.
-func (n *Net) Meet(ctx context.Context, info peer.AddrInfo) error {
-	if info.ID == n.self || n.Connected(info.ID) {
-		return nil
-	}
-	info.Addrs = slices.DeleteFunc(info.Addrs, func(a ma.Multiaddr) bool { return !n.dialable(a) })
-	if len(info.Addrs) == 0 {
-		return nil
-	}
-	return n.try(ctx, candidate{info: info, source: sourceNearby})
-}

@@ -3,10 +3,12 @@ package p2p
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
 )
@@ -43,8 +45,6 @@ func (r Reachability) String() string {
 type dialBacks struct {
 	heard event.Subscription
 	role  event.Emitter
-	hear  []func(dht.Reachability) // guarded by Net.mu
-	last  dht.Reachability         // told; of the goroutine of Run
 }
 
 func newDialBacks(h host.Host) (*dialBacks, error) {
@@ -59,13 +59,25 @@ func newDialBacks(h host.Host) (*dialBacks, error) {
 	return &dialBacks{heard: heard, role: role}, nil
 }
 
+// reach is whether others can dial this peer, as far as is known, and which role follows from it.
+type reach struct {
+	*ground
+	// dialBacks is nil unless Reachability is ReachAuto.
+	dialBacks *dialBacks
+
+	mu      sync.Mutex // guards what follows
+	hear    []func(dht.Reachability)
+	dialled []ma.Multiaddr   // own addresses that others dialled last
+	seen    dht.Reachability // told last
+}
+
 // Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring member, since nobody could tell it; a peer
 // that returns is what it was at last; and any other is a worker until others have dialled it for long enough.
-func (n *Net) Role(memory *dht.Memory, founder bool) dht.Role {
+func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 	switch {
-	case n.cfg.Reachability == ReachPrivate:
+	case r.cfg.Reachability == ReachPrivate:
 		return dht.RoleWorker
-	case n.cfg.Reachability == ReachPublic || founder:
+	case r.cfg.Reachability == ReachPublic || founder:
 		return dht.RoleMember
 	case memory != nil:
 		return memory.Role
@@ -76,17 +88,17 @@ func (n *Net) Role(memory *dht.Memory, founder bool) dht.Role {
 
 // OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being dialled becomes another: usually
 // (*dht.DHT).Observe. f must not block. Call it before Run.
-func (n *Net) OnReachability(f func(dht.Reachability)) {
-	if n.dialBacks != nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.dialBacks.hear = append(n.dialBacks.hear, f)
+func (r *reach) OnReachability(f func(dht.Reachability)) {
+	if r.dialBacks != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hear = append(r.hear, f)
 	}
 }
 
 // Follow lets a DHT of this Net observe its reachability, and SetRole follow the DHT. Call it before either runs.
-func (n *Net) Follow(d *dht.DHT) error {
-	n.OnReachability(d.Observe)
+func (r *reach) Follow(d *dht.DHT) error {
+	r.OnReachability(d.Observe)
 	d.Subscribe(func(e dht.Event) {
 		s, ok := e.(dht.StateChanged)
 		if !ok || (s.New == dht.Worker) == (s.Old == dht.Worker) {
@@ -96,58 +108,71 @@ func (n *Net) Follow(d *dht.DHT) error {
 		if s.New == dht.Worker {
 			role = dht.RoleWorker
 		}
-		if err := n.SetRole(role); err != nil {
-			n.log.Warn("kad-dht was not told of the role", "err", err)
+		if err := r.SetRole(role); err != nil {
+			r.log.Warn("kad-dht was not told of the role", "err", err)
 		}
 	})
-	return n.SetRole(d.Self().Role)
+	return r.SetRole(d.Self().Role)
 }
 
 // SetRole tells which role this peer has taken, at the start and after each change: with ReachAuto a worker does not answer
 // for kad-dht, so that it stands in nobody's routing table. Otherwise the role is settled at the start, and SetRole does nothing.
-func (n *Net) SetRole(role dht.Role) error {
-	if n.dialBacks == nil {
+func (r *reach) SetRole(role dht.Role) error {
+	if r.dialBacks == nil {
 		return nil
 	}
 	as := network.ReachabilityPublic
 	if role == dht.RoleWorker {
 		as = network.ReachabilityPrivate
 	}
-	if err := n.dialBacks.role.Emit(event.EvtLocalReachabilityChanged{Reachability: as}); err != nil {
+	if err := r.dialBacks.role.Emit(event.EvtLocalReachabilityChanged{Reachability: as}); err != nil {
 		return fmt.Errorf("role %s: %w", role, err)
 	}
 	return nil
 }
 
 // news is where Run hears of dial-backs; nil, which never speaks, without ReachAuto.
-func (n *Net) news() <-chan any {
-	if n.dialBacks == nil {
+func (r *reach) news() <-chan any {
+	if r.dialBacks == nil {
 		return nil
 	}
-	return n.dialBacks.heard.Out()
+	return r.dialBacks.heard.Out()
 }
 
 // dialledBack takes news.
-func (n *Net) dialledBack(e any) {
+func (r *reach) dialledBack(e any) {
 	changed, ok := e.(event.EvtHostReachableAddrsChanged)
 	if !ok {
 		return
 	}
 	seen := reachabilityOf(changed)
-	n.mu.Lock()
-	n.reachable, n.reachability = changed.Reachable, seen
-	n.mu.Unlock()
-	if seen == n.dialBacks.last {
+	r.mu.Lock()
+	last := r.seen
+	r.dialled, r.seen = changed.Reachable, seen
+	hear := r.hear
+	r.mu.Unlock()
+	if seen == last {
 		return
 	}
-	n.dialBacks.last = seen
-	n.log.Info("reachability changed", "reachability", seen, "dialled", len(changed.Reachable), "not", len(changed.Unreachable))
-	n.mu.Lock()
-	hear := n.dialBacks.hear
-	n.mu.Unlock()
+	r.log.Info("reachability changed", "reachability", seen, "dialled", len(changed.Reachable), "not", len(changed.Unreachable))
 	for _, f := range hear {
 		f(seen)
 	}
+}
+
+// Reached says how others reach this peer, by what they found when they dialled it.
+func (r *reach) Reached() Reached {
+	if r.cfg.Reachability == ReachPublic {
+		return ReachedDirect
+	}
+	r.mu.Lock()
+	dialled, seen := r.dialled, r.seen
+	r.mu.Unlock()
+	own, err := r.host.Network().InterfaceListenAddresses()
+	if err != nil {
+		own = nil
+	}
+	return reachedBy(dialled, own, r.host.Addrs(), r.cfg.Reachability == ReachPrivate || seen == dht.ReachPrivate)
 }
 
 // reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says more than one that was not tried.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -13,24 +12,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// wireVersion of every service. Peers of the same major version understand
-// each other; another major version is refused by protocol negotiation. Since 2
-// the records of hosts that go between owners and to replicas are messages.
-const wireVersion = "2.0.0"
-
 // Handler answers one request of a peer. req belongs to the handler; the
 // answer belongs to the network once returned. ctx ends when the caller no
 // longer waits (by the time it said), when its stream breaks or the Net closes.
 // Handlers of one stream run at the same time, in no promised order.
 type Handler func(ctx context.Context, from peer.ID, req []byte) ([]byte, error)
-
-// service is one name under which calls go out and come in.
-type service struct {
-	name     string
-	protocol protocol.ID
-	handler  atomic.Pointer[Handler]
-	counters counters
-}
 
 // Handle serves a service from now on, or with a nil h serves it no more.
 // Register what is served before Listen: each later change is told to all
@@ -49,7 +35,7 @@ func (n *Net) Handle(name string, h Handler) {
 	prefix := strings.TrimSuffix(string(svc.protocol), wireVersion) + major
 	n.host.SetStreamHandlerMatch(svc.protocol,
 		func(id protocol.ID) bool { return strings.HasPrefix(string(id), prefix) },
-		func(s network.Stream) { n.serve(svc, s) })
+		func(s network.Stream) { n.in.serve(svc, s) })
 }
 
 // Call asks a peer and waits for its answer, which belongs to the caller. The
@@ -79,7 +65,7 @@ func (n *Net) call(ctx context.Context, to peer.ID, svc *service, req []byte) ([
 		return n.callSelf(ctx, svc, req)
 	}
 	for {
-		st, err := n.outgoing(ctx, to, svc)
+		st, err := n.out.stream(ctx, to, svc)
 		if err != nil {
 			return nil, err
 		}
@@ -108,57 +94,6 @@ func (n *Net) callSelf(ctx context.Context, svc *service, req []byte) ([]byte, e
 	return answer, nil
 }
 
-// service returns the one of that name, made when first named. Names come from
-// our own code, so their number is small.
-func (n *Net) service(name string) *service {
-	if svc, ok := n.services.Load(name); ok {
-		return svc.(*service)
-	}
-	svc, _ := n.services.LoadOrStore(name, &service{name: name, protocol: n.protocolID(name, wireVersion)})
-	return svc.(*service)
-}
-
-func (n *Net) protocolID(service, version string) protocol.ID {
-	return protocol.ID(protocolRoot + n.cfg.Network + "/" + service + "/" + version)
-}
-
-// protocolRoot begins every protocol ID of ours.
-const protocolRoot = "/apoidea/"
-
-// speaks explains why a peer accepted no stream of a service: by what it
-// announced that it speaks.
-func (n *Net) speaks(to peer.ID, svc *service) *Error {
-	announced, _ := n.host.Peerstore().GetProtocols(to)
-	mine, networks, other := protocolRoot+n.cfg.Network+"/", "", ""
-	for _, p := range announced {
-		rest, ok := strings.CutPrefix(string(p), protocolRoot)
-		if !ok {
-			continue
-		}
-		network, rest, _ := strings.Cut(rest, "/")
-		if !strings.HasPrefix(string(p), mine) {
-			networks = network
-		} else if name, version, _ := strings.Cut(rest, "/"); name == svc.name {
-			other = version
-		}
-	}
-	switch {
-	case other != "":
-		return &Error{Code: CodeVersion, Message: fmt.Sprintf(
-			"peer %s speaks version %s of %s, this peer speaks %s", to, other, svc.name, wireVersion)}
-	case networks != "":
-		return &Error{Code: CodeVersion, Message: fmt.Sprintf(
-			"peer %s is of network %q, this peer is of %q", to, networks, n.cfg.Network)}
-	default:
-		return &Error{Code: CodeRefused, Message: fmt.Sprintf("peer %s does not serve %s", to, svc.name)}
-	}
-}
-
-// counters of one service.
-type counters struct {
-	callsOut, callsIn, failed, bytesOut, bytesIn atomic.Uint64
-}
-
 // ServiceStats counts what one service did since the start.
 type ServiceStats struct {
 	CallsOut uint64 // calls to others (and to itself)
@@ -178,7 +113,7 @@ type Stats struct {
 // Stats returns the counters of this moment.
 func (n *Net) Stats() Stats {
 	s := Stats{Services: map[string]ServiceStats{}, Peers: len(n.host.Network().Peers())}
-	n.services.Range(func(name, value any) bool {
+	n.byName.Range(func(name, value any) bool {
 		c := &value.(*service).counters
 		s.Services[name.(string)] = ServiceStats{
 			CallsOut: c.callsOut.Load(), CallsIn: c.callsIn.Load(), Failed: c.failed.Load(),
@@ -186,12 +121,7 @@ func (n *Net) Stats() Stats {
 		}
 		return true
 	})
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s.Streams = len(n.out)
-	for _, streams := range n.in {
-		s.Streams += len(streams)
-	}
+	s.Streams = n.out.count() + len(n.in.all())
 	return s
 }
 
@@ -209,22 +139,10 @@ const (
 
 // sweep is run every sweepEvery by Run.
 func (n *Net) sweep() {
-	n.mu.Lock()
-	var outs []*outStream
-	for _, slot := range n.out {
-		if st := slot.opened(); st != nil {
-			outs = append(outs, st)
-		}
-	}
-	var ins []*inStream
-	for _, streams := range n.in {
-		ins = append(ins, streams...)
-	}
-	n.mu.Unlock()
-	for _, st := range outs {
+	for _, st := range n.out.all() {
 		st.sweep()
 	}
-	for _, st := range ins {
+	for _, st := range n.in.all() {
 		st.sweep()
 	}
 	n.dials.sweep(time.Now())

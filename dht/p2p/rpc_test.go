@@ -317,24 +317,24 @@ func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
 		{"all", "others", maxLargeBytes},
 		{"this peer", client.Self(), maxLargeOfPeer},
 	} {
-		server.large.mu.Lock()
-		server.large.all, server.large.of = row.size, map[peer.ID]int{row.by: row.size}
-		server.large.mu.Unlock()
+		server.in.large.mu.Lock()
+		server.in.large.all, server.in.large.of = row.size, map[peer.ID]int{row.by: row.size}
+		server.in.large.mu.Unlock()
 		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
 			t.Errorf("%s: got %v, want busy", row.name, err)
 		}
 		if _, err := client.Call(t.Context(), server.Self(), "echo", []byte("small")); err != nil {
 			t.Errorf("%s: a small one after it: %v", row.name, err)
 		}
-		server.large.release(row.by, row.size)
+		server.in.large.release(row.by, row.size)
 		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); err != nil {
 			t.Errorf("%s: with room again: %v", row.name, err)
 		}
-		server.large.mu.Lock()
-		if server.large.all != 0 || len(server.large.of) != 0 {
-			t.Errorf("%s: %d bytes still counted, %v", row.name, server.large.all, server.large.of)
+		server.in.large.mu.Lock()
+		if server.in.large.all != 0 || len(server.in.large.of) != 0 {
+			t.Errorf("%s: %d bytes still counted, %v", row.name, server.in.large.all, server.in.large.of)
 		}
-		server.large.mu.Unlock()
+		server.in.large.mu.Unlock()
 	}
 }
 

@@ -43,7 +43,7 @@ type request struct {
 
 // inStream is the server's side of a stream.
 type inStream struct {
-	net *Net
+	in  *inStreams
 	key streamKey
 	s   network.Stream
 	w   *frameWriter
@@ -58,20 +58,30 @@ type inStream struct {
 	idle    int           // sweeps without a request
 }
 
+// inStreams are the streams on which others ask this peer.
+type inStreams struct {
+	*ground
+	large largeBytes
+
+	mu     sync.Mutex // guards what follows; never held over the network
+	open   map[streamKey][]*inStream
+	closed bool
+}
+
 // serve runs a stream that a peer opened, until it ends.
-func (n *Net) serve(svc *service, s network.Stream) {
+func (i *inStreams) serve(svc *service, s network.Stream) {
 	done := make(chan struct{})
-	st := &inStream{net: n, s: s, key: streamKey{s.Conn().RemotePeer(), svc}, w: newFrameWriter(done)}
-	if !n.rememberIn(st) {
+	st := &inStream{in: i, s: s, key: streamKey{s.Conn().RemotePeer(), svc}, w: newFrameWriter(done)}
+	if !i.remember(st) {
 		_ = s.Reset()
 		return
 	}
-	defer n.wg.Done() // added by rememberIn
+	defer i.wg.Done() // added by remember
 
-	ctx, cancel := context.WithCancel(n.life)
+	ctx, cancel := context.WithCancel(i.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if st.w.run(n.writerOf(svc, s)) != nil {
+		if st.w.run(i.writerOf(svc, s)) != nil {
 			_ = s.Reset()
 			cancel()
 		}
@@ -79,14 +89,62 @@ func (n *Net) serve(svc *service, s network.Stream) {
 	err := st.read(ctx, &workers)
 	cancel() // nobody waits for what still runs
 	if err != nil {
-		n.log.Debug("stream ended", "service", svc.name, "peer", st.key.peer, "err", err)
+		i.log.Debug("stream ended", "service", svc.name, "peer", st.key.peer, "err", err)
 		_ = s.Reset()
 	}
 	workers.Wait()
 	close(done)
 	writer.Wait()
 	_ = s.Close()
-	n.forgetIn(st)
+	i.forget(st)
+}
+
+// remember notes a stream as served, unless the Net is closed.
+func (i *inStreams) remember(st *inStream) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return false
+	}
+	i.wg.Add(1)
+	streams := i.open[st.key]
+	for len(streams) >= maxStreamsIn {
+		_ = streams[0].s.Reset()
+		streams = streams[1:]
+	}
+	i.open[st.key] = append(slices.Clone(streams), st)
+	return true
+}
+
+func (i *inStreams) forget(st *inStream) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	streams := slices.DeleteFunc(i.open[st.key], func(o *inStream) bool { return o == st })
+	if len(streams) == 0 {
+		delete(i.open, st.key)
+		return
+	}
+	i.open[st.key] = streams
+}
+
+// all returns those that are open.
+func (i *inStreams) all() (list []*inStream) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, streams := range i.open {
+		list = append(list, streams...)
+	}
+	return list
+}
+
+// close breaks those that are open, and takes no more.
+func (i *inStreams) close() {
+	i.mu.Lock()
+	i.closed = true
+	i.mu.Unlock()
+	for _, st := range i.all() {
+		_ = st.s.Reset()
+	}
 }
 
 // read takes requests until the stream ends; nil if the peer ended it in order.
@@ -104,7 +162,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		if !st.net.large.reserve(st.key.peer, h.size) {
+		if !st.in.large.reserve(st.key.peer, h.size) {
 			if err := frames.skip(h); err != nil {
 				return err
 			}
@@ -116,7 +174,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			err = st.enqueue(ctx, request{h, payload}, workers)
 		}
 		if err != nil {
-			st.net.large.release(st.key.peer, h.size)
+			st.in.large.release(st.key.peer, h.size)
 			return err
 		}
 	}
@@ -169,7 +227,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 func (st *inStream) work(ctx context.Context, r request) {
 	for {
 		st.handle(ctx, r)
-		st.net.large.release(st.key.peer, r.size)
+		st.in.large.release(st.key.peer, r.size)
 		st.mu.Lock()
 		if len(st.queue) == 0 {
 			st.running--
@@ -247,34 +305,6 @@ func (st *inStream) sweep() {
 	if idle >= idleIn {
 		_ = st.s.Reset()
 	}
-}
-
-// rememberIn notes a stream as served, unless the Net is closed.
-func (n *Net) rememberIn(st *inStream) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return false
-	}
-	n.wg.Add(1)
-	streams := n.in[st.key]
-	for len(streams) >= maxStreamsIn {
-		_ = streams[0].s.Reset()
-		streams = streams[1:]
-	}
-	n.in[st.key] = append(slices.Clone(streams), st)
-	return true
-}
-
-func (n *Net) forgetIn(st *inStream) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	streams := slices.DeleteFunc(n.in[st.key], func(o *inStream) bool { return o == st })
-	if len(streams) == 0 {
-		delete(n.in, st.key)
-		return
-	}
-	n.in[st.key] = streams
 }
 
 // largeBytes counts what large requests take that are held, or announced. Safe for concurrent use.

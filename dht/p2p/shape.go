@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/metrics"
@@ -30,11 +29,6 @@ type Shape interface {
 // bulkPiece is how many bytes of a bulk service are asked for at a time.
 const bulkPiece = 4 << 10
 
-// bulky says whether frames of a service have time.
-func (n *Net) bulky(svc *service) bool {
-	return n.cfg.Shape != nil && slices.Contains(n.cfg.Bulk, svc.name)
-}
-
 // paced is a stream whose writes wait for their turn.
 type paced struct {
 	io.Writer
@@ -56,14 +50,6 @@ func (w paced) Write(p []byte) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// writerOf is where the frames of a service go.
-func (n *Net) writerOf(svc *service, s network.Stream) io.Writer {
-	if n.bulky(svc) {
-		return paced{s, n.life, n.cfg.Shape}
-	}
-	return s
 }
 
 // shapedUpgrader has all TCP connections shaped before their handshakes.
@@ -118,15 +104,15 @@ func shapedConn(shape Shape, c manet.Conn) (manet.Conn, error) {
 // reporter hears of the bytes of all streams and tells of those that no connection of ours has counted: they go over QUIC. What a stream carries is counted, and
 // neither its encryption nor what QUIC repeats: some two parts of a hundred.
 type reporter struct {
-	shape Shape
-	net   *Net
+	shape  Shape
+	ground *ground
 }
 
 var _ metrics.Reporter = (*reporter)(nil)
 
 // overQUIC says whether a peer is connected that way, and no other.
 func (r *reporter) overQUIC(p peer.ID) bool {
-	for _, c := range r.net.host.Network().ConnsToPeer(p) {
+	for _, c := range r.ground.host.Network().ConnsToPeer(p) {
 		if _, err := c.RemoteMultiaddr().ValueForProtocol(ma.P_QUIC_V1); err != nil {
 			return false
 		}

@@ -1,0 +1,261 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht"
+)
+
+// Each test drives one part of a Net alone, on a ground that listens nowhere and dials nobody.
+
+func quiet(t *testing.T, cfg Config) *Net {
+	t.Helper()
+	var err error
+	if cfg.Identity, err = GenerateIdentity(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Network = "test"
+	n, err := New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+// stranger is a name that no peer bears.
+func stranger(t *testing.T) peer.ID {
+	t.Helper()
+	key, err := GenerateIdentity(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestAddressesThatOthersTell(t *testing.T) {
+	a, id := quiet(t, Config{Profile: Public}).addresses, stranger(t)
+	told := [][]byte{ma.StringCast("/ip4/10.0.0.1/tcp/1").Bytes(), {0xff}}
+	for port := range 2 * maxMetAddrs {
+		told = append(told, ma.StringCast(fmt.Sprintf("/ip4/8.8.8.8/tcp/%d", port+1)).Bytes())
+	}
+	a.Met(id, told)
+	a.Met(a.self, told)
+	if got := a.AddrsOf(id); len(got) != maxMetAddrs-2 || slices.Contains(got, "/ip4/10.0.0.1/tcp/1") {
+		t.Errorf("%d addresses: %v", len(got), got)
+	}
+	if len(a.host.Peerstore().Addrs(a.self)) != 0 {
+		t.Error("others say where this peer is")
+	}
+	if p := a.Peer(id); p.ID != id || len(p.Addrs) != maxMetAddrs-2 {
+		t.Errorf("peer with %d addresses", len(p.Addrs))
+	}
+	if got := a.RelayedAddrsOf(id); len(got) != 0 {
+		t.Errorf("relayed: %v", got)
+	}
+	if a.Forget(id); len(a.AddrsOf(id)) != 0 {
+		t.Error("a peer that is not connected is not forgotten")
+	}
+}
+
+func TestConnsTellOfTheLast(t *testing.T) {
+	n, id := quiet(t, Config{}), stranger(t)
+	told := 0
+	n.conns.OnDisconnect(func(gone peer.ID) {
+		if gone == id {
+			told++
+		}
+	})
+	n.conns.disconnected(id)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n.conns.disconnected(id); told != 1 {
+		t.Errorf("told %d times, want once while the Net is open", told)
+	}
+}
+
+func TestServicesSayWhyNot(t *testing.T) {
+	v := quiet(t, Config{}).services
+	first, again := v.service("echo"), v.service("echo")
+	if first != again || first.protocol != "/apoidea/test/echo/"+wireVersion {
+		t.Errorf("service: %s", first.protocol)
+	}
+	for _, row := range []struct {
+		speaks protocol.ID
+		code   Code
+		says   string
+	}{
+		{"/apoidea/test/echo/1.0.0", CodeVersion, "version 1.0.0 of echo"},
+		{"/apoidea/other/echo/2.0.0", CodeVersion, `of network "other"`},
+		{"/apoidea/test/ring/2.0.0", CodeRefused, "does not serve echo"},
+	} {
+		id := stranger(t)
+		if err := v.host.Peerstore().SetProtocols(id, row.speaks); err != nil {
+			t.Fatal(err)
+		}
+		if e := v.speaks(id, v.service("echo")); e.Code != row.code || !strings.Contains(e.Message, row.says) {
+			t.Errorf("%s: %v", row.speaks, e)
+		}
+	}
+}
+
+func TestDialerRests(t *testing.T) {
+	d, id := quiet(t, Config{}).dialer, stranger(t)
+	if err := d.Connect(t.Context(), d.self); err != nil {
+		t.Errorf("to itself: %v", err)
+	}
+	if err := d.Connect(t.Context(), id); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("without an address: %v", err)
+	}
+	if err := d.Connect(t.Context(), id); err == nil || !strings.Contains(err.Error(), "tried a moment ago") {
+		t.Errorf("at once again: %v", err)
+	}
+	d.dials.cleared(id)
+	if err := d.Connect(t.Context(), id); err == nil || strings.Contains(err.Error(), "tried a moment ago") {
+		t.Errorf("after it was met: %v", err)
+	}
+}
+
+func TestOutStreamsAreForgotten(t *testing.T) {
+	n, id := quiet(t, Config{}), stranger(t)
+	o, svc := n.out, n.service("echo")
+	if _, err := o.stream(WithoutDial(t.Context()), id, svc); !errors.Is(err, ErrUnreachable) || o.count() != 0 {
+		t.Errorf("a stream that did not open: %v, %d kept", err, o.count())
+	}
+	key := streamKey{id, svc}
+	older, newer := &outSlot{ready: make(chan struct{})}, &outSlot{ready: make(chan struct{})}
+	o.open[key] = newer
+	if o.forget(&outStream{key: key, slot: older}); o.open[key] != newer {
+		t.Error("the end of a stream takes the next one along")
+	}
+	if len(o.all()) != 0 {
+		t.Error("one that is being opened counts as open")
+	}
+	if o.forget(&outStream{key: key, slot: newer}); o.count() != 0 {
+		t.Error("a stream that ended is kept")
+	}
+	o.close()
+	if _, err := o.stream(t.Context(), id, svc); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// resettable is a stream that only counts its resets.
+type resettable struct {
+	network.Stream
+	resets int
+}
+
+func (s *resettable) Reset() error {
+	s.resets++
+	return nil
+}
+
+func TestInStreamsGiveWay(t *testing.T) {
+	n := quiet(t, Config{})
+	key := streamKey{stranger(t), n.service("echo")}
+	var streams []*inStream
+	for range maxStreamsIn + 1 {
+		st := &inStream{in: n.in, key: key, s: &resettable{}}
+		if !n.in.remember(st) {
+			t.Fatal("a stream is not taken")
+		}
+		defer n.wg.Done()
+		streams = append(streams, st)
+	}
+	if len(n.in.all()) != maxStreamsIn || streams[0].s.(*resettable).resets != 1 || streams[1].s.(*resettable).resets != 0 {
+		t.Errorf("%d streams of one peer", len(n.in.all()))
+	}
+	n.in.close()
+	if streams[1].s.(*resettable).resets != 1 || n.in.remember(streams[0]) {
+		t.Error("a stream outlives the end")
+	}
+	for _, st := range streams {
+		n.in.forget(st)
+	}
+	if len(n.in.open) != 0 {
+		t.Error("a stream that ended is kept")
+	}
+}
+
+func TestReachKnowsTheWay(t *testing.T) {
+	r := quiet(t, Config{Reachability: ReachAuto}).reach
+	var told []dht.Reachability
+	r.OnReachability(func(seen dht.Reachability) { told = append(told, seen) })
+	if r.Reached() != ReachedUnknown {
+		t.Errorf("at the start: %s", r.Reached())
+	}
+	some := []ma.Multiaddr{ma.StringCast("/ip4/8.8.8.8/tcp/4001")}
+	for _, row := range []struct {
+		event any
+		want  Reached
+	}{
+		{event.EvtHostReachableAddrsChanged{Reachable: some}, ReachedMapped},
+		{"of something else", ReachedMapped},
+		{event.EvtHostReachableAddrsChanged{Unreachable: some}, ReachedNot},
+		{event.EvtHostReachableAddrsChanged{Unreachable: some}, ReachedNot},
+	} {
+		if r.dialledBack(row.event); r.Reached() != row.want {
+			t.Errorf("after %v: %s", row.event, r.Reached())
+		}
+	}
+	if !slices.Equal(told, []dht.Reachability{dht.ReachPublic, dht.ReachPrivate}) {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestEntranceTriesWhatWasNamedFirst(t *testing.T) {
+	e := quiet(t, Config{}).entrance
+	a, b := stranger(t), stranger(t)
+	at := func(id peer.ID, port int) string { return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", port, id) }
+	var report Report
+	list := e.candidates(context.Background(), Sources{
+		Bootstrap: []string{at(a, 1), "nonsense"}, Nearby: []string{at(a, 2)}, Remembered: []string{at(b, 3), at(a, 4)},
+	}, &report)
+	if len(list) != 2 || list[0].info.ID != a || list[1].info.ID != b {
+		t.Fatalf("candidates: %v", list)
+	}
+	if len(list[0].info.Addrs) != 3 || !slices.Equal(list[0].also, []string{sourceNearby}) {
+		t.Errorf("named thrice: %v, also %v", list[0].info, list[0].also)
+	}
+	if len(report.Attempts) != 1 || report.Attempts[0].Address != "nonsense" {
+		t.Errorf("report: %v", &report)
+	}
+	if err := e.try(t.Context(), candidate{info: peer.AddrInfo{ID: e.self}}); err == nil {
+		t.Error("a peer enters by itself")
+	}
+}
+
+func TestRelaysServeTheirOwn(t *testing.T) {
+	n := quiet(t, Config{})
+	r := &relays{ground: n.ground, addresses: n.addresses, services: n.services, dialer: n.dialer}
+	known, other := stranger(t), stranger(t)
+	for id, speaks := range map[peer.ID]protocol.ID{known: n.service(ringService).protocol, other: "/ipfs/ping/1.0.0"} {
+		if err := n.host.Peerstore().SetProtocols(id, speaks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !r.AllowReserve(known, nil) || !r.AllowReserve(stranger(t), nil) || r.AllowReserve(other, nil) {
+		t.Error("relays for others than peers of its own network")
+	}
+	if _, more := <-r.source(t.Context(), relayCandidates); more {
+		t.Error("names relays without a membership")
+	}
+}
