@@ -10,27 +10,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Key names a body: its place on the ring, or its digest. It must be uniform.
 type Key [32]byte
-
-// Records is where confirmed records are kept, a keyspace of the store.
-type Records interface {
-	// Get returns the record of key; the value is the caller's.
-	Get(key []byte) (value []byte, ok bool, err error)
-	// Scan calls fn for each record from lo up to hi in the order of keys, nil meaning the first and the end, until fn returns false. Key and value are lent.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk. A batch that nobody waits for need not
-	// be hurried to the disk: a record that is lost costs a second copy of a body.
-	Update(fn func(Batch)) (wait func() error, err error)
-}
-
-// Batch gathers changes, which apply in their order. Keys and values are copied.
-type Batch interface {
-	Set(key, value []byte)     // puts a record, in place of one with that key
-	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
-}
 
 // Starting values, changed where measurement says so.
 const (
@@ -70,7 +55,7 @@ type Claimant struct{ URL, Peer string }
 // A body goes from unknown to claimed to confirmed. Only a record makes a duplicate, since a claimant may crash. Between
 // two records of one key the smaller by URL, then record ID, wins on every peer alike, whatever their clocks say.
 type Content struct {
-	records Records
+	records kv.Store
 	ttl     time.Duration
 	max     int
 
@@ -88,7 +73,7 @@ type claim struct {
 
 // NewContent reads the keys of all records, which takes about a second for a few million, and returns an owner's state
 // without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
-func NewContent(records Records, ttl time.Duration, maxClaims int) (*Content, error) {
+func NewContent(records kv.Store, ttl time.Duration, maxClaims int) (*Content, error) {
 	if ttl == 0 {
 		ttl = DefaultClaimTTL
 	}

@@ -1,55 +1,44 @@
 package dedup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/storage/kv"
+	"github.com/apoidea/apoidea/storage/kv/kvtest"
 )
 
 // memory is a keyspace in memory that counts its reads and writes.
 type memory struct {
-	values  map[string][]byte
+	values  kvtest.Map
 	reads   int
 	updates int
 	fails   error
 }
 
-func newMemory() *memory { return &memory{values: map[string][]byte{}} }
+func newMemory() *memory { return &memory{values: make(kvtest.Map)} }
 
 func (m *memory) Get(key []byte) ([]byte, bool, error) {
 	m.reads++
-	v, ok := m.values[string(key)]
+	v, ok, _ := m.values.Get(key)
 	return v, ok, m.fails
 }
 
-func (m *memory) Update(fn func(Batch)) (wait func() error, err error) {
+func (m *memory) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	m.updates++
 	if m.fails == nil {
-		fn((*memoryBatch)(m))
+		fn(m.values)
 	}
 	return func() error { return m.fails }, m.fails
 }
 
-type memoryBatch memory
-
-func (m *memoryBatch) Set(key, value []byte) { m.values[string(key)] = bytes.Clone(value) }
-
-func (m *memoryBatch) DeleteRange(lo, hi []byte) {
-	maps.DeleteFunc(m.values, func(k string, _ []byte) bool { return k >= string(lo) && k < string(hi) })
-}
-
 func (m *memory) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	for _, k := range slices.Sorted(maps.Keys(m.values)) {
-		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), m.values[k]) {
-			break
-		}
-	}
+	_ = m.values.Scan(lo, hi, fn)
 	return m.fails
 }
 

@@ -5,28 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// KV is one record on its way between owners, or from a copy: a key and a value as Records has them.
-type KV struct{ Key, Value []byte }
-
-// Pos is how keys begin: a position on the ring, cut down.
-type Pos [16]byte
-
-// bounds are the keys at positions in [lo, hi); a zero hi is the end of the circle.
-func bounds(lo, hi Pos) (from, to []byte) {
-	if hi == (Pos{}) {
-		return lo[:], bytes.Repeat([]byte{math.MaxUint8}, len(Key{})+1)
-	}
-	return lo[:], hi[:]
-}
 
 // Export calls fn for the records at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is the end of the
 // circle. Claims stay where they were made: they end soon, and cost at most a second copy of a body.
-func (c *Content) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
-	from, to := bounds(lo, hi)
+func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
+	from, to := ring.Bounds(lo, hi)
 	if err := c.records.Scan(from, to, fn); err != nil {
 		return fmt.Errorf("read content records: %w", err)
 	}
@@ -34,7 +22,7 @@ func (c *Content) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
 }
 
 // Count returns how many records there are at positions in [lo, hi); a zero hi is the end of the circle. It reads them all.
-func (c *Content) Count(lo, hi Pos) (n int, err error) {
+func (c *Content) Count(lo, hi ring.Pos) (n int, err error) {
 	err = c.Export(lo, hi, func(_, _ []byte) bool {
 		n++
 		return true
@@ -45,11 +33,11 @@ func (c *Content) Count(lo, hi Pos) (n int, err error) {
 // Import merges records of other owners, or of copies, into this one's: of two records of a body the smaller stands, so any number of times, in any order and
 // grouping, the outcome is the same. Changed says how many of the records are new here or stand for another. A record that is malformed is refused with
 // an error that names it, those before it taken. All that is taken is one batch; wait is never nil.
-func (c *Content) Import(kvs []KV) (changed int, wait func() error, err error) {
+func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
-	for _, kv := range kvs {
-		if err = m.takeRaw(kv); err != nil {
-			err = fmt.Errorf("import of content record %.100x: %w", kv.Key, err)
+	for _, rec := range kvs {
+		if err = m.takeRaw(rec); err != nil {
+			err = fmt.Errorf("import of content record %.100x: %w", rec.Key, err)
 			break
 		}
 	}
@@ -61,14 +49,14 @@ func (c *Content) Import(kvs []KV) (changed int, wait func() error, err error) {
 }
 
 // Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
-func (c *Content) Remove(lo, hi Pos) (wait func() error, err error) {
+func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	n, err := c.Count(lo, hi)
 	if err != nil || n == 0 {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
-	from, to := bounds(lo, hi)
-	if wait, err = c.records.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
-		return onDisk, fmt.Errorf("remove content records: %w", err)
+	from, to := ring.Bounds(lo, hi)
+	if wait, err = c.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
+		return kv.OnDisk, fmt.Errorf("remove content records: %w", err)
 	}
 	c.gone += n
 	return wait, c.thin()
@@ -82,8 +70,6 @@ func (c *Content) thin() error {
 	return c.fill()
 }
 
-func onDisk() error { return nil }
-
 // merge gathers the records that a batch changes.
 type merge struct {
 	content *Content
@@ -95,15 +81,15 @@ type news struct {
 	fresh bool // there was none
 }
 
-func (m *merge) takeRaw(kv KV) error {
-	if len(kv.Key) != len(Key{}) {
-		return fmt.Errorf("%w: a key of %d bytes", ErrRecord, len(kv.Key))
+func (m *merge) takeRaw(rec kv.Record) error {
+	if len(rec.Key) != len(Key{}) {
+		return fmt.Errorf("%w: a key of %d bytes", ErrRecord, len(rec.Key))
 	}
-	r, err := ParseRecord(kv.Value)
+	r, err := ParseRecord(rec.Value)
 	if err != nil {
 		return err
 	}
-	return m.take(Key(kv.Key), r)
+	return m.take(Key(rec.Key), r)
 }
 
 // take notes a record if it is smaller than what stands for the key.
@@ -130,10 +116,10 @@ func (m *merge) take(key Key, r Record) error {
 // write makes the changes durable, as far as wait is called.
 func (m *merge) write() (wait func() error, err error) {
 	if len(m.news) == 0 {
-		return onDisk, nil
+		return kv.OnDisk, nil
 	}
 	c := m.content
-	wait, err = c.records.Update(func(b Batch) {
+	wait, err = c.records.Update(func(b kv.Batch) {
 		var value []byte
 		for _, key := range slices.SortedFunc(maps.Keys(m.news), func(a, b Key) int { return bytes.Compare(a[:], b[:]) }) {
 			value = m.news[key].append(value[:0])
@@ -141,7 +127,7 @@ func (m *merge) write() (wait func() error, err error) {
 		}
 	})
 	if err != nil {
-		return onDisk, fmt.Errorf("write content records: %w", err)
+		return kv.OnDisk, fmt.Errorf("write content records: %w", err)
 	}
 	for key, n := range m.news {
 		if n.fresh && c.known.test(key.hash()) {

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
-func exported(t testing.TB, c *Content, lo, hi Pos) (kvs []KV) {
+func exported(t testing.TB, c *Content, lo, hi ring.Pos) (kvs []kv.Record) {
 	t.Helper()
 	err := c.Export(lo, hi, func(key, value []byte) bool {
-		kvs = append(kvs, KV{bytes.Clone(key), bytes.Clone(value)})
+		kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	})
 	if err != nil {
@@ -23,7 +26,7 @@ func exported(t testing.TB, c *Content, lo, hi Pos) (kvs []KV) {
 	return kvs
 }
 
-func importAll(t testing.TB, c *Content, kvs []KV) (changed int) {
+func importAll(t testing.TB, c *Content, kvs []kv.Record) (changed int) {
 	t.Helper()
 	changed, wait, err := c.Import(kvs)
 	if err != nil || wait() != nil {
@@ -43,7 +46,7 @@ func confirmed(t testing.TB, c *Content, n int, url string) {
 func TestImportIsUnion(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		var all []KV
+		var all []kv.Record
 		for side := range 3 {
 			c := newContent(t, newMemory(), 0)
 			for range 30 {
@@ -53,9 +56,9 @@ func TestImportIsUnion(t *testing.T) {
 			if _, err := c.Confirm(key(99), Record{URL: "u", Peer: fmt.Sprint(side), RecordID: "r", Date: start.Add(time.Duration(side) * time.Hour)}); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, exported(t, c, Pos{}, Pos{})...)
+			all = append(all, exported(t, c, ring.Pos{}, ring.Pos{})...)
 		}
-		var want []KV
+		var want []kv.Record
 		for range 5 {
 			rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 			m := newMemory()
@@ -70,7 +73,7 @@ func TestImportIsUnion(t *testing.T) {
 				}
 				rest = rest[n:]
 			}
-			got := exported(t, c, Pos{}, Pos{})
+			got := exported(t, c, ring.Pos{}, ring.Pos{})
 			if want == nil {
 				want = got
 			}
@@ -91,7 +94,7 @@ func TestImportEndsClaims(t *testing.T) {
 	if _, err := here.Claim(start, key(1), Claimant{"v", "q"}); err != nil {
 		t.Fatal(err)
 	}
-	importAll(t, here, exported(t, there, Pos{}, Pos{}))
+	importAll(t, here, exported(t, there, ring.Pos{}, ring.Pos{}))
 	reply, err := here.Claim(start, key(1), Claimant{"w", "r"})
 	if err != nil || reply.Verdict != Known || reply.Record.URL != "u" || here.Stats().Claims != 0 {
 		t.Errorf("%+v, %v, %d claims", reply, err, here.Stats().Claims)
@@ -106,17 +109,17 @@ func TestImportRefuses(t *testing.T) {
 	one, two, three := key(1), key(2), key(3)
 	for _, row := range []struct {
 		name string
-		kv   KV
+		kv   kv.Record
 	}{
-		{"a short key", KV{two[:31], good}},
-		{"a long key", KV{append(two[:], 0), good}},
-		{"no value", KV{two[:], nil}},
-		{"another format", KV{two[:], append([]byte{9}, good[1:]...)}},
-		{"something behind it", KV{two[:], append(bytes.Clone(good), 0)}},
+		{"a short key", kv.Record{Key: two[:31], Value: good}},
+		{"a long key", kv.Record{Key: append(two[:], 0), Value: good}},
+		{"no value", kv.Record{Key: two[:], Value: nil}},
+		{"another format", kv.Record{Key: two[:], Value: append([]byte{9}, good[1:]...)}},
+		{"something behind it", kv.Record{Key: two[:], Value: append(bytes.Clone(good), 0)}},
 	} {
 		m := newMemory()
 		c := newContent(t, m, 0)
-		changed, wait, err := c.Import([]KV{{one[:], good}, row.kv, {three[:], good}})
+		changed, wait, err := c.Import([]kv.Record{{Key: one[:], Value: good}, row.kv, {Key: three[:], Value: good}})
 		if !errors.Is(err, ErrRecord) || changed != 1 || wait() != nil || len(m.values) != 1 {
 			t.Errorf("%s: %d changed, %v", row.name, changed, err)
 		}
@@ -137,18 +140,18 @@ func TestRemove(t *testing.T) {
 		confirmed(t, c, i, "u")
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
-	at := func(i int) Pos { return Pos(keys[i][:]) }
+	at := func(i int) ring.Pos { return ring.Pos(keys[i][:]) }
 	full := c.Stats().FilterBytes
 	for _, arc := range []struct {
 		name   string
-		lo, hi Pos
+		lo, hi ring.Pos
 		n      int
 	}{
 		{"nothing", at(7), at(7), 0},
 		{"one", at(7), at(8), 1},
-		{"the end", at(bodies - 100), Pos{}, 100},
-		{"the beginning", Pos{}, at(1000), 999},
-		{"all", Pos{}, Pos{}, bodies - 1100},
+		{"the end", at(bodies - 100), ring.Pos{}, 100},
+		{"the beginning", ring.Pos{}, at(1000), 999},
+		{"all", ring.Pos{}, ring.Pos{}, bodies - 1100},
 	} {
 		n, err := c.Count(arc.lo, arc.hi)
 		if err != nil || n != arc.n {
@@ -161,9 +164,9 @@ func TestRemove(t *testing.T) {
 			if err != nil || wait() != nil || len(m.values) != left {
 				t.Fatalf("%s: %d left, %v; want %d", arc.name, len(m.values), err, left)
 			}
-			for _, kv := range moved {
-				if _, ok, err := c.Lookup(Key(kv.Key)); ok || err != nil {
-					t.Fatalf("%s: %x is still there, %v", arc.name, kv.Key[:4], err)
+			for _, rec := range moved {
+				if _, ok, err := c.Lookup(Key(rec.Key)); ok || err != nil {
+					t.Fatalf("%s: %x is still there, %v", arc.name, rec.Key[:4], err)
 				}
 			}
 			if again == 0 {
@@ -171,9 +174,9 @@ func TestRemove(t *testing.T) {
 				if got := c.Stats().Records; got < before-5 || got > before+5 {
 					t.Errorf("%s: %d records counted, want %d", arc.name, got, before)
 				}
-				for _, kv := range moved {
-					if _, ok, err := c.Lookup(Key(kv.Key)); !ok || err != nil {
-						t.Fatalf("%s: %x is lost, %v", arc.name, kv.Key[:4], err)
+				for _, rec := range moved {
+					if _, ok, err := c.Lookup(Key(rec.Key)); !ok || err != nil {
+						t.Fatalf("%s: %x is lost, %v", arc.name, rec.Key[:4], err)
 					}
 				}
 			}
@@ -188,7 +191,7 @@ func TestRemove(t *testing.T) {
 func FuzzImport(f *testing.F) {
 	c := newContent(f, newMemory(), 0)
 	confirmed(f, c, 1, "http://b/")
-	kvs := exported(f, c, Pos{}, Pos{})
+	kvs := exported(f, c, ring.Pos{}, ring.Pos{})
 	f.Add(kvs[0].Key, kvs[0].Value)
 	smaller, err := Record{URL: "http://a/", Peer: "q", RecordID: "s", Date: start}.AppendBinary(nil)
 	if err != nil {
@@ -196,7 +199,7 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Add(kvs[0].Key, smaller)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		in := []KV{{key, value}}
+		in := []kv.Record{{Key: key, Value: value}}
 		ab, ba := newContent(t, newMemory(), 0), newContent(t, newMemory(), 0)
 		importAll(t, ab, kvs)
 		if _, _, err := ab.Import(in); err != nil {
@@ -207,7 +210,7 @@ func FuzzImport(f *testing.F) {
 		}
 		importAll(t, ba, in)
 		importAll(t, ba, kvs)
-		if !reflect.DeepEqual(exported(t, ab, Pos{}, Pos{}), exported(t, ba, Pos{}, Pos{})) {
+		if !reflect.DeepEqual(exported(t, ab, ring.Pos{}, ring.Pos{}), exported(t, ba, ring.Pos{}, ring.Pos{})) {
 			t.Fatal("the order matters")
 		}
 	})

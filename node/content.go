@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // serviceContent is the service of the owners of bodies.
@@ -32,8 +33,8 @@ var aboutBodies = rpc.Method[*wire.Content, *wire.ContentReply]{
 // record that is lost costs a second copy of a body.
 type contentRecords struct{ *storage.Keyspace }
 
-// Update implements dedup.Records.
-func (c contentRecords) Update(fn func(dedup.Batch)) (wait func() error, err error) {
+// Update implements kv.Store.
+func (c contentRecords) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return c.write(func(b *storage.Batch) error {
 		fn(b)
 		return nil
@@ -65,7 +66,7 @@ type contents struct {
 	log    *slog.Logger
 }
 
-func newContents(records dedup.Records, self peer.ID, r *rpc.Router, log *slog.Logger) (*contents, error) {
+func newContents(records kv.Store, self peer.ID, r *rpc.Router, log *slog.Logger) (*contents, error) {
 	state, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return nil, err

@@ -13,13 +13,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
@@ -266,14 +266,14 @@ func background(t *testing.T, parts ...func(context.Context) error) (stop func()
 }
 
 // space is a keyspace of the peer that is shipped.
-func (p *copier) space(prefix byte) shipped[job.Batch] {
-	return shippedSpace[job.Batch](&Node{store: p.store, ship: p.ship}, prefix)
+func (p *copier) space(prefix byte) shipped[kv.Batch] {
+	return shippedSpace[kv.Batch](&Node{store: p.store, ship: p.ship}, prefix)
 }
 
 // set writes a record, and returns what tells that it is safe.
 func (p *copier) set(t *testing.T, prefix byte, key, value string) <-chan error {
 	t.Helper()
-	wait, err := p.space(prefix).Update(func(b job.Batch) { b.Set([]byte(key), []byte(value)) })
+	wait, err := p.space(prefix).Update(func(b kv.Batch) { b.Set([]byte(key), []byte(value)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func (p *copier) own(t *testing.T) map[string]string {
 	all := make(map[string]string)
 	for _, space := range replicated {
 		keyspace := p.store.Keyspace(space.prefix)
-		if err := keyspace.Scan(space.head, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+		if err := keyspace.Scan(space.head, kv.PrefixEnd(space.head), func(key, value []byte) bool {
 			ok := true
 			if space.record != nil {
 				var err error

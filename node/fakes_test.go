@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/urlsets"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 var quietLog = slog.New(slog.DiscardHandler)
@@ -39,7 +40,7 @@ func (s *gatedStore) Scan(lo, hi []byte, fn func(key, value []byte) bool) error 
 	return s.inner.Scan(lo, hi, fn)
 }
 
-func (s *gatedStore) Update(fn func(job.Batch)) (func() error, error) {
+func (s *gatedStore) Update(fn func(kv.Batch)) (func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.inner.Update(fn); err != nil {
@@ -56,7 +57,7 @@ func (j oneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
 }
 
 // newOwner returns an owner of everything that serves says, over a store.
-func newOwner(t *testing.T, self peer.ID, store owner.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
+func newOwner(t *testing.T, self peer.ID, store kv.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
 	t.Helper()
 	sets := urlsets.New(dedup.Exact, 1<<20)
 	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, oneJob{spec}, serves, unixMilli(clock()))

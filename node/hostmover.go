@@ -34,11 +34,11 @@ func (w *owners) mover() mover {
 }
 
 // Note implements custody.Space: the lease that is alive, so that its worker goes on under the next owner.
-func (m hostMover) Note(pos custody.Pos) []byte {
+func (m hostMover) Note(pos ring.Pos) []byte {
 	o := m.owners.loop.owner
-	o.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
-	defer o.Unfreeze(owner.Pos(pos))
-	note, ok := o.Lease(owner.Pos(pos))
+	o.Freeze(pos) // ends a lease of which its worker has not heard
+	defer o.Unfreeze(pos)
+	note, ok := o.Lease(pos)
 	if !ok {
 		return nil
 	}
@@ -51,23 +51,19 @@ func (m hostMover) Note(pos custody.Pos) []byte {
 }
 
 // Remove implements custody.Space.
-func (m hostMover) Remove(pos custody.Pos) error {
-	m.owners.loop.owner.Remove(owner.Pos(pos), owner.Pos(pos.Next()))
+func (m hostMover) Remove(pos ring.Pos) error {
+	m.owners.loop.owner.Remove(pos, pos.Next())
 	return nil
 }
 
 // Import implements mover. Records of a copy come after its peer's leases have run out; those of a living one bring its leases along, when all records are in.
 func (m hostMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
 	o := m.owners.loop.owner
-	kvs := make([]owner.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
-	}
 	var until time.Time
 	if p.From != "" {
 		until = m.owners.leasesEnd(p.From, p.Gone)
 	}
-	records, notes := o.Merge(kvs, until), p.Notes
+	records, notes := o.Merge(p.Records, until), p.Notes
 	return func() (bool, error) {
 		if through, err := records.Go(); err != nil {
 			return false, rpc.Refuse("%v", err)
@@ -91,13 +87,13 @@ func (m hostMover) adopt(n custody.Note) error {
 	if err := rpc.Decode(n.Note, note); err != nil {
 		return err
 	}
-	if owner.PosOf(ring.HostKey(note.GetHost())) != owner.Pos(n.Pos) {
+	if ring.PosOf(ring.HostKey(note.GetHost())) != n.Pos {
 		return rpc.Refuse("lease note of host %q is at another's position", note.GetHost())
 	}
 	if err := o.Adopt(note); err != nil {
 		return rpc.Refuse("%v", err)
 	}
-	_, goes := o.Lease(owner.Pos(n.Pos))
+	_, goes := o.Lease(n.Pos)
 	m.owners.log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
 	return nil
 }

@@ -22,16 +22,15 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
@@ -71,7 +70,7 @@ type keepers struct {
 	spec   *job.Spec
 	peers  map[peer.ID]*keeper
 	// what was put into the ring: positions by kind
-	put map[byte]map[custody.Pos]bool
+	put map[byte]map[ring.Pos]bool
 }
 
 const keeperTTL = 8 * time.Second
@@ -80,9 +79,9 @@ const keeperTTL = 8 * time.Second
 func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 	t.Helper()
 	w := &keepers{net: newWires(), circle: &circle{}, spec: crawltest.Job(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
-	w.put = map[byte]map[custody.Pos]bool{}
+	w.put = map[byte]map[ring.Pos]bool{}
 	for _, space := range replicated {
-		w.put[space.prefix] = make(map[custody.Pos]bool)
+		w.put[space.prefix] = make(map[ring.Pos]bool)
 	}
 	w.circle.set(ids...)
 	for _, id := range ids {
@@ -107,13 +106,13 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
 	p.keeping.movement.tell = p.texts.tell
 	p.keeping.settled = func() { p.settled.Add(1) }
-	bodies := shippedSpace[dedup.Batch](node, storage.KeyspaceContent)
+	bodies := shippedSpace[kv.Batch](node, storage.KeyspaceContent)
 	bodies.write = contentRecords{bodies.Keyspace}.write
 	var err error
 	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
 		t.Fatal(err)
 	}
-	if p.subnets, err = subnets.NewService(shippedSpace[subnets.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+	if p.subnets, err = subnets.NewService(shippedSpace[kv.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
 		t.Fatal(err)
 	}
 	serves := func(id job.ID) error {
@@ -127,7 +126,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
 		leasesEnd: leasesEnd(p.watch, keeperTTL, time.Now),
 	}
-	o := newOwner(t, id, shippedSpace[owner.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
+	o := newOwner(t, id, shippedSpace[kv.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
 	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.DoOver)
@@ -202,7 +201,7 @@ func (w *keepers) ownerOf(key ring.Key) *keeper {
 func (w *keepers) addHost(t *testing.T, host string, pages int) {
 	t.Helper()
 	key := ring.HostKey(host)
-	w.put[storage.KeyspaceHosts][custody.PosOf(key)] = true
+	w.put[storage.KeyspaceHosts][ring.PosOf(key)] = true
 	var links []outLink
 	for i := range pages {
 		links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/p%0600d", host, i)})
@@ -222,7 +221,7 @@ func (w *keepers) addJob(t *testing.T) {
 		m.Id = id[:job.IDSize]
 	}, "http://a.example/")
 	key := ring.JobKey(spec.ID.String())
-	w.put[storage.KeyspaceJobs][custody.PosOf(key)] = true
+	w.put[storage.KeyspaceJobs][ring.PosOf(key)] = true
 	raw, err := proto.Marshal(&crawlwire.JobRequest{Id: spec.ID[:], Post: spec.Wire()})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +235,7 @@ func (w *keepers) addBody(t *testing.T, i int) {
 	t.Helper()
 	digest := digestOf(i)
 	key := ring.ContentKey(digest[:])
-	w.put[storage.KeyspaceContent][custody.PosOf(key)] = true
+	w.put[storage.KeyspaceContent][ring.PosOf(key)] = true
 	body := confirmation{digest: digest, url: "http://a.example/", record: recordA, date: time.UnixMilli(1_700_000_000_000)}
 	if _, err := w.ownerOf(key).contents.apply(t.Context(), "finder", nil, []confirmation{body}); err != nil {
 		t.Fatal(err)
@@ -266,17 +265,17 @@ func (w *keepers) addSubnet(t *testing.T, i int) {
 
 func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
 	t.Helper()
-	w.put[storage.KeyspaceSubnets][custody.PosOf(k.Ring())] = true
+	w.put[storage.KeyspaceSubnets][ring.PosOf(k.Ring())] = true
 	if err := w.ownerOf(k.Ring()).subnets.Tell(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // positions are those of a peer's own records of a kind.
-func (p *keeper) positions(t *testing.T, prefix byte) (list []custody.Pos) {
+func (p *keeper) positions(t *testing.T, prefix byte) (list []ring.Pos) {
 	t.Helper()
 	r := ranged{scan: p.store.Keyspace(prefix).Scan, head: headOf(prefix)}
-	for pos := (custody.Pos{}); ; pos = pos.Next() {
+	for pos := (ring.Pos{}); ; pos = pos.Next() {
 		next, ok, err := r.Next(pos)
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +302,7 @@ func (w *keepers) urls(t *testing.T) (n int64) {
 func (w *keepers) check(t *testing.T) {
 	t.Helper()
 	for _, space := range replicated {
-		found := make(map[custody.Pos]peer.ID)
+		found := make(map[ring.Pos]peer.ID)
 		for id, p := range w.peers {
 			for _, pos := range p.positions(t, space.prefix) {
 				if other, twice := found[pos]; twice || !p.watch.Serves(pos) {

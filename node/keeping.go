@@ -20,7 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
-	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // serviceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
@@ -124,7 +124,7 @@ func (k *keeping) clean() bool {
 func (k *keeping) Settled(key ring.Key) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.settler.Settled(custody.PosOf(key))
+	return k.settler.Settled(ring.PosOf(key))
 }
 
 // quiet says whether no records are on their way to or from this peer.
@@ -257,10 +257,10 @@ func (k *keeping) wentOut(r *room, call custody.Call) moved {
 }
 
 // positions counts the positions of records in the order of keys.
-func positions(prefix byte, records []custody.Record) (n int) {
+func positions(prefix byte, records []kv.Record) (n int) {
 	at := len(headOf(prefix))
 	for i := range records {
-		if i == 0 || string(records[i].Key[at:at+custody.PosSize]) != string(records[i-1].Key[at:at+custody.PosSize]) {
+		if i == 0 || string(records[i].Key[at:at+ring.PosSize]) != string(records[i-1].Key[at:at+ring.PosSize]) {
 			n++
 		}
 	}
@@ -325,9 +325,9 @@ func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
 // foreign refuses records of positions that this peer does not serve.
 func (k *keeping) foreign(r *room, p custody.Push) error {
 	at := len(headOf(r.prefix))
-	var last custody.Pos
+	var last ring.Pos
 	for i := range p.Records {
-		pos := custody.Pos(p.Records[i].Key[at:])
+		pos := ring.Pos(p.Records[i].Key[at:])
 		if (i == 0 || pos != last) && !k.ring.Serves(pos) {
 			return k.router.Moved(pos.Key())
 		}
@@ -375,13 +375,13 @@ func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 	p.From, p.Gone = peer.ID(m.GetFrom()), time.Duration(m.GetGoneMs())*time.Millisecond
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
-		if len(key) < len(head)+custody.PosSize || string(key[:len(head)]) != string(head) {
+		if len(key) < len(head)+ring.PosSize || string(key[:len(head)]) != string(head) {
 			return p, rpc.Refuse("records: key %.40x is none of space %q", key, r.prefix)
 		}
-		p.Records = append(p.Records, custody.Record{Key: key, Value: m.GetValue()[i]})
+		p.Records = append(p.Records, kv.Record{Key: key, Value: m.GetValue()[i]})
 	}
 	for i, pos := range m.GetNotePos() {
-		p.Notes = append(p.Notes, custody.Note{Pos: custody.Pos(pos), Note: m.GetNote()[i]})
+		p.Notes = append(p.Notes, custody.Note{Pos: ring.Pos(pos), Note: m.GetNote()[i]})
 	}
 	return p, nil
 }
@@ -525,13 +525,13 @@ type ranged struct {
 	head []byte
 }
 
-func (r ranged) key(pos custody.Pos) []byte { return append(append([]byte{}, r.head...), pos[:]...) }
+func (r ranged) key(pos ring.Pos) []byte { return append(append([]byte{}, r.head...), pos[:]...) }
 
 // Next implements custody.Reader.
-func (r ranged) Next(from custody.Pos) (pos custody.Pos, ok bool, err error) {
-	err = r.scan(r.key(from), storage.PrefixEnd(r.head), func(key, _ []byte) bool {
-		if ok = len(key) >= len(r.head)+custody.PosSize; ok {
-			pos = custody.Pos(key[len(r.head):])
+func (r ranged) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
+	err = r.scan(r.key(from), kv.PrefixEnd(r.head), func(key, _ []byte) bool {
+		if ok = len(key) >= len(r.head)+ring.PosSize; ok {
+			pos = ring.Pos(key[len(r.head):])
 		}
 		return !ok
 	})
@@ -539,9 +539,9 @@ func (r ranged) Next(from custody.Pos) (pos custody.Pos, ok bool, err error) {
 }
 
 // Export implements custody.Reader.
-func (r ranged) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (r ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	lo := r.key(pos)
-	hi := storage.PrefixEnd(lo)
+	hi := kv.PrefixEnd(lo)
 	if from != nil {
 		lo = from
 	}
@@ -579,9 +579,9 @@ func (c copiesOf) Of(source peer.ID) custody.Reader {
 }
 
 // bounds are the keys of a copy from one position to another, both included.
-func (c copiesOf) bounds(lo, hi custody.Pos) (from, to []byte) {
+func (c copiesOf) bounds(lo, hi ring.Pos) (from, to []byte) {
 	r := ranged{head: c.head}
 	from = append([]byte{c.prefix}, r.key(lo)...)
 	to = append([]byte{c.prefix}, r.key(hi)...)
-	return from, storage.PrefixEnd(to)
+	return from, kv.PrefixEnd(to)
 }

@@ -20,10 +20,10 @@ import (
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // TestRecordsMove (invariants 2 and 3): whatever comes and goes, each record is at the peer that serves it, once, and at its replicas.
@@ -145,7 +145,7 @@ func (w *keepers) recordsOf(t *testing.T, id peer.ID, host string) *wire.Records
 	t.Helper()
 	m := &wire.Records{Space: uint32(storage.KeyspaceHosts)}
 	r := ranged{scan: w.peers[id].store.Keyspace(storage.KeyspaceHosts).Scan, head: headOf(storage.KeyspaceHosts)}
-	if err := r.Export(custody.PosOf(ring.HostKey(host)), nil, func(key, value []byte) bool {
+	if err := r.Export(ring.PosOf(ring.HostKey(host)), nil, func(key, value []byte) bool {
 		m.Key, m.Value = append(m.Key, slices.Clone(key)), append(m.Value, slices.Clone(value))
 		return true
 	}); err != nil || len(m.Key) == 0 {
@@ -174,7 +174,7 @@ func TestRecordsRefused(t *testing.T) {
 		w.addHost(t, mine, 1)
 		w.addHost(t, other, 1)
 		pos := func(host string) []byte {
-			p := custody.PosOf(ring.HostKey(host))
+			p := ring.PosOf(ring.HostKey(host))
 			return p[:]
 		}
 		good := func(change func(m *wire.Records)) []byte {
@@ -202,7 +202,7 @@ func TestRecordsRefused(t *testing.T) {
 				Space: 'c', Key: [][]byte{make([]byte, 32)}, Value: [][]byte{{1}}, NotePos: [][]byte{pos(mine)}, Note: [][]byte{noteOf(t, mine)},
 			}), p2p.CodeMoved},
 			{"a key of this peer's own affairs", good(func(m *wire.Records) { m.Key[0][0] = 't' }), p2p.CodeRefused},
-			{"a key too short", good(func(m *wire.Records) { m.Key[0] = m.Key[0][:custody.PosSize] }), p2p.CodeRefused},
+			{"a key too short", good(func(m *wire.Records) { m.Key[0] = m.Key[0][:ring.PosSize] }), p2p.CodeRefused},
 			{"records without their host", good(func(m *wire.Records) {
 				free := append([]byte{'h'}, pos(w.hostOf("a"))...)
 				free[len(free)-1]++
@@ -363,7 +363,7 @@ func TestLeaseMoves(t *testing.T) {
 		host := w.hostOf("b")
 		w.circle.set("a")
 		w.addHost(t, host, 3)
-		pos := owner.PosOf(ring.HostKey(host))
+		pos := ring.PosOf(ring.HostKey(host))
 		lease := func(id peer.ID) (note *crawlwire.LeaseNote) {
 			if err := w.peers[id].owners.loop.look(t.Context(), func(o *owner.Owner) { note, _ = o.Lease(pos) }); err != nil {
 				t.Fatal(err)
@@ -442,9 +442,9 @@ func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	m := w.recordsOf(t, of, host)
 	p := w.peers[at]
 	if err := p.owners.loop.do(t.Context(), func(o *owner.Owner) {
-		kvs := make([]owner.KV, len(m.GetKey()))
+		kvs := make([]kv.Record, len(m.GetKey()))
 		for i := range kvs {
-			kvs[i] = owner.KV{Key: m.GetKey()[i], Value: m.GetValue()[i]}
+			kvs[i] = kv.Record{Key: m.GetKey()[i], Value: m.GetValue()[i]}
 		}
 		if err := o.Import(kvs); err != nil {
 			t.Error(err)
@@ -661,7 +661,7 @@ func TestMovesTold(t *testing.T) {
 
 // FuzzRecordsHandle: nothing that a stranger sends makes a peer panic, and it takes nothing that it does not serve.
 func FuzzRecordsHandle(f *testing.F) {
-	pos := custody.PosOf(ring.HostKey("a.example"))
+	pos := ring.PosOf(ring.HostKey("a.example"))
 	host := append(append([]byte{'h'}, pos[:]...), 'h')
 	for _, m := range []*wire.Records{
 		{Ask: make([]byte, wire.KeySize)},

@@ -1,28 +1,23 @@
 package node
 
 import (
-	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // recordsAtOnce is how many records are merged before others of the loop have their turn.
 const recordsAtOnce = 256
 
 // inPieces merges records some at a time. They need not be on disk when that is through.
-func inPieces[KV any](records []custody.Record, of func(custody.Record) KV, merge func([]KV) error) (func() (through bool, err error), bool) {
+func inPieces(records []kv.Record, merge func([]kv.Record) error) (func() (through bool, err error), bool) {
 	return func() (bool, error) {
 		n := min(recordsAtOnce, len(records))
-		kvs := make([]KV, n)
-		for i, r := range records[:n] {
-			kvs[i] = of(r)
-		}
-		if err := merge(kvs); err != nil {
+		if err := merge(records[:n]); err != nil {
 			return false, rpc.Refuse("%v", err)
 		}
 		records = records[n:]
@@ -37,16 +32,16 @@ type jobMover struct {
 }
 
 // Note implements custody.Space.
-func (m jobMover) Note(custody.Pos) []byte { return nil }
+func (m jobMover) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
-func (m jobMover) Remove(pos custody.Pos) error {
+func (m jobMover) Remove(pos ring.Pos) error {
 	return m.jobs.Remove(pos, pos.Next())
 }
 
 // Import implements mover.
 func (m jobMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) job.KV { return job.KV(r) }, m.jobs.Import)
+	return inPieces(p.Records, m.jobs.Import)
 }
 
 // subnetMover is what custody does with the records of subnets, on the loop of their service.
@@ -56,16 +51,16 @@ type subnetMover struct {
 }
 
 // Note implements custody.Space.
-func (m subnetMover) Note(custody.Pos) []byte { return nil }
+func (m subnetMover) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
-func (m subnetMover) Remove(pos custody.Pos) error {
-	return m.subnets.Remove(subnets.Pos(pos), subnets.Pos(pos.Next()))
+func (m subnetMover) Remove(pos ring.Pos) error {
+	return m.subnets.Remove(pos, pos.Next())
 }
 
 // Import implements mover.
 func (m subnetMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) subnets.KV { return subnets.KV(r) }, m.subnets.Import)
+	return inPieces(p.Records, m.subnets.Import)
 }
 
 // bodyMover is what custody does with the records of bodies, on the loop of their owner.
@@ -75,17 +70,17 @@ type bodyMover struct {
 }
 
 // Note implements custody.Space.
-func (m bodyMover) Note(custody.Pos) []byte { return nil }
+func (m bodyMover) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
-func (m bodyMover) Remove(pos custody.Pos) error {
-	_, err := m.contents.state.Remove(dedup.Pos(pos), dedup.Pos(pos.Next()))
+func (m bodyMover) Remove(pos ring.Pos) error {
+	_, err := m.contents.state.Remove(pos, pos.Next())
 	return err
 }
 
 // Import implements mover.
 func (m bodyMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) dedup.KV { return dedup.KV(r) }, func(kvs []dedup.KV) error {
+	return inPieces(p.Records, func(kvs []kv.Record) error {
 		_, _, err := m.contents.state.Import(kvs)
 		return err
 	})
@@ -98,14 +93,14 @@ type domainMover struct {
 }
 
 // Note implements custody.Space.
-func (m domainMover) Note(custody.Pos) []byte { return nil }
+func (m domainMover) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
-func (m domainMover) Remove(pos custody.Pos) error {
-	return m.domains.Remove(domain.Pos(pos), domain.Pos(pos.Next()))
+func (m domainMover) Remove(pos ring.Pos) error {
+	return m.domains.Remove(pos, pos.Next())
 }
 
 // Import implements mover.
 func (m domainMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(r custody.Record) domain.KV { return domain.KV(r) }, m.domains.Import)
+	return inPieces(p.Records, m.domains.Import)
 }

@@ -16,11 +16,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -35,6 +33,7 @@ import (
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
@@ -198,26 +197,26 @@ func (n *Node) furnish() (err error) {
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
-	bodies := shippedSpace[dedup.Batch](n, storage.KeyspaceContent)
+	bodies := shippedSpace[kv.Batch](n, storage.KeyspaceContent)
 	bodies.write = contentRecords{bodies.Keyspace}.write
 	if n.contents, err = newContents(bodies, self, n.router, n.log); err != nil {
 		return err
 	}
-	if n.subnets, err = subnets.NewService(shippedSpace[subnets.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+	if n.subnets, err = subnets.NewService(shippedSpace[kv.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
 	if err := n.openOptOuts(); err != nil {
 		return err
 	}
 	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
-		Records: shippedSpace[domain.Batch](n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
+		Records: shippedSpace[kv.Batch](n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
 		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
 	}); err != nil {
 		return err
 	}
 	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
-		Store: shippedSpace[job.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: n.sendSeeds, Log: n.log,
+		Store: shippedSpace[kv.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: n.sendSeeds, Log: n.log,
 	})
 	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Log: n.log}); err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -271,7 +272,7 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 		t.Fatal(err)
 	}
 	everything := func(ring.Key) bool { return true }
-	if err := newOwner(t, "p", readOnly[owner.Batch]{hosts}, crawltest.Job(t, nil, "http://a.example/"), everything, func() int64 { return time.Now().UnixMilli() }).Check(); err != nil {
+	if err := newOwner(t, "p", readOnly[kv.Batch]{hosts}, crawltest.Job(t, nil, "http://a.example/"), everything, func() int64 { return time.Now().UnixMilli() }).Check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -284,7 +285,7 @@ func domainIsOut(t *testing.T, dir, host string) bool {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	domains, err := domain.New(readOnly[domain.Batch]{store.Keyspace(storage.KeyspaceDomains)}, 0, 0)
+	domains, err := domain.New(readOnly[kv.Batch]{store.Keyspace(storage.KeyspaceDomains)}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // The first byte of a request tells what it is. Service owner: links, session; service worker: offer, and what placing.Probes says.
@@ -134,7 +135,7 @@ func newOwners(n *Node) (*owners, error) {
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
 	w.leasesEnd = leasesEnd(n.room.watch, n.cfg.LeaseTTL, n.crawl.clock.Now)
-	store := shippedSpace[owner.Batch](n, storage.KeyspaceHosts)
+	store := shippedSpace[kv.Batch](n, storage.KeyspaceHosts)
 	o, err := owner.New(cfg, store, w.sets, n.book, mine(w.serves), n.crawl.clock.Now())
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -87,7 +88,7 @@ func (r *replication) watch(w *ringWatch, replicas int) {
 func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
 	return &replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
-		copies: replica.NewCopies(keyspace[replica.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: loop.NewSerial(),
+		copies: replica.NewCopies(keyspace[kv.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: loop.NewSerial(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
 	}
 }
@@ -271,7 +272,7 @@ func (r *replication) records(lo []byte, into *replica.Records) error {
 // recordsOf hands the records of one keyspace to a scan until it is full.
 func (r *replication) recordsOf(space *replicatedSpace, from []byte, into *replica.Records) (full bool, err error) {
 	keyspace := r.store.Keyspace(space.prefix)
-	serr := keyspace.Scan(from, storage.PrefixEnd(space.head), func(key, value []byte) bool {
+	serr := keyspace.Scan(from, kv.PrefixEnd(space.head), func(key, value []byte) bool {
 		ok := true
 		if space.record != nil {
 			value, ok, err = space.record(key, value, keyspace.Get)
@@ -518,7 +519,7 @@ func (b *noting) copied(key, value []byte) (k, v []byte, ok bool) {
 	}
 }
 
-// Set implements job.Batch.
+// Set implements kv.Batch.
 func (b *noting) Set(key, value []byte) {
 	b.Batch.Set(key, value)
 	if k, v, ok := b.copied(key, value); ok {
@@ -526,7 +527,7 @@ func (b *noting) Set(key, value []byte) {
 	}
 }
 
-// Delete implements job.Batch.
+// Delete implements kv.Batch.
 func (b *noting) Delete(key []byte) {
 	b.Batch.Delete(key)
 	if k, _, ok := b.copied(key, nil); ok {
@@ -534,7 +535,7 @@ func (b *noting) Delete(key []byte) {
 	}
 }
 
-// DeleteRange implements job.Batch. Ranges do not reach over what has replicas and what has not.
+// DeleteRange implements kv.Batch. Ranges do not reach over what has replicas and what has not.
 func (b *noting) DeleteRange(lo, hi []byte) {
 	b.Batch.DeleteRange(lo, hi)
 	if bytes.HasPrefix(lo, b.space.head) {

@@ -16,11 +16,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
@@ -145,7 +145,7 @@ func TestShippedDisk(t *testing.T) {
 			_, err := write(fn)
 			return func() error { return broken }, err
 		}
-		wait, err := space.Update(func(b job.Batch) { b.Set([]byte("k"), []byte("v")) })
+		wait, err := space.Update(func(b kv.Batch) { b.Set([]byte("k"), []byte("v")) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestShippedSwitch(t *testing.T) {
 		begun, end := make(chan struct{}), make(chan struct{})
 		written := make(chan error, 1)
 		go func() {
-			_, err := a.space(storage.KeyspaceJobs).Update(func(batch job.Batch) {
+			_, err := a.space(storage.KeyspaceJobs).Update(func(batch kv.Batch) {
 				close(begun)
 				<-end
 				batch.Set([]byte("early"), []byte("v"))
@@ -203,7 +203,7 @@ func TestShippedOrder(t *testing.T) {
 			writers.Go(func() {
 				key := func(i int) []byte { return append(slices.Clone(space.head), byte('a'+i%11)) }
 				for i := range 298 {
-					if _, err := a.space(space.prefix).Update(func(b job.Batch) {
+					if _, err := a.space(space.prefix).Update(func(b kv.Batch) {
 						b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
 						b.Set(key(i), fmt.Append(nil, n, i))
 						switch i % 7 {
@@ -443,7 +443,7 @@ func TestRangeSync(t *testing.T) {
 			for range 300 {
 				space := replicated[rnd.IntN(len(replicated))]
 				key := fmt.Appendf(slices.Clone(space.head), "%03d", rnd.IntN(200))
-				if _, err := a.space(space.prefix).Update(func(b job.Batch) {
+				if _, err := a.space(space.prefix).Update(func(b kv.Batch) {
 					b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
 					if rnd.IntN(3) == 0 {
 						b.Delete(key)

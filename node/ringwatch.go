@@ -10,7 +10,6 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
 )
 
 // departTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
@@ -96,11 +95,11 @@ func (w *ringWatch) Version() uint64 {
 }
 
 // Serves implements custody.View.
-func (w *ringWatch) Serves(pos custody.Pos) bool { return w.dht.Serves(pos.Key()) }
+func (w *ringWatch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
 
 // Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest behind the position to which it is attached; that one
 // tells it if it should be another.
-func (w *ringWatch) Owner(pos custody.Pos) (peer.ID, bool) {
+func (w *ringWatch) Owner(pos ring.Pos) (peer.ID, bool) {
 	if p, ok := w.dht.Guess(pos.Key()); ok {
 		return p.ID, true
 	}

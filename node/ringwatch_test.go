@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
 )
 
 // newWatch is peer a in a ring with b and c.
@@ -114,7 +113,7 @@ func TestRingWatchSuccessors(t *testing.T) {
 // TestRingWatchOwner: a peer that knows no leaf set hands its records to whom it is attached to, nearest behind the position.
 func TestRingWatchOwner(t *testing.T) {
 	w, s, c := newWatch()
-	pos := custody.PosOf(ring.PeerKey([]byte("b")))
+	pos := ring.PosOf(ring.PeerKey([]byte("b")))
 	if id, ok := w.Owner(pos); !ok || id != "b" {
 		t.Errorf("owner of b's position: %q", id)
 	}

@@ -1,10 +1,8 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -93,21 +91,6 @@ func upper(prefix byte, hi []byte) []byte {
 		return []byte{prefix + 1}
 	}
 	return append([]byte{prefix}, hi...)
-}
-
-// PrefixEnd returns the first key after all keys that begin with prefix: the hi of a Scan over them. It is nil when
-// there is none, as of a prefix of only 0xff.
-func PrefixEnd(prefix []byte) []byte {
-	i := len(prefix) - 1
-	for i >= 0 && prefix[i] == 0xff {
-		i--
-	}
-	if i < 0 {
-		return nil
-	}
-	end := bytes.Clone(prefix[:i+1])
-	end[i]++
-	return slices.Clip(end)
 }
 
 // Update is Store.Update with keys of this keyspace.

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Store is an ordered store in memory, as [job.Store] asks for. It remembers which updates were waited for, so a test can crash it. Not safe for
+// Store is an ordered store in memory, as [kv.Store] asks for. It remembers which updates were waited for, so a test can crash it. Not safe for
 // concurrent use.
 type Store struct {
 	list    skipList
@@ -24,7 +24,7 @@ type Store struct {
 	Gets, Scans, Updates, Ranges int
 }
 
-var _ job.Store = (*Store)(nil)
+var _ kv.Store = (*Store)(nil)
 
 type change struct {
 	key, value []byte // value nil: deleted
@@ -66,7 +66,7 @@ func (b *batch) DeleteRange(lo, hi []byte) {
 }
 
 // Update applies a batch. It is on disk, with all before it, when wait was called.
-func (s *Store) Update(fn func(job.Batch)) (wait func() error, err error) {
+func (s *Store) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	if s.Fail != nil {
 		if err := s.Fail(); err != nil {
 			return nil, err

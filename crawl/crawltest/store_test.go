@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // TestStoreAgainstMap compares the store with a plain map over random changes and crashes.
@@ -15,7 +15,7 @@ func TestStoreAgainstMap(t *testing.T) {
 	store, model, synced := NewStore(), map[string]string{}, map[string]string{}
 	for range 3000 {
 		key, value := fmt.Sprintf("%03d", rng.IntN(300)), fmt.Sprint(rng.Uint64())
-		wait, err := store.Update(func(b job.Batch) {
+		wait, err := store.Update(func(b kv.Batch) {
 			switch rng.IntN(5) {
 			case 0:
 				b.Delete([]byte(key))
@@ -64,7 +64,7 @@ func TestStoreCrashKeepsWhatWasWaitedFor(t *testing.T) {
 	for range 50 {
 		store := NewStore()
 		for i := range 10 {
-			wait, err := store.Update(func(b job.Batch) { b.Set([]byte{byte(i)}, nil) })
+			wait, err := store.Update(func(b kv.Batch) { b.Set([]byte{byte(i)}, nil) })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,37 +11,12 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
+	"github.com/apoidea/apoidea/storage/kv/kvtest"
 )
 
-// shelf is a keyspace in memory.
-type shelf map[string][]byte
-
-func (s shelf) Get(key []byte) ([]byte, bool, error) {
-	v, ok := s[string(key)]
-	return v, ok, nil
-}
-
-func (s shelf) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), s[k]) {
-			break
-		}
-	}
-	return nil
-}
-
-func (s shelf) Update(fn func(Batch)) (func() error, error) {
-	fn(s)
-	return onDisk, nil
-}
-
-func (s shelf) Set(key, value []byte) { s[string(key)] = bytes.Clone(value) }
-
-func (s shelf) DeleteRange(lo, hi []byte) {
-	maps.DeleteFunc(s, func(k string, _ []byte) bool { return k >= string(lo) && k < string(hi) })
-}
-
-func newStore(t testing.TB, s shelf, hosts int) *Store {
+func newStore(t testing.TB, s kvtest.Map, hosts int) *Store {
 	t.Helper()
 	store, err := New(s, hosts, 40)
 	if err != nil {
@@ -103,7 +78,7 @@ func TestOf(t *testing.T) {
 
 // TestAdmit: so many hosts of a domain and no more, in each job, whatever the order and however often they are asked for, and after a restart as well.
 func TestAdmit(t *testing.T) {
-	disk := make(shelf)
+	disk := make(kvtest.Map)
 	s := newStore(t, disk, 3)
 	for _, row := range []struct {
 		name string
@@ -131,7 +106,7 @@ func TestAdmit(t *testing.T) {
 	if got := s.admit(t, one, many...); slices.Index(got, Crowded) != 3 {
 		t.Errorf("ten in one question: %v", got)
 	}
-	if got := newStore(t, make(shelf), 0).admit(t, one, many...); slices.Contains(got, Crowded) {
+	if got := newStore(t, make(kvtest.Map), 0).admit(t, one, many...); slices.Contains(got, Crowded) {
 		t.Errorf("no bound: %v", got)
 	}
 	s.most = s.count
@@ -142,7 +117,7 @@ func TestAdmit(t *testing.T) {
 
 // TestOptOut: a domain's wish covers what is below it and nothing else, until it is withdrawn.
 func TestOptOut(t *testing.T) {
-	disk := make(shelf)
+	disk := make(kvtest.Map)
 	s := newStore(t, disk, 10)
 	now := time.UnixMilli(1_700_000_000_000)
 	set := func(name string, on, want bool) {
@@ -203,7 +178,7 @@ func (s *Store) farm(t testing.TB, id job.ID, domain string, hosts int) {
 
 // TestStale: a domain whose hosts said nothing but what others of it had said gets no more hosts in that job, also after a restart; those that it has stay.
 func TestStale(t *testing.T) {
-	disk := make(shelf)
+	disk := make(kvtest.Map)
 	s := newStore(t, disk, 1000)
 	s.admit(t, one, "had.example.org")
 	s.farm(t, one, "example.org", 60)
@@ -225,7 +200,7 @@ func TestStale(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	never, err := New(make(shelf), 0, 0)
+	never, err := New(make(kvtest.Map), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +213,7 @@ func TestStale(t *testing.T) {
 // TestMove: records that go elsewhere, in parts, twice and over others, end as the union, whose latest wish counts.
 func TestMove(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	from, to := newStore(t, make(shelf), 10), newStore(t, make(shelf), 10)
+	from, to := newStore(t, make(kvtest.Map), 10), newStore(t, make(kvtest.Map), 10)
 	for _, s := range []*Store{from, to} {
 		s.admit(t, one, "both.example.org")
 		if _, _, err := s.SetOptOut(now, "out.example.org", true); err != nil {
@@ -253,8 +228,8 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		for _, k := range slices.Sorted(maps.Keys(from.records.(shelf))) {
-			if _, err := to.Import([]KV{{[]byte(k), from.records.(shelf)[k]}}); err != nil {
+		for _, k := range slices.Sorted(maps.Keys(from.records.(kvtest.Map))) {
+			if _, err := to.Import([]kv.Record{{Key: []byte(k), Value: from.records.(kvtest.Map)[k]}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -262,32 +237,32 @@ func TestMove(t *testing.T) {
 	if o, err := to.OptOut("out.example.org"); err != nil || o != nil {
 		t.Errorf("an earlier wish came back: %+v, %v", o, err)
 	}
-	if n := len(to.records.(shelf)); n != 6 || to.count != n {
+	if n := len(to.records.(kvtest.Map)); n != 6 || to.count != n {
 		t.Errorf("%d records, %d counted, want 6", n, to.count)
 	}
 	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {
 		t.Errorf("what hosts said is forgotten: %v", got)
 	}
-	if _, err := to.Import([]KV{{kinKey(countKey{posOf("example.org"), one}), encodeKin("example.org", new(novelty.Kin))}}); err != nil {
+	if _, err := to.Import([]kv.Record{{Key: kinKey(countKey{posOf("example.org"), one}), Value: encodeKin("example.org", new(novelty.Kin))}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {
 		t.Errorf("what less was known came back: %v", got)
 	}
-	half := Pos{0x80}
-	for _, arc := range [][2]Pos{{{}, half}, {half, {}}} {
+	half := ring.Pos{0x80}
+	for _, arc := range [][2]ring.Pos{{{}, half}, {half, {}}} {
 		if _, err := to.Remove(arc[0], arc[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(to.records.(shelf)) != 0 || to.count != 0 {
-		t.Errorf("%d records left, %d counted", len(to.records.(shelf)), to.count)
+	if len(to.records.(kvtest.Map)) != 0 || to.count != 0 {
+		t.Errorf("%d records left, %d counted", len(to.records.(kvtest.Map)), to.count)
 	}
 }
 
 // FuzzImport: no record does harm, and one that is taken lies where it belongs.
 func FuzzImport(f *testing.F) {
-	source := make(shelf)
+	source := make(kvtest.Map)
 	s := newStore(f, source, 10)
 	s.admit(f, one, "a.example.org")
 	if _, _, err := s.SetOptOut(time.UnixMilli(5), "example.org", true); err != nil {
@@ -300,9 +275,9 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Add([]byte{}, []byte{1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		into := make(shelf)
+		into := make(kvtest.Map)
 		s := newStore(t, into, 10)
-		if _, err := s.Import([]KV{{key, value}}); err != nil {
+		if _, err := s.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 			if len(into) > 0 {
 				t.Errorf("refused and taken: %v", err)
 			}
@@ -311,8 +286,8 @@ func FuzzImport(f *testing.F) {
 		if !bytes.Equal(into[string(key)], value) {
 			t.Errorf("taken under %x: %x, kept %x", key, value, into[string(key)])
 		}
-		if again := newStore(t, make(shelf), 10); again != nil {
-			if _, err := again.Import([]KV{{key, value}}); err != nil {
+		if again := newStore(t, make(kvtest.Map), 10); again != nil {
+			if _, err := again.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 				t.Errorf("taken once: %v", err)
 			}
 		}

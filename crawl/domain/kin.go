@@ -6,6 +6,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 const (
@@ -24,15 +26,15 @@ type kin struct {
 // Tell notes what hosts of a registrable domain said in a job. Wait is never nil.
 func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait func() error, err error) {
 	if s.novelty == 0 || len(list) == 0 {
-		return onDisk, nil
+		return kv.OnDisk, nil
 	}
 	if registrable == "" || len(registrable) > maxHost || Of(registrable) != registrable {
-		return onDisk, fmt.Errorf("%w: %.80q is no registrable domain", ErrRecord, registrable)
+		return kv.OnDisk, fmt.Errorf("%w: %.80q is no registrable domain", ErrRecord, registrable)
 	}
 	key := countKey{posOf(registrable), id}
 	k, err := s.kinOf(key)
 	if err != nil {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
 	if k == nil {
 		k = &kin{state: new(novelty.Kin)}
@@ -43,11 +45,11 @@ func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait f
 		k.state.Observe(said, s.novelty)
 	}
 	if k.state.Seen() < k.saved+saveKin && k.state.Full(s.novelty) == full {
-		return onDisk, nil
+		return kv.OnDisk, nil
 	}
 	if k.saved == 0 {
 		if s.count >= s.most {
-			return onDisk, nil // it is kept as long as this process lives
+			return kv.OnDisk, nil // it is kept as long as this process lives
 		}
 		s.count++
 	}
@@ -126,17 +128,17 @@ func decodeKin(b []byte) (registrable string, k *novelty.Kin, err error) {
 }
 
 // mergeKin takes what another peer knows of the hosts of a domain where it has seen more of them.
-func (s *Store) mergeKin(kv KV, values map[string][]byte) error {
-	registrable, in, err := decodeKin(kv.Value)
+func (s *Store) mergeKin(rec kv.Record, values map[string][]byte) error {
+	registrable, in, err := decodeKin(rec.Value)
 	if err != nil {
 		return err
 	}
-	rest := kv.Key[posSize+1:]
-	if len(rest) != job.IDSize || Of(registrable) != registrable || Pos(kv.Key) != posOf(registrable) {
+	rest := rec.Key[ring.PosSize+1:]
+	if len(rest) != job.IDSize || Of(registrable) != registrable || ring.Pos(rec.Key) != posOf(registrable) {
 		return fmt.Errorf("%w: of another key", ErrRecord)
 	}
-	key := countKey{Pos(kv.Key), job.ID(rest)}
-	had := values[string(kv.Key)]
+	key := countKey{ring.Pos(rec.Key), job.ID(rest)}
+	had := values[string(rec.Key)]
 	if had == nil {
 		k, err := s.kinOf(key)
 		if err != nil {
@@ -155,6 +157,6 @@ func (s *Store) mergeKin(kv KV, values map[string][]byte) error {
 			return nil
 		}
 	}
-	values[string(kv.Key)] = kv.Value
+	values[string(rec.Key)] = rec.Value
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // OptOut is the wish of a domain that nothing of it, or below it, is crawled; or that it may be again.
@@ -82,7 +84,7 @@ func (s *Store) OptOut(host string) (*OptOut, error) {
 	}
 }
 
-func (s *Store) optOut(pos Pos, name string) (*OptOut, error) {
+func (s *Store) optOut(pos ring.Pos, name string) (*OptOut, error) {
 	raw, ok, err := s.records.Get(hashed(prefixOf(pos, kindOptOut), name))
 	if err != nil || !ok {
 		return nil, err
@@ -93,27 +95,27 @@ func (s *Store) optOut(pos Pos, name string) (*OptOut, error) {
 // SetOptOut notes that a domain has opted out, or has withdrawn that. Changed says whether it was otherwise before.
 func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wait func() error, err error) {
 	if name == "" || len(name) > maxHost || Name(name) != name {
-		return false, onDisk, fmt.Errorf("%w: %.80q is no domain", ErrRecord, name)
+		return false, kv.OnDisk, fmt.Errorf("%w: %.80q is no domain", ErrRecord, name)
 	}
 	pos := posOf(Of(name))
 	had, err := s.optOut(pos, name)
 	if err != nil {
-		return false, onDisk, err
+		return false, kv.OnDisk, err
 	}
 	next := OptOut{Domain: name, On: on, At: now}
 	switch {
 	case had == nil && !on || had != nil && had.On == on:
-		return false, onDisk, nil
+		return false, kv.OnDisk, nil
 	case had != nil:
 		next.Version = had.Version + 1
 	default:
 		prefix := prefixOf(pos, kindOptOut)
-		n, err := s.number(prefix, end(prefix))
+		n, err := s.number(prefix, kv.PrefixEnd(prefix))
 		if err != nil {
-			return false, onDisk, err
+			return false, kv.OnDisk, err
 		}
 		if n >= MaxOptOuts || s.count >= s.most {
-			return false, onDisk, fmt.Errorf("%w: %d opt-outs below %s", ErrFull, n, Of(name))
+			return false, kv.OnDisk, fmt.Errorf("%w: %d opt-outs below %s", ErrFull, n, Of(name))
 		}
 		s.count++
 	}
@@ -124,7 +126,7 @@ func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wa
 // Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each once or more often, until it returns false.
 func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
 	prefix := prefixOf(posOf(registrable), kindAdmitted)
-	return s.records.Scan(prefix, end(prefix), func(_, value []byte) bool {
+	return s.records.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		return len(value) < 2 || fn(string(value[1:]))
 	})
 }
@@ -132,7 +134,7 @@ func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
 // OptOuts calls fn for the opt-outs kept here, until it returns false.
 func (s *Store) OptOuts(fn func(*OptOut) bool) error {
 	return s.records.Scan(nil, nil, func(key, value []byte) bool {
-		if len(key) <= posSize || key[posSize] != kindOptOut {
+		if len(key) <= ring.PosSize || key[ring.PosSize] != kindOptOut {
 			return true
 		}
 		o, err := decodeOptOut(value)
@@ -140,33 +142,30 @@ func (s *Store) OptOuts(fn func(*OptOut) bool) error {
 	})
 }
 
-// KV is one record on its way between peers, or from a copy.
-type KV struct{ Key, Value []byte }
-
 // Import merges records of other peers, or of copies, into this one's, as one batch; wait is never nil. One that is malformed, or is not what its key says,
 // is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere else to go.
-func (s *Store) Import(kvs []KV) (wait func() error, err error) {
+func (s *Store) Import(kvs []kv.Record) (wait func() error, err error) {
 	values := make(map[string][]byte)
-	for _, kv := range kvs {
-		if err := s.merge(kv, values); err != nil {
-			return onDisk, fmt.Errorf("import of domain record %.60x: %w", kv.Key, err)
+	for _, rec := range kvs {
+		if err := s.merge(rec, values); err != nil {
+			return kv.OnDisk, fmt.Errorf("import of domain record %.60x: %w", rec.Key, err)
 		}
 	}
 	if len(values) == 0 {
-		return onDisk, nil
+		return kv.OnDisk, nil
 	}
 	added := 0
 	for key := range values {
 		_, ok, err := s.records.Get([]byte(key))
 		if err != nil {
-			return onDisk, err
+			return kv.OnDisk, err
 		}
 		if !ok {
 			added++
 		}
 	}
 	if wait, err = s.set(values); err != nil {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
 	s.count += added
 	clear(s.counts)
@@ -174,42 +173,42 @@ func (s *Store) Import(kvs []KV) (wait func() error, err error) {
 	return wait, nil
 }
 
-func (s *Store) merge(kv KV, values map[string][]byte) error {
-	if len(kv.Key) < posSize+1 {
+func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
+	if len(rec.Key) < ring.PosSize+1 {
 		return ErrRecord
 	}
-	switch rest := kv.Key[posSize+1:]; kv.Key[posSize] {
+	switch rest := rec.Key[ring.PosSize+1:]; rec.Key[ring.PosSize] {
 	case kindAdmitted:
-		if len(rest) < job.IDSize || len(kv.Value) < 2 || len(kv.Value) > maxHost+1 || kv.Value[0] != format {
+		if len(rest) < job.IDSize || len(rec.Value) < 2 || len(rec.Value) > maxHost+1 || rec.Value[0] != format {
 			return ErrRecord
 		}
-		host := string(kv.Value[1:])
-		if string(hashed(prefixOf(posOf(Of(host)), kindAdmitted, rest[:job.IDSize]...), host)) != string(kv.Key) {
+		host := string(rec.Value[1:])
+		if string(hashed(prefixOf(posOf(Of(host)), kindAdmitted, rest[:job.IDSize]...), host)) != string(rec.Key) {
 			return fmt.Errorf("%w: of another key", ErrRecord)
 		}
-		values[string(kv.Key)] = kv.Value
+		values[string(rec.Key)] = rec.Value
 	case kindKin:
-		return s.mergeKin(kv, values)
+		return s.mergeKin(rec, values)
 	case kindOptOut:
-		in, err := decodeOptOut(kv.Value)
+		in, err := decodeOptOut(rec.Value)
 		if err != nil {
 			return err
 		}
 		pos := posOf(Of(in.Domain))
-		if string(hashed(prefixOf(pos, kindOptOut), in.Domain)) != string(kv.Key) {
+		if string(hashed(prefixOf(pos, kindOptOut), in.Domain)) != string(rec.Key) {
 			return fmt.Errorf("%w: of another key", ErrRecord)
 		}
 		had, err := s.optOut(pos, in.Domain)
 		if err != nil {
 			return err
 		}
-		if twice, ok := values[string(kv.Key)]; ok {
+		if twice, ok := values[string(rec.Key)]; ok {
 			if had, err = decodeOptOut(twice); err != nil {
 				return err
 			}
 		}
 		if in.beats(had) {
-			values[string(kv.Key)] = kv.Value
+			values[string(rec.Key)] = rec.Value
 		}
 	default:
 		return ErrRecord
@@ -218,17 +217,14 @@ func (s *Store) merge(kv KV, values map[string][]byte) error {
 }
 
 // Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
-func (s *Store) Remove(lo, hi Pos) (wait func() error, err error) {
-	from, to := lo[:], hi[:]
-	if hi == (Pos{}) {
-		to = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-	}
+func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
+	from, to := ring.Bounds(lo, hi)
 	n, err := s.number(from, to)
 	if err != nil || n == 0 {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
-	if wait, err = s.records.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
-		return onDisk, fmt.Errorf("remove domains: %w", err)
+	if wait, err = s.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
+		return kv.OnDisk, fmt.Errorf("remove domains: %w", err)
 	}
 	s.count -= n
 	clear(s.counts)

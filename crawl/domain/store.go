@@ -1,13 +1,13 @@
 package domain
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 const (
@@ -34,21 +34,6 @@ var (
 	// ErrRecord says that a record is not what this version writes.
 	ErrRecord = errors.New("domain record: malformed or of another format")
 )
-
-// Records is where the records are kept, a keyspace of the store.
-type Records interface {
-	Get(key []byte) (value []byte, ok bool, err error) // returns a copy of a record
-	// Scan calls fn for each record from lo up to hi in the order of keys until fn returns false. Key and value are lent.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
-	Update(fn func(Batch)) (wait func() error, err error)
-}
-
-// Batch gathers changes. Keys and values are copied.
-type Batch interface {
-	Set(key, value []byte)     // puts a record, in place of one with that key
-	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
-}
 
 // Verdict is what the owner of a domain says of a host.
 type Verdict uint8
@@ -81,15 +66,10 @@ func (v Verdict) Before(w Verdict) bool {
 	return weight[v] < weight[w]
 }
 
-const posSize = 16
-
-// Pos is a domain's place in the order of keys.
-type Pos [posSize]byte
-
 // Key is the ring position of a registrable domain.
 func Key(domain string) ring.Key { return ring.KeyOf([]byte("/apoidea/domain/" + domain)) }
 
-func posOf(domain string) Pos { key := Key(domain); return Pos(key[:posSize]) }
+func posOf(domain string) ring.Pos { return ring.PosOf(Key(domain)) }
 
 // Every key: the position of the registrable domain, then
 //
@@ -104,27 +84,18 @@ const (
 	hashSize = 16
 )
 
-func prefixOf(pos Pos, kind byte, rest ...byte) []byte { return append(append(pos[:], kind), rest...) }
+func prefixOf(pos ring.Pos, kind byte, rest ...byte) []byte {
+	return append(append(pos[:], kind), rest...)
+}
 
 func hashed(prefix []byte, name string) []byte {
 	sum := sha256.Sum256([]byte(name))
 	return append(prefix, sum[:hashSize]...)
 }
 
-// end is the first key behind those that begin with prefix, which does not end in 0xff in all of its bytes.
-func end(prefix []byte) []byte {
-	hi := bytes.Clone(prefix)
-	for i := len(hi) - 1; i >= 0; i-- {
-		if hi[i]++; hi[i] != 0 {
-			return hi[:i+1]
-		}
-	}
-	return nil
-}
-
 // Store is what the peer knows that answers for domains.
 type Store struct {
-	records Records
+	records kv.Store
 	hosts   int // a job may have of a domain
 	novelty int // hosts in a row that bring nothing new make a farm; 0: none does
 	count   int // records kept
@@ -134,13 +105,13 @@ type Store struct {
 }
 
 type countKey struct {
-	pos Pos
+	pos ring.Pos
 	id  job.ID
 }
 
 // New returns the state over records, which it counts. Hosts is how many a job may have of a domain, 0: any number; novelty after how many of them in a row
 // that bring nothing new it gets no more, 0: never.
-func New(records Records, hosts, novelty int) (*Store, error) {
+func New(records kv.Store, hosts, novelty int) (*Store, error) {
 	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), kins: make(map[countKey]*kin)}
 	var err error
 	s.count, err = s.number(nil, nil)
@@ -166,7 +137,7 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 	for _, host := range hosts {
 		v, key, err := s.judge(id, host, fresh, added)
 		if err != nil {
-			return nil, onDisk, err
+			return nil, kv.OnDisk, err
 		}
 		if key != nil {
 			fresh[string(key)] = append([]byte{format}, host...)
@@ -175,13 +146,13 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 		verdicts = append(verdicts, v)
 	}
 	if len(fresh) == 0 {
-		return verdicts, onDisk, nil
+		return verdicts, kv.OnDisk, nil
 	}
 	if s.count+len(fresh) > s.most {
-		return nil, onDisk, fmt.Errorf("%w: %d records are kept", ErrFull, s.count)
+		return nil, kv.OnDisk, fmt.Errorf("%w: %d records are kept", ErrFull, s.count)
 	}
 	if wait, err = s.set(fresh); err != nil {
-		return nil, onDisk, err
+		return nil, kv.OnDisk, err
 	}
 	s.count += len(fresh)
 	for k, n := range added {
@@ -232,7 +203,7 @@ func (s *Store) admitted(k countKey) (int, error) {
 		return n, nil
 	}
 	prefix := prefixOf(k.pos, kindAdmitted, k.id[:]...)
-	n, err := s.number(prefix, end(prefix))
+	n, err := s.number(prefix, kv.PrefixEnd(prefix))
 	if err != nil {
 		return 0, err
 	}
@@ -244,15 +215,13 @@ func (s *Store) admitted(k countKey) (int, error) {
 }
 
 func (s *Store) set(values map[string][]byte) (wait func() error, err error) {
-	wait, err = s.records.Update(func(b Batch) {
+	wait, err = s.records.Update(func(b kv.Batch) {
 		for key, value := range values {
 			b.Set([]byte(key), value)
 		}
 	})
 	if err != nil {
-		return onDisk, fmt.Errorf("keep domains: %w", err)
+		return kv.OnDisk, fmt.Errorf("keep domains: %w", err)
 	}
 	return wait, nil
 }
-
-func onDisk() error { return nil }

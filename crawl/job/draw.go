@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // silentMs is after how long without a word a peer's account no longer holds up the end of a budget. What it drew stays drawn, so the
@@ -46,7 +47,7 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	}
 	account.HeardMs = nowMs
 	var encode error
-	wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindPeer, peer...), account) })
+	wait, err = r.store.Update(func(b kv.Batch) { encode = put(b, key(id, kindPeer, peer...), account) })
 	if err = errors.Join(err, encode); err != nil {
 		delete(r.quotas, id) // to be summed up from what the store says
 		return nil, nil, fmt.Errorf("draw of job %s: %w", id, err)

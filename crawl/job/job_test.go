@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 func TestScope(t *testing.T) {
@@ -121,7 +122,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-func posted(t *testing.T, store job.Store, change func(*wire.JobSpec)) (*job.Registry, *job.Spec) {
+func posted(t *testing.T, store kv.Store, change func(*wire.JobSpec)) (*job.Registry, *job.Spec) {
 	t.Helper()
 	s, err := job.FromWire(spec(change))
 	if err != nil {

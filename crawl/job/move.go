@@ -5,30 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// KV is one record on its way between owners, or from a copy: a key and a value as the store has them.
-type KV struct{ Key, Value []byte }
-
-// bounds are the keys of the jobs at positions in [lo, hi); a zero hi is the end of the circle.
-func bounds(lo, hi [posSize]byte) (from, to []byte) {
-	if hi == ([posSize]byte{}) {
-		return lo[:], bytes.Repeat([]byte{math.MaxUint8}, posSize+IDSize)
-	}
-	return lo[:], hi[:]
-}
 
 // Export calls fn for the records of the jobs at ring positions in [lo, hi), of which the first 16 bytes count, in key order, key and value lent, until it
 // returns false. A zero hi is the end of the circle.
-func (r *Registry) Export(lo, hi [posSize]byte, fn func(key, value []byte) bool) error {
-	from, to := bounds(lo, hi)
+func (r *Registry) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
+	from, to := ring.Bounds(lo, hi)
 	if err := r.store.Scan(from, to, fn); err != nil {
 		return fmt.Errorf("export jobs: %w", err)
 	}
@@ -36,15 +25,15 @@ func (r *Registry) Export(lo, hi [posSize]byte, fn func(key, value []byte) bool)
 }
 
 // Remove forgets the jobs at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
-func (r *Registry) Remove(lo, hi [posSize]byte) (wait func() error, err error) {
-	from, to := bounds(lo, hi)
+func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
+	from, to := ring.Bounds(lo, hi)
 	inside := func(id ID) bool {
 		k := key(id, kindRecord)
 		return bytes.Compare(k, from) >= 0 && bytes.Compare(k, to) < 0
 	}
 	maps.DeleteFunc(r.unsent, func(id ID, _ int64) bool { return inside(id) })
 	maps.DeleteFunc(r.quotas, func(id ID, _ *quotas) bool { return inside(id) })
-	if wait, err = r.store.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
+	if wait, err = r.store.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
 		return nil, fmt.Errorf("remove jobs: %w", err)
 	}
 	return wait, nil
@@ -56,28 +45,28 @@ func (r *Registry) Remove(lo, hi [posSize]byte) (wait func() error, err error) {
 //
 // A record that is malformed, or does not belong where its key says, is refused with an error that names it, those before it taken. All that is taken
 // is one batch; wait is never nil.
-func (r *Registry) Import(kvs []KV) (wait func() error, err error) {
+func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	m := merge{store: r.store, news: make(map[string]proto.Message)}
-	for _, kv := range kvs {
-		if err = m.take(kv); err != nil {
-			err = fmt.Errorf("import of job record %.100x: %w", kv.Key, err)
+	for _, rec := range kvs {
+		if err = m.take(rec); err != nil {
+			err = fmt.Errorf("import of job record %.100x: %w", rec.Key, err)
 			break
 		}
 	}
 	if len(m.news) == 0 {
-		return done, err
+		return kv.OnDisk, err
 	}
 	var encode error
-	wait, failed := r.store.Update(func(b Batch) {
+	wait, failed := r.store.Update(func(b kv.Batch) {
 		for _, k := range slices.Sorted(maps.Keys(m.news)) {
 			encode = errors.Join(encode, put(b, []byte(k), m.news[k]))
 		}
 	})
 	if failed = errors.Join(failed, encode); failed != nil {
-		wait = done
+		wait = kv.OnDisk
 	}
 	for k := range m.news {
-		id := ID([]byte(k[posSize:]))
+		id := ID([]byte(k[ring.PosSize:]))
 		delete(r.quotas, id)
 		failed = errors.Join(failed, r.recountUnsent(id))
 	}
@@ -86,28 +75,28 @@ func (r *Registry) Import(kvs []KV) (wait func() error, err error) {
 
 // merge gathers what an import changes.
 type merge struct {
-	store Store
+	store kv.Store
 	news  map[string]proto.Message
 }
 
 var errFormat = errors.New("it makes no sense")
 
 // take merges one record.
-func (m *merge) take(kv KV) error {
-	if len(kv.Key) < posSize+IDSize+1 {
-		return fmt.Errorf("%w: a key of %d bytes", errFormat, len(kv.Key))
+func (m *merge) take(rec kv.Record) error {
+	if len(rec.Key) < ring.PosSize+IDSize+1 {
+		return fmt.Errorf("%w: a key of %d bytes", errFormat, len(rec.Key))
 	}
-	id, tail := ID(kv.Key[posSize:]), kv.Key[posSize+IDSize+1:]
-	if pos := ring.JobKey(id.String()); !bytes.Equal(pos[:posSize], kv.Key[:posSize]) {
+	id, tail := ID(rec.Key[ring.PosSize:]), rec.Key[ring.PosSize+IDSize+1:]
+	if pos := ring.JobKey(id.String()); !bytes.Equal(pos[:ring.PosSize], rec.Key[:ring.PosSize]) {
 		return fmt.Errorf("job %s lies elsewhere", id)
 	}
-	switch kind := kv.Key[posSize+IDSize]; {
+	switch kind := rec.Key[ring.PosSize+IDSize]; {
 	case kind == kindRecord && len(tail) == 0:
-		return m.takeRecord(kv)
+		return m.takeRecord(rec)
 	case kind == kindSpec && len(tail) == 0:
-		return m.takeSpec(id, kv)
+		return m.takeSpec(id, rec)
 	case kind == kindPeer && len(tail) > 0 && len(tail) <= wire.MaxPeer:
-		return m.takeAccount(tail, kv)
+		return m.takeAccount(tail, rec)
 	default:
 		return fmt.Errorf("%w: the key", errFormat)
 	}
@@ -133,9 +122,9 @@ func (m *merge) set(k []byte, known bool, held, merged proto.Message) {
 	}
 }
 
-func (m *merge) takeRecord(kv KV) error {
+func (m *merge) takeRecord(rec kv.Record) error {
 	in, held := new(wire.Job), new(wire.Job)
-	if err := decode(kv.Value, in); err != nil {
+	if err := decode(rec.Value, in); err != nil {
 		return err
 	}
 	if err := standingOf(in).Validate(); err != nil {
@@ -144,20 +133,20 @@ func (m *merge) takeRecord(kv KV) error {
 	if in.GetSeedsSent() > wire.MaxSeeds || in.GetSpec() != nil || len(in.GetAccounts()) > 0 {
 		return fmt.Errorf("%w: %d seeds sent, or a record within the record", errFormat, in.GetSeedsSent())
 	}
-	known, err := m.held(kv.Key, held)
+	known, err := m.held(rec.Key, held)
 	if err != nil {
 		return err
 	}
 	merged := &wire.Job{UpdatedMs: max(in.GetUpdatedMs(), held.GetUpdatedMs()), SeedsSent: max(in.GetSeedsSent(), held.GetSeedsSent())}
 	setStanding(merged, standingOf(held).Merge(standingOf(in)))
 	later(merged, held, in)
-	m.set(kv.Key, known, held, merged)
+	m.set(rec.Key, known, held, merged)
 	return nil
 }
 
-func (m *merge) takeSpec(id ID, kv KV) error {
+func (m *merge) takeSpec(id ID, rec kv.Record) error {
 	in, held := new(wire.JobSpec), new(wire.JobSpec)
-	if err := decode(kv.Value, in); err != nil {
+	if err := decode(rec.Value, in); err != nil {
 		return err
 	}
 	spec, err := FromWire(in)
@@ -167,20 +156,20 @@ func (m *merge) takeSpec(id ID, kv KV) error {
 	if spec.ID != id {
 		return fmt.Errorf("%w: the spec is of job %s", errFormat, spec.ID)
 	}
-	known, err := m.held(kv.Key, held)
+	known, err := m.held(rec.Key, held)
 	if err != nil {
 		return err
 	}
 	if known && !proto.Equal(held, spec.Wire()) {
 		return ErrConflict
 	}
-	m.set(kv.Key, known, held, spec.Wire())
+	m.set(rec.Key, known, held, spec.Wire())
 	return nil
 }
 
-func (m *merge) takeAccount(peer []byte, kv KV) error {
+func (m *merge) takeAccount(peer []byte, rec kv.Record) error {
 	in, held := new(wire.Account), new(wire.Account)
-	if err := decode(kv.Value, in); err != nil {
+	if err := decode(rec.Value, in); err != nil {
 		return err
 	}
 	if !bytes.Equal(in.GetPeer(), peer) {
@@ -191,7 +180,7 @@ func (m *merge) takeAccount(peer []byte, kv KV) error {
 			return fmt.Errorf("%w: drawn %d, returned %d, used %d", errFormat, *t.drawn, *t.returned, *t.used)
 		}
 	}
-	known, err := m.held(kv.Key, held)
+	known, err := m.held(rec.Key, held)
 	if err != nil {
 		return err
 	}
@@ -201,6 +190,6 @@ func (m *merge) takeAccount(peer []byte, kv KV) error {
 		*to.drawn, *to.returned, *to.used = max(*a.drawn, *b.drawn), max(*a.returned, *b.returned), max(*a.used, *b.used)
 	}
 	later(merged, held, in)
-	m.set(kv.Key, known, held, merged)
+	m.set(rec.Key, known, held, merged)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 func posOf(id job.ID) [16]byte {
@@ -23,10 +24,10 @@ func posOf(id job.ID) [16]byte {
 	return [16]byte(key[:16])
 }
 
-func exported(t testing.TB, r *job.Registry) (kvs []job.KV) {
+func exported(t testing.TB, r *job.Registry) (kvs []kv.Record) {
 	t.Helper()
 	err := r.Export([16]byte{}, [16]byte{}, func(key, value []byte) bool {
-		kvs = append(kvs, job.KV{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+		kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	})
 	if err != nil {
@@ -35,15 +36,15 @@ func exported(t testing.TB, r *job.Registry) (kvs []job.KV) {
 	return kvs
 }
 
-func text(kvs []job.KV) string {
+func text(kvs []kv.Record) string {
 	var b bytes.Buffer
-	for _, kv := range kvs {
-		fmt.Fprintf(&b, "%x = %x\n", kv.Key, kv.Value)
+	for _, rec := range kvs {
+		fmt.Fprintf(&b, "%x = %x\n", rec.Key, rec.Value)
 	}
 	return b.String()
 }
 
-func take(t testing.TB, r *job.Registry, kvs []job.KV) {
+func take(t testing.TB, r *job.Registry, kvs []kv.Record) {
 	t.Helper()
 	wait, err := r.Import(kvs)
 	if err != nil || wait() != nil {
@@ -138,7 +139,7 @@ func TestImportIsUnion(t *testing.T) {
 			specs = append(specs, s)
 		}
 		copies := history(t, rng, specs)
-		var records []job.KV
+		var records []kv.Record
 		for _, r := range copies {
 			records = append(records, exported(t, r)...)
 		}
@@ -216,7 +217,7 @@ func TestBudgetSurvivesTakeOver(t *testing.T) {
 		type peer struct{ drawn, returned, used uint64 }
 		peers := make([]peer, 4)
 		replica := exported(t, r)
-		stale := [][]job.KV{replica}
+		stale := [][]kv.Record{replica}
 		var now int64
 		exhausted := false
 		for round := 0; !exhausted; round++ {
@@ -305,9 +306,9 @@ func TestRemove(t *testing.T) {
 		{"one", posOf(ids[5]), posOf(ids[6]), ids[6:15]},
 	} {
 		moved := job.NewRegistry(crawltest.NewStore())
-		var kvs []job.KV
+		var kvs []kv.Record
 		if err := r.Export(arc.lo, arc.hi, func(k, v []byte) bool {
-			kvs = append(kvs, job.KV{Key: k, Value: v})
+			kvs = append(kvs, kv.Record{Key: k, Value: v})
 			return true
 		}); err != nil {
 			t.Fatal(err)
@@ -359,8 +360,8 @@ func TestImportRefuses(t *testing.T) {
 	elsewhere := s.Wire()
 	id := job.NewID()
 	elsewhere.Id = id[:]
-	moved := func(kv job.KV, at int) []byte {
-		k := bytes.Clone(kv.Key)
+	moved := func(rec kv.Record, at int) []byte {
+		k := bytes.Clone(rec.Key)
 		k[at] ^= 1
 		return k
 	}
@@ -368,37 +369,37 @@ func TestImportRefuses(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		into *job.Registry
-		kv   job.KV
+		rec  kv.Record
 	}{
-		{"no key", fresh, job.KV{}},
-		{"a short key", fresh, job.KV{Key: kvs[1].Key[:32], Value: kvs[1].Value}},
-		{"a long key of a record", fresh, job.KV{Key: append(bytes.Clone(kvs[1].Key), 1), Value: kvs[1].Value}},
-		{"another position", fresh, job.KV{Key: moved(kvs[1], 3), Value: kvs[1].Value}},
-		{"another job's position", fresh, job.KV{Key: moved(kvs[1], 20), Value: kvs[1].Value}},
-		{"another kind", fresh, job.KV{Key: moved(kvs[1], 32), Value: kvs[1].Value}},
-		{"an account without a peer", fresh, job.KV{Key: kvs[0].Key[:33], Value: kvs[0].Value}},
-		{"an account of another peer", fresh, job.KV{Key: moved(kvs[0], 33), Value: kvs[0].Value}},
-		{"an account of a long name", fresh, job.KV{
+		{"no key", fresh, kv.Record{}},
+		{"a short key", fresh, kv.Record{Key: kvs[1].Key[:32], Value: kvs[1].Value}},
+		{"a long key of a record", fresh, kv.Record{Key: append(bytes.Clone(kvs[1].Key), 1), Value: kvs[1].Value}},
+		{"another position", fresh, kv.Record{Key: moved(kvs[1], 3), Value: kvs[1].Value}},
+		{"another job's position", fresh, kv.Record{Key: moved(kvs[1], 20), Value: kvs[1].Value}},
+		{"another kind", fresh, kv.Record{Key: moved(kvs[1], 32), Value: kvs[1].Value}},
+		{"an account without a peer", fresh, kv.Record{Key: kvs[0].Key[:33], Value: kvs[0].Value}},
+		{"an account of another peer", fresh, kv.Record{Key: moved(kvs[0], 33), Value: kvs[0].Value}},
+		{"an account of a long name", fresh, kv.Record{
 			Key: append(bytes.Clone(kvs[0].Key[:33]), make([]byte, wire.MaxPeer+1)...), Value: encode(&wire.Account{Peer: make([]byte, wire.MaxPeer+1)}),
 		}},
-		{"more returned than drawn", fresh, job.KV{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), PagesDrawn: 1, PagesReturned: 2})}},
-		{"more used than drawn", fresh, job.KV{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), BytesUsed: 2})}},
-		{"drawn without end", fresh, job.KV{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), BytesDrawn: 1 << 63})}},
-		{"no value", fresh, job.KV{Key: kvs[1].Key}},
-		{"another format", fresh, job.KV{Key: kvs[1].Key, Value: append([]byte{2}, kvs[1].Value[1:]...)}},
-		{"no message", fresh, job.KV{Key: kvs[1].Key, Value: []byte{1, 0xff}}},
-		{"no state", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{Version: 1})}},
-		{"an unknown state", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{Version: 1, State: 9})}},
-		{"no version", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1})}},
-		{"the last version", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1<<64 - 1})}},
-		{"seeds sent without end", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1, SeedsSent: 1 << 40})}},
-		{"a record with a spec in it", fresh, job.KV{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1, Spec: s.Wire()})}},
-		{"a spec without seeds", fresh, job.KV{Key: kvs[2].Key, Value: encode(&wire.JobSpec{Id: s.ID[:]})}},
-		{"a spec of another job", fresh, job.KV{Key: kvs[2].Key, Value: encode(elsewhere)}},
-		{"another spec", known, job.KV{Key: kvs[2].Key, Value: encode(other)}},
+		{"more returned than drawn", fresh, kv.Record{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), PagesDrawn: 1, PagesReturned: 2})}},
+		{"more used than drawn", fresh, kv.Record{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), BytesUsed: 2})}},
+		{"drawn without end", fresh, kv.Record{Key: kvs[0].Key, Value: encode(&wire.Account{Peer: []byte("peer"), BytesDrawn: 1 << 63})}},
+		{"no value", fresh, kv.Record{Key: kvs[1].Key}},
+		{"another format", fresh, kv.Record{Key: kvs[1].Key, Value: append([]byte{2}, kvs[1].Value[1:]...)}},
+		{"no message", fresh, kv.Record{Key: kvs[1].Key, Value: []byte{1, 0xff}}},
+		{"no state", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{Version: 1})}},
+		{"an unknown state", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{Version: 1, State: 9})}},
+		{"no version", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1})}},
+		{"the last version", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1<<64 - 1})}},
+		{"seeds sent without end", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1, SeedsSent: 1 << 40})}},
+		{"a record with a spec in it", fresh, kv.Record{Key: kvs[1].Key, Value: encode(&wire.Job{State: 1, Version: 1, Spec: s.Wire()})}},
+		{"a spec without seeds", fresh, kv.Record{Key: kvs[2].Key, Value: encode(&wire.JobSpec{Id: s.ID[:]})}},
+		{"a spec of another job", fresh, kv.Record{Key: kvs[2].Key, Value: encode(elsewhere)}},
+		{"another spec", known, kv.Record{Key: kvs[2].Key, Value: encode(other)}},
 	} {
 		before := text(exported(t, row.into))
-		wait, err := row.into.Import([]job.KV{kvs[0], row.kv, kvs[1]})
+		wait, err := row.into.Import([]kv.Record{kvs[0], row.rec, kvs[1]})
 		if err == nil || wait == nil || wait() != nil {
 			t.Errorf("%s: taken, %v", row.name, err)
 		}
@@ -461,11 +462,11 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	kvs := exported(f, r)
-	for _, kv := range kvs {
-		f.Add(kv.Key[32:], kv.Value)
+	for _, rec := range kvs {
+		f.Add(rec.Key[32:], rec.Value)
 	}
 	f.Fuzz(func(t *testing.T, tail, value []byte) {
-		in := []job.KV{{Key: append(bytes.Clone(kvs[0].Key[:32]), tail...), Value: value}}
+		in := []kv.Record{{Key: append(bytes.Clone(kvs[0].Key[:32]), tail...), Value: value}}
 		ab, ba := job.NewRegistry(crawltest.NewStore()), job.NewRegistry(crawltest.NewStore())
 		take(t, ab, kvs)
 		if _, err := ab.Import(in); err != nil {
@@ -502,24 +503,24 @@ func TestLaterFields(t *testing.T) {
 	if _, _, err := r.Post(1, spec); err != nil {
 		t.Fatal(err)
 	}
-	record := func() job.KV {
+	record := func() kv.Record {
 		kvs := exported(t, r)
-		return kvs[slices.IndexFunc(kvs, func(kv job.KV) bool { return kv.Key[len(kv.Key)-1] == 'r' })]
+		return kvs[slices.IndexFunc(kvs, func(rec kv.Record) bool { return rec.Key[len(rec.Key)-1] == 'r' })]
 	}
-	kv := record()
+	rec := record()
 	for range 2 { // the second time it brings nothing new
-		if _, err := r.Import([]job.KV{{Key: kv.Key, Value: append(bytes.Clone(kv.Value), field...)}}); err != nil {
+		if _, err := r.Import([]kv.Record{{Key: rec.Key, Value: append(bytes.Clone(rec.Value), field...)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, _, err := r.SetState(2, spec.ID, job.StatePaused); err != nil {
 		t.Fatal(err)
 	}
-	if kv = record(); !bytes.HasSuffix(kv.Value, field) {
-		t.Errorf("%x does not end in %x", kv.Value, field)
+	if rec = record(); !bytes.HasSuffix(rec.Value, field) {
+		t.Errorf("%x does not end in %x", rec.Value, field)
 	}
-	kv.Value[0]++
-	if _, err := r.Import([]job.KV{kv}); err == nil || !strings.Contains(err.Error(), "later version") {
+	rec.Value[0]++
+	if _, err := r.Import([]kv.Record{rec}); err == nil || !strings.Contains(err.Error(), "later version") {
 		t.Errorf("a later form: %v", err)
 	}
 }

@@ -10,25 +10,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// Store is what is asked of the disk: ordered keys, whole batches.
-type Store interface {
-	// Get returns a copy of a value.
-	Get(key []byte) (value []byte, ok bool, err error)
-	// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent for the call.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk. What an earlier
-	// Update wrote is on disk no later.
-	Update(fn func(Batch)) (wait func() error, err error)
-}
-
-// Batch gathers changes, which apply in their order. Keys and values are copied.
-type Batch interface {
-	Set(key, value []byte)     // puts a record, in place of one with that key
-	Delete(key []byte)         // deletes the record of a key, if there is one
-	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
-}
 
 var (
 	// ErrUnknown: no job of that ID is kept here.
@@ -41,7 +24,6 @@ var (
 
 // The key of everything about a job begins with 16 bytes of its ring position, so that an arc of the ring is one range of keys.
 const (
-	posSize    = 16
 	kindRecord = 'r' // version byte, wire.Job without its spec and accounts
 	kindSpec   = 's' // version byte, wire.JobSpec
 	kindPeer   = 'a' // then the peer: version byte, wire.Account
@@ -50,15 +32,15 @@ const (
 )
 
 func key(id ID, kind byte, tail ...byte) []byte {
-	pos := ring.JobKey(id.String())
-	k := make([]byte, 0, posSize+IDSize+1+len(tail))
-	k = append(append(append(k, pos[:posSize]...), id[:]...), kind)
+	pos := ring.PosOf(ring.JobKey(id.String()))
+	k := make([]byte, 0, ring.PosSize+IDSize+1+len(tail))
+	k = append(append(append(k, pos[:]...), id[:]...), kind)
 	return append(k, tail...)
 }
 
 // Registry keeps the records of the jobs that this peer owns on the ring. For use by one goroutine.
 type Registry struct {
-	store Store
+	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
 	quotas map[ID]*quotas
 	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is asked for.
@@ -66,9 +48,11 @@ type Registry struct {
 }
 
 // NewRegistry returns the registry over a keyspace of its own.
-func NewRegistry(store Store) *Registry { return &Registry{store: store, quotas: make(map[ID]*quotas)} }
+func NewRegistry(store kv.Store) *Registry {
+	return &Registry{store: store, quotas: make(map[ID]*quotas)}
+}
 
-func put(b Batch, k []byte, m proto.Message) error {
+func put(b kv.Batch, k []byte, m proto.Message) error {
 	raw, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{formatVersion}, m)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
@@ -138,12 +122,12 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	} else if err != nil {
 		return nil, nil, err
 	}
-	wait = done
+	wait = kv.OnDisk
 	if now := standingOf(rec).Merge(known); !hasSpec || now != standingOf(rec) {
 		setStanding(rec, now)
 		rec.UpdatedMs = nowMs
 		var encode error
-		wait, err = r.store.Update(func(b Batch) {
+		wait, err = r.store.Update(func(b kv.Batch) {
 			encode = errors.Join(put(b, key(spec.ID, kindSpec), spec.Wire()), put(b, key(spec.ID, kindRecord), rec))
 		})
 		if err = errors.Join(err, encode); err != nil {
@@ -154,8 +138,6 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	rec.Spec = spec.Wire()
 	return rec, wait, nil
 }
-
-func done() error { return nil }
 
 func standingOf(rec *wire.Job) Standing { return Standing{State(rec.GetState()), rec.GetVersion()} }
 
@@ -196,8 +178,8 @@ func unknown(id ID, known bool) error {
 // ids returns the jobs kept here in ring order, at most wire.MaxJobList.
 func (r *Registry) ids() (ids []ID, err error) {
 	err = r.store.Scan(nil, nil, func(k, _ []byte) bool {
-		if len(k) == posSize+IDSize+1 && k[posSize+IDSize] == kindRecord {
-			ids = append(ids, ID(k[posSize:posSize+IDSize]))
+		if len(k) == ring.PosSize+IDSize+1 && k[ring.PosSize+IDSize] == kindRecord {
+			ids = append(ids, ID(k[ring.PosSize:ring.PosSize+IDSize]))
 		}
 		return len(ids) < wire.MaxJobList
 	})
@@ -263,13 +245,13 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 		return nil, nil, fmt.Errorf("job %s: %w", id, err)
 	}
 	if state == rec.GetState() && sent == rec.GetSeedsSent() {
-		return rec, done, nil
+		return rec, kv.OnDisk, nil
 	}
 	rec.UpdatedMs = nowMs
 	spec := rec.GetSpec()
 	rec.Spec = nil
 	var encode error
-	wait, err = r.store.Update(func(b Batch) { encode = put(b, key(id, kindRecord), rec) })
+	wait, err = r.store.Update(func(b kv.Batch) { encode = put(b, key(id, kindRecord), rec) })
 	rec.Spec = spec
 	if err = errors.Join(err, encode); err != nil {
 		return nil, nil, err

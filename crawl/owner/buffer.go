@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // buffer gathers the writes of a step, and answers reads from them.
 type buffer struct {
-	store  Store
+	store  kv.Store
 	writes map[string][]byte // nil: deleted
 	ranges [][2][]byte       // deleted before all writes
 	waits  []func() error
@@ -29,7 +31,7 @@ type written struct {
 // keepWrites is the number of writes up to which a map is used again for the next batch: one that was larger takes long to clear, with every batch.
 const keepWrites = 1 << 13
 
-func newBuffer(store Store) *buffer {
+func newBuffer(store kv.Store) *buffer {
 	return &buffer{store: store, writes: make(map[string][]byte), sets: make(map[SetID][]uint64)}
 }
 
@@ -37,7 +39,7 @@ func (b *buffer) set(key, value []byte) {
 	if kindOf(key) == kindEntry && len(key) == jobPrefixLen+8 {
 		if _, again := b.writes[string(key)]; !again {
 			d := dec{b: key[jobPrefixLen:]}
-			b.entries = append(b.entries, written{SetID{Pos(key[1:]), job.ID(key[1+posSize+1:])}, d.hash()})
+			b.entries = append(b.entries, written{SetID{ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:])}, d.hash()})
 		}
 	}
 	b.writes[string(key)] = value
@@ -70,7 +72,7 @@ func (b *buffer) flush() {
 	if len(b.writes)+len(b.ranges) == 0 || b.err != nil {
 		return
 	}
-	wait, err := b.store.Update(func(batch Batch) {
+	wait, err := b.store.Update(func(batch kv.Batch) {
 		for _, r := range b.ranges {
 			batch.DeleteRange(r[0], r[1])
 		}
@@ -130,7 +132,7 @@ func (b *buffer) hashes(set SetID, size int64, fn func(hash uint64) bool) {
 		return
 	}
 	prefix := jobPrefix(set.Pos, kindEntry, set.Job)
-	b.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+	b.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		if _, changed := b.writes[string(key)]; changed || len(key) != jobPrefixLen+8 {
 			return true
 		}

@@ -34,7 +34,7 @@ func (o *Owner) Check() error {
 type checker struct {
 	o     *Owner
 	err   error
-	pos   Pos
+	pos   ring.Pos
 	name  string
 	hosts int64
 	// of the current host
@@ -66,7 +66,7 @@ func (c *checker) of(m map[job.ID]*counters, id job.ID) *counters {
 }
 
 // beginHost forgets what was counted of the host before.
-func (c *checker) beginHost(pos Pos) {
+func (c *checker) beginHost(pos ring.Pos) {
 	c.pos, c.name, c.entries = pos, "", 0
 	c.counted, c.stored = make(map[job.ID]*counters), make(map[job.ID]*counters)
 	c.records, c.open = make(map[uint64]pending), make(map[uint64]place)
@@ -75,11 +75,11 @@ func (c *checker) beginHost(pos Pos) {
 
 // record counts a record.
 func (c *checker) record(key, value []byte) {
-	if pos := Pos(key[1:]); pos != c.pos || c.counted == nil {
+	if pos := ring.Pos(key[1:]); pos != c.pos || c.counted == nil {
 		c.endHost()
 		c.beginHost(pos)
 	}
-	kind, tail := key[1+posSize], key[1+posSize+1:]
+	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	switch kind {
 	case kindHost:
 		c.host(value)

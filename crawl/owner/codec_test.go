@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/record"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // samples are values of every kind with every field set.
@@ -213,7 +214,7 @@ func TestLinksAreTheMessage(t *testing.T) {
 }
 
 func TestKeysOrder(t *testing.T) {
-	var pos Pos
+	var pos ring.Pos
 	var id job.ID
 	places := []place{{depth: 0, seq: 1}, {depth: 0, seq: 300}, {depth: 1, seq: 2}, {depth: 300, seq: 0}}
 	for i := 1; i < len(places); i++ {
@@ -228,12 +229,6 @@ func TestKeysOrder(t *testing.T) {
 	due := place{due: 77, seq: 4}
 	if got, ok := delayedPlace(due.key(pos, id)[jobPrefixLen:]); !ok || got != due {
 		t.Errorf("%v comes back as %v", due, got)
-	}
-	if got := prefixEnd([]byte{1, 0xff, 0xff}); string(got) != "\x02" {
-		t.Errorf("prefixEnd: %x", got)
-	}
-	if got := prefixEnd([]byte{0xff}); got != nil {
-		t.Errorf("prefixEnd: %x", got)
 	}
 }
 

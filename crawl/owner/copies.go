@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // What other peers keep of these records. They have no use for the order in which URLs wait, so a copy has one record for each URL, under the key of its entry: the
@@ -40,7 +41,7 @@ func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool
 	if derr != nil {
 		return nil, false, nil
 	}
-	at := n.at.key(Pos(key[1:]), job.ID(key[1+posSize+1:]))
+	at := n.at.key(ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:]))
 	raw, ok, err := get(at)
 	if !ok || err != nil {
 		return nil, false, err
@@ -54,7 +55,7 @@ func kindOf(key []byte) byte {
 	if len(key) < jobPrefixLen || key[0] != spaceHost {
 		return 0
 	}
-	return key[1+posSize]
+	return key[1+ring.PosSize]
 }
 
 // copiedPending puts what waits under the key of its entry.
@@ -70,7 +71,7 @@ func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 		return nil, nil, false
 	}
 	n := entry{at: place{depth: depth, due: at.due}} // where it stands among others is this owner's affair
-	return entryKey(Pos(key[1:]), job.ID(key[1+posSize+1:]), hash), append(n.encode(), value[1:]...), true
+	return entryKey(ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:]), hash), append(n.encode(), value[1:]...), true
 }
 
 // isDone says whether an entry has its outcome.

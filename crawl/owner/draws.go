@@ -3,6 +3,7 @@ package owner
 import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Draw takes from a job's budget at the job's owner.
@@ -69,7 +70,7 @@ func (u *urlSets) cede(h *host) {
 		var pages, bytes uint64
 		for _, kind := range []byte{kindReady, kindDelayed} {
 			prefix := jobPrefix(h.pos, kind, hj.state.id)
-			u.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+			u.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
 					pages, bytes = pages+1, bytes+p.promisedBytes
 				}

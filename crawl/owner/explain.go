@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // HostDetail is all that is known of a host.
@@ -88,7 +89,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		d.Backoff = h.rec.backoffReason
 	}
 	prefix := hostPrefix(h.pos, kindRobots)
-	bk.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := robotsState(value); err == nil {
 			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
 		}
@@ -128,17 +129,17 @@ type HostSummary struct {
 
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
 // the inputs of a step, or between steps.
-func (bk *books) HostsAfter(after Pos, limit int) []HostSummary {
+func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 	bk.hosts.flush()
 	var list []HostSummary
 	next := hostKey(after)
 	next = append(next, 0)
 	for len(list) < limit {
-		var pos Pos
+		var pos ring.Pos
 		found := false
 		bk.buf.scan(next, []byte{spaceHost + 1}, func(key, value []byte) bool {
-			if key[1+posSize] == kindHost && len(key) == 1+posSize+1 {
-				pos, found = Pos(key[1:]), true
+			if key[1+ring.PosSize] == kindHost && len(key) == 1+ring.PosSize+1 {
+				pos, found = ring.Pos(key[1:]), true
 				if rec, err := decodeHost(value); err == nil {
 					s := bk.summary(pos, rec.name)
 					s.Placed = rec.placed
@@ -147,16 +148,16 @@ func (bk *books) HostsAfter(after Pos, limit int) []HostSummary {
 				return false
 			}
 			// Somewhere in the records of the host before: jump behind them.
-			pos = Pos(key[1:])
+			pos = ring.Pos(key[1:])
 			return false
 		})
-		if pos == (Pos{}) {
+		if pos == (ring.Pos{}) {
 			return list
 		}
 		if found {
 			next = hostPrefix(pos, kindHost+1)
 		} else {
-			next = prefixEnd(hostPrefix(pos))
+			next = kv.PrefixEnd(hostPrefix(pos))
 		}
 		if next == nil {
 			return list
@@ -165,7 +166,7 @@ func (bk *books) HostsAfter(after Pos, limit int) []HostSummary {
 	return list
 }
 
-func (bk *books) summary(pos Pos, name string) HostSummary {
+func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 	s := HostSummary{Host: name, Key: ring.HostKey(name)}
 	if h := bk.hosts.byPos[pos]; h != nil {
 		if h.lease != nil {
@@ -177,7 +178,7 @@ func (bk *books) summary(pos Pos, name string) HostSummary {
 		return s
 	}
 	prefix := hostPrefix(pos, kindCounters)
-	bk.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		if c, err := decodeCounters(value); err == nil {
 			s.add(&c, 0)
 		}
@@ -313,10 +314,10 @@ const (
 
 // entriesBehind is where the next entries lie behind a record of another kind: behind the host's other records, or those of the next host.
 func entriesBehind(key []byte) []byte {
-	if key[1+posSize] > kindEntry {
-		return prefixEnd(key[:1+posSize])
+	if key[1+ring.PosSize] > kindEntry {
+		return kv.PrefixEnd(key[:1+ring.PosSize])
 	}
-	return append(append([]byte(nil), key[:1+posSize]...), kindEntry)
+	return append(append([]byte(nil), key[:1+ring.PosSize]...), kindEntry)
 }
 
 // URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not run.
@@ -336,13 +337,13 @@ func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)
 			end = false
 			last = append(last[:0], key...)
 			passed++
-			if key[1+posSize] != kindEntry {
+			if key[1+ring.PosSize] != kindEntry {
 				jump = entriesBehind(key)
 				return false
 			}
 			next = append(append(next[:0], key...), 0)
 			if e, err := decodeEntry(value); err == nil && e.done && len(key) >= jobPrefixLen {
-				fn(job.ID(key[1+posSize+1:jobPrefixLen]), &e.final)
+				fn(job.ID(key[1+ring.PosSize+1:jobPrefixLen]), &e.final)
 				n++
 			}
 			return n < limit && passed < passedAtOnce

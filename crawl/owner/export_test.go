@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Canonical says what a record tells, without what differs between owners that know the same: numbers of arrival, versions, who holds a lease, what
 // was promised of a budget, whether a host is down, and links that are yet to be emitted anew. Name is empty if nothing is left.
 func Canonical(key, value []byte) (name, text string, err error) {
-	kind, tail := key[1+posSize], key[1+posSize+1:]
-	name = fmt.Sprintf("%x %c ", key[1:1+posSize], kind)
+	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
+	name = fmt.Sprintf("%x %c ", key[1:1+ring.PosSize], kind)
 	if kind != kindHost && kind != kindRobots {
 		name += fmt.Sprintf("%s ", job.ID(tail))
 		tail = tail[job.IDSize:]

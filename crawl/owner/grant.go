@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // granter gives workers the URLs that they asked for.
@@ -81,7 +82,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 func (gr *granter) hasLargeRobots(h *host) bool {
 	size := 0
 	prefix := hostPrefix(h.pos, kindRobots)
-	gr.buf.scan(prefix, prefixEnd(prefix), func(_, value []byte) bool {
+	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		size += len(value)
 		return size <= smallRobots
 	})
@@ -97,7 +98,7 @@ func (gr *granter) introduce(h *host, g *wire.Grant) {
 	g.NotBeforeMs = uint32(min(max(until-gr.now, 0), 1<<31))
 	g.Addrs = h.rec.addrs
 	prefix := hostPrefix(h.pos, kindRobots)
-	gr.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := robotsState(value); err == nil {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
 		}
@@ -167,7 +168,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 	id := hj.state.id
 	prefix := jobPrefix(f.h.pos, kind, id)
 	w := walk{filler: f, hj: hj, limit: limit, mark: from}
-	f.buf.scan(from.key(f.h.pos, id), prefixEnd(prefix), func(key, value []byte) bool {
+	f.buf.scan(from.key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := placeIn(kind, key[len(prefix):])
 		p, err := decodePending(at, value)
 		if !ok || err != nil {

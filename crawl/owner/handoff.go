@@ -7,11 +7,12 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Freeze has hosts stand still while they travel to another owner: nothing is granted or renewed, the search for a worker ends, and whoever speaks of
 // them hears that they are busy. It is in memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
-func (o *Owner) Freeze(hosts ...Pos) {
+func (o *Owner) Freeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		h := o.hosts.at(pos)
 		if h == nil {
@@ -27,7 +28,7 @@ func (o *Owner) Freeze(hosts ...Pos) {
 }
 
 // Unfreeze has frozen hosts go on as before. Part of a step.
-func (o *Owner) Unfreeze(hosts ...Pos) {
+func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		if h := o.hosts.byPos[pos]; h != nil && h.thaw() {
 			o.agenda.schedule(h)
@@ -37,7 +38,7 @@ func (o *Owner) Unfreeze(hosts ...Pos) {
 
 // Lease describes the lease of a host for its next owner; false if there is none. What remains of it is as of this step, so the host is to be frozen.
 // Between the inputs of a step.
-func (o *Owner) Lease(pos Pos) (*wire.LeaseNote, bool) {
+func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	h := o.hosts.byPos[pos] // a host with a lease is in memory
 	if h == nil || h.lease == nil {
 		return nil, false

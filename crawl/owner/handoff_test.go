@@ -9,11 +9,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 const host = "a.example"
 
-func posOf(name string) owner.Pos { return owner.PosOf(ring.HostKey(name)) }
+func posOf(name string) ring.Pos { return ring.PosOf(ring.HostKey(name)) }
 
 // arc is a ring that a test changes: whether hosts are this peer's, and whether their records are all here.
 type arc struct{ mine, settled bool }
@@ -140,7 +141,7 @@ func TestFrozen(t *testing.T) {
 				t.Errorf("a link is answered %v", links_)
 			}
 			s.wait(6900 * time.Millisecond) // the lease would end 100 ms later
-			if after := exported(t, s.peer); !slices.EqualFunc(before, after, func(a, b owner.KV) bool { return string(a.Value) == string(b.Value) && string(a.Key) == string(b.Key) }) {
+			if after := exported(t, s.peer); !slices.EqualFunc(before, after, func(a, b kv.Record) bool { return string(a.Value) == string(b.Value) && string(a.Key) == string(b.Key) }) {
 				t.Error("records changed")
 			}
 			tt.thaw(s)
@@ -209,7 +210,7 @@ func handoff(from, to *scene, name string) *wire.LeaseNote {
 	from.t.Helper()
 	to.now = from.now
 	var note *wire.LeaseNote
-	var kvs []owner.KV
+	var kvs []kv.Record
 	from.do(func(o *owner.Owner) {
 		o.Freeze(posOf(name))
 		kvs = exported(from.t, from.peer)
@@ -220,7 +221,7 @@ func handoff(from, to *scene, name string) *wire.LeaseNote {
 	return note
 }
 
-func (s *scene) adopt(kvs []owner.KV, note *wire.LeaseNote) {
+func (s *scene) adopt(kvs []kv.Record, note *wire.LeaseNote) {
 	s.t.Helper()
 	s.do(func(o *owner.Owner) {
 		if err := o.Import(kvs); err != nil {
@@ -238,7 +239,7 @@ func (s *scene) adopt(kvs []owner.KV, note *wire.LeaseNote) {
 	})
 }
 
-func next(p owner.Pos) owner.Pos {
+func next(p ring.Pos) ring.Pos {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i]++; p[i] != 0 {
 			break
@@ -398,7 +399,7 @@ func TestAdoptKnowsAnEarlierEnd(t *testing.T) {
 // of one. Nobody else gets the host of the note before that lease is over.
 func TestNotesOfStrangers(t *testing.T) {
 	const other = "b.example"
-	note := func(t *testing.T) ([]owner.KV, *wire.LeaseNote) {
+	note := func(t *testing.T) ([]kv.Record, *wire.LeaseNote) {
 		t.Helper()
 		a, _ := newArcScene(t, "elsewhere", true, nil)
 		a.post(0, pages(other, 5)...)
@@ -483,7 +484,7 @@ func TestImportOfALeaseThatIsOver(t *testing.T) {
 	had := copied(a.peer)
 	a.wait(8 * time.Second)
 	own := exported(t, a.peer)
-	for name, order := range map[string][][]owner.KV{"copy first": {had, own}, "copy last": {own, had}} {
+	for name, order := range map[string][][]kv.Record{"copy first": {had, own}, "copy last": {own, had}} {
 		b, _ := newArcScene(t, "next", true, nil)
 		b.now = a.now
 		for _, kvs := range order {
@@ -515,7 +516,7 @@ func TestLateReportRenewsNothing(t *testing.T) {
 
 // TestAnothersLeaseIsWaitedOutAfterACrash: a record has room for one worker. That it names one of the process that crashed must not hide another.
 func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
-	copyOf := func(worker string) []owner.KV {
+	copyOf := func(worker string) []kv.Record {
 		s, _ := newArcScene(t, "origin of "+worker, true, nil)
 		s.post(0, pages(host, 20)...)
 		s.lease(worker, host, 4)
@@ -524,10 +525,10 @@ func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
 	other, own := copyOf("w"), copyOf("next")
 	for _, tt := range []struct {
 		name   string
-		copies [][]owner.KV
+		copies [][]kv.Record
 	}{
-		{"its own worker's last", [][]owner.KV{other, own}},
-		{"its own worker's first", [][]owner.KV{own, other}},
+		{"its own worker's last", [][]kv.Record{other, own}},
+		{"its own worker's first", [][]kv.Record{own, other}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, _ := newArcScene(t, "next", true, nil)

@@ -8,12 +8,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // host is a host in memory.
 type host struct {
 	key  ring.Key
-	pos  Pos
+	pos  ring.Pos
 	rec  hostRecord
 	jobs []*hostJob
 
@@ -72,7 +73,7 @@ type hostTable struct {
 	rests      *rests
 	traps      *traps
 	byName     map[string]*host
-	byPos      map[Pos]*host
+	byPos      map[ring.Pos]*host
 	busy, idle lru // with URLs that wait, and without
 	totals     totals
 	totalsMod  bool
@@ -80,7 +81,7 @@ type hostTable struct {
 }
 
 func newHostTable(s *step, jobs *jobTable, a *agenda, r *rests, t *traps) *hostTable {
-	return &hostTable{step: s, jobs: jobs, agenda: a, rests: r, traps: t, byName: make(map[string]*host), byPos: make(map[Pos]*host)}
+	return &hostTable{step: s, jobs: jobs, agenda: a, rests: r, traps: t, byName: make(map[string]*host), byPos: make(map[ring.Pos]*host)}
 }
 
 // find returns a host in memory or in the store, nil if there is none.
@@ -90,11 +91,11 @@ func (t *hostTable) find(name string) *host {
 		return h
 	}
 	key := ring.HostKey(name)
-	return t.load(PosOf(key), name, key)
+	return t.load(ring.PosOf(key), name, key)
 }
 
 // at returns the host at a position, nil if there is none (any more).
-func (t *hostTable) at(pos Pos) *host {
+func (t *hostTable) at(pos ring.Pos) *host {
 	if h := t.byPos[pos]; h != nil {
 		t.touch(h)
 		return h
@@ -109,7 +110,7 @@ func (t *hostTable) open(name string) *host {
 	}
 	name = strings.Clone(name) // it may be part of a URL, which need not live as long
 	h := &host{key: ring.HostKey(name), heap: -1, wakeAt: never}
-	h.pos, h.rec.name = PosOf(h.key), name
+	h.pos, h.rec.name = ring.PosOf(h.key), name
 	t.keep(h)
 	t.totals.hosts++
 	t.totalsMod = true
@@ -132,7 +133,7 @@ func (t *hostTable) touch(h *host) {
 }
 
 // load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
-func (t *hostTable) load(pos Pos, name string, key ring.Key) *host {
+func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	raw, ok := t.buf.get(hostKey(pos))
 	if !ok {
 		return nil
@@ -171,7 +172,7 @@ func (t *hostTable) load(pos Pos, name string, key ring.Key) *host {
 
 func (t *hostTable) loadJobs(h *host) {
 	prefix := hostPrefix(h.pos, kindCounters)
-	t.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[len(prefix):])
 		c, err := decodeCounters(value)
 		if !ok {
@@ -195,7 +196,7 @@ func (t *hostTable) loadJobs(h *host) {
 func (t *hostTable) firstDue(h *host, hj *hostJob) int64 {
 	due := never
 	prefix := jobPrefix(h.pos, kindDelayed, hj.state.id)
-	t.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		if at, ok := delayedPlace(key[len(prefix):]); ok {
 			due = at.due
 		}

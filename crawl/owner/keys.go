@@ -51,46 +51,42 @@ const (
 	kindEntry    = 'u'
 )
 
-const posSize = 16
-
-// Pos is a host's place in the order of keys.
-type Pos [posSize]byte
-
-// PosOf cuts a ring position down to what keys hold of it.
-func PosOf(key ring.Key) Pos { return Pos(key[:posSize]) }
-
 // hostPrefix is how all keys of a host begin; with its kinds, of one kind.
-func hostPrefix(pos Pos, kind ...byte) []byte {
-	k := make([]byte, 0, 1+posSize+1+job.IDSize+16)
+func hostPrefix(pos ring.Pos, kind ...byte) []byte {
+	k := make([]byte, 0, 1+ring.PosSize+1+job.IDSize+16)
 	k = append(append(k, spaceHost), pos[:]...)
 	return append(k, kind...)
 }
 
-func jobPrefix(pos Pos, kind byte, id job.ID) []byte { return append(hostPrefix(pos, kind), id[:]...) }
+func jobPrefix(pos ring.Pos, kind byte, id job.ID) []byte {
+	return append(hostPrefix(pos, kind), id[:]...)
+}
 
-func hostKey(pos Pos) []byte { return hostPrefix(pos, kindHost) }
+func hostKey(pos ring.Pos) []byte { return hostPrefix(pos, kindHost) }
 
-func countersKey(pos Pos, id job.ID) []byte { return jobPrefix(pos, kindCounters, id) }
+func countersKey(pos ring.Pos, id job.ID) []byte { return jobPrefix(pos, kindCounters, id) }
 
-func noveltyKey(pos Pos, id job.ID) []byte { return jobPrefix(pos, kindNovelty, id) }
+func noveltyKey(pos ring.Pos, id job.ID) []byte { return jobPrefix(pos, kindNovelty, id) }
 
-func entryKey(pos Pos, id job.ID, hash uint64) []byte {
+func entryKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(jobPrefix(pos, kindEntry, id), hash)
 }
 
-func outlinksKey(pos Pos, id job.ID, hash uint64) []byte {
+func outlinksKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(jobPrefix(pos, kindOutlinks, id), hash)
 }
 
-func outboxKey(pos Pos, id job.ID, hash uint64, depth uint32) []byte {
+func outboxKey(pos ring.Pos, id job.ID, hash uint64, depth uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(jobPrefix(pos, kindOutbox, id), hash), depth)
 }
 
-func robotsKey(pos Pos, origin string) []byte { return append(hostPrefix(pos, kindRobots), origin...) }
+func robotsKey(pos ring.Pos, origin string) []byte {
+	return append(hostPrefix(pos, kindRobots), origin...)
+}
 
-func workKey(pos Pos) []byte { return append([]byte{spaceWork}, pos[:]...) }
+func workKey(pos ring.Pos) []byte { return append([]byte{spaceWork}, pos[:]...) }
 
-func optOutKey(pos Pos) []byte { return append([]byte{spaceOptOut}, pos[:]...) }
+func optOutKey(pos ring.Pos) []byte { return append([]byte{spaceOptOut}, pos[:]...) }
 
 func jobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
 
@@ -101,7 +97,7 @@ type place struct {
 	seq   uint64
 }
 
-func (p place) key(pos Pos, id job.ID) []byte {
+func (p place) key(pos ring.Pos, id job.ID) []byte {
 	if p.due > 0 {
 		k := binary.BigEndian.AppendUint64(jobPrefix(pos, kindDelayed, id), uint64(p.due))
 		return binary.BigEndian.AppendUint64(k, p.seq)
@@ -145,15 +141,4 @@ func placeIn(kind byte, tail []byte) (place, bool) {
 	return readyPlace(tail)
 }
 
-// prefixEnd is the first key behind all that begin with prefix.
-func prefixEnd(prefix []byte) []byte {
-	end := append([]byte(nil), prefix...)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
-}
-
-const jobPrefixLen = 1 + posSize + 1 + job.IDSize
+const jobPrefixLen = 1 + ring.PosSize + 1 + job.IDSize

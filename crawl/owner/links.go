@@ -145,7 +145,7 @@ func (t *hostTable) answersFor(name string) hostVerdict {
 		if !t.ring.Mine(key) {
 			return hostMoved
 		}
-		if h = t.load(PosOf(key), name, key); h == nil {
+		if h = t.load(ring.PosOf(key), name, key); h == nil {
 			return hostHere
 		}
 	}

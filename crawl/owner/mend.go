@@ -4,6 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // What mends the records of a peer after damage: it reads what is left of them and imports it into an empty store, which counts everything anew.
@@ -31,9 +32,9 @@ const (
 // Read is what a record says.
 type Read struct {
 	Kind Kind
-	Host string // as far as the record tells
-	Pos  Pos    // of records under a host
-	Job  job.ID // of records of a job on it
+	Host string   // as far as the record tells
+	Pos  ring.Pos // of records under a host
+	Job  job.ID   // of records of a job on it
 	URL  string
 	// Final is set of KindDone.
 	Final *Final
@@ -60,11 +61,11 @@ func ReadRecord(key, value []byte) (r Read, err error) {
 }
 
 func readUnderHost(key, value []byte) (r Read, err error) {
-	if len(key) < 1+posSize+1 {
+	if len(key) < 1+ring.PosSize+1 {
 		return r, errFormat
 	}
-	r.Pos = Pos(key[1:])
-	kind, tail := key[1+posSize], key[1+posSize+1:]
+	r.Pos = ring.Pos(key[1:])
+	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	if kind != kindHost && kind != kindRobots {
 		if len(tail) < job.IDSize {
 			return r, errFormat
@@ -93,7 +94,7 @@ func readUnderHost(key, value []byte) (r Read, err error) {
 	default: // Import knows whether it is a record
 	}
 	if err == nil && r.URL != "" {
-		if r.Host = link.Host(r.URL); PosOf(ring.HostKey(r.Host)) != r.Pos {
+		if r.Host = link.Host(r.URL); ring.PosOf(ring.HostKey(r.Host)) != r.Pos {
 			err = errFormat
 		}
 	}
@@ -110,29 +111,29 @@ func (r *Read) entry(key, value []byte) error {
 	case n.waits != nil:
 		r.Kind, r.URL = KindWaiting, n.waits.url
 	default:
-		r.Kind, r.Beside = KindMember, n.at.key(Pos(key[1:]), job.ID(key[1+posSize+1:]))
+		r.Kind, r.Beside = KindMember, n.at.key(ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:]))
 	}
 	return nil
 }
 
 // HostRecord is a host of which nothing is known but its name, as Import takes it.
-func HostRecord(name string) KV {
+func HostRecord(name string) kv.Record {
 	rec := hostRecord{name: name}
-	return KV{hostKey(PosOf(ring.HostKey(name))), rec.encode()}
+	return kv.Record{Key: hostKey(ring.PosOf(ring.HostKey(name))), Value: rec.encode()}
 }
 
 // DoneRecord is a URL with its outcome, as Import takes it.
-func DoneRecord(id job.ID, f *Final) KV {
+func DoneRecord(id job.ID, f *Final) kv.Record {
 	n := entry{done: true, final: *f}
-	return KV{entryKey(PosOf(ring.HostKey(link.Host(f.URL))), id, link.Hash(id, f.URL)), n.encode()}
+	return kv.Record{Key: entryKey(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, link.Hash(id, f.URL)), Value: n.encode()}
 }
 
 // AgainRecord is a URL that had an outcome and waits once more, as Import takes it.
-func AgainRecord(id job.ID, f *Final) KV {
+func AgainRecord(id job.ID, f *Final) kv.Record {
 	hash := link.Hash(id, f.URL)
 	p := pending{hash: hash, place: place{depth: f.Depth}, hops: f.Hops, kind: f.Kind, url: f.URL}
 	n := entry{at: p.place}
-	return KV{entryKey(PosOf(ring.HostKey(link.Host(f.URL))), id, hash), append(n.encode(), p.encode()[1:]...)}
+	return kv.Record{Key: entryKey(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, hash), Value: append(n.encode(), p.encode()[1:]...)}
 }
 
 // MendedAccount is what an account of a job's budget says once what was promised to URLs is spent: imported URLs have been paid for.
@@ -147,9 +148,9 @@ func MendedAccount(value []byte) ([]byte, error) {
 }
 
 // NameOf finds the name of a host whose own record is lost, from the URLs that are left of it; empty if there is none.
-func NameOf(store Scanner, pos Pos) (name string, err error) {
+func NameOf(store Scanner, pos ring.Pos) (name string, err error) {
 	prefix := hostPrefix(pos)
-	err = store.Scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	err = store.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if r, rerr := ReadRecord(key, value); rerr == nil {
 			name = r.Host
 		}
@@ -159,7 +160,7 @@ func NameOf(store Scanner, pos Pos) (name string, err error) {
 }
 
 // Mend brings records into an owner whose store was empty: in key order, any number at a time. Of what Import refuses it tells, and takes the rest. A step.
-func (o *Owner) Mend(kvs []KV, refused func(KV, error)) error {
+func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
 	if err := o.Import(kvs); err == nil || o.buf.err != nil {
 		return o.buf.err
 	}

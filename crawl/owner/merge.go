@@ -9,6 +9,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Merging is union (design, section 4, invariant 4): for each part of a record there is an order, and the greater of two wins, so that copies may be merged
@@ -92,10 +94,10 @@ func (r *hostRecord) placedAfter(q *hostRecord) bool {
 		cmp.Compare(len(r.measured), len(q.measured)), cmp.Compare(r.fetchBase, q.fetchBase), cmp.Compare(r.slowRuns, q.slowRuns)) > 0
 }
 
-func (m *importer) record(h *host, kv KV) error {
-	kind, tail := kv.Key[1+posSize], kv.Key[1+posSize+1:]
+func (m *importer) record(h *host, rec kv.Record) error {
+	kind, tail := rec.Key[1+ring.PosSize], rec.Key[1+ring.PosSize+1:]
 	if kind == kindRobots {
-		return m.robots(h, string(tail), kv)
+		return m.robots(h, string(tail), rec)
 	}
 	if len(tail) < job.IDSize {
 		return errFormat
@@ -104,39 +106,39 @@ func (m *importer) record(h *host, kv KV) error {
 	tail = tail[job.IDSize:]
 	switch kind {
 	case kindReady, kindDelayed:
-		return m.pending(h, js, kind, tail, kv.Value)
+		return m.pending(h, js, kind, tail, rec.Value)
 	case kindEntry:
-		return m.entry(h, js, tail, kv.Value)
+		return m.entry(h, js, tail, rec.Value)
 	case kindOutlinks:
-		return m.outlinks(h, js, tail, kv)
+		return m.outlinks(h, js, tail, rec)
 	case kindOutbox:
-		return m.outbox(h, js, tail, kv.Value)
+		return m.outbox(h, js, tail, rec.Value)
 	case kindCounters:
-		return m.counters(h, js, tail, kv.Value)
+		return m.counters(h, js, tail, rec.Value)
 	case kindNovelty:
-		return m.novelty(h, js, tail, kv)
+		return m.novelty(h, js, tail, rec)
 	default:
 		return errFormat
 	}
 }
 
 // robots merges the state of an origin's robots.txt: the one had later wins.
-func (m *importer) robots(h *host, origin string, kv KV) error {
+func (m *importer) robots(h *host, origin string, rec kv.Record) error {
 	if !h.hasOrigin(origin) {
 		return errFormat
 	}
-	in, err := decodeRobots(kv.Value)
+	in, err := decodeRobots(rec.Value)
 	if err != nil {
 		return err
 	}
-	raw, ok := m.buf.get(kv.Key)
+	raw, ok := m.buf.get(rec.Key)
 	if had, err := decodeRobots(raw); ok && err == nil {
-		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(kv.Value, raw))
+		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(rec.Value, raw))
 		if order <= 0 {
 			return nil
 		}
 	}
-	m.buf.set(kv.Key, kv.Value)
+	m.buf.set(rec.Key, rec.Value)
 	return nil
 }
 
@@ -368,13 +370,13 @@ func (f *Final) beats(g *Final) bool {
 }
 
 // outlinks merges the links of a page that is done.
-func (m *importer) outlinks(h *host, js *jobState, tail []byte, kv KV) error {
-	in, err := decodeLinks(kv.Value)
+func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) error {
+	in, err := decodeLinks(rec.Value)
 	if err != nil || len(tail) != 8 {
 		return errFormat
 	}
 	union, rest := in.links, in.rest
-	if raw, ok := m.buf.get(kv.Key); ok {
+	if raw, ok := m.buf.get(rec.Key); ok {
 		had, err := decodeLinks(raw)
 		if err != nil {
 			return err
@@ -384,7 +386,7 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, kv KV) error {
 		}
 	}
 	list := linkList{links: sorted(union), rest: rest}
-	m.buf.set(kv.Key, list.encode())
+	m.buf.set(rec.Key, list.encode())
 	d := dec{b: tail}
 	hash := d.hash()
 	if raw, ok := m.buf.get(entryKey(h.pos, js.id, hash)); ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // mergeWorld are owners that each see a random part of one history.
@@ -98,7 +99,7 @@ func (w *mergeWorld) happens(s *scene) {
 }
 
 // merged imports copies into an owner, in one step, and says what it then knows.
-func merged(t *testing.T, s *scene, copies [][]owner.KV) map[string]string {
+func merged(t *testing.T, s *scene, copies [][]kv.Record) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	s.do(func(o *owner.Owner) {
@@ -107,8 +108,8 @@ func merged(t *testing.T, s *scene, copies [][]owner.KV) map[string]string {
 				t.Fatal(err)
 			}
 		}
-		for _, kv := range exported(t, s.peer) {
-			name, text, err := owner.Canonical(kv.Key, kv.Value)
+		for _, rec := range exported(t, s.peer) {
+			name, text, err := owner.Canonical(rec.Key, rec.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +129,7 @@ func TestMergeOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newMergeWorld(t, seed)
 		owners := []*scene{w.owner("a", w.jobs), w.owner("b", w.jobs), w.owner("c", w.jobs)}
-		var copies, bare [][]owner.KV // each as its owner has it, and as a follower does
+		var copies, bare [][]kv.Record // each as its owner has it, and as a follower does
 		add := func(s *scene) { copies, bare = append(copies, exported(t, s.peer)), append(bare, copied(s.peer)) }
 		for range 120 {
 			s := owners[w.rng.IntN(len(owners))]
@@ -146,9 +147,9 @@ func TestMergeOrderDoesNotMatter(t *testing.T) {
 		var want map[string]string
 		for trial := range 6 {
 			order := slices.Concat(w.rng.Perm(len(copies)), w.rng.Perm(len(copies))[:w.rng.IntN(len(copies))])
-			var list [][]owner.KV
+			var list [][]kv.Record
 			for _, i := range order {
-				list = append(list, [][][]owner.KV{copies, bare}[w.rng.IntN(2)][i])
+				list = append(list, [][][]kv.Record{copies, bare}[w.rng.IntN(2)][i])
 			}
 			jobs := maps.Clone(w.jobs)
 			if trial%2 == 1 {

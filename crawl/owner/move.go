@@ -7,6 +7,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // How hosts move from one owner to another, each line in steps:
@@ -18,13 +19,10 @@ import (
 // Records of an owner that died come from copies instead: ImportUntil says how long its leases may be alive, and there is nothing to adopt. While some
 // records of an arc have yet to come, Config.Settled keeps the new owner from saying of a host what it cannot know; SettledChanged ends that.
 
-// KV is one record on its way between owners.
-type KV struct{ Key, Value []byte }
-
 // rangeOf are the keys of the hosts at positions in [lo, hi); a zero hi is the end of the circle.
-func rangeOf(lo, hi Pos) (from, to []byte) {
+func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 	from = hostPrefix(lo)
-	if to = hostPrefix(hi); hi == (Pos{}) {
+	if to = hostPrefix(hi); hi == (ring.Pos{}) {
 		to = []byte{spaceHost + 1}
 	}
 	return from, to
@@ -32,7 +30,7 @@ func rangeOf(lo, hi Pos) (from, to []byte) {
 
 // Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is
 // the end of the circle. Between the inputs of a step, or between steps.
-func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
+func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	o.hosts.flush()
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, fn)
@@ -40,10 +38,10 @@ func (o *Owner) Export(lo, hi Pos, fn func(key, value []byte) bool) error {
 }
 
 // Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
-func (o *Owner) Import(kvs []KV) error { return o.ImportUntil(kvs, time.Time{}) }
+func (o *Owner) Import(kvs []kv.Record) error { return o.ImportUntil(kvs, time.Time{}) }
 
 // ImportUntil is a [Merge] that is taken in within one step, whatever it takes. Part of a step.
-func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
+func (o *Owner) ImportUntil(kvs []kv.Record, until time.Time) error {
 	m := o.Merge(kvs, until)
 	for {
 		if through, err := m.Go(); through || err != nil {
@@ -55,7 +53,7 @@ func (o *Owner) ImportUntil(kvs []KV, until time.Time) error {
 // Merge is records of another owner that come into this one's over as many steps as that takes.
 type Merge struct {
 	owner *Owner
-	kvs   []KV
+	kvs   []kv.Record
 	next  int
 	bar   int64
 }
@@ -65,7 +63,7 @@ type Merge struct {
 //
 // Until is when, by the lease clock, the last lease that the records' origin may have given or renewed is over: nothing is granted before of a host that the
 // records say is leased, unless [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
-func (o *Owner) Merge(kvs []KV, until time.Time) *Merge {
+func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	bar := o.now + o.cfg.TTL.Milliseconds()
 	if !until.IsZero() {
 		bar = min(bar, until.UnixMilli())
@@ -92,25 +90,25 @@ func (m *Merge) Go() (through bool, err error) {
 }
 
 // one merges one record, h being the host of the one before it, and returns the host that it is of.
-func (m *importer) one(h *host, kv KV, bar int64) (*host, error) {
-	if len(kv.Key) < 1+posSize+1 || kv.Key[0] != spaceHost {
-		return nil, fmt.Errorf("import: key %.40x is none of a host", kv.Key)
+func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
+	if len(rec.Key) < 1+ring.PosSize+1 || rec.Key[0] != spaceHost {
+		return nil, fmt.Errorf("import: key %.40x is none of a host", rec.Key)
 	}
-	pos := Pos(kv.Key[1:])
-	if kv.Key[1+posSize] == kindHost {
-		rec, err := decodeHost(kv.Value)
+	pos := ring.Pos(rec.Key[1:])
+	if rec.Key[1+ring.PosSize] == kindHost {
+		own, err := decodeHost(rec.Value)
 		if err != nil {
 			return nil, fmt.Errorf("import: %w", err)
 		}
-		if PosOf(ring.HostKey(rec.name)) != pos || len(kv.Key) != 1+posSize+1 {
-			return nil, fmt.Errorf("import: host %q lies elsewhere", rec.name)
+		if ring.PosOf(ring.HostKey(own.name)) != pos || len(rec.Key) != 1+ring.PosSize+1 {
+			return nil, fmt.Errorf("import: host %q lies elsewhere", own.name)
 		}
-		if err := m.admitRecord(&rec); err != nil {
-			return nil, fmt.Errorf("import: host %q: %w", rec.name, err)
+		if err := m.admitRecord(&own); err != nil {
+			return nil, fmt.Errorf("import: host %q: %w", own.name, err)
 		}
-		h = m.hosts.open(rec.name)
+		h = m.hosts.open(own.name)
 		m.into(h)
-		m.host(h, &rec, bar)
+		m.host(h, &own, bar)
 		return h, nil
 	}
 	if h == nil || h.pos != pos {
@@ -119,7 +117,7 @@ func (m *importer) one(h *host, kv KV, bar int64) (*host, error) {
 		}
 		m.into(h)
 	}
-	if err := m.record(h, kv); err != nil {
+	if err := m.record(h, rec); err != nil {
 		return nil, fmt.Errorf("import: %s: %w", h.rec.name, err)
 	}
 	return h, nil
@@ -147,13 +145,13 @@ const (
 )
 
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.
-func (o *Owner) Remove(lo, hi Pos) {
+func (o *Owner) Remove(lo, hi ring.Pos) {
 	o.hosts.flush()
-	var list []Pos
+	var list []ring.Pos
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, func(key, _ []byte) bool {
-		if key[1+posSize] == kindHost {
-			list = append(list, Pos(key[1:]))
+		if key[1+ring.PosSize] == kindHost {
+			list = append(list, ring.Pos(key[1:]))
 		}
 		return true
 	})
@@ -227,9 +225,9 @@ func (g *outgoing) remove(h *host) {
 		}
 	}
 	prefix := hostPrefix(h.pos, kindOutbox)
-	g.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
-			js := g.jobs.of(job.ID(key[1+posSize+1:]))
+			js := g.jobs.of(job.ID(key[1+ring.PosSize+1:]))
 			js.c.entries--
 			js.c.outbox -= int64(max(len(list.links), 1))
 			g.jobs.changed(js)
@@ -241,13 +239,13 @@ func (g *outgoing) remove(h *host) {
 func (m *remover) records(h *host) {
 	var keys [][]byte
 	prefix := hostPrefix(h.pos)
-	m.buf.scan(prefix, prefixEnd(prefix), func(key, _ []byte) bool {
+	m.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		keys = append(keys, slices.Clone(key))
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
 		m.hosts.flush() // a range goes before what was gathered
-		m.buf.deleteRange(prefix, prefixEnd(prefix))
+		m.buf.deleteRange(prefix, kv.PrefixEnd(prefix))
 		return
 	}
 	for _, key := range keys {

@@ -10,13 +10,15 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // exported are all records of an owner's hosts.
-func exported(t testing.TB, p *peer) (kvs []owner.KV) {
+func exported(t testing.TB, p *peer) (kvs []kv.Record) {
 	t.Helper()
-	if err := p.owner.Export(owner.Pos{}, owner.Pos{}, func(key, value []byte) bool {
-		kvs = append(kvs, owner.KV{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+	if err := p.owner.Export(ring.Pos{}, ring.Pos{}, func(key, value []byte) bool {
+		kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	}); err != nil {
 		t.Fatal(err)
@@ -25,9 +27,9 @@ func exported(t testing.TB, p *peer) (kvs []owner.KV) {
 }
 
 // copied is what a follower has of all hosts.
-func copied(p *peer) (kvs []owner.KV) {
+func copied(p *peer) (kvs []kv.Record) {
 	p.t.Helper()
-	p.copied(func(key, value []byte) { kvs = append(kvs, owner.KV{Key: key, Value: value}) })
+	p.copied(func(key, value []byte) { kvs = append(kvs, kv.Record{Key: key, Value: value}) })
 	return kvs
 }
 
@@ -78,7 +80,7 @@ func TestImportIsUnion(t *testing.T) {
 		for range 2 {
 			for _, m := range []struct {
 				to  *scene
-				kvs []owner.KV
+				kvs []kv.Record
 			}{{a, fromB}, {b, fromA}} {
 				m.to.do(func(o *owner.Owner) {
 					if err := o.Import(m.kvs); err != nil {
@@ -116,7 +118,7 @@ func TestMoveHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	s.do(func(o *owner.Owner) { o.Remove(owner.Pos{}, owner.Pos{}) })
+	s.do(func(o *owner.Owner) { o.Remove(ring.Pos{}, ring.Pos{}) })
 	if got := s.owner.Totals(); got != (owner.Totals{}) || len(exported(t, s.peer)) > 0 {
 		t.Errorf("the old owner still has %+v", got)
 	}
@@ -146,17 +148,17 @@ func FuzzImport(f *testing.F) {
 	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(g)[0], link.OutcomeOK, "http://b.example/"), busy)
 	s.do(func(o *owner.Owner) { o.Links(links(s.id, 0, granted(g)[0])) })
 	seeds := append(exported(f, s.peer), copied(s.peer)...)
-	for _, kv := range seeds {
-		f.Add(kv.Key, kv.Value)
+	for _, rec := range seeds {
+		f.Add(rec.Key, rec.Value)
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		to := newScene(t, nil)
 		to.check = false
 		to.post(0, "http://a.example/0")
-		to.do(func(o *owner.Owner) { _ = o.Import([]owner.KV{{Key: key, Value: value}}) })
-		for _, kv := range seeds {
-			if bytes.Equal(kv.Key, key) {
-				to.do(func(o *owner.Owner) { _ = o.Import([]owner.KV{{Key: key, Value: value}}) })
+		to.do(func(o *owner.Owner) { _ = o.Import([]kv.Record{{Key: key, Value: value}}) })
+		for _, rec := range seeds {
+			if bytes.Equal(rec.Key, key) {
+				to.do(func(o *owner.Owner) { _ = o.Import([]kv.Record{{Key: key, Value: value}}) })
 			}
 		}
 		if err := to.owner.Check(); err != nil {
@@ -169,17 +171,17 @@ func TestImportRefuses(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, "http://a.example/", "http://b.example/")
 	kvs := exported(t, s.peer)
-	wrong := []owner.KV{
+	wrong := []kv.Record{
 		{Key: []byte("x"), Value: nil},
 		{Key: append(bytes.Clone(kvs[0].Key[:5]), kvs[len(kvs)-1].Key[5:]...), Value: kvs[0].Value},
 		{Key: kvs[0].Key, Value: kvs[len(kvs)-1].Value},
 		{Key: append(bytes.Clone(kvs[0].Key[:17]), 'z', 1), Value: nil},
 		{Key: append(append(bytes.Clone(kvs[0].Key[:17]), 'z'), make([]byte, job.IDSize)...), Value: nil},
 	}
-	for _, kv := range wrong {
+	for _, rec := range wrong {
 		s.do(func(o *owner.Owner) {
-			if o.Import([]owner.KV{kv}) == nil {
-				t.Errorf("key %x is taken", kv.Key)
+			if o.Import([]kv.Record{rec}) == nil {
+				t.Errorf("key %x is taken", rec.Key)
 			}
 		})
 	}

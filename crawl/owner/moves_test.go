@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // moves are hosts of a simulation that change their owner.
@@ -17,7 +18,7 @@ type moves struct {
 	left    int              // how many are still to be made
 	where   map[ring.Key]int // who owns what was moved
 	transit map[ring.Key]transit
-	stale   [][]owner.KV // copies that turn up later
+	stale   [][]kv.Record // copies that turn up later
 	made    int
 }
 
@@ -75,7 +76,7 @@ func (s *simulation) moveSome() {
 		key := ring.Key{}
 		copy(key[:], kvs[0].Key[1:])
 		for h := range s.site.hosts {
-			if full := ring.HostKey(link.Host(s.site.url(h, 0))); owner.PosOf(full) == owner.PosOf(key) {
+			if full := ring.HostKey(link.Host(s.site.url(h, 0))); ring.PosOf(full) == ring.PosOf(key) {
 				p := s.peers[s.indexOf(full)]
 				s.effects(p, p.step(s.now, func(o *owner.Owner) { s.imports(o, kvs) }))
 			}
@@ -92,7 +93,7 @@ func (s *simulation) indexOf(key ring.Key) int {
 	return -1
 }
 
-func (s *simulation) imports(o *owner.Owner, kvs []owner.KV) {
+func (s *simulation) imports(o *owner.Owner, kvs []kv.Record) {
 	s.t.Helper()
 	if err := o.Import(kvs); err != nil {
 		s.t.Fatal(err)
@@ -101,13 +102,13 @@ func (s *simulation) imports(o *owner.Owner, kvs []owner.KV) {
 
 // push hands a host over, or fails to and will try again.
 func (s *simulation) push(key ring.Key, from int) {
-	old, pos := s.peers[from], owner.PosOf(key)
-	var kvs []owner.KV
+	old, pos := s.peers[from], ring.PosOf(key)
+	var kvs []kv.Record
 	var note *wire.LeaseNote
 	old.step(s.now, func(o *owner.Owner) {
 		o.Freeze(pos)
 		if err := o.Export(pos, next(pos), func(key, value []byte) bool {
-			kvs = append(kvs, owner.KV{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 			return true
 		}); err != nil {
 			s.t.Fatal(err)

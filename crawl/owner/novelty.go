@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 const (
@@ -117,17 +118,17 @@ func (t *traps) save(h *host, hj *hostJob) {
 }
 
 // novelty merges what is known of the pages of a job on a host: what knows more stays.
-func (m *importer) novelty(h *host, js *jobState, tail []byte, kv KV) error {
-	if _, err := decodeNovelty(kv.Value); err != nil || len(tail) > 0 {
+func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) error {
+	if _, err := decodeNovelty(rec.Value); err != nil || len(tail) > 0 {
 		return errFormat
 	}
 	hj := h.job(js, true)
-	raw, ok := m.buf.get(kv.Key)
+	raw, ok := m.buf.get(rec.Key)
 	if hj.novelty != nil {
 		raw, ok = hj.novelty.Append([]byte{format}), true
 	}
-	if !ok || novelty.Later(kv.Value[1:], raw[1:]) {
-		m.buf.set(kv.Key, kv.Value)
+	if !ok || novelty.Later(rec.Value[1:], raw[1:]) {
+		m.buf.set(rec.Key, rec.Value)
 		hj.novelty, hj.news = nil, false
 	}
 	return nil

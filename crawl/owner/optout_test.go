@@ -13,6 +13,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // wishes is a list of opt-outs: what is in it is the beginning of URLs, or a host.
@@ -104,7 +106,7 @@ func TestOptOut(t *testing.T) {
 
 // TestOptOutMerges: of two copies the later wish counts, and of two that are equally late the opt-out, in whatever order they come.
 func TestOptOutMerges(t *testing.T) {
-	wish := func(on ...bool) []owner.KV {
+	wish := func(on ...bool) []kv.Record {
 		s := newScene(t, nil)
 		for _, on := range on {
 			s.do(func(o *owner.Owner) { o.OptOut("a.example", on, "why") })
@@ -113,14 +115,14 @@ func TestOptOutMerges(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name string
-		a, b []owner.KV
+		a, b []kv.Record
 		want bool
 	}{
 		{"the only one", wish(true), nil, true},
 		{"the later one", wish(true, false), wish(true), false},
 		{"later again", wish(true, false), wish(true, false, true), true},
 	} {
-		for i, order := range [][][]owner.KV{{row.a, row.b}, {row.b, row.a, row.b}} {
+		for i, order := range [][][]kv.Record{{row.a, row.b}, {row.b, row.a, row.b}} {
 			s := newScene(t, nil)
 			for _, kvs := range order {
 				s.do(func(o *owner.Owner) {
@@ -137,11 +139,11 @@ func TestOptOutMerges(t *testing.T) {
 }
 
 // export are all records of the hosts.
-func (s *scene) export() (kvs []owner.KV) {
+func (s *scene) export() (kvs []kv.Record) {
 	s.t.Helper()
 	s.do(func(o *owner.Owner) {
-		if err := o.Export(owner.Pos{}, owner.Pos{}, func(key, value []byte) bool {
-			kvs = append(kvs, owner.KV{Key: slices.Clone(key), Value: slices.Clone(value)})
+		if err := o.Export(ring.Pos{}, ring.Pos{}, func(key, value []byte) bool {
+			kvs = append(kvs, kv.Record{Key: slices.Clone(key), Value: slices.Clone(value)})
 			return true
 		}); err != nil {
 			s.t.Fatal(err)

@@ -44,7 +44,7 @@ type outbox struct {
 
 // outEntry is an entry in memory.
 type outEntry struct {
-	pos  Pos
+	pos  ring.Pos
 	job  *jobState
 	hash uint64
 	at   uint32

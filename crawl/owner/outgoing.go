@@ -5,6 +5,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one step.
@@ -79,7 +81,7 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 }
 
 // hold takes an entry into memory if there is room.
-func (g *outgoing) hold(pos Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
+func (g *outgoing) hold(pos ring.Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
 	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: max(len(list.links), 1)}
 	if !g.box.room(e.n) {
 		return false
@@ -132,7 +134,7 @@ func (g *outgoing) refill() {
 		b.missed = false
 		b.cursor = []byte{spaceWork}
 	}
-	var hosts []Pos
+	var hosts []ring.Pos
 	end, passed := true, 0
 	g.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
@@ -140,8 +142,8 @@ func (g *outgoing) refill() {
 			return false
 		}
 		b.cursor = append(append(b.cursor[:0], key...), 0)
-		if len(key) == 1+posSize && len(value) == 2 && value[1]&workOutbox != 0 {
-			hosts = append(hosts, Pos(key[1:]))
+		if len(key) == 1+ring.PosSize && len(value) == 2 && value[1]&workOutbox != 0 {
+			hosts = append(hosts, ring.Pos(key[1:]))
 		}
 		return true
 	})
@@ -161,10 +163,10 @@ func (g *outgoing) refill() {
 const refillLinks = 4096
 
 // refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
-func (g *outgoing) refillFrom(pos Pos, room *int) (through bool) {
+func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true
 	prefix := hostPrefix(pos, kindOutbox)
-	g.buf.scan(prefix, prefixEnd(prefix), func(key, value []byte) bool {
+	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if _, held := g.box.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
 			return true
 		}
@@ -173,7 +175,7 @@ func (g *outgoing) refillFrom(pos Pos, room *int) (through bool) {
 			g.buf.fail(err)
 			return false
 		}
-		id := job.ID(key[1+posSize+1 : jobPrefixLen])
+		id := job.ID(key[1+ring.PosSize+1 : jobPrefixLen])
 		d := dec{b: key[jobPrefixLen:]}
 		hash := d.hash()
 		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])

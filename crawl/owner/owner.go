@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
@@ -67,7 +68,7 @@ type totals struct {
 
 // New returns an owner over the state in the store, whose leases ended with the process that gave them. Now is the time of the lease
 // clock, as in Begin.
-func New(cfg Config, store Store, seen Seen, jobs Jobs, ring Ring, now time.Time) (*Owner, error) {
+func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.Time) (*Owner, error) {
 	cfg.fill()
 	if err := cfg.Validate(); err != nil {
 		return nil, err

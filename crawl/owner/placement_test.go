@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // TestOrderOfGrants: smaller depths first, then arrival, jobs in turn, and no more than asked for.
@@ -166,7 +167,7 @@ func TestManyHosts(t *testing.T) {
 	if got := s.owner.Totals(); got.Pages != hosts || got.HostsOwned != hosts {
 		t.Errorf("%+v", got)
 	}
-	var after owner.Pos
+	var after ring.Pos
 	n := 0
 	for list := s.owner.HostsAfter(after, 7); len(list) > 0; list = s.owner.HostsAfter(after, 7) {
 		for _, h := range list {
@@ -175,7 +176,7 @@ func TestManyHosts(t *testing.T) {
 			}
 		}
 		n += len(list)
-		after = owner.PosOf(list[len(list)-1].Key)
+		after = ring.PosOf(list[len(list)-1].Key)
 	}
 	if n != hosts {
 		t.Errorf("%d hosts listed, want %d", n, hosts)

@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host counts as purgeHost of them.
@@ -140,7 +141,7 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 		if kind == kindReady {
 			from = hj.from.key(h.pos, hj.state.id)
 		}
-		g.buf.scan(from, prefixEnd(prefix), func(key, value []byte) bool {
+		g.buf.scan(from, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 			at, ok := placeIn(kind, key[len(prefix):])
 			p, err := decodePending(at, value)
 			if !ok || err != nil {

@@ -5,6 +5,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Epoch grows with every change of a host's owner or worker; (Counter, Peer) is a total order.
@@ -296,6 +297,6 @@ func (a *account) spend(n uint64) {
 
 // SetID names one URL set: those of one job on one host.
 type SetID struct {
-	Pos Pos
+	Pos ring.Pos
 	Job job.ID
 }

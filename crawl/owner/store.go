@@ -5,12 +5,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Store is what is asked of the disk; see [job.Store].
-type Store = job.Store
-
-// Batch gathers changes to a Store; see [job.Batch].
-type Batch = job.Batch
-
 // Verdict is what the filter in front of a URL set says.
 type Verdict uint8
 

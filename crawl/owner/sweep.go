@@ -41,7 +41,7 @@ func (t *hostTable) sweepSome() {
 		s.dropped = false
 		s.cursor = []byte{spaceWork}
 	}
-	var missing []Pos
+	var missing []ring.Pos
 	end, passed := true, 0
 	t.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(missing) == sweepHosts || passed > sweepPasses {
@@ -49,8 +49,8 @@ func (t *hostTable) sweepSome() {
 			return false
 		}
 		s.cursor = append(append(s.cursor[:0], key...), 0)
-		if len(key) == 1+posSize && len(value) >= 2 && value[1]&workPending != 0 && t.byPos[Pos(key[1:])] == nil {
-			missing = append(missing, Pos(key[1:]))
+		if len(key) == 1+ring.PosSize && len(value) >= 2 && value[1]&workPending != 0 && t.byPos[ring.Pos(key[1:])] == nil {
+			missing = append(missing, ring.Pos(key[1:]))
 		}
 		return true
 	})

@@ -344,7 +344,7 @@ func TestSmallHostsGoOneByOne(t *testing.T) {
 	s.do(func(o *owner.Owner) {
 		for i := range hosts {
 			key := ring.HostKey(fmt.Sprintf("n%d.example", i))
-			o.Remove(owner.PosOf(key), next(owner.PosOf(key)))
+			o.Remove(ring.PosOf(key), next(ring.PosOf(key)))
 		}
 	})
 	if n := s.owner.Totals(); n.HostsOwned != 0 || n.URLsSeen != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // epochStart is when the made-up worlds begin.
@@ -114,7 +115,7 @@ func (p *peer) open(now time.Time) {
 	p.copy = crawltest.NewStore()
 	p.copy.Forgetful = true
 	p.copied(func(key, value []byte) {
-		p.copy.Update(func(b job.Batch) { b.Set(key, value) })
+		p.copy.Update(func(b kv.Batch) { b.Set(key, value) })
 	})
 	o, err := owner.New(p.cfg, p.shipped(), seen, p.jobs, p.ring, now)
 	if err != nil {
@@ -131,15 +132,15 @@ type shipped struct {
 
 func (p *peer) shipped() shipped { return shipped{p.store, p.copy} }
 
-// Update implements owner.Store.
-func (s shipped) Update(fn func(owner.Batch)) (wait func() error, err error) {
-	return s.Store.Update(func(b owner.Batch) {
-		s.copy.Update(func(copied owner.Batch) { fn(both{b, copied}) })
+// Update implements kv.Store.
+func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
+	return s.Store.Update(func(b kv.Batch) {
+		s.copy.Update(func(copied kv.Batch) { fn(both{b, copied}) })
 	})
 }
 
 // both tells a follower what is written.
-type both struct{ own, copied owner.Batch }
+type both struct{ own, copied kv.Batch }
 
 func (b both) Set(key, value []byte) {
 	b.own.Set(key, value)

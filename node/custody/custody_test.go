@@ -163,8 +163,8 @@ func TestFree(t *testing.T) {
 	p, asker, dead, goes := list[0], list[1], list[2], list[3]
 	p.start()
 	p.view[goes.id] = leaving
-	at := func(first byte) Pos { return Pos{first} }
-	put := func(s shelf, pos Pos) { s.merge(string(pos[:])+"\x00", "version1") }
+	at := func(first byte) ring.Pos { return ring.Pos{first} }
+	put := func(s shelf, pos ring.Pos) { s.merge(string(pos[:])+"\x00", "version1") }
 	end := asker.key[0]
 	arc := ring.Arc{Start: ring.Key{end - 1}, End: asker.key}
 	over := ring.Arc{Start: ring.Key{end + 2}, End: asker.key}
@@ -198,9 +198,9 @@ func TestLargePositionMovesWhole(t *testing.T) {
 	a, b := w.peers[0], w.peers[1]
 	a.start()
 	w.converge()
-	var pos Pos
+	var pos ring.Pos
 	for i := range 256 { // one that will be b's
-		pos = Pos{byte(i)}
+		pos = ring.Pos{byte(i)}
 		b.view = map[peer.ID]standing{a.id: member, b.id: member}
 		if owner, _ := b.Owner(pos); owner == b.id {
 			break
@@ -251,7 +251,7 @@ func TestRefusedPushIsSmallAtFirst(t *testing.T) {
 	copied := make(shelf)
 	a.copies[dead.id] = copied
 	for i := range 256 {
-		pos := Pos{byte(i)}
+		pos := ring.Pos{byte(i)}
 		if to, _ := a.Owner(pos); to == b.id {
 			copied.merge(string(pos[:])+"\x00", "version1")
 		}
@@ -291,7 +291,7 @@ func TestManyPositionsGoInPieces(t *testing.T) {
 	a.keeper = NewKeeper(Config{}, a.id, space{a}, copiesOf{a}, a)
 	n := 0
 	for i := range 1024 {
-		pos := Pos{byte(i), byte(i >> 8)}
+		pos := ring.Pos{byte(i), byte(i >> 8)}
 		if to, _ := a.Owner(pos); to == b.id {
 			a.own.merge(string(pos[:])+"\x00", "version1")
 			n++

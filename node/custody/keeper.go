@@ -10,51 +10,24 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// PosSize is how much of a ring position begins the key of a record.
-const PosSize = 16
-
-// Pos is a position of records: what lies at one position moves as one.
-type Pos [PosSize]byte
-
-// PosOf cuts a ring position down.
-func PosOf(key ring.Key) Pos { return Pos(key[:PosSize]) }
-
-// Key is the position on the ring, as far as it is known.
-func (p Pos) Key() (key ring.Key) {
-	copy(key[:], p[:])
-	return key
-}
-
-// Next is the position behind p; zero behind the last.
-func (p Pos) Next() Pos {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i]++; p[i] != 0 {
-			break
-		}
-	}
-	return p
-}
-
-// Record is one record on its way; its key is that of the space, without the byte of the keyspace.
-type Record struct{ Key, Value []byte }
 
 // Reader finds the records of a space: this peer's own, or those of a copy.
 type Reader interface {
 	// Next returns the first position from the given one on at which there are records; false if there is none up to the end of the circle.
-	Next(from Pos) (pos Pos, ok bool, err error)
+	Next(from ring.Pos) (pos ring.Pos, ok bool, err error)
 	// Export calls fn for the records at a position, from a key on (nil: the first), in the order of keys, until it returns false; key and value are lent.
-	Export(pos Pos, from []byte, fn func(key, value []byte) bool) error
+	Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error
 }
 
 // Space is one kind of records: hosts, jobs or bodies.
 type Space interface {
 	Reader
 	// Note is what goes along with the last of the records at a position, such as a lease that is alive; nil for nothing.
-	Note(pos Pos) []byte
+	Note(pos ring.Pos) []byte
 	// Remove forgets the records at a position. They are on disk elsewhere.
-	Remove(pos Pos) error
+	Remove(pos ring.Pos) error
 }
 
 // Copies finds the copies of other peers' records of this space.
@@ -67,16 +40,16 @@ type Copies interface {
 type View interface {
 	Version() uint64 // returns the number of what is believed at present
 	// Serves says whether this peer answers for a position, and where the arc ends which it serves.
-	Serves(pos Pos) bool
+	Serves(pos ring.Pos) bool
 	// Owner names the peer that answers for a position, as far as is known; this peer itself too while it does not serve it yet.
-	Owner(pos Pos) (peer.ID, bool)
+	Owner(pos ring.Pos) (peer.ID, bool)
 	// Departs says that a peer is leaving and hands over what it holds by itself.
 	Departs(id peer.ID) bool
 }
 
 // Push is a batch of records for one peer.
 type Push struct {
-	Records []Record // in the order of their positions
+	Records []kv.Record // in the order of their positions
 	// Notes go with the positions of which the push holds the last record.
 	Notes []Note
 	// From is the peer of whose copy the records are, empty if they are the sender's own.
@@ -87,8 +60,8 @@ type Push struct {
 
 // Note is what goes along with the records of a position; see Space.
 type Note struct {
-	Pos  Pos    // position that it is about
-	Note []byte // as Space encoded it
+	Pos  ring.Pos // position that it is about
+	Note []byte   // as Space encoded it
 }
 
 // Call is a push to be made: to this peer itself if the records are to be merged here. It has succeeded when they are on disk at the receiver and its replicas;
@@ -101,8 +74,8 @@ type Call struct {
 
 // Drop is a part of a source's copy that is not needed any more: the records at positions from Lo to Hi, both included.
 type Drop struct {
-	Source peer.ID // peer whose copy it is
-	Lo, Hi Pos     // first and last position
+	Source peer.ID  // peer whose copy it is
+	Lo, Hi ring.Pos // first and last position
 }
 
 // Ready is what a Keeper wants done.
@@ -161,7 +134,7 @@ type walk struct {
 	version uint64
 	sources []peer.ID // still to be walked over, the present one in front; own records before them
 	own     bool      // the own records are being walked over
-	cursor  Pos
+	cursor  ring.Pos
 	ended   bool   // of this source
 	from    []byte // where the rest of the records at cursor begins, nil if none went out
 	sum     maphash.Hash
@@ -171,19 +144,19 @@ type walk struct {
 
 // sent is the push under way.
 type sent struct {
-	source peer.ID  // empty: own records
-	whole  []Pos    // positions of which it holds the last record
-	sums   []uint64 // of their records
+	source peer.ID    // empty: own records
+	whole  []ring.Pos // positions of which it holds the last record
+	sums   []uint64   // of their records
 	bytes  int
 	to     peer.ID
-	cursor Pos // where the walk goes on
+	cursor ring.Pos // where the walk goes on
 	from   []byte
 	ended  bool
 }
 
 // gone is a position whose records another peer has on disk.
 type gone struct {
-	pos Pos
+	pos ring.Pos
 	sum uint64 // of what was pushed
 }
 
@@ -237,7 +210,7 @@ func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 
 // within says whether there are records at a position of an arc, which may lead over the end of the circle.
 func within(r Reader, arc ring.Arc) (bool, error) {
-	for _, from := range []Pos{PosOf(arc.Start).Next(), {}} {
+	for _, from := range []ring.Pos{ring.PosOf(arc.Start).Next(), {}} {
 		if pos, ok, err := r.Next(from); err != nil || ok && arc.Contains(pos.Key()) {
 			return err == nil, err
 		}
@@ -320,7 +293,7 @@ func (k *Keeper) end(now time.Time) {
 func (k *Keeper) step() (call *Call, done bool, err error) {
 	w := k.walk
 	if w.ended {
-		w.ended, w.cursor, w.from = false, Pos{}, nil
+		w.ended, w.cursor, w.from = false, ring.Pos{}, nil
 		if !w.own {
 			w.sources = w.sources[1:]
 		}
@@ -346,7 +319,7 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	if !ok || w.failed[to] {
 		w.left++
 		w.cursor, w.from = pos.Next(), nil
-		w.ended = w.cursor == Pos{}
+		w.ended = w.cursor == ring.Pos{}
 		return nil, false, nil
 	}
 	call, err = k.push(reader, pos, to)
@@ -354,23 +327,23 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 }
 
 // skip goes on behind the arc in which records are in their place: that of this peer, or of the source, each of which ends at the peer's own position.
-func (k *Keeper) skip(pos Pos) {
+func (k *Keeper) skip(pos ring.Pos) {
 	w := k.walk
 	id := k.self
 	if !w.own {
 		id = w.sources[0]
 	}
-	end := PosOf(ring.PeerKey([]byte(id)))
+	end := ring.PosOf(ring.PeerKey([]byte(id)))
 	if bytes.Compare(end[:], pos[:]) < 0 || !w.own && k.view.Departs(id) {
 		w.ended = true // the arc passes zero, or all of it is in its place
 		return
 	}
 	w.cursor, w.from = end.Next(), nil
-	w.ended = w.cursor == Pos{}
+	w.ended = w.cursor == ring.Pos{}
 }
 
 // destination says where the records at a position belong; "" if they are in their place. It is not known while the ring is settling.
-func (k *Keeper) destination(pos Pos) (to peer.ID, known bool) {
+func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	w := k.walk
 	if k.view.Serves(pos) {
 		if w.own {
@@ -392,7 +365,7 @@ func (k *Keeper) destination(pos Pos) (to peer.ID, known bool) {
 }
 
 // push gathers records for one peer, from a position on, while those that follow belong there as well.
-func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
+func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	w := k.walk
 	s := sent{to: to}
 	p := Push{}
@@ -414,7 +387,7 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 				full, rest = true, clone(key)
 				return false
 			}
-			p.Records = append(p.Records, Record{clone(key), clone(value)})
+			p.Records = append(p.Records, kv.Record{Key: clone(key), Value: clone(value)})
 			add(&w.sum, key, value)
 			s.bytes += len(key) + len(value)
 			return true
@@ -434,7 +407,7 @@ func (k *Keeper) push(reader Reader, pos Pos, to peer.ID) (*Call, error) {
 		}
 		w.from = nil
 		s.cursor = pos.Next()
-		if s.ended = s.cursor == (Pos{}); s.ended || len(s.whole) >= MaxPositions || k.refused[to] {
+		if s.ended = s.cursor == (ring.Pos{}); s.ended || len(s.whole) >= MaxPositions || k.refused[to] {
 			break
 		}
 		next, ok, err := reader.Next(s.cursor)
@@ -478,7 +451,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		w.left++
 		if w.from != nil { // the rest of a large one is of no use without its beginning
 			w.cursor, w.from = w.cursor.Next(), nil
-			w.ended = w.cursor == Pos{}
+			w.ended = w.cursor == ring.Pos{}
 		}
 		return nil, nil
 	}
@@ -515,7 +488,7 @@ func (k *Keeper) removeSome() error {
 }
 
 // remove removes own records that were pushed, unless they are others by now.
-func (k *Keeper) remove(pos Pos, sum uint64) (removed bool, err error) {
+func (k *Keeper) remove(pos ring.Pos, sum uint64) (removed bool, err error) {
 	if same, err := k.unchanged(pos, sum); err != nil || !same {
 		return false, err
 	}
@@ -526,7 +499,7 @@ func (k *Keeper) remove(pos Pos, sum uint64) (removed bool, err error) {
 }
 
 // unchanged says whether own records that were pushed are still another peer's, and still what was pushed: this peer may have served them again for a moment.
-func (k *Keeper) unchanged(pos Pos, sum uint64) (bool, error) {
+func (k *Keeper) unchanged(pos ring.Pos, sum uint64) (bool, error) {
 	if k.view.Serves(pos) {
 		return false, nil
 	}

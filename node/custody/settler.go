@@ -65,7 +65,7 @@ func NewSettler(patience, again time.Duration, neighbours Neighbours, free func(
 }
 
 // Settled says whether all records of a position have arrived that others may hold.
-func (s *Settler) Settled(pos Pos) bool { return s.any && s.settled.Contains(pos.Key()) }
+func (s *Settler) Settled(pos ring.Pos) bool { return s.any && s.settled.Contains(pos.Key()) }
 
 // All says whether the whole arc has settled that is served now.
 func (s *Settler) All() bool {
@@ -187,7 +187,7 @@ func Answers(from peer.ID, arc ring.Arc, view View, free bool) Answer {
 	if !free || arc.End != ring.PeerKey([]byte(from)) {
 		return NotYet
 	}
-	for _, pos := range []Pos{PosOf(arc.Start).Next(), PosOf(arc.End)} {
+	for _, pos := range []ring.Pos{ring.PosOf(arc.Start).Next(), ring.PosOf(arc.End)} {
 		if owner, ok := view.Owner(pos); !ok || owner != from || view.Serves(pos) {
 			return NotYet
 		}

@@ -107,7 +107,7 @@ func TestSettler(t *testing.T) {
 	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
 	small := ring.Arc{Start: ring.Key{5}, End: ring.Key{9}}
 	large := ring.Arc{Start: ring.Key{3}, End: ring.Key{9}}
-	inLarge := Pos{4}
+	inLarge := ring.Pos{4}
 	clean := true
 	r := &around{ids: []peer.ID{"a", "b"}}
 	s := NewSettler(time.Second, 100*time.Millisecond, r, func(ring.Arc) bool { return clean })
@@ -135,12 +135,12 @@ func TestSettler(t *testing.T) {
 	}
 	s.Result(at(150), asks[0].ID, Nothing)
 	tick(150, 0, true)
-	if !s.All() || !s.Settled(Pos{7}) || s.Settled(inLarge) {
+	if !s.All() || !s.Settled(ring.Pos{7}) || s.Settled(inLarge) {
 		t.Fatal("the small arc is to have settled, and no more")
 	}
 	r.arc = large
 	asks = tick(200, 2, false)
-	if s.All() || !s.Settled(Pos{7}) || s.Settled(inLarge) {
+	if s.All() || !s.Settled(ring.Pos{7}) || s.Settled(inLarge) {
 		t.Fatal("what had settled stays so, what came has not")
 	}
 	r.arc = ring.Arc{Start: ring.Key{2}, End: ring.Key{9}}
@@ -162,7 +162,7 @@ func TestSettler(t *testing.T) {
 	tick(360, 0, true) // less than before
 	r.serves = false
 	tick(400, 0, true)
-	if s.All() || s.Settled(Pos{7}) {
+	if s.All() || s.Settled(ring.Pos{7}) {
 		t.Fatal("nothing is served, and nothing has settled")
 	}
 	r.serves = true

@@ -29,17 +29,17 @@ type shelf map[string]string
 func version(value string) uint64 { return binary.BigEndian.Uint64([]byte(value)) }
 
 // Next implements Reader.
-func (s shelf) Next(from Pos) (pos Pos, ok bool, err error) {
+func (s shelf) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if key >= string(from[:]) {
-			return Pos([]byte(key)), true, nil
+			return ring.Pos([]byte(key)), true, nil
 		}
 	}
 	return pos, false, nil
 }
 
 // Export implements Reader.
-func (s shelf) Export(pos Pos, from []byte, fn func(key, value []byte) bool) error {
+func (s shelf) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	for _, key := range slices.Sorted(maps.Keys(s)) {
 		if strings.HasPrefix(key, string(pos[:])) && key >= string(from) && !fn([]byte(key), []byte(s[key])) {
 			return nil
@@ -48,9 +48,9 @@ func (s shelf) Export(pos Pos, from []byte, fn func(key, value []byte) bool) err
 	return nil
 }
 
-func (s shelf) drop(lo, hi Pos) {
+func (s shelf) drop(lo, hi ring.Pos) {
 	maps.DeleteFunc(s, func(key, _ string) bool {
-		return key[:PosSize] >= string(lo[:]) && key[:PosSize] <= string(hi[:])
+		return key[:ring.PosSize] >= string(lo[:]) && key[:ring.PosSize] <= string(hi[:])
 	})
 }
 
@@ -232,10 +232,10 @@ func (p *keep) grow() {
 func (p *keep) Version() uint64 { return p.changes }
 
 // Serves implements View.
-func (p *keep) Serves(pos Pos) bool { return p.serves && p.arc.Contains(pos.Key()) }
+func (p *keep) Serves(pos ring.Pos) bool { return p.serves && p.arc.Contains(pos.Key()) }
 
 // Owner implements View.
-func (p *keep) Owner(pos Pos) (owner peer.ID, ok bool) {
+func (p *keep) Owner(pos ring.Pos) (owner peer.ID, ok bool) {
 	var best ring.Key
 	for id, s := range p.view {
 		if s != member {
@@ -289,7 +289,7 @@ func (p *keep) ship() (ok bool) {
 		f := p.w.peer(id)
 		switch {
 		case !f.up:
-		case f.Serves(PosOf(p.key)):
+		case f.Serves(ring.PosOf(p.key)):
 			ok = false
 		default:
 			f.copies[p.id] = maps.Clone(p.own)
@@ -308,22 +308,22 @@ func (p *keep) ship() (ok bool) {
 // space is a peer's own records.
 type space struct{ p *keep }
 
-func (s space) Next(from Pos) (Pos, bool, error) {
+func (s space) Next(from ring.Pos) (ring.Pos, bool, error) {
 	if s.p.fails > 0 {
 		s.p.fails--
-		return Pos{}, false, errNet
+		return ring.Pos{}, false, errNet
 	}
 	return s.p.own.Next(from)
 }
 
-func (s space) Export(pos Pos, from []byte, fn func(key, value []byte) bool) error {
+func (s space) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return s.p.own.Export(pos, from, fn)
 }
 
-func (s space) Note(pos Pos) []byte { return pos[:1] }
+func (s space) Note(pos ring.Pos) []byte { return pos[:1] }
 
 // Remove holds that one living disk has all that is removed, as one.
-func (s space) Remove(pos Pos) error {
+func (s space) Remove(pos ring.Pos) error {
 	p := s.p
 	if p.sticky > 0 {
 		p.sticky--
@@ -352,16 +352,16 @@ func (s space) Remove(pos Pos) error {
 	return nil
 }
 
-func (p *keep) remove(pos Pos) error {
+func (p *keep) remove(pos ring.Pos) error {
 	p.own.drop(pos, pos)
 	p.ship()
 	return nil
 }
 
 // covers says whether one shelf has all that another has at a position.
-func (w *world) covers(got, want shelf, pos Pos) bool {
+func (w *world) covers(got, want shelf, pos ring.Pos) bool {
 	for key, value := range want {
-		if Pos([]byte(key)) != pos {
+		if ring.Pos([]byte(key)) != pos {
 			continue
 		}
 		if had, ok := got[key]; !ok || version(had) < version(value) {
@@ -379,13 +379,13 @@ func (c copiesOf) Of(source peer.ID) Reader    { return c.p.copies[source] }
 
 // take merges a push. It is refused unless all of it is this peer's, and if it goes on with a position of which the beginning is not here.
 func (p *keep) take(from *keep, push Push) error {
-	seen := make(map[Pos]bool)
+	seen := make(map[ring.Pos]bool)
 	for _, r := range push.Records {
-		pos := Pos(r.Key)
+		pos := ring.Pos(r.Key)
 		if p != from && !p.Serves(pos) {
 			return errNet
 		}
-		if _, ok := p.own[string(pos[:])+"\x00"]; !ok && !seen[pos] && r.Key[PosSize] != 0 {
+		if _, ok := p.own[string(pos[:])+"\x00"]; !ok && !seen[pos] && r.Key[ring.PosSize] != 0 {
 			return errNet
 		}
 		seen[pos] = true
@@ -401,7 +401,7 @@ func (p *keep) take(from *keep, push Push) error {
 
 // write gives a record a new version at a peer that serves it; it is acknowledged when the followers have it.
 func (w *world) write() {
-	pos := Pos{byte(w.rnd.IntN(24) * 11)}
+	pos := ring.Pos{byte(w.rnd.IntN(24) * 11)}
 	suffix := 0
 	if w.rnd.IntN(3) > 0 {
 		suffix = w.rnd.IntN(5)
@@ -476,8 +476,8 @@ func (p *keep) checkCall(call *Call) {
 	w := p.w
 	size := 0
 	for i, r := range call.Push.Records {
-		owner, ok := p.Owner(Pos(r.Key))
-		if p.Serves(Pos(r.Key)) {
+		owner, ok := p.Owner(ring.Pos(r.Key))
+		if p.Serves(ring.Pos(r.Key)) {
 			owner = p.id
 		}
 		if !ok || owner != call.To {
@@ -584,7 +584,7 @@ func (p *keep) checkSettled() {
 
 func (p *keep) checkLacks(q *keep, what string, records shelf) {
 	for key, value := range records {
-		pos := Pos([]byte(key))
+		pos := ring.Pos([]byte(key))
 		if !p.Serves(pos) || !p.settler.Settled(pos) || q.Serves(pos) {
 			continue
 		}
@@ -672,11 +672,11 @@ func (w *world) audit() {
 		for _, p := range w.peers {
 			if value, ok := p.own[key]; ok && p.up {
 				where = append(where, fmt.Sprintf("%s has %d", p.id, version(value)))
-				found = found || p.Serves(Pos([]byte(key))) && version(value) >= w.acked[key]
+				found = found || p.Serves(ring.Pos([]byte(key))) && version(value) >= w.acked[key]
 			}
 		}
 		if !found {
-			w.t.Fatalf("record %x %x, version %d, is not with its owner; %v", key[:1], key[PosSize:], w.acked[key], where)
+			w.t.Fatalf("record %x %x, version %d, is not with its owner; %v", key[:1], key[ring.PosSize:], w.acked[key], where)
 		}
 	}
 	for _, p := range w.peers {
@@ -684,7 +684,7 @@ func (w *world) audit() {
 			continue
 		}
 		for key := range p.own {
-			if !p.Serves(Pos([]byte(key))) {
+			if !p.Serves(ring.Pos([]byte(key))) {
 				w.t.Fatalf("%s is clean and has %x, which is not its own", p.id, key[:1])
 			}
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // maxKnown bounds the specs in memory. A job beyond it is asked for again when one of its URLs comes along.
@@ -89,7 +90,7 @@ func know(spec *job.Spec, s job.Standing) *known {
 func NewBook(d BookDeps) (*Book, error) {
 	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), kick: make(chan struct{}, 1)}
 	var bad error
-	err := d.Keep.Scan([]byte(KeyPrefix), storage.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
+	err := d.Keep.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
 		var spec *job.Spec
 		var s job.Standing
 		if spec, s, bad = decode(value); bad != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // ServiceName names the service of a job's owner: its record, state and budget.
@@ -36,7 +37,7 @@ type Service struct {
 
 // ServiceDeps are what the service uses of the peer.
 type ServiceDeps struct {
-	Store job.Store // where records of jobs are kept
+	Store kv.Store // where records of jobs are kept
 	// Serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
 	// its accounts, and a job called unknown that is on its way.
 	Serves func(id job.ID) error
@@ -59,13 +60,13 @@ func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
 }
 
 // Remove drops the records of an arc. Within DoOver.
-func (s *Service) Remove(lo, hi custody.Pos) error {
+func (s *Service) Remove(lo, hi ring.Pos) error {
 	_, err := s.registry.Remove(lo, hi)
 	return err
 }
 
 // Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
-func (s *Service) Import(records []job.KV) error {
+func (s *Service) Import(records []kv.Record) error {
 	_, err := s.registry.Import(records)
 	loop.Wake(s.kick) // its seeds may not have been sent
 	return err

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // ServiceDomains is the service of those that answer for registrable domains.
@@ -43,7 +44,7 @@ func WishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 
 // DomainsDeps are what domains use of the peer.
 type DomainsDeps struct {
-	Records domain.Records // where they are kept
+	Records kv.Store // where they are kept
 	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts counts as a trap; see domain.New.
 	Hosts, Novelty int
 	Router         *rpc.Router // finds the owners of domains
@@ -266,13 +267,13 @@ func Questions(list []owner.Admission) (groups [][]owner.Admission) {
 }
 
 // Remove drops the records of an arc. Within DoOver.
-func (d *Domains) Remove(lo, hi domain.Pos) error {
+func (d *Domains) Remove(lo, hi ring.Pos) error {
 	_, err := d.state.Remove(lo, hi)
 	return err
 }
 
 // Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
-func (d *Domains) Import(records []domain.KV) error {
+func (d *Domains) Import(records []kv.Record) error {
 	_, err := d.state.Import(records)
 	return err
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -70,7 +71,7 @@ func TestPermits(t *testing.T) {
 // records lends a store to domains.
 type records struct{ *storage.Keyspace }
 
-func (r records) Update(fn func(domain.Batch)) (wait func() error, err error) {
+func (r records) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return r.Keyspace.Update(func(b *storage.Batch) error {
 		fn(b)
 		return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -67,11 +68,11 @@ func crawled(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	o, err := owner.New(owner.DefaultConfig(string(self)), space[owner.Batch]{store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig(string(self)), space[kv.Batch]{store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := dedup.NewContent(space[dedup.Batch]{store.Keyspace(storage.KeyspaceContent)}, 0, 0)
+	content, err := dedup.NewContent(space[kv.Batch]{store.Keyspace(storage.KeyspaceContent)}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +102,11 @@ func crawled(t *testing.T) string {
 			URL: urlOf(i), Outcome: link.OutcomeOK, Status: 200, Depth: uint32(i), FetchedMs: at.UnixMilli(), Size: uint64(len(body)),
 			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
 		}
-		kvs := []owner.KV{owner.HostRecord(link.Host(f.URL)), owner.DoneRecord(spec.ID, f)}
+		kvs := []kv.Record{owner.HostRecord(link.Host(f.URL)), owner.DoneRecord(spec.ID, f)}
 		if i == sitePages-1 {
 			kvs = append(kvs, owner.HostRecord(link.Host(urlOf(sitePages))), owner.AgainRecord(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}))
 		}
-		if err := o.Mend(kvs, func(kv owner.KV, err error) { t.Fatal(err) }); err != nil {
+		if err := o.Mend(kvs, func(rec kv.Record, err error) { t.Fatal(err) }); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := content.Confirm(dedup.Key(ring.ContentKey(digest[:])), dedup.Record{URL: f.URL, Peer: string(self), RecordID: ref.RecordID.String(), Date: at}); err != nil {

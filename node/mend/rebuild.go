@@ -22,6 +22,7 @@ import (
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // rebuilding is a new database in the making.
@@ -31,8 +32,8 @@ type rebuilding struct {
 	dst   *storage.Store
 	jobs  *jobsRead
 	owner *owner.Owner
-	kvs   []owner.KV
-	named owner.Pos // the host of the last record, if its own record came or was made
+	kvs   []kv.Record
+	named ring.Pos // the host of the last record, if its own record came or was made
 	// alone says that no other peer was ever met: every page of the archive is then of a host of this peer.
 	alone bool
 	// nameless are the keys of URLs of which only the hash is left.
@@ -191,9 +192,9 @@ func (b *rebuilding) bodies() error {
 
 // books brings over the records of jobs.
 func (b *rebuilding) books() error {
-	r := job.NewRegistry(space[job.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
+	r := job.NewRegistry(space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
 	return under{b.src, storage.KeyspaceJobs}.each(func(key, value []byte) error {
-		if _, err := r.Import([]job.KV{{Key: key, Value: value}}); err != nil {
+		if _, err := r.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 			b.mended.Unreadable++
 			b.mended.did("left out of the jobs: %v", err)
 			return nil
@@ -208,7 +209,7 @@ func (b *rebuilding) open() (err error) {
 	if b.jobs, err = readJobs(whole{b.dst}); err != nil {
 		return err
 	}
-	store := space[owner.Batch]{b.dst.Keyspace(storage.KeyspaceHosts)}
+	store := space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceHosts)}
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
 		if errors.Is(rerr, owner.ErrNewer) {
@@ -284,13 +285,13 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 		if err := b.host(hosts, &r); err != nil {
 			return err
 		}
-		kv := owner.KV{Key: key, Value: value}
+		rec := kv.Record{Key: key, Value: value}
 		switch r.Kind {
 		case owner.KindDone:
 			if b.isLost(r.Final) {
 				b.mended.again(r.URL)
 				b.again[r.Job] = true
-				kv = owner.AgainRecord(r.Job, r.Final)
+				rec = owner.AgainRecord(r.Job, r.Final)
 			}
 		case owner.KindMember:
 			if _, ok, err := hosts.Get(r.Beside); err != nil || ok {
@@ -300,7 +301,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 			return nil
 		default:
 		}
-		b.kvs = append(b.kvs, kv)
+		b.kvs = append(b.kvs, rec)
 		if n++; len(b.kvs) < atOnce {
 			return nil
 		}
@@ -333,13 +334,13 @@ func (b *rebuilding) flush() error {
 	kvs := b.kvs
 	b.kvs = nil
 	return b.step(func() error {
-		return b.owner.Mend(kvs, func(owner.KV, error) { b.mended.Unreadable++ })
+		return b.owner.Mend(kvs, func(kv.Record, error) { b.mended.Unreadable++ })
 	})
 }
 
 // fromArchive gives back what the archive knows: outcomes of pages that the records have forgotten, records of bodies, and the links of all pages.
 func (b *rebuilding) fromArchive(ctx context.Context) error {
-	records := space[dedup.Batch]{b.dst.Keyspace(storage.KeyspaceContent)}
+	records := space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceContent)}
 	content, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return err
@@ -490,9 +491,9 @@ func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 // conclude gives a URL its outcome.
 func (b *rebuilding) conclude(id job.ID, p *page) error {
 	b.mended.Restored++
-	kvs := []owner.KV{owner.HostRecord(p.host), owner.DoneRecord(id, p.final(string(b.self)))}
+	kvs := []kv.Record{owner.HostRecord(p.host), owner.DoneRecord(id, p.final(string(b.self)))}
 	return b.step(func() error {
-		return b.owner.Mend(kvs, func(owner.KV, error) { b.mended.Unreadable++ })
+		return b.owner.Mend(kvs, func(kv.Record, error) { b.mended.Unreadable++ })
 	})
 }
 
@@ -546,7 +547,7 @@ func (b *rebuilding) admit(id job.ID, list []found) error {
 func (b *rebuilding) finish() error {
 	b.elsewhere()
 	meta := b.dst.Keyspace(storage.KeyspaceMeta)
-	registry := job.NewRegistry(space[job.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
+	registry := job.NewRegistry(space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
 	for _, id := range slices.SortedFunc(maps.Keys(b.again), func(a, c job.ID) int { return bytes.Compare(a[:], c[:]) }) {
 		if b.jobs.state[id] != job.StateDone {
 			continue

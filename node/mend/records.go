@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -131,7 +132,7 @@ func (x *examination) bodies() error {
 
 // addUp has the owner compare its books.
 func (x *examination) addUp() {
-	o, err := owner.New(owner.DefaultConfig(string(x.self)), space[owner.Batch]{x.store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig(string(x.self)), space[kv.Batch]{x.store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
 	if err == nil {
 		err = o.Check()
 	}

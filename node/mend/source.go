@@ -3,9 +3,8 @@ package mend
 import (
 	"bytes"
 
-	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // source is what can be read of a database: all of it, or what was salvaged. Keys have the byte of their keyspace.
@@ -77,10 +76,7 @@ func (s space[B]) Update(fn func(B)) (wait func() error, err error) {
 	})
 }
 
-var (
-	_ owner.Store   = space[owner.Batch]{}
-	_ dedup.Records = space[dedup.Batch]{}
-)
+var _ kv.Store = space[kv.Batch]{}
 
 // put writes records, some thousand at a time.
 type putter struct {
@@ -100,8 +96,8 @@ func (p *putter) put(key, value []byte) error {
 
 func (p *putter) flush() error {
 	err := p.space.UpdateNoSync(func(b *storage.Batch) error {
-		for _, kv := range p.kvs {
-			b.Set(kv[0], kv[1])
+		for _, rec := range p.kvs {
+			b.Set(rec[0], rec[1])
 		}
 		return nil
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -36,7 +37,7 @@ type ledger struct {
 // records lends a store to the records.
 type records struct{ *storage.Keyspace }
 
-func (r records) Update(fn func(subnets.Batch)) (wait func() error, err error) {
+func (r records) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return r.Keyspace.Update(func(b *storage.Batch) error {
 		fn(b)
 		return nil

@@ -6,15 +6,13 @@ import (
 	"net/netip"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/ring"
 )
-
-// Pos is how keys begin: a place on the ring, cut down.
-type Pos [16]byte
 
 // headOf begins the keys of a record.
 func headOf(k ipmicra.Key) []byte {
-	pos := k.Ring()
-	return append(append(make([]byte, 0, len(Pos{})+1), pos[:len(Pos{})]...), byte(k.Kind))
+	pos := ring.PosOf(k.Ring())
+	return append(pos[:], byte(k.Kind))
 }
 
 // entryKey is the key of an entry of the index whose keys begin with head. Keys are in the order of prefixes.

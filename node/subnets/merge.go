@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // merge gathers what a batch changes.
@@ -112,9 +113,9 @@ func (m *merge) diffIndex(head []byte, old, now *ipmicra.Index) error {
 // write makes the changes durable, as far as wait is called.
 func (m *merge) write() (wait func() error, err error) {
 	if len(m.sets) == 0 {
-		return onDisk, nil
+		return kv.OnDisk, nil
 	}
-	wait, err = m.store.records.Update(func(b Batch) {
+	wait, err = m.store.records.Update(func(b kv.Batch) {
 		for _, key := range slices.Sorted(maps.Keys(m.sets)) {
 			if value := m.sets[key]; value != nil {
 				b.Set([]byte(key), value)
@@ -124,7 +125,7 @@ func (m *merge) write() (wait func() error, err error) {
 		}
 	})
 	if err != nil {
-		return onDisk, fmt.Errorf("write placement records: %w", err)
+		return kv.OnDisk, fmt.Errorf("write placement records: %w", err)
 	}
 	m.store.count += m.added
 	return wait, nil

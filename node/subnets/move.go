@@ -7,23 +7,22 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// KV is one value on its way between peers, or from a copy: a key and a value as Records has them.
-type KV struct{ Key, Value []byte }
 
 // Import merges values of other peers, or of copies, into this one's, as one batch; wait is never nil. A value that is malformed, or is not what its key
 // says, or is ahead of its time, is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has
 // nowhere else to go.
-func (s *Store) Import(now time.Time, kvs []KV) (wait func() error, err error) {
+func (s *Store) Import(now time.Time, kvs []kv.Record) (wait func() error, err error) {
 	var all ipmicra.Changes
-	for _, kv := range kvs {
-		k, c, err := Parse(kv.Value)
+	for _, rec := range kvs {
+		k, c, err := Parse(rec.Value)
 		if err != nil {
-			return onDisk, fmt.Errorf("import of placement record %.60x: %w", kv.Key, err)
+			return kv.OnDisk, fmt.Errorf("import of placement record %.60x: %w", rec.Key, err)
 		}
-		if !bytes.Equal(kv.Key, keyOf(k, c)) {
-			return onDisk, fmt.Errorf("import of placement record %.60x: %w: of another key", kv.Key, ipmicra.ErrRecord)
+		if !bytes.Equal(rec.Key, keyOf(k, c)) {
+			return kv.OnDisk, fmt.Errorf("import of placement record %.60x: %w: of another key", rec.Key, ipmicra.ErrRecord)
 		}
 		all.Subnets, all.Indexes = append(all.Subnets, c.Subnets...), append(all.Indexes, c.Indexes...)
 	}
@@ -42,17 +41,14 @@ func keyOf(k ipmicra.Key, c ipmicra.Changes) []byte {
 }
 
 // Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
-func (s *Store) Remove(lo, hi Pos) (wait func() error, err error) {
-	from, to := lo[:], hi[:]
-	if hi == (Pos{}) {
-		to = bytes.Repeat([]byte{math.MaxUint8}, len(Pos{})+1)
-	}
+func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
+	from, to := ring.Bounds(lo, hi)
 	n, err := s.number(from, to)
 	if err != nil || n == 0 {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
-	if wait, err = s.records.Update(func(b Batch) { b.DeleteRange(from, to) }); err != nil {
-		return onDisk, fmt.Errorf("remove placement records: %w", err)
+	if wait, err = s.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
+		return kv.OnDisk, fmt.Errorf("remove placement records: %w", err)
 	}
 	s.count -= n
 	return wait, nil

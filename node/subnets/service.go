@@ -10,9 +10,11 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // ServiceSubnets is the service of those that answer for records of subnets.
@@ -39,7 +41,7 @@ type Service struct {
 }
 
 // NewService returns what answers once Run is called.
-func NewService(records Records, r *rpc.Router, log *slog.Logger) (*Service, error) {
+func NewService(records kv.Store, r *rpc.Router, log *slog.Logger) (*Service, error) {
 	state, err := New(records)
 	if err != nil {
 		return nil, err
@@ -56,13 +58,13 @@ func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
 }
 
 // Import merges records that move here; see [Store.Import]. It is called by what DoOver runs.
-func (s *Service) Import(kvs []KV) error {
+func (s *Service) Import(kvs []kv.Record) error {
 	_, err := s.state.Import(time.Now(), kvs)
 	return err
 }
 
 // Remove forgets records that another peer has; see [Store.Remove]. It is called by what DoOver runs.
-func (s *Service) Remove(lo, hi Pos) error {
+func (s *Service) Remove(lo, hi ring.Pos) error {
 	_, err := s.state.Remove(lo, hi)
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage/kv/kvtest"
 )
 
 // ringPeers are peers that keep records of subnets, and share the ring out among themselves.
@@ -35,7 +36,7 @@ func newRingPeers(t *testing.T, ids ...peer.ID) *ringPeers {
 	w := &ringPeers{net: rpctest.NewNet(), ids: ids, rings: make(map[peer.ID]*rpctest.Ring), at: make(map[peer.ID]*Service)}
 	for _, id := range ids {
 		w.rings[id] = &rpctest.Ring{Self: id, Believed: w.owner, Real: w.owner}
-		s, err := NewService(shelf{}, &rpc.Router{Ring: w.rings[id], Net: w.net}, slog.New(slog.DiscardHandler))
+		s, err := NewService(kvtest.Map{}, &rpc.Router{Ring: w.rings[id], Net: w.net}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // MaxRecords is how many values are kept here before changes that would add to them are refused, some 150 bytes each: a stranger can make up ranges without end.
@@ -15,30 +16,15 @@ const MaxRecords = 1 << 20
 // ErrFull says that MaxRecords are kept.
 var ErrFull = errors.New("no room for more placement records")
 
-// Records is where the records are kept, a keyspace of the store.
-type Records interface {
-	// Scan calls fn for each record from lo up to hi in the order of keys, nil meaning the first and the end, until fn returns false. Key and value are lent.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
-	Update(fn func(Batch)) (wait func() error, err error)
-}
-
-// Batch gathers changes, which apply in their order. Keys and values are copied.
-type Batch interface {
-	Set(key, value []byte)     // puts a record, in place of one with that key
-	Delete(key []byte)         // deletes the record of a key, if there is one
-	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
-}
-
 // Store is what the peer knows that answers for a part of the ring. Not safe for concurrent use.
 type Store struct {
-	records Records
+	records kv.Store
 	count   int // values kept
 	most    int
 }
 
 // New returns the state over records, which it counts.
-func New(records Records) (*Store, error) {
+func New(records kv.Store) (*Store, error) {
 	s := &Store{records: records, most: MaxRecords}
 	var err error
 	s.count, err = s.number(nil, nil)
@@ -123,26 +109,24 @@ func (s *Store) Merge(now time.Time, c ipmicra.Changes) (wait func() error, err 
 
 func (s *Store) merge(now time.Time, c ipmicra.Changes, most int) (wait func() error, err error) {
 	if err := c.Check(now); err != nil {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
 	m := newMerge(s)
 	for _, record := range c.Subnets {
 		if err := m.subnet(record); err != nil {
-			return onDisk, err
+			return kv.OnDisk, err
 		}
 	}
 	for _, x := range c.Indexes {
 		if err := m.index(x); err != nil {
-			return onDisk, err
+			return kv.OnDisk, err
 		}
 	}
 	if err := m.diff(); err != nil {
-		return onDisk, err
+		return kv.OnDisk, err
 	}
 	if m.added > 0 && s.count+m.added > most {
-		return onDisk, fmt.Errorf("%w: %d are kept", ErrFull, s.count)
+		return kv.OnDisk, fmt.Errorf("%w: %d are kept", ErrFull, s.count)
 	}
 	return m.write()
 }
-
-func onDisk() error { return nil }

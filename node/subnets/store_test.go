@@ -13,34 +13,12 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
+	"github.com/apoidea/apoidea/storage/kv/kvtest"
 )
 
-// shelf is a keyspace in memory.
-type shelf map[string][]byte
-
-func (s shelf) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		if k >= string(lo) && (hi == nil || k < string(hi)) && !fn([]byte(k), s[k]) {
-			break
-		}
-	}
-	return nil
-}
-
-func (s shelf) Update(fn func(Batch)) (func() error, error) {
-	fn(s)
-	return onDisk, nil
-}
-
-func (s shelf) Set(key, value []byte) { s[string(key)] = bytes.Clone(value) }
-
-func (s shelf) Delete(key []byte) { delete(s, string(key)) }
-
-func (s shelf) DeleteRange(lo, hi []byte) {
-	maps.DeleteFunc(s, func(k string, _ []byte) bool { return k >= string(lo) && k < string(hi) })
-}
-
-func newStore(t *testing.T, records Records) *Store {
+func newStore(t *testing.T, records kv.Store) *Store {
 	t.Helper()
 	s, err := New(records)
 	if err != nil {
@@ -101,7 +79,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 		for _, c := range changes {
 			memory.Merge(c)
 		}
-		s := newStore(t, make(shelf))
+		s := newStore(t, make(kvtest.Map))
 		for _, i := range append(rnd.Perm(len(changes)), rnd.Perm(len(changes))...) {
 			s.put(t, ipmicra.Changes{Subnets: changes[i].Subnets})
 			s.put(t, ipmicra.Changes{Indexes: changes[i].Indexes})
@@ -141,7 +119,7 @@ func encoded(t *testing.T, m *ipmicra.Memory, k ipmicra.Key) []byte {
 // TestMove: records that go elsewhere, over a record that is there already, end as if all had been merged in one place.
 func TestMove(t *testing.T) {
 	changes := drawn(rand.New(rand.NewPCG(7, 7)), 60)
-	whole, from, to := newStore(t, make(shelf)), newStore(t, make(shelf)), newStore(t, make(shelf))
+	whole, from, to := newStore(t, make(kvtest.Map)), newStore(t, make(kvtest.Map)), newStore(t, make(kvtest.Map))
 	for i, c := range changes {
 		whole.put(t, c)
 		if i%2 == 0 {
@@ -150,9 +128,9 @@ func TestMove(t *testing.T) {
 			to.put(t, c)
 		}
 	}
-	var kvs []KV
+	var kvs []kv.Record
 	if err := from.records.Scan(nil, nil, func(key, value []byte) bool {
-		kvs = append(kvs, KV{bytes.Clone(key), bytes.Clone(value)})
+		kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	}); err != nil {
 		t.Fatal(err)
@@ -162,46 +140,46 @@ func TestMove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !maps.EqualFunc(to.records.(shelf), whole.records.(shelf), bytes.Equal) || to.count != whole.count {
+	if !maps.EqualFunc(to.records.(kvtest.Map), whole.records.(kvtest.Map), bytes.Equal) || to.count != whole.count {
 		t.Errorf("%d values after the move, want the %d of one place", to.count, whole.count)
 	}
-	half := Pos{0x80}
-	for _, arc := range [][2]Pos{{{}, half}, {half, {}}} {
+	half := ring.Pos{0x80}
+	for _, arc := range [][2]ring.Pos{{{}, half}, {half, {}}} {
 		if _, err := from.Remove(arc[0], arc[1]); err != nil {
 			t.Fatal(err)
 		}
-		if arc[1] == half && (from.count == 0 || len(from.records.(shelf)) != from.count) {
-			t.Errorf("%d values in the other half, %d counted", len(from.records.(shelf)), from.count)
+		if arc[1] == half && (from.count == 0 || len(from.records.(kvtest.Map)) != from.count) {
+			t.Errorf("%d values in the other half, %d counted", len(from.records.(kvtest.Map)), from.count)
 		}
 	}
-	if from.count != 0 || len(from.records.(shelf)) != 0 {
-		t.Errorf("%d values are left, %d counted", len(from.records.(shelf)), from.count)
+	if from.count != 0 || len(from.records.(kvtest.Map)) != 0 {
+		t.Errorf("%d values are left, %d counted", len(from.records.(kvtest.Map)), from.count)
 	}
 }
 
 // TestImportRefuses: what is not what its key says is not taken, nor what comes with it.
 func TestImportRefuses(t *testing.T) {
-	source := newStore(t, make(shelf))
+	source := newStore(t, make(kvtest.Map))
 	source.put(t, drawn(rand.New(rand.NewPCG(1, 1)), 1)[0])
-	good := source.records.(shelf)
+	good := source.records.(kvtest.Map)
 	keys := slices.Sorted(maps.Keys(good))
 	one, two := keys[0], keys[1]
 	for _, row := range []struct {
 		name string
-		kv   KV
+		kv   kv.Record
 	}{
-		{"a value of another key", KV{[]byte(one), good[two]}},
-		{"a key cut short", KV{[]byte(one)[:len(Pos{})], good[one]}},
-		{"a key with more behind it", KV{append([]byte(one), 0), good[one]}},
-		{"no value", KV{[]byte(one), nil}},
-		{"a value cut short", KV{[]byte(one), good[one][:len(good[one])-1]}},
-		{"an index of nothing", KV{headOf(ipmicra.Key{Kind: ipmicra.KindChildren}), []byte{1, 2, 0, 0}}},
+		{"a value of another key", kv.Record{Key: []byte(one), Value: good[two]}},
+		{"a key cut short", kv.Record{Key: []byte(one)[:ring.PosSize], Value: good[one]}},
+		{"a key with more behind it", kv.Record{Key: append([]byte(one), 0), Value: good[one]}},
+		{"no value", kv.Record{Key: []byte(one), Value: nil}},
+		{"a value cut short", kv.Record{Key: []byte(one), Value: good[one][:len(good[one])-1]}},
+		{"an index of nothing", kv.Record{Key: headOf(ipmicra.Key{Kind: ipmicra.KindChildren}), Value: []byte{1, 2, 0, 0}}},
 	} {
-		s := newStore(t, make(shelf))
-		if _, err := s.Import(testTime, []KV{{[]byte(two), good[two]}, row.kv}); !errors.Is(err, ipmicra.ErrRecord) {
+		s := newStore(t, make(kvtest.Map))
+		if _, err := s.Import(testTime, []kv.Record{{Key: []byte(two), Value: good[two]}, row.kv}); !errors.Is(err, ipmicra.ErrRecord) {
 			t.Errorf("%s: %v", row.name, err)
 		}
-		if len(s.records.(shelf)) > 0 {
+		if len(s.records.(kvtest.Map)) > 0 {
 			t.Errorf("%s: something was taken", row.name)
 		}
 	}
@@ -231,11 +209,11 @@ func TestAheadOfTime(t *testing.T) {
 		}}}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := newStore(t, make(shelf))
+			s := newStore(t, make(kvtest.Map))
 			if _, err := s.Merge(testTime, row.bad); (err == nil) != row.taken || err != nil && !errors.Is(err, ipmicra.ErrRecord) {
 				t.Errorf("as a change: %v", err)
 			}
-			if _, err := newStore(t, make(shelf)).Import(testTime, []KV{moving(t, row.bad)}); (err == nil) != row.taken || err != nil && !errors.Is(err, ipmicra.ErrRecord) {
+			if _, err := newStore(t, make(kvtest.Map)).Import(testTime, []kv.Record{moving(t, row.bad)}); (err == nil) != row.taken || err != nil && !errors.Is(err, ipmicra.ErrRecord) {
 				t.Errorf("on the move: %v", err)
 			}
 			honest := &ipmicra.Subnet{Prefix: p, Epoch: ipmicra.Epoch{Counter: 1, Peer: "a"}, Worker: "a"}
@@ -253,27 +231,27 @@ func TestAheadOfTime(t *testing.T) {
 }
 
 // moving is the one record of changes as it moves.
-func moving(t *testing.T, c ipmicra.Changes) (kv KV) {
+func moving(t *testing.T, c ipmicra.Changes) (rec kv.Record) {
 	t.Helper()
 	var err error
 	if len(c.Subnets) > 0 {
-		kv.Key = headOf(c.Subnets[0].Key())
-		kv.Value, err = c.Subnets[0].AppendBinary(nil)
+		rec.Key = headOf(c.Subnets[0].Key())
+		rec.Value, err = c.Subnets[0].AppendBinary(nil)
 	} else {
 		x := c.Indexes[0]
-		kv.Key = entryKey(headOf(x.Key), x.Entries[0].Prefix)
-		kv.Value, err = x.AppendBinary(nil)
+		rec.Key = entryKey(headOf(x.Key), x.Entries[0].Prefix)
+		rec.Value, err = x.AppendBinary(nil)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kv
+	return rec
 }
 
 // TestBounds: an index keeps the entries that it would keep in memory, and a peer takes no more records than it has room for, but does change those it has.
 func TestBounds(t *testing.T) {
 	k := ipmicra.Key{Kind: ipmicra.KindChildren, Prefix: netip.MustParsePrefix("10.0.0.0/8")}
-	s := newStore(t, make(shelf))
+	s := newStore(t, make(kvtest.Map))
 	memory := ipmicra.NewMemory()
 	for half := range 2 {
 		x := &ipmicra.Index{Key: k}
@@ -350,7 +328,7 @@ func FuzzParseKey(f *testing.F) {
 
 // FuzzImport: no value does harm, and one that is taken is there.
 func FuzzImport(f *testing.F) {
-	source := make(shelf)
+	source := make(kvtest.Map)
 	s, err := New(source)
 	if err != nil {
 		f.Fatal(err)
@@ -369,12 +347,12 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Add(headOf(pinned.Key()), raw)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		into := make(shelf)
+		into := make(kvtest.Map)
 		s, err := New(into)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Import(testTime, []KV{{key, value}}); err == nil && !bytes.Equal(into[string(key)], value) {
+		if _, err := s.Import(testTime, []kv.Record{{Key: key, Value: value}}); err == nil && !bytes.Equal(into[string(key)], value) {
 			t.Errorf("taken under %x: %x, kept %x", key, value, into[string(key)])
 		} else if _, c, parsed := Parse(value); err == nil && parsed == nil && len(c.Subnets) == 1 && c.Subnets[0].Epoch.Counter+1 == 0 {
 			t.Errorf("taken with the last epoch there is: %x", value)

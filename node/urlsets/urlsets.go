@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Sets are the URL sets of one owner. They implement [owner.Seen] and are as safe for concurrent use as [dedup.Sets].
@@ -57,5 +58,5 @@ func (s *Sets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
 
 // Hashes implements [dedup.Loader].
 func (e *exact) Hashes(set dedup.SetID, yield func(uint64) bool) error {
-	return e.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: owner.Pos(set[16:])}, yield)
+	return e.owner.Hashes(owner.SetID{Job: job.ID(set[:16]), Pos: ring.Pos(set[16:])}, yield)
 }

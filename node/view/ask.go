@@ -62,7 +62,7 @@ type hostPage struct {
 
 // hostsHere lists hosts behind a position, given in hex.
 func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
-	var pos owner.Pos
+	var pos ring.Pos
 	if after != "" {
 		raw, err := parseHex(after, len(pos))
 		if err != nil {
@@ -87,7 +87,7 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		page.Hosts = append(page.Hosts, line)
 	}
 	if len(list) == hostsAtOnce {
-		last := owner.PosOf(list[len(list)-1].Key)
+		last := ring.PosOf(list[len(list)-1].Key)
 		page.After = fmt.Sprintf("%x", last[:])
 	}
 	return page, nil

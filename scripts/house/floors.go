@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// The floors, from the top. On the ground four neighbours stand side by side and do not know each other; everybody may hold a key of the ring.
+// The floors, from the top. On the ground four neighbours stand side by side and do not know each other; everybody may know what is common: a key of the ring, and what a
+// store of records is.
 var floors = [][]string{{"cmd"}, {"lab"}, {"node"}, {"crawl", "dht", "dedup", "storage"}}
 
-const ringKeys = "dht/ring"
+var everybodys = []string{"dht/ring", "storage/kv", "storage/kv/kvtest"}
 
 const laboratory = "node/lab"
 
@@ -37,7 +38,7 @@ func (h *house) upward() []arrow {
 	for _, a := range h.arrows() {
 		from, to := floor(a.From), floor(a.To)
 		switch {
-		case a.To == ringKeys:
+		case slices.Contains(everybodys, a.To):
 		case to < from, to == from && wing(a.From) != wing(a.To):
 			up = append(up, a)
 		}

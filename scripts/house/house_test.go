@@ -51,13 +51,14 @@ func TestUpwardAndCircles(t *testing.T) {
 		"node/lab/s/s.go":   source("s", "node/r2", "node/lab/net"),
 		"node/lab/net/n.go": source("net"),
 		"node/r2/r.go":      source("r2"),
-		"crawl/x/x.go":      source("x", "dht/ring", "crawl/y/z"),
+		"crawl/x/x.go":      source("x", "dht/ring", "storage/kv", "crawl/y/z"),
 		"crawl/y/y.go":      source("y", "crawl/x/w"),
 		"crawl/x/w/w.go":    source("w"),
 		"crawl/y/z/z.go":    source("z", "dht"),
 		"dht/d.go":          source("dht", "dht/ring", "node/up"),
 		"dht/ring/ring.go":  source("ring"),
 		"node/up/up.go":     source("up"),
+		"storage/kv/kv.go":  source("kv"),
 	})
 	want := []arrow{{"crawl/y/z", "dht"}, {"dht", "node/up"}, {"node/r", "node/lab/net"}}
 	if got := h.upward(); !slices.Equal(got, want) {

@@ -4,24 +4,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// Store is where copies lie, a keyspace of their own: ordered keys, whole batches.
-type Store interface {
-	// Get returns a copy of a value.
-	Get(key []byte) (value []byte, ok bool, err error)
-	// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent for the call.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk.
-	Update(fn func(Batch)) (wait func() error, err error)
-}
-
-// Batch gathers changes, which apply in their order. Keys and values are copied.
-type Batch interface {
-	Set(key, value []byte)     // puts a record, in place of one with that key
-	Delete(key []byte)         // deletes the record of a key, if there is one
-	DeleteRange(lo, hi []byte) // deletes all from lo up to, and without, hi
-}
 
 // prefixSize is how much of the SHA-256 of a source's name begins the keys of its copy. Under the prefix alone lies the name.
 const prefixSize = 16
@@ -37,7 +22,7 @@ const maxParts = 2 * MaxMessage
 
 // Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for concurrent use, but for Sources and Scan.
 type Copies struct {
-	store    Store
+	store    kv.Store
 	streams  map[string]*stream
 	maxParts int
 	parts    int    // held, in bytes
@@ -55,7 +40,7 @@ type stream struct {
 }
 
 // NewCopies returns the copies that lie in a store.
-func NewCopies(store Store) *Copies {
+func NewCopies(store kv.Store) *Copies {
 	return &Copies{store: store, streams: make(map[string]*stream), maxParts: maxParts}
 }
 
@@ -75,7 +60,7 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 			return nil, nil, err
 		}
 	case st == nil || m.stream != st.number || m.n != st.n && m.n != st.n+1:
-		return (&answer{lost: true}).encode(), done, nil
+		return (&answer{lost: true}).encode(), kv.OnDisk, nil
 	}
 	if m.n == st.n+1 { // else it came before, and the answer went lost
 		st.n = m.n
@@ -91,19 +76,17 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 	return (&answer{differ: differ}).encode(), st.wait, nil
 }
 
-func done() error { return nil }
-
 // open begins a stream; the source's name is kept with its copy.
 func (c *Copies) open(source string, number uint64) (*stream, error) {
 	if _, ok, err := c.store.Get(prefixOf(source)); err != nil {
 		return nil, fmt.Errorf("copy of %x: %w", source, err)
 	} else if !ok {
-		if _, err := c.store.Update(func(b Batch) { b.Set(prefixOf(source), []byte(source)) }); err != nil {
+		if _, err := c.store.Update(func(b kv.Batch) { b.Set(prefixOf(source), []byte(source)) }); err != nil {
 			return nil, fmt.Errorf("copy of %x: %w", source, err)
 		}
 	}
 	c.end(source)
-	st := &stream{number: number, wait: done}
+	st := &stream{number: number, wait: kv.OnDisk}
 	c.streams[source] = st
 	return st, nil
 }
@@ -148,7 +131,7 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	}
 	st.parts = append(st.parts, m.ops...)
 	if m.part {
-		st.wait = done
+		st.wait = kv.OnDisk
 		c.messages++
 		st.last = c.messages
 		c.relieve()
@@ -158,7 +141,7 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	st.parts = nil
 	c.hold(st, -st.size)
 	if len(ops) == 0 {
-		st.wait = done
+		st.wait = kv.OnDisk
 		return nil
 	}
 	prefix := prefixOf(source)
@@ -167,7 +150,7 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 		*room = append(append((*room)[:0], prefix...), key...)
 		return *room
 	}
-	st.wait, err = c.store.Update(func(b Batch) {
+	st.wait, err = c.store.Update(func(b kv.Batch) {
 		for i := range ops {
 			switch op := &ops[i]; op.Kind {
 			case Set:
@@ -211,7 +194,7 @@ func (c *Copies) compare(source string, m *message) (differ []int, err error) {
 func (c *Copies) forget(source string) (wait func() error, err error) {
 	c.end(source)
 	prefix := prefixOf(source)
-	return c.store.Update(func(b Batch) { b.DeleteRange(prefix, append(prefix, 0xff)) })
+	return c.store.Update(func(b kv.Batch) { b.DeleteRange(prefix, append(prefix, 0xff)) })
 }
 
 // Sources names the sources of which there are copies.
@@ -259,7 +242,7 @@ func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) b
 func (c *Copies) Drop(source string, lo, hi []byte) (wait func() error, err error) {
 	c.end(source)
 	prefix := prefixOf(source)
-	wait, err = c.store.Update(func(b Batch) { b.DeleteRange(append(prefix, lower(lo)...), append(prefix, upper(hi)...)) })
+	wait, err = c.store.Update(func(b kv.Batch) { b.DeleteRange(append(prefix, lower(lo)...), append(prefix, upper(hi)...)) })
 	if err != nil {
 		return nil, fmt.Errorf("copy of %x: %w", source, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // memory is a store in memory.
@@ -29,9 +31,9 @@ func (s *memory) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return nil
 }
 
-func (s *memory) Update(fn func(Batch)) (func() error, error) {
+func (s *memory) Update(fn func(kv.Batch)) (func() error, error) {
 	fn(s)
-	return done, nil
+	return kv.OnDisk, nil
 }
 
 func (s *memory) Set(key, value []byte) { s.m[string(key)] = string(value) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Suite checks the promises of a store that do not need a crash; open gives a new, empty one to each part.
@@ -76,8 +77,8 @@ func testScan(t *testing.T, s *storage.Store) {
 		{"all", nil, nil, 0, []string{"a", "b", "ba", "c", "\xff", "\xff\xff"}},
 		{"half open", []byte("b"), []byte("c"), 0, []string{"b", "ba"}},
 		{"to the end", []byte("c"), nil, 0, []string{"c", "\xff", "\xff\xff"}},
-		{"of a prefix", []byte("b"), storage.PrefixEnd([]byte("b")), 0, []string{"b", "ba"}},
-		{"of the last prefix", []byte("\xff"), storage.PrefixEnd([]byte("\xff")), 0, []string{"\xff", "\xff\xff"}},
+		{"of a prefix", []byte("b"), kv.PrefixEnd([]byte("b")), 0, []string{"b", "ba"}},
+		{"of the last prefix", []byte("\xff"), kv.PrefixEnd([]byte("\xff")), 0, []string{"\xff", "\xff\xff"}},
 		{"stopped", nil, nil, 2, []string{"a", "b"}},
 		{"empty", []byte("d"), []byte("e"), 0, nil},
 	} {

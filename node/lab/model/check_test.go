@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // The invariants, by name.
@@ -209,7 +209,7 @@ func (w *world) allAt(owner *pc) error {
 		if p == owner || !p.up {
 			continue
 		}
-		if _, ok, _ := (hostSpace{p: p, head: []byte{'h'}}).Next(custody.Pos{}); ok {
+		if _, ok, _ := (hostSpace{p: p, head: []byte{'h'}}).Next(ring.Pos{}); ok {
 			return breaks(comesToRest, "%d keeps the host, which is %d's", p.i, owner.i)
 		}
 	}

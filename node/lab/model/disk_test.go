@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -54,7 +55,7 @@ type space struct {
 
 func (s *space) key(key []byte) string { return string(s.prefix) + string(key) }
 
-// Get implements owner.Store and replica.Store.
+// Get implements kv.Store.
 func (s *space) Get(key []byte) ([]byte, bool, error) {
 	i, ok := s.disk.at(s.key(key))
 	if !ok {
@@ -63,7 +64,7 @@ func (s *space) Get(key []byte) ([]byte, bool, error) {
 	return []byte(s.disk.records[i].value), true, nil
 }
 
-// Scan implements owner.Store and replica.Store.
+// Scan implements kv.Store.
 func (s *space) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	end := string(s.prefix + 1)
 	if hi != nil {
@@ -81,19 +82,19 @@ type batch struct {
 	ops []replica.Op
 }
 
-// Set implements owner.Batch.
+// Set implements kv.Batch.
 func (b *batch) Set(key, value []byte) {
 	b.s.disk.set(b.s.key(key), string(value))
 	b.note(replica.Op{Kind: replica.Set, Key: key, Value: append([]byte{}, value...)})
 }
 
-// Delete implements owner.Batch.
+// Delete implements kv.Batch.
 func (b *batch) Delete(key []byte) {
 	b.s.disk.deleteRange(b.s.key(key), b.s.key(key)+"\x00")
 	b.note(replica.Op{Kind: replica.Delete, Key: key})
 }
 
-// DeleteRange implements owner.Batch.
+// DeleteRange implements kv.Batch.
 func (b *batch) DeleteRange(lo, hi []byte) {
 	b.s.disk.deleteRange(b.s.key(lo), b.s.key(hi))
 	b.note(replica.Op{Kind: replica.DeleteRange, Key: lo, Value: []byte(b.s.key(hi))})
@@ -116,8 +117,8 @@ func (b *batch) note(op replica.Op) {
 // ownSpace is the store of an owner, whose batches are shipped.
 type ownSpace struct{ *space }
 
-// Update implements owner.Store.
-func (s ownSpace) Update(fn func(owner.Batch)) (func() error, error) {
+// Update implements kv.Store.
+func (s ownSpace) Update(fn func(kv.Batch)) (func() error, error) {
 	b := &batch{s: s.space}
 	fn(b)
 	if len(b.ops) > 0 {
@@ -129,8 +130,8 @@ func (s ownSpace) Update(fn func(owner.Batch)) (func() error, error) {
 // copySpace is where copies lie.
 type copySpace struct{ *space }
 
-// Update implements replica.Store.
-func (s copySpace) Update(fn func(replica.Batch)) (func() error, error) {
+// Update implements kv.Store.
+func (s copySpace) Update(fn func(kv.Batch)) (func() error, error) {
 	fn(&batch{s: s.space})
 	return onDisk, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -88,7 +89,7 @@ func (w *world) start(i int) {
 	x.settler = custody.NewSettler(ttl, time.Second, p.seat, func(arc ring.Arc) bool { return current.peers[i].proc.free(arc) })
 	cfg := owner.Config{
 		Self: string(id), TTL: ttl, Window: 2, Delay: time.Millisecond, PlaceAhead: time.Millisecond, MaxHosts: 8, MaxKnown: 8,
-		Settled: func(key ring.Key) bool { return current.settledAt(i, custody.PosOf(key)) },
+		Settled: func(key ring.Key) bool { return current.settledAt(i, ring.PosOf(key)) },
 	}
 	o, err := owner.New(cfg, ownSpace{x.space}, everythingSeen{}, jobs, p.seat, w.now)
 	if err != nil {
@@ -103,7 +104,7 @@ func (x *process) free(arc ring.Arc) bool {
 	return free && err == nil
 }
 
-func (w *world) settledAt(i int, pos custody.Pos) bool {
+func (w *world) settledAt(i int, pos ring.Pos) bool {
 	return w.rules.unsettled || w.peers[i].proc.settler.Settled(pos)
 }
 
@@ -295,9 +296,9 @@ func (w *world) walk(p *pc) (more bool) {
 
 // take merges a push.
 func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
-	kvs := make([]owner.KV, len(p.Records))
+	kvs := make([]kv.Record, len(p.Records))
 	for i, r := range p.Records {
-		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
+		kvs[i] = kv.Record{Key: r.Key, Value: r.Value}
 	}
 	err := o.ImportUntil(kvs, w.leasesEnd(at, p))
 	for _, n := range p.Notes {
@@ -371,7 +372,7 @@ type hostSpace struct {
 func (s hostSpace) reader() ranged {
 	return ranged{s.head, func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		// What the step has gathered so far is to be seen.
-		if err := s.p.proc.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
+		if err := s.p.proc.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 			return err
 		}
 		return s.p.proc.space.Scan(lo, hi, fn)
@@ -379,22 +380,22 @@ func (s hostSpace) reader() ranged {
 }
 
 // Next implements custody.Reader.
-func (s hostSpace) Next(from custody.Pos) (custody.Pos, bool, error) { return s.reader().Next(from) }
+func (s hostSpace) Next(from ring.Pos) (ring.Pos, bool, error) { return s.reader().Next(from) }
 
 // Export implements custody.Reader.
-func (s hostSpace) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (s hostSpace) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return s.reader().Export(pos, from, fn)
 }
 
 // Note implements custody.Space: the lease that is alive goes along.
-func (s hostSpace) Note(pos custody.Pos) []byte {
+func (s hostSpace) Note(pos ring.Pos) []byte {
 	if !current.rules.notes {
 		return nil
 	}
 	o := s.p.proc.owner
-	o.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
-	defer o.Unfreeze(owner.Pos(pos))
-	note, ok := o.Lease(owner.Pos(pos))
+	o.Freeze(pos) // ends a lease of which its worker has not heard
+	defer o.Unfreeze(pos)
+	note, ok := o.Lease(pos)
 	if !ok {
 		return nil
 	}
@@ -406,8 +407,8 @@ func (s hostSpace) Note(pos custody.Pos) []byte {
 }
 
 // Remove implements custody.Space.
-func (s hostSpace) Remove(pos custody.Pos) error {
-	s.p.proc.owner.Remove(owner.Pos(pos), owner.Pos(pos.Next()))
+func (s hostSpace) Remove(pos ring.Pos) error {
+	s.p.proc.owner.Remove(pos, pos.Next())
 	return nil
 }
 
@@ -417,21 +418,21 @@ type ranged struct {
 	scan func(lo, hi []byte, fn func(key, value []byte) bool) error
 }
 
-func (r ranged) key(pos custody.Pos, more ...byte) []byte {
+func (r ranged) key(pos ring.Pos, more ...byte) []byte {
 	return append(append(append([]byte{}, r.head...), pos[:]...), more...)
 }
 
 // Next implements custody.Reader.
-func (r ranged) Next(from custody.Pos) (pos custody.Pos, ok bool, err error) {
+func (r ranged) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
 	err = r.scan(r.key(from), []byte{'h' + 1}, func(key, _ []byte) bool {
-		pos, ok = custody.Pos(key[len(r.head):]), true
+		pos, ok = ring.Pos(key[len(r.head):]), true
 		return false
 	})
 	return pos, ok, err
 }
 
 // Export implements custody.Reader.
-func (r ranged) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (r ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	lo := r.key(pos)
 	if from != nil {
 		lo = from

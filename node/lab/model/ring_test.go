@@ -8,7 +8,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
 )
 
 // most peers there are. Peer i stands in front of peer i+1 on the ring, and the host lies before the first.
@@ -24,7 +23,7 @@ var (
 	places  = newPlaces()
 	host    = newHost()
 	hostKey = ring.HostKey(host)
-	hostPos = custody.PosOf(hostKey)
+	hostPos = ring.PosOf(hostKey)
 )
 
 func newPlaces() (list [most]place) {
@@ -167,13 +166,13 @@ func (s *seat) rejoin(now time.Time) {
 func (s *seat) Version() uint64 { return s.changes }
 
 // Serves implements custody.View.
-func (s *seat) Serves(pos custody.Pos) bool { return s.serves && s.arc.Contains(pos.Key()) }
+func (s *seat) Serves(pos ring.Pos) bool { return s.serves && s.arc.Contains(pos.Key()) }
 
 // Mine implements owner.Ring.
 func (s *seat) Mine(key ring.Key) bool { return s.serves && s.arc.Contains(key) }
 
 // Owner implements custody.View.
-func (s *seat) Owner(pos custody.Pos) (peer.ID, bool) {
+func (s *seat) Owner(pos ring.Pos) (peer.ID, bool) {
 	key := pos.Key()
 	for i := range places {
 		if s.view[i] == member && (ring.Arc{Start: places[s.next(i, -1)].key, End: places[i].key}).Contains(key) {

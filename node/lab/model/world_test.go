@@ -267,7 +267,7 @@ func (w *world) shipTo(m *msg, lost bool) {
 	from, to := w.mine(m.from), w.mine(m.to)
 	var reply []byte
 	err := errMoved
-	if w.rules.loyal || !to.seat.Serves(custody.PosOf(places[m.from].key)) || to.seat.Departs(places[m.from].id) {
+	if w.rules.loyal || !to.seat.Serves(ring.PosOf(places[m.from].key)) || to.seat.Departs(places[m.from].id) {
 		if reply, _, err = to.proc.copies.Handle(string(places[m.from].id), m.raw); err != nil {
 			panic(err)
 		}
@@ -294,7 +294,7 @@ func (w *world) pushTo(m *msg) {
 	p := w.mine(m.to)
 	reply := &msg{kind: pushReply, from: m.to, to: m.from, id: m.id, boot: m.boot}
 	for _, r := range m.push.Records {
-		reply.failed = reply.failed || !p.seat.Serves(custody.Pos(r.Key[1:]))
+		reply.failed = reply.failed || !p.seat.Serves(ring.Pos(r.Key[1:]))
 	}
 	if reply.failed {
 		w.send(reply)

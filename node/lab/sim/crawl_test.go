@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
@@ -77,10 +76,10 @@ func TestLostPageIsReported(t *testing.T) {
 		Seed: 3, Peers: 4, Hosts: 4, PagesPerHost: 20, Delay: time.Second, For: time.Minute, Session: -1,
 		plant: func(w *crawl) {
 			key := ring.HostKey("h2." + crawlDomain)
-			pos := owner.PosOf(key)
+			pos := ring.PosOf(key)
 			o := w.byID[w.Truth(key).peer.ID].owner
 			o.Begin(w.Now())
-			o.Remove(pos, owner.Pos(append(pos[:len(pos)-1:len(pos)-1], pos[len(pos)-1]+1)))
+			o.Remove(pos, ring.Pos(append(pos[:len(pos)-1:len(pos)-1], pos[len(pos)-1]+1)))
 			if _, err := o.Commit(); err != nil {
 				w.fail(err)
 			}

@@ -76,7 +76,7 @@ func (m *moving) isFree(arc ring.Arc) bool {
 }
 
 // settled says whether the records of a key have all arrived here.
-func (m *moving) settled(key ring.Key) bool { return m.settler.Settled(custody.PosOf(key)) }
+func (m *moving) settled(key ring.Key) bool { return m.settler.Settled(ring.PosOf(key)) }
 
 // poke has everything looked at again.
 func (m *moving) poke() {
@@ -142,7 +142,7 @@ func (r *room) push(call custody.Call) {
 		Purpose: Custody, Size: recordsSize(r.space, &call.Push), Timeout: pushTimeout,
 		Handle: func(target *crawlPeer, reply func(int, any)) {
 			for _, rec := range call.Push.Records {
-				if !target.Serves(custody.Pos(rec.Key[len(r.space.head):]).Key()) {
+				if !target.Serves(ring.Pos(rec.Key[len(r.space.head):]).Key()) {
 					reply(2, errMoved{})
 					return
 				}

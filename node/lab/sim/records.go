@@ -9,7 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 )
 
@@ -28,10 +28,10 @@ func upTo(prefix []byte) []byte {
 type scanner func(lo, hi []byte, fn func(key, value []byte) bool) error
 
 // next finds the first position from one on at which a scan finds records.
-func (s *space) next(from custody.Pos, scan scanner) (pos custody.Pos, ok bool, err error) {
+func (s *space) next(from ring.Pos, scan scanner) (pos ring.Pos, ok bool, err error) {
 	err = scan(s.at(from), upTo(s.head), func(key, _ []byte) bool {
-		if ok = len(key) >= len(s.head)+custody.PosSize; ok {
-			pos = custody.Pos(key[len(s.head):])
+		if ok = len(key) >= len(s.head)+ring.PosSize; ok {
+			pos = ring.Pos(key[len(s.head):])
 		}
 		return !ok
 	})
@@ -39,7 +39,7 @@ func (s *space) next(from custody.Pos, scan scanner) (pos custody.Pos, ok bool, 
 }
 
 // export calls fn for the records at a position, from a key on.
-func (s *space) export(pos custody.Pos, from []byte, scan scanner, fn func(key, value []byte) bool) error {
+func (s *space) export(pos ring.Pos, from []byte, scan scanner, fn func(key, value []byte) bool) error {
 	lo := s.at(pos)
 	hi := upTo(lo)
 	if from != nil {
@@ -57,27 +57,27 @@ func (h hostRecords) run(fn, ended func()) { h.c.do(func(*owner.Owner) { fn() },
 
 func (h hostRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	// What the step has gathered so far is to be seen.
-	if err := h.c.owner.Export(owner.Pos{}, owner.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
+	if err := h.c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 		return err
 	}
 	return h.c.disk.hosts.Scan(lo, hi, fn)
 }
 
 // Next implements custody.Reader.
-func (h hostRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+func (h hostRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
 	return hostSpace.next(from, h.scan)
 }
 
 // Export implements custody.Reader.
-func (h hostRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (h hostRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return hostSpace.export(pos, from, h.scan, fn)
 }
 
 // Note implements custody.Space: the lease that is alive goes along.
-func (h hostRecords) Note(pos custody.Pos) []byte {
-	h.c.owner.Freeze(owner.Pos(pos)) // ends a lease of which its worker has not heard
-	defer h.c.owner.Unfreeze(owner.Pos(pos))
-	note, ok := h.c.owner.Lease(owner.Pos(pos))
+func (h hostRecords) Note(pos ring.Pos) []byte {
+	h.c.owner.Freeze(pos) // ends a lease of which its worker has not heard
+	defer h.c.owner.Unfreeze(pos)
+	note, ok := h.c.owner.Lease(pos)
 	if !ok {
 		return nil
 	}
@@ -89,8 +89,8 @@ func (h hostRecords) Note(pos custody.Pos) []byte {
 }
 
 // Remove implements custody.Space.
-func (h hostRecords) Remove(pos custody.Pos) error {
-	h.c.owner.Remove(owner.Pos(pos), owner.Pos(pos.Next()))
+func (h hostRecords) Remove(pos ring.Pos) error {
+	h.c.owner.Remove(pos, pos.Next())
 	return nil
 }
 
@@ -100,15 +100,11 @@ const reportGrace = 1500 * time.Millisecond
 // Import implements mover. Records of a copy come after its peer's leases have run out, since the ring waits for a TTL before it gives away the arc of a
 // dead one; those of a living one bring its leases along.
 func (h hostRecords) Import(p *custody.Push) error {
-	kvs := make([]owner.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = owner.KV{Key: r.Key, Value: r.Value}
-	}
 	var until time.Time
 	if p.From != "" {
 		until = h.c.world.Now().Add(reportGrace)
 	}
-	if err := h.c.owner.ImportUntil(kvs, until); err != nil {
+	if err := h.c.owner.ImportUntil(p.Records, until); err != nil {
 		return err
 	}
 	for _, n := range p.Notes {
@@ -136,31 +132,27 @@ func (b bodyRecords) run(fn, ended func()) {
 }
 
 // Next implements custody.Reader.
-func (b bodyRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+func (b bodyRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
 	return bodySpace.next(from, b.c.disk.bodies.Scan)
 }
 
 // Export implements custody.Reader.
-func (b bodyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (b bodyRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return bodySpace.export(pos, from, b.c.disk.bodies.Scan, fn)
 }
 
 // Note implements custody.Space.
-func (b bodyRecords) Note(custody.Pos) []byte { return nil }
+func (b bodyRecords) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
-func (b bodyRecords) Remove(pos custody.Pos) error {
-	_, err := b.c.bodies.state.Remove(dedup.Pos(pos), dedup.Pos(pos.Next()))
+func (b bodyRecords) Remove(pos ring.Pos) error {
+	_, err := b.c.bodies.state.Remove(pos, pos.Next())
 	return err
 }
 
 // Import implements mover.
 func (b bodyRecords) Import(p *custody.Push) error {
-	kvs := make([]dedup.KV, len(p.Records))
-	for i, r := range p.Records {
-		kvs[i] = dedup.KV{Key: r.Key, Value: r.Value}
-	}
-	_, _, err := b.c.bodies.state.Import(kvs)
+	_, _, err := b.c.bodies.state.Import(p.Records)
 	return err
 }
 
@@ -200,11 +192,11 @@ func (r copyRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error 
 }
 
 // Next implements custody.Reader.
-func (r copyRecords) Next(from custody.Pos) (custody.Pos, bool, error) {
+func (r copyRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
 	return r.space.next(from, r.scan)
 }
 
 // Export implements custody.Reader.
-func (r copyRecords) Export(pos custody.Pos, from []byte, fn func(key, value []byte) bool) error {
+func (r copyRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return r.space.export(pos, from, r.scan, fn)
 }

@@ -6,11 +6,10 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -40,20 +39,20 @@ type batch struct {
 	space *space
 }
 
-// Set implements job.Batch and replica.Batch.
+// Set implements kv.Batch.
 func (b batch) Set(key, value []byte) {
 	kept := append([]byte{}, value...)
 	b.store.tree.Set(string(key), kept)
 	b.ship(replica.Op{Kind: replica.Set, Key: key, Value: kept})
 }
 
-// Delete implements job.Batch and replica.Batch.
+// Delete implements kv.Batch.
 func (b batch) Delete(key []byte) {
 	b.store.tree.Delete(string(key))
 	b.ship(replica.Op{Kind: replica.Delete, Key: key})
 }
 
-// DeleteRange implements job.Batch and replica.Batch.
+// DeleteRange implements kv.Batch.
 func (b batch) DeleteRange(lo, hi []byte) {
 	var gone []string
 	end := string(hi)
@@ -108,7 +107,7 @@ var (
 func (s *space) under(key []byte) []byte { return append([]byte{s.prefix}, key...) }
 
 // at begins the keys of the records at a position.
-func (s *space) at(pos custody.Pos) []byte { return append(slices.Clone(s.head), pos[:]...) }
+func (s *space) at(pos ring.Pos) []byte { return append(slices.Clone(s.head), pos[:]...) }
 
 func onDisk() error { return nil }
 
@@ -118,10 +117,10 @@ type ownerStore struct {
 	append func(ops []replica.Op)
 }
 
-var _ job.Store = ownerStore{}
+var _ kv.Store = ownerStore{}
 
-// Update implements job.Store.
-func (s ownerStore) Update(fn func(job.Batch)) (wait func() error, err error) {
+// Update implements kv.Store.
+func (s ownerStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	var ops []replica.Op
 	fn(batch{store: s.store, space: hostSpace, note: func(op replica.Op) { ops = append(ops, op) }})
 	inOrder(ops)
@@ -137,10 +136,10 @@ type bodyStore struct {
 	append func(ops []replica.Op)
 }
 
-var _ dedup.Records = bodyStore{}
+var _ kv.Store = bodyStore{}
 
-// Update implements dedup.Records.
-func (s bodyStore) Update(fn func(dedup.Batch)) (wait func() error, err error) {
+// Update implements kv.Store.
+func (s bodyStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	var ops []replica.Op
 	fn(batch{store: s.store, space: bodySpace, note: func(op replica.Op) { ops = append(ops, op) }})
 	inOrder(ops)
@@ -165,10 +164,10 @@ func inOrder(ops []replica.Op) {
 // copyStore is where the copies of other peers' records lie.
 type copyStore struct{ *store }
 
-var _ replica.Store = copyStore{}
+var _ kv.Store = copyStore{}
 
-// Update implements replica.Store.
-func (s copyStore) Update(fn func(replica.Batch)) (wait func() error, err error) {
+// Update implements kv.Store.
+func (s copyStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	fn(batch{store: s.store})
 	return onDisk, nil
 }

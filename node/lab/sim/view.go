@@ -61,10 +61,10 @@ func (v *view) read() {
 func (v *view) Version() uint64 { return v.version }
 
 // Serves implements custody.View.
-func (v *view) Serves(pos custody.Pos) bool { return v.c.Serves(pos.Key()) }
+func (v *view) Serves(pos ring.Pos) bool { return v.c.Serves(pos.Key()) }
 
 // Owner implements custody.View.
-func (v *view) Owner(pos custody.Pos) (peer.ID, bool) {
+func (v *view) Owner(pos ring.Pos) (peer.ID, bool) {
 	p, ok := v.c.Guess(pos.Key())
 	return p.ID, ok
 }
