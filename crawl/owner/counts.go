@@ -9,19 +9,18 @@ import (
 
 // Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending + Leased + Done at any moment.
 type Counts struct {
-	Accepted, Done int64
+	Accepted, Done int64 // URLs in the URL sets, and those of them with an outcome
 	// Pending URLs are not out; Waiting of them wait for another try, the first of those of the hosts in memory at NextDue (zero if none).
 	Pending, Waiting int64
-	NextDue          time.Time
-	Leased           int64
+	NextDue          time.Time // zero: none waits
+	Leased           int64     // out at workers
 	// Outbox counts the links of pages of which some have not been acknowledged by their owners.
 	Outbox    int64
-	Outcomes  [link.Outcomes]int64
-	Bytes     int64
-	Refetched int64
+	Outcomes  [link.Outcomes]int64 // URLs that are done
+	Bytes     int64                // of bodies fetched
+	Refetched int64                // fetched more than once
 	// LeftOut are links of pages beyond the bounds of what is taken of one.
-	LeftOut   int64
-	Exhausted bool
+	LeftOut int64
 }
 
 // Outstanding is the work that is not finished.
@@ -30,7 +29,7 @@ func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 func (js *jobState) counts() Counts {
 	c := Counts{
 		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.out, Outbox: js.c.outbox,
-		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, LeftOut: js.c.leftOut, Exhausted: js.c.exhausted,
+		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, LeftOut: js.c.leftOut,
 	}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	return c
@@ -101,9 +100,12 @@ func (bk *books) JobIDs() []job.ID {
 
 // Totals are the sums over all jobs on this peer, as status shows them.
 type Totals struct {
+	// As in control.Counters.
 	Pages, Duplicates, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
-	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox               int64
-	HostsOwned, HostsLeased, LeftOut                                     int64
+	// As in control.Counters.
+	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox int64
+	// As in control.Counters.
+	HostsOwned, HostsLeased, LeftOut int64
 	// Traps are URLs that were left, as their sites bring nothing new any more, OutOfBudget those beyond a budget; LinksCut are links to more new hosts than a
 	// page may bring.
 	Traps, OutOfBudget, LinksCut int64

@@ -8,8 +8,8 @@ import (
 
 // Draw takes from a job's budget at the job's owner.
 type Draw struct {
-	Job  job.ID
-	Draw *wire.Draw
+	Job  job.ID     // whose budget it is
+	Draw *wire.Draw // what to ask its owner
 }
 
 func (t *jobTable) demand(js *jobState) demand {
@@ -125,10 +125,4 @@ func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 		o.jobs.changed(js)
 	}
 	o.reviewer.job(js)
-}
-
-// Exhausted says whether a job's budget is used up, as far as this peer was told.
-func (bk *books) Exhausted(id job.ID) bool {
-	js := bk.jobs.byID[id]
-	return js != nil && js.c.exhausted
 }

@@ -15,42 +15,36 @@ import (
 
 // HostDetail is all that is known of a host.
 type HostDetail struct {
-	Host string
-	Key  ring.Key
-	// Frozen: it is on its way to another owner.
-	Frozen bool
-	Secure bool
+	Host string   // name, with the port if it is not the usual one
+	Key  ring.Key // place on the ring
 	// Worker and its lease; the worker is empty if there is none.
 	Worker    string
-	Epoch     Epoch
-	LeaseEnds time.Time
+	Epoch     Epoch     // of the last lease
+	LeaseEnds time.Time // unless it is renewed
 	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its reason.
 	NotBefore time.Time
-	Backoff   string
+	Backoff   string // why, in words
 	// Fails counts the failures in a row, FailOutcome is what the last one was.
 	Fails       uint32
-	FailOutcome link.Outcome
-	Addrs       [][]byte
+	FailOutcome link.Outcome // what the last failure was
+	Addrs       [][]byte     // 4 or 16 bytes each
 	// Robots are the states of the host's origins, as the worker encoded them.
 	Robots map[string][]byte
 	// Placed is the worker chosen last, when and why, by what measurements.
 	Placed    string
-	PlacedAt  time.Time
-	PlacedWhy string
-	Measured  []Measurement
+	PlacedAt  time.Time     // when that was
+	PlacedWhy string        // in words
+	Measured  []Measurement // what candidates measured then
 	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty and zero if it may be.
 	OptedOut   string
-	OptedOutAt time.Time
-	Jobs       []HostCounts
+	OptedOutAt time.Time    // zero: not by a record
+	Jobs       []HostCounts // those with URLs of it
 }
 
 // HostCounts are the books of a job on a host.
 type HostCounts struct {
-	Job job.ID
+	Job job.ID // whose books they are
 	Counts
-	MinDepth uint32
-	// Down is the outcome that pending URLs share at present, if any.
-	Down link.Outcome
 	// Admission is what the owner of the registrable domain said.
 	Admission domain.Verdict
 	// Requests are those made to the host; LinksCut are links of its pages that were not taken, as they led to too many new hosts.
@@ -58,7 +52,7 @@ type HostCounts struct {
 	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why the host is one, if it is; parts of it
 	// that still bring something go on.
 	Novelty float64
-	Trap    string
+	Trap    string // why it is one, in words; empty: it is none
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
@@ -69,7 +63,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		return HostDetail{}, false
 	}
 	d := HostDetail{
-		Host: h.rec.name, Key: h.key, Frozen: h.frozen > 0, Secure: h.rec.secure, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
+		Host: h.rec.name, Key: h.key, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
 		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
 		Robots: make(map[string][]byte),
 	}
@@ -107,7 +101,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 }
 
 func (hj *hostJob) detail() HostCounts {
-	c := HostCounts{Job: hj.state.id, MinDepth: hj.c.minDepth, Down: hj.c.down, Admission: hj.c.admission, Requests: hj.c.requests, LinksCut: hj.c.cut, Counts: Counts{
+	c := HostCounts{Job: hj.state.id, Admission: hj.c.admission, Requests: hj.c.requests, LinksCut: hj.c.cut, Counts: Counts{
 		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
 		Bytes: hj.c.bytes, Refetched: hj.c.refetched, LeftOut: hj.c.leftOut,
 	}}
@@ -120,11 +114,11 @@ func (hj *hostJob) detail() HostCounts {
 
 // HostSummary is a host in a list.
 type HostSummary struct {
-	Host                          string
-	Key                           ring.Key
-	Worker                        string
-	Placed                        string // worker chosen last, also when its lease is over
-	Accepted, Pending, Leased, OK int64
+	Host                          string   // name, with the port if it is not the usual one
+	Key                           ring.Key // place on the ring
+	Worker                        string   // with a lease at present; empty: none
+	Placed                        string   // worker chosen last, also when its lease is over
+	Accepted, Pending, Leased, OK int64    // URLs of all jobs; OK: pages with new content
 }
 
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
@@ -221,7 +215,7 @@ func (bk *books) Leases(limit int) (list []Leased, total int) {
 
 // Fate is what became of a URL in one job.
 type Fate struct {
-	Job job.ID
+	Job job.ID // that was asked about
 	// State is unknown, pending, waiting, leased or done.
 	State string
 	// Final is set once done; before, its URL, Depth, Hops, Kind and Tries are.
@@ -230,8 +224,8 @@ type Fate struct {
 	Lapses int
 	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says why, HostFails how often in a row it failed.
 	HostUntil time.Time
-	HostWhy   string
-	HostFails uint32
+	HostWhy   string // in words
+	HostFails uint32 // in a row
 	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown.
 	Refusal string
 }
@@ -303,6 +297,7 @@ func (bk *books) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cu
 
 // Scanner is the part of a Store that a listing needs.
 type Scanner interface {
+	// Scan calls fn in the order of keys, lo to hi without hi, until it returns false.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 }
 

@@ -13,7 +13,7 @@ import (
 type OptOuts interface {
 	// Host is asked of a host as a whole, URL of a canonical URL, its host included.
 	Host(host string) (why string)
-	URL(url string) (why string)
+	URL(url string) (why string) // says why a URL is not to be crawled
 }
 
 // noOptOuts is the empty list.
@@ -130,8 +130,8 @@ func (d *domains) turnedAway(v domain.Verdict) string {
 
 // Admission asks whether a job may have a host, of the owner of the host's registrable domain; it is answered with [Owner.Admitted].
 type Admission struct {
-	Job  job.ID
-	Host string
+	Job  job.ID // that asks
+	Host string // that it wants
 	// Said is what hosts of that domain which are owned here said since the last question, nil if nothing is to be told.
 	Said *[]novelty.Said
 }

@@ -10,13 +10,13 @@ import (
 type OutLink struct {
 	// ID is given to Sent when the link's owner has acknowledged it.
 	ID    uint64
-	Job   job.ID
-	URL   string
-	Host  string
-	Key   ring.Key // position of Host
-	Depth uint32
-	Hops  uint8
-	Kind  link.Kind
+	Job   job.ID    // that follows it
+	URL   string    // canonical
+	Host  string    // of the URL
+	Key   ring.Key  // position of Host
+	Depth uint32    // links from a seed
+	Hops  uint8     // redirects followed to come here
+	Kind  link.Kind // what it was found as
 }
 
 // outbox is the part of the links for other owners that lies in memory. An entry holds those of one page; after a crash they are all sent again.

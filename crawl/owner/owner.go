@@ -34,21 +34,21 @@ type Ready struct {
 
 // Place asks for a worker for a host.
 type Place struct {
-	Host string
+	Host string // to be placed
 	// Addrs of the site, 4 or 16 bytes each, where known.
 	Addrs [][]byte
 	// Pending URLs at present. With Tiny the host is not to be probed: its range's known worker or the owner takes it.
 	Pending int64
-	Tiny    bool
+	Tiny    bool // too few URLs to be worth a probe
 	// Known is the worker of the last placement, empty if there was none; Exclude are workers that did not take the host.
 	Known   string
-	Exclude []string
+	Exclude []string // do not ask these
 	// Secure says that a URL of the host is https, so that a probe knows the port.
 	Secure bool
 	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says that it does not hold any more: fetches have become slower.
 	Measured   []Measurement
-	MeasuredAt time.Time
-	Remeasure  bool
+	MeasuredAt time.Time // zero: never
+	Remeasure  bool      // what was measured does not hold any more
 	// NotBefore is until when politeness is owed to the host. RequestsUntil, unless it is zero, lets candidates send requests to measure the host from then on
 	// (HEAD), one at a time, as polite as fetches and under the same rules: nobody fetches before it, and none may be sent behind it.
 	NotBefore, RequestsUntil time.Time
@@ -56,8 +56,8 @@ type Place struct {
 
 // Offer asks a worker to take hosts.
 type Offer struct {
-	Worker string
-	Hosts  []string
+	Worker string   // to be asked
+	Hosts  []string // names
 }
 
 // totals of the peer that no job's counters hold.

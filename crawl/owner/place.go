@@ -225,7 +225,7 @@ type Placement struct {
 	Pace float64
 	// Measured is what the candidates measured, Why says why it was this worker.
 	Measured []Measurement
-	Why      string
+	Why      string // reason of the choice, in words
 	// NotBefore is until when politeness is owed for requests that were made to measure; zero if none was.
 	NotBefore time.Time
 }

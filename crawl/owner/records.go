@@ -10,8 +10,8 @@ import (
 
 // Epoch grows with every change of a host's owner or worker; (Counter, Peer) is a total order.
 type Epoch struct {
-	Counter uint64
-	Peer    string
+	Counter uint64 // the higher is the later
+	Peer    string // who counted, to tell equal counters apart
 }
 
 // After says whether e is later than o.
@@ -27,9 +27,9 @@ func (e Epoch) is(m *wire.Epoch) bool {
 
 // Measurement is what one candidate measured to a site.
 type Measurement struct {
-	Peer  string
-	RTTUs int64 // 0 if it failed
-	Error string
+	Peer  string // who measured
+	RTTUs int64  // 0 if it failed
+	Error string // why it failed
 }
 
 // Bounds on what a host record holds.
@@ -192,23 +192,23 @@ type entry struct {
 
 // Final is how a URL ended.
 type Final struct {
-	URL          string
-	Outcome      link.Outcome
-	Status       int
-	Depth        uint32
-	Hops         uint8
-	Kind         link.Kind
-	Tries        uint8
-	FetchedMs    int64 // Unix ms; 0 if it was never fetched
-	DurationMs   uint32
-	Size         uint64
-	Digest       []byte
-	RecordID     []byte
-	Holder       string // peer that holds the WARC record
-	ETag         string
-	LastModified string
-	MIME         string
-	Detail       string
+	URL          string       // canonical
+	Outcome      link.Outcome // how it ended
+	Status       int          // of HTTP; 0 without an answer
+	Depth        uint32       // links from a seed
+	Hops         uint8        // redirects followed to come here
+	Kind         link.Kind    // what it was found as
+	Tries        uint8        // that failed before
+	FetchedMs    int64        // Unix ms; 0 if it was never fetched
+	DurationMs   uint32       // of the exchange
+	Size         uint64       // bytes of the body
+	Digest       []byte       // SHA-256 of the body, empty without one
+	RecordID     []byte       // 16 bytes, empty without a record
+	Holder       string       // peer that holds the WARC record
+	ETag         string       // of the answer
+	LastModified string       // of the answer, as the site wrote it
+	MIME         string       // type of the body
+	Detail       string       // of a failure, in words
 	// LeftOut are links of the page beyond the bounds of what is taken of one.
 	LeftOut uint32
 }

@@ -19,8 +19,8 @@ const (
 
 // Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it loads by [Owner.Hashes].
 type Seen interface {
-	Test(set SetID, hash uint64) (Verdict, error)
-	Add(set SetID, hash uint64) error
+	Test(set SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
+	Add(set SetID, hash uint64) error             // puts a hash into a set
 	// Drop forgets a set, because its URLs are gone from here.
 	Drop(set SetID)
 }
@@ -28,10 +28,11 @@ type Seen interface {
 // Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs]; [Owner.JobChanged] says that the answer may
 // be another now.
 type Jobs interface {
+	// Job returns a job; ok is false if it is not known.
 	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)
 }
 
 // Ring says which hosts this peer owns at present, from memory.
 type Ring interface {
-	Mine(key ring.Key) bool
+	Mine(key ring.Key) bool // says whether this peer owns a key
 }

@@ -13,7 +13,7 @@ import (
 type Wait struct {
 	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of them wait for another try.
 	Outcome     link.Outcome
-	Hosts, URLs int64
+	Hosts, URLs int64 // how many of each; the URLs are pending
 	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts that have such.
 	PutOff, HostsPutOff int64
 	// Next is the first next try, NextPutOff the first of those put off; zero: there is none.
@@ -24,18 +24,18 @@ type Wait struct {
 
 // Waiting is a host of which nothing is fetched for a while.
 type Waiting struct {
-	Host         string
-	URLs, PutOff int64
-	Until        time.Time
+	Host         string    // its name
+	URLs, PutOff int64     // pending URLs, and those of them with a next try behind the horizon
+	Until        time.Time // nothing is fetched before
 	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
 	Fails uint32
-	Why   string
+	Why   string // in words
 }
 
 // PutOff counts the URLs of one job whose next try is behind a horizon, and their hosts.
 type PutOff struct {
-	URLs, Hosts int64
-	Next        time.Time
+	URLs, Hosts int64     // how many of each
+	Next        time.Time // when the first is due
 }
 
 // maxExamples bounds the hosts that a Wait names.
