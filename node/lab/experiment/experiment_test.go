@@ -27,6 +27,7 @@ func sample() *Report {
 		{Name: "log", LogX: true, LogY: true, Lines: []Line{{X: []float64{0, 10, 1000}, Y: []float64{3, 0.1, 100}, Dashed: true}}},
 		{Name: "bars", Groups: []string{"g", "h"}, Bars: []Bars{{"a", []float64{1, 2}}, {"b", []float64{3}}}, YMin: 0, YMax: 10},
 		{Name: "empty"},
+		{Name: "log of nothing", X: "x", Y: "y", LogX: true, LogY: true, Lines: []Line{{X: []float64{0, 1}, Y: []float64{1, 0}}}},
 	}
 	return r
 }
@@ -113,12 +114,12 @@ func TestRunWritesWholeFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := contents(t, dir)
-	for _, name := range []string{"table.json", "table.csv", "s.csv", "lines.svg", "log.svg", "bars.svg", "empty.svg", "run.json"} {
+	for _, name := range []string{"table.json", "table.csv", "s.csv", "lines.svg", "log.svg", "bars.svg", "empty.svg", "log of nothing.svg", "run.json"} {
 		if len(before[name]) == 0 {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if len(before) != 8 {
+	if len(before) != 9 {
 		t.Errorf("%d files", len(before))
 	}
 	var run struct {

@@ -125,6 +125,12 @@ func (p *Plot) SVG() ([]byte, error) {
 
 // bound sets how high the picture is.
 func (p *Plot) bound(c *chart) {
+	// Where nothing is left to draw an axis has bounds all the same, and a logarithmic one no zero.
+	for axis, log := range map[*plot.Axis]bool{&c.X: p.LogX, &c.Y: p.LogY} {
+		if log && axis.Min > axis.Max {
+			axis.Min, axis.Max = 1, 10
+		}
+	}
 	if p.YMin != p.YMax {
 		c.Y.Min, c.Y.Max = p.YMin, p.YMax
 	} else if !p.LogY && c.Y.Min > 0 && c.Y.Min < c.Y.Max/2 {
