@@ -103,16 +103,21 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 		return v, err
 	}
 	defer res.Body.Close()
-	err = json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v)
+	if err = json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v); err != nil {
+		err = readError(ctx, "api answer", err)
+	}
+	return v, err
+}
+
+// readError says why an answer could not be read to its end.
+func readError(ctx context.Context, what string, err error) error {
 	switch {
-	case err == nil:
-		return v, nil
 	case ctx.Err() != nil:
-		return v, ctx.Err()
+		return ctx.Err()
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return v, wentAway()
+		return wentAway()
 	default:
-		return v, fmt.Errorf("api answer: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 }
 

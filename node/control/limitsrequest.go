@@ -54,16 +54,19 @@ func limitValues(body io.Reader) (map[string]string, error) {
 
 // decodeSmall reads one JSON document, none at all being left as it is.
 func decodeSmall(body io.Reader, what string, into any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(nil, io.NopCloser(body), maxLimitsRequest))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	switch {
-	case err == nil || errors.Is(err, io.EOF):
+	err := decode(body, maxLimitsRequest, into)
+	if err == nil || errors.Is(err, io.EOF) {
 		return nil
-	default:
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return Usage(fmt.Sprintf("%s: more than %d bytes", what, maxLimitsRequest))
-		}
-		return Usage(what + ": " + err.Error())
 	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return Usage(fmt.Sprintf("%s: more than %d bytes", what, maxLimitsRequest))
+	}
+	return Usage(what + ": " + err.Error())
+}
+
+// decode reads one JSON document of known fields and at most so many bytes.
+func decode(body io.Reader, most int64, into any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(nil, io.NopCloser(body), most))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
 }

@@ -39,8 +39,9 @@ func ListenLoopback(ctx context.Context, name, addr string) (net.Listener, error
 	return ln, nil
 }
 
-// serveLocal answers requests on ln until ctx ends, then waits briefly for the running ones. What a browser was led to ask is turned away.
-func serveLocal(ctx context.Context, what string, ln net.Listener, h http.Handler, log *slog.Logger) error {
+// ServeLoopback serves h on ln, a unix socket or a listener of ListenLoopback, until ctx ends, then waits briefly for the running requests. What a browser was led
+// to ask is turned away.
+func ServeLoopback(ctx context.Context, what string, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler:           local(http.NewCrossOriginProtection().Handler(h)),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -62,9 +63,4 @@ func serveLocal(ctx context.Context, what string, ln net.Listener, h http.Handle
 	}
 	wg.Wait()
 	return nil
-}
-
-// ServeLoopback serves h on a listener of ListenLoopback until ctx ends.
-func ServeLoopback(ctx context.Context, name string, ln net.Listener, h http.Handler, log *slog.Logger) error {
-	return serveLocal(ctx, name, ln, h, log)
 }

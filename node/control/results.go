@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,19 +80,6 @@ type HolderPage struct {
 // trailerError is where a failure is told that came in the middle of a file.
 const trailerError = "X-Apoidea-Error"
 
-func (s *Server) archiveRoutes(mux *http.ServeMux) {
-	b := s.backend
-	get := func(path string, fn func(r *http.Request) (any, error)) { mux.HandleFunc("GET "+path, s.document(fn)) }
-	get("/v1/archives", func(r *http.Request) (any, error) { return b.Archives(r.Context(), flag(r, "ring")) })
-	get("/v1/urls", func(r *http.Request) (any, error) {
-		return b.URLs(r.Context(), r.FormValue("peer"), r.FormValue("after"))
-	})
-	get("/v1/holders", func(r *http.Request) (any, error) {
-		return b.Holders(r.Context(), r.FormValue("peer"), r.FormValue("after"))
-	})
-	mux.HandleFunc("GET /v1/archives/{peer}/{name}", s.archiveFile)
-}
-
 func (s *Server) archiveFile(w http.ResponseWriter, r *http.Request) {
 	fail := func(err error) { s.document(func(*http.Request) (any, error) { return nil, err })(w, r) }
 	offset, err := strconv.ParseInt(r.FormValue("offset"), 10, 64)
@@ -150,13 +136,7 @@ func (c *Client) ReadArchive(ctx context.Context, peer, name string, offset int6
 	}
 	defer res.Body.Close()
 	if _, err := io.Copy(w, res.Body); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return wentAway()
-		}
-		return fmt.Errorf("archive %s: %w", name, err)
+		return readError(ctx, "archive "+name, err)
 	}
 	if text := res.Trailer.Get(trailerError); text != "" {
 		return &Error{Kind: KindFailed, Text: text}

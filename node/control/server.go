@@ -94,7 +94,7 @@ func splitAddr(addr string) (network, target string) {
 
 // Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	return serveLocal(ctx, "api", ln, s.routes(), s.log)
+	return ServeLoopback(ctx, "api", ln, s.routes(), s.log)
 }
 
 // clientHost is what the client of this package calls the peer in its requests.
@@ -139,9 +139,7 @@ func (s *Server) routes() http.Handler {
 	})
 	post("/v1/jobs", func(r *http.Request) (any, error) {
 		var spec JobSpec
-		dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, MaxRequest))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&spec); err != nil {
+		if err := decode(r.Body, MaxRequest, &spec); err != nil {
 			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 				return nil, Usage(fmt.Sprintf("job: more than %d MiB; post its seeds as several jobs", MaxRequest>>20))
 			}
@@ -181,7 +179,14 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/hosts", stream(func(r *http.Request, emit func(any) error) error {
 		return b.Hosts(r.Context(), flag(r, "ring"), func(h HostLine) error { return emit(h) })
 	}))
-	s.archiveRoutes(mux)
+	get("/v1/archives", func(r *http.Request) (any, error) { return b.Archives(r.Context(), flag(r, "ring")) })
+	get("/v1/urls", func(r *http.Request) (any, error) {
+		return b.URLs(r.Context(), r.FormValue("peer"), r.FormValue("after"))
+	})
+	get("/v1/holders", func(r *http.Request) (any, error) {
+		return b.Holders(r.Context(), r.FormValue("peer"), r.FormValue("after"))
+	})
+	mux.HandleFunc("GET /v1/archives/{peer}/{name}", s.archiveFile)
 	for pattern, h := range s.more {
 		mux.Handle(pattern, h)
 	}
