@@ -48,7 +48,9 @@ type Reply struct {
 }
 
 // Claimant is who claims a body, and at which URL it was found. One peer that finds a body at two URLs is two claimants.
-type Claimant struct{ URL, Peer string }
+type Claimant struct {
+	URL, Peer string // the URL is canonical, the peer its ID in bytes
+}
 
 // Content is what the owner of content keys knows: a plain state machine for one goroutine at a time.
 //

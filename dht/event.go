@@ -71,16 +71,24 @@ type CutOff struct{}
 type AttachedChanged struct{}
 
 // PeerUp tells of a peer that came into the leaf set.
-type PeerUp struct{ Peer Peer }
+type PeerUp struct {
+	Peer Peer // who came
+}
 
 // PeerSuspect tells of a leaf peer that did not answer.
-type PeerSuspect struct{ Peer Peer }
+type PeerSuspect struct {
+	Peer Peer // who is silent
+}
 
 // PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch for it.
-type PeerDead struct{ Peer Peer }
+type PeerDead struct {
+	Peer Peer // who is given up
+}
 
 // PeerLeft tells of a leaf peer that said goodbye.
-type PeerLeft struct{ Peer Peer }
+type PeerLeft struct {
+	Peer Peer // who left
+}
 
 func (StateChanged) event()    {}
 func (ArcChanged) event()      {}

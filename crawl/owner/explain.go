@@ -221,7 +221,7 @@ type Fate struct {
 	// Final is set once done; before, its URL, Depth, Hops, Kind and Tries are.
 	Final  Final
 	Due    time.Time // of a waiting URL
-	Lapses int
+	Lapses int       // leases that lapsed while it was out
 	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says why, HostFails how often in a row it failed.
 	HostUntil time.Time
 	HostWhy   string // in words

@@ -31,11 +31,11 @@ const (
 
 // Read is what a record says.
 type Read struct {
-	Kind Kind
+	Kind Kind     // what the record is
 	Host string   // as far as the record tells
 	Pos  ring.Pos // of records under a host
 	Job  job.ID   // of records of a job on it
-	URL  string
+	URL  string   // of records of a URL, as far as the record tells
 	// Final is set of KindDone.
 	Final *Final
 	// Beside is the key of the record that KindMember needs.

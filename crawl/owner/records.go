@@ -297,6 +297,6 @@ func (a *account) spend(n uint64) {
 
 // SetID names one URL set: those of one job on one host.
 type SetID struct {
-	Pos ring.Pos
-	Job job.ID
+	Pos ring.Pos // of the host
+	Job job.ID   // whose set it is
 }

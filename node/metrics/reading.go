@@ -37,4 +37,6 @@ type Reading struct {
 }
 
 // Service is what one service between peers did: calls and bytes of them, before encryption.
-type Service struct{ CallsOut, CallsIn, BytesOut, BytesIn uint64 }
+type Service struct {
+	CallsOut, CallsIn, BytesOut, BytesIn uint64 // since the process was started
+}
