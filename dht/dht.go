@@ -122,6 +122,19 @@ func (d *DHT) look() *Ring {
 	return d.ring
 }
 
+// read asks the ring for what does not depend on the moment, readNow looks at the clock before it asks.
+func read[T any](d *DHT, ask func(*Ring) T) T {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return ask(d.ring)
+}
+
+func readNow[T any](d *DHT, ask func(*Ring) T) T {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return ask(d.look())
+}
+
 // tellNext tells the subscribers of one event; false when there is none.
 func (d *DHT) tellNext() bool {
 	d.mu.Lock()
@@ -303,25 +316,15 @@ func (d *DHT) StepDown(ctx context.Context) error {
 
 // Attached returns the workers attached to this peer, by position: at most MaxAttached. They cannot be dialled; a call to one must go over
 // the connection that it holds. The slice is the caller's.
-func (d *DHT) Attached() []Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Attached()
-}
+func (d *DHT) Attached() []Peer { return read(d, (*Ring).Attached) }
 
 // Candidates returns up to AttachedUsed of the attached workers, chosen by key so that each gets its share of hosts.
 func (d *DHT) Candidates(key ring.Key) []Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Candidates(key)
+	return read(d, func(r *Ring) []Peer { return r.Candidates(key) })
 }
 
 // Attachments returns the ring peers that a worker is attached to, nearest first: AttachTo when all is well, none for a ring peer.
-func (d *DHT) Attachments() []Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Attachments()
-}
+func (d *DHT) Attachments() []Peer { return read(d, (*Ring).Attachments) }
 
 // Guess names the believed owner of key without the network: our own arc, the leaf set, learnt arcs. See Ring.Guess.
 func (d *DHT) Guess(key ring.Key) (Peer, bool) {
@@ -332,9 +335,7 @@ func (d *DHT) Guess(key ring.Key) (Peer, bool) {
 
 // Hint is what to answer a peer that asked us for a key of another: the best known owner and its arc, nil when there is none.
 func (d *DHT) Hint(key ring.Key) *wire.Hint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.look().Hint(key)
+	return readNow(d, func(r *Ring) *wire.Hint { return r.Hint(key) })
 }
 
 // Learn takes hints that passed Validate.
@@ -345,11 +346,7 @@ func (d *DHT) Learn(hints ...*wire.Hint) {
 }
 
 // Self is this peer, with its incarnation.
-func (d *DHT) Self() Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Self()
-}
+func (d *DHT) Self() Peer { return read(d, (*Ring).Self) }
 
 // SetAddrs replaces the addresses under which this peer tells others to reach it.
 func (d *DHT) SetAddrs(addrs [][]byte) {
@@ -360,11 +357,7 @@ func (d *DHT) SetAddrs(addrs [][]byte) {
 
 // State is where this peer stands in its life. State, Arc, Serves, Guess and Hint look at the clock before they answer: a peer
 // that was stopped does not answer from before.
-func (d *DHT) State() State {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.look().State()
-}
+func (d *DHT) State() State { return readNow(d, (*Ring).State) }
 
 // Arc is the arc served now; false while none is.
 func (d *DHT) Arc() (ring.Arc, bool) {
@@ -375,9 +368,7 @@ func (d *DHT) Arc() (ring.Arc, bool) {
 
 // Serves says whether this peer answers for key now.
 func (d *DHT) Serves(key ring.Key) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.look().Serves(key)
+	return readNow(d, func(r *Ring) bool { return r.Serves(key) })
 }
 
 // Leaves returns the leaf peers, nearest first; the slices are the caller's. In a small ring a peer is on both sides.
@@ -388,45 +379,24 @@ func (d *DHT) Leaves() (preds, succs []Peer) {
 }
 
 // LeafSet returns the leaf peers as this one sees them, in clockwise order from it; the slice is the caller's.
-func (d *DHT) LeafSet() []Leaf {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.LeafSet()
-}
+func (d *DHT) LeafSet() []Leaf { return read(d, (*Ring).LeafSet) }
 
 // Members returns the peers known, in clockwise order from this one, without it: all in a small ring, a part of a large one.
-func (d *DHT) Members() []Peer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Members()
-}
+func (d *DHT) Members() []Peer { return read(d, (*Ring).Members) }
 
 // Size is the number of peers in the ring, this one included: exact in a small ring, an estimate in a large one.
-func (d *DHT) Size() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Size()
-}
+func (d *DHT) Size() int { return read(d, (*Ring).Size) }
 
 // Suspect says whether a leaf peer has not answered since it last spoke.
 func (d *DHT) Suspect(id peer.ID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Suspect(id)
+	return read(d, func(r *Ring) bool { return r.Suspect(id) })
 }
 
 // Stable says whether the neighbourhood has been quiet for two rounds.
-func (d *DHT) Stable() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ring.Stable()
-}
+func (d *DHT) Stable() bool { return read(d, (*Ring).Stable) }
 
 // Snapshot is what to store for the next run, as ParseMemory reads it: once before Run, and after each StateChanged, ArcChanged
 // and LeavesChanged.
 func (d *DHT) Snapshot() ([]byte, error) {
-	d.mu.Lock()
-	memory := d.ring.Snapshot()
-	d.mu.Unlock()
-	return memory.Bytes()
+	return read(d, (*Ring).Snapshot).Bytes()
 }

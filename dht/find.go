@@ -18,10 +18,7 @@ const maxWalk = 1 << 17
 // a large ring. When its own search runs dry it asks Membership.Closest, once, and goes on from there. The error wraps
 // ErrNoOwner or ctx's; the trace is filled in either way.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
-	d.mu.Lock()
-	search := d.look().Search(key)
-	d.mu.Unlock()
-
+	search := readNow(d, func(r *Ring) *Search { return r.Search(key) })
 	drive(ctx, d.transport, search, d.cfg.CallTimeout)
 	found, err := search.Lookup()
 	if err != nil && ctx.Err() == nil {
