@@ -82,7 +82,7 @@ func (n shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
 	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { totals = o.Totals() }); err != nil {
 		return dashboard.Gauges{}, err
 	}
-	w := n.crawl.worker.Stats()
+	w := n.crawl.Worker.Stats()
 	g := dashboard.Gauges{Pages: w.Pages, Duplicates: w.Duplicates, SiteBytes: w.WireBytes, Queue: totals.URLsPending, CapBps: n.limits.BandwidthCap()}
 	for _, s := range n.room.net.Stats().Services {
 		g.PeerBytes += int64(s.BytesIn + s.BytesOut) //nolint:gosec // below 2^63 for any peer's life
@@ -189,7 +189,7 @@ func (n shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, erro
 		})
 	}
 	self := n.room.net.Self()
-	held := n.crawl.worker.Held()
+	held := n.crawl.Worker.Held()
 	c.Here = len(held)
 	for _, h := range held {
 		if h.Owner == string(self) {

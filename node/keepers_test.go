@@ -22,9 +22,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -39,7 +41,7 @@ type keeper struct {
 	keeping  *keeping
 	owners   *owners
 	jobs     *jobs.Service
-	contents *contents
+	contents *crawling.Contents
 	subnets  *subnets.Service
 	texts    *texts       // what it told of moves
 	settled  atomic.Int64 // how often an arc of it settled
@@ -107,9 +109,9 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.keeping.movement.tell = p.texts.tell
 	p.keeping.settled = func() { p.settled.Add(1) }
 	bodies := shippedSpace[kv.Batch](node, storage.KeyspaceContent)
-	bodies.write = contentRecords{bodies.Keyspace}.write
+	bodies.write = bodies.UpdateLazily
 	var err error
-	if p.contents, err = newContents(bodies, id, r, quietLog); err != nil {
+	if p.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: r, Self: id, Log: quietLog}); err != nil {
 		t.Fatal(err)
 	}
 	if p.subnets, err = subnets.NewService(shippedSpace[kv.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
@@ -130,11 +132,11 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
 	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
 	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.DoOver)
-	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.loop.DoOver)
+	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.DoOver)
 	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.DoOver)
 	p.keeping.came = p.owners.recordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.Run, p.contents.loop.Run, p.subnets.Run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.Run, p.contents.Run, p.subnets.Run, p.runOwners, p.keeping.run)
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -233,11 +235,11 @@ func (w *keepers) addJob(t *testing.T) {
 
 func (w *keepers) addBody(t *testing.T, i int) {
 	t.Helper()
-	digest := digestOf(i)
+	digest := sha256.Sum256(fmt.Append(nil, "body", i))
 	key := ring.ContentKey(digest[:])
 	w.put[storage.KeyspaceContent][ring.PosOf(key)] = true
-	body := confirmation{digest: digest, url: "http://a.example/", record: recordA, date: time.UnixMilli(1_700_000_000_000)}
-	if _, err := w.ownerOf(key).contents.apply(t.Context(), "finder", nil, []confirmation{body}); err != nil {
+	body := reports.Confirmation{Digest: digest, URL: "http://a.example/", RecordID: "urn:uuid:00000000-0000-4000-8000-000000000001", Date: time.UnixMilli(1_700_000_000_000)}
+	if err := w.ownerOf(key).contents.Confirm(t.Context(), []reports.Confirmation{body}); err != nil {
 		t.Fatal(err)
 	}
 }

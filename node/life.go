@@ -69,7 +69,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.room.net.Run(ctx) })
 	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
-	g.Go(func() error { return n.contents.loop.Run(ctx) })
+	g.Go(func() error { return n.contents.Run(ctx) })
 	g.Go(func() error { return n.subnets.Run(ctx) })
 	g.Go(func() error { return n.domains.Run(ctx) })
 	g.Go(func() error { return n.jobs.Run(ctx) })
@@ -78,7 +78,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.ship.run(ctx) })
 	g.Go(func() error { return n.keeping.run(ctx) })
 	g.Go(func() error { return n.keepMemory(ctx) })
-	g.Go(func() error { return n.crawl.keepServers(ctx) })
+	g.Go(func() error { return n.crawl.KeepServers(ctx) })
 	g.Go(func() error { return n.keepEssentials(ctx) })
 	g.Go(func() error {
 		api := control.NewServer(n, n.log)
@@ -104,7 +104,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.limits.Run(ctx) })
 	g.Go(func() error { return n.limits.Observe(ctx, machine.This()) })
 	if n.cfg.OwnProcess {
-		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.worker.Stats) })
+		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.Worker.Stats) })
 	}
 	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
@@ -117,7 +117,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 			return n.afterReady(ctx, func(ctx context.Context) error { return n.wishes.Serve(ctx, n.form) })
 		})
 	}
-	g.Go(func() error { return n.afterReady(ctx, n.crawl.run) })
+	g.Go(func() error { return n.afterReady(ctx, n.crawl.Worker.Run) })
 }
 
 // errStays answers who asks a peer to leave that ends for another reason.
@@ -193,7 +193,7 @@ func (n *Node) keepMemory(ctx context.Context) error {
 func (n *Node) close() error {
 	var errs []error
 	if n.crawl != nil {
-		errs = append(errs, n.crawl.close())
+		errs = append(errs, n.crawl.Close())
 	}
 	if n.room != nil && n.room.net != nil {
 		errs = append(errs, n.room.net.Close())

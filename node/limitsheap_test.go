@@ -43,7 +43,7 @@ func TestBodiesDoNotSlow(t *testing.T) {
 	if _, err := p.Post(t.Context(), control.JobSpec{URLs: []string{"http://held.web.localhost:" + at.Port() + "/"}}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the body to be here", func(context.Context) bool { return p.crawl.worker.Stats().Memory >= size/2 })
+	until(t, "the body to be here", func(context.Context) bool { return p.crawl.Worker.Stats().Memory >= size/2 })
 	runtime.GC()
 	if live, heap := limits.LiveHeap(), p.limits.Heap(); heap > live-size/2 {
 		t.Errorf("the heap counts as %d bytes of %d, with a body of %d in it", heap, live, size)

@@ -32,7 +32,7 @@ func TestPausedPeer(t *testing.T) {
 	truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, peers[0]), truth.URLs)
 	checkAudit(t, web)
-	if w := peers[1].crawl.worker.Stats(); w.Requests > 0 {
+	if w := peers[1].crawl.Worker.Stats(); w.Requests > 0 {
 		t.Errorf("the paused peer made %d requests", w.Requests)
 	}
 	// How many that are is up to the peers' keys.
@@ -83,7 +83,7 @@ func TestLimitsActWhileCrawling(t *testing.T) {
 	}
 	await("the caps", func() bool { return p.line.Down.Rate() == 100e6 && p.line.Up.Rate() == 50e6 })
 	crawlAll(t, p, control.JobSpec{URLs: web.Seeds(web.port)[:1], Scope: []string{"*.web.localhost"}})
-	came := p.crawl.worker.Stats().WireBytes
+	came := p.crawl.Worker.Stats().WireBytes
 	await("the count of the day", func() bool {
 		l := p.limits.View()
 		return l.Used.Day > came && l.Used.Month == l.Used.Day // and what went

@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/manners"
@@ -66,7 +67,7 @@ func (m subnetMover) Import(p custody.Push) (merge func() (through bool, err err
 // bodyMover is what custody does with the records of bodies, on the loop of their owner.
 type bodyMover struct {
 	ranged
-	contents *contents
+	contents *crawling.Contents
 }
 
 // Note implements custody.Space.
@@ -74,16 +75,12 @@ func (m bodyMover) Note(ring.Pos) []byte { return nil }
 
 // Remove implements custody.Space.
 func (m bodyMover) Remove(pos ring.Pos) error {
-	_, err := m.contents.state.Remove(pos, pos.Next())
-	return err
+	return m.contents.Remove(pos, pos.Next())
 }
 
 // Import implements mover.
 func (m bodyMover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
-	return inPieces(p.Records, func(kvs []kv.Record) error {
-		_, _, err := m.contents.state.Import(kvs)
-		return err
-	})
+	return inPieces(p.Records, m.contents.Import)
 }
 
 // domainMover is what custody does with the records of domains, on the loop of their service.

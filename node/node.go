@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
@@ -57,7 +58,7 @@ type Node struct {
 	router   *rpc.Router
 	ship     *replication
 	keeping  *keeping
-	contents *contents
+	contents *crawling.Contents
 	subnets  *subnets.Service
 	domains  *manners.Domains
 	permits  *manners.Permits
@@ -67,7 +68,7 @@ type Node struct {
 	jobs     *jobs.Service
 	book     *jobs.Book
 	owners   *owners
-	crawl    *crawlRoom
+	crawl    *crawling.Crawl
 	limits   *limits.Limits
 	stalls   *limits.Stalls
 	placer   *placing.Placer
@@ -175,13 +176,13 @@ func (n *Node) register(net *p2p.Net) {
 		})
 	}
 	serve(view.ServiceStatus, func() p2p.Handler { return n.HandleStatus })
-	serve(serviceContent, func() p2p.Handler { return n.contents.handler() })
+	serve(crawling.ServiceContent, func() p2p.Handler { return n.contents.Handler() })
 	serve(subnets.ServiceSubnets, func() p2p.Handler { return n.subnets.Handler() })
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
 	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
 	serve(jobs.ServiceName, func() p2p.Handler { return n.jobs.Handler() })
 	serve(rpc.ServiceOwner, func() p2p.Handler { return n.owners.handler() })
-	serve(rpc.ServiceWorker, func() p2p.Handler { return n.crawl.handler() })
+	serve(rpc.ServiceWorker, func() p2p.Handler { return n.workerHandler() })
 	serve(placing.ServiceCoordinates, func() p2p.Handler { return n.placer.HandleCoordinates() })
 	serve(placing.ServiceSamples, func() p2p.Handler { return n.placer.HandleSamples() })
 	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
@@ -189,7 +190,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
 }
 
-func (n *Node) archiveDir() string { return filepath.Join(n.cfg.DataDir, "archive") }
+func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 
 // furnish builds the rooms and plugs them together.
 func (n *Node) furnish() (err error) {
@@ -198,8 +199,8 @@ func (n *Node) furnish() (err error) {
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
 	bodies := shippedSpace[kv.Batch](n, storage.KeyspaceContent)
-	bodies.write = contentRecords{bodies.Keyspace}.write
-	if n.contents, err = newContents(bodies, self, n.router, n.log); err != nil {
+	bodies.write = bodies.UpdateLazily
+	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: n.router, Self: self, Log: n.log}); err != nil {
 		return err
 	}
 	if n.subnets, err = subnets.NewService(shippedSpace[kv.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
@@ -221,20 +222,20 @@ func (n *Node) furnish() (err error) {
 	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Log: n.log}); err != nil {
 		return err
 	}
-	if n.crawl, err = newCrawlRoom(n); err != nil {
+	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {
 		return err
 	}
 	rules := n.cfg.Limits
 	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
 	if n.limits, err = limits.New(rules, n.cfg.ForgetLimits, limits.Deps{
-		Kept: n.meta, Worker: n.crawl.worker, Line: n.line, DataDir: n.cfg.DataDir, OwnProcess: n.cfg.OwnProcess, PageMemory: pageMemory, Log: n.log,
+		Kept: n.meta, Worker: n.crawl.Worker, Line: n.line, DataDir: n.cfg.DataDir, OwnProcess: n.cfg.OwnProcess, PageMemory: crawling.PageMemory, Log: n.log,
 	}); err != nil {
 		return err
 	}
 	n.stalls = limits.NewStalls(limits.StallDeps{
 		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
 		Ask:       func(ctx context.Context) error { return n.owners.loop.do(ctx, func(*owner.Owner) {}) },
-		Worker:    n.crawl.worker.Stats,
+		Worker:    n.crawl.Worker.Stats,
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
 		Resting:   func() bool { return n.limits.Paused() || n.leaving.Load() },
 	})
@@ -246,7 +247,7 @@ func (n *Node) furnish() (err error) {
 	}
 	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.DoOver)
-	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.loop.DoOver)
+	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.DoOver)
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
 	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
@@ -266,9 +267,9 @@ func (n *Node) viewed() view.Deps {
 	d := view.Deps{
 		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
 		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.Unsent, Now: n.clock.Now,
-		Worker: n.crawl.worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
+		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
-		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.flush,
+		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
 		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net"
 	"net/http"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -26,7 +23,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := n.crawl.worker.Stats()
+	s := n.crawl.Worker.Stats()
 	r := &metrics.Reading{
 		Member: *m, Profile: string(n.cfg.Profile),
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
@@ -53,22 +50,6 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		r.DiskFree = int64(min(free, math.MaxInt64)) //nolint:gosec // bounded
 	}
 	return r, nil
-}
-
-// timedFetcher notes how long exchanges take.
-type timedFetcher struct {
-	worker.Fetcher
-	metrics *metrics.Metrics
-}
-
-// Get implements worker.Fetcher. An exchange that was not permitted, or was ended here, is none.
-func (f timedFetcher) Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
-	begin := time.Now()
-	resp, err := f.Fetcher.Get(ctx, req)
-	if _, failed := errors.AsType[*fetch.Error](err); err == nil || failed {
-		f.metrics.Fetched(time.Since(begin), err == nil)
-	}
-	return resp, err
 }
 
 // timedRing notes how long lookups take.

@@ -25,7 +25,7 @@ const optOutsListed = 500
 // openOptOuts reads this peer's lists. The fetcher goes by them, and is not there yet.
 func (n *Node) openOptOuts() (err error) {
 	get := func(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
-		return n.crawl.fetcher.Get(ctx, req)
+		return n.crawl.Fetcher.Get(ctx, req)
 	}
 	dns := n.cfg.DNSServer
 	if dns != "" {
@@ -100,7 +100,7 @@ func (n *Node) OptOutCheck(ctx context.Context, raw string) (*control.OptOutChec
 	if why := n.optOuts.URL(canonical); why != "" {
 		c.Reasons = append(c.Reasons, why)
 	}
-	addrs, err := n.crawl.fetcher.Locate(ctx, c.Host, strings.SplitN(canonical, ":", 2)[0])
+	addrs, err := n.crawl.Fetcher.Locate(ctx, c.Host, strings.SplitN(canonical, ":", 2)[0])
 	if err != nil && strings.Contains(err.Error(), "opted out") {
 		c.Reasons = append(c.Reasons, err.Error())
 	}

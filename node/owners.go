@@ -117,7 +117,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 func newOwners(n *Node) (*owners, error) {
 	w := &owners{
-		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.placer.Place, offerOwn: n.crawl.offerOwn,
+		book: n.book, self: n.room.net.Self(), router: n.router, log: n.log, place: n.placer.Place, offerOwn: n.crawl.OfferOwn,
 		serves: n.room.dht.Serves, heard: n.placer.Heard, declined: n.placer.Declined, domains: n.domains, prove: n.wishes.Prove,
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -134,14 +134,14 @@ func newOwners(n *Node) (*owners, error) {
 	cfg.MaxRequests, cfg.PageHosts, cfg.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
 	w.space = n.store.Keyspace(storage.KeyspaceHosts)
 	w.toWorker = n.room.toWorker
-	w.leasesEnd = leasesEnd(n.room.watch, n.cfg.LeaseTTL, n.crawl.clock.Now)
+	w.leasesEnd = leasesEnd(n.room.watch, n.cfg.LeaseTTL, n.clock.Now)
 	store := shippedSpace[kv.Batch](n, storage.KeyspaceHosts)
-	o, err := owner.New(cfg, store, w.sets, n.book, mine(w.serves), n.crawl.clock.Now())
+	o, err := owner.New(cfg, store, w.sets, n.book, mine(w.serves), n.clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	w.sets.ReadFrom(o)
-	w.loop = newOwnerLoop(o, n.crawl.clock.Now, w.effects, n.log)
+	w.loop = newOwnerLoop(o, n.clock.Now, w.effects, n.log)
 	w.courier = &courier{router: n.router, self: w.self, local: w.links, log: n.log}
 	w.mailbox = &mailbox{
 		courier: w.courier, wake: make(chan struct{}, 1), queues: make(map[peer.ID]*outQueue), now: time.Now,

@@ -24,7 +24,7 @@ func (c *Config) placing() placing.Config {
 // placed is what placing uses of the peer. The owners come later.
 func (n *Node) placed() placing.Deps {
 	return placing.Deps{
-		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.worker, Sites: n.crawl.fetcher,
+		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
 		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) []byte {
 			var d owner.HostDetail

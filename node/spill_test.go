@@ -123,10 +123,10 @@ func TestLargePages(t *testing.T) {
 			p := startLogged(t, cfg, slog.New(slog.NewTextHandler(&log, nil)))
 			settle(t, []*testPeer{p})
 			crawlAll(t, p, control.JobSpec{URLs: web.seeds})
-			if n := p.crawl.worker.Stats().Spilled; n > 0 != tt.spills {
+			if n := p.crawl.Worker.Stats().Spilled; n > 0 != tt.spills {
 				t.Errorf("%d pages spilled", n)
 			}
-			if s := p.crawl.spill.Stats(); s.Files != 0 || s.Bytes != 0 {
+			if s := p.crawl.Spill.Stats(); s.Files != 0 || s.Bytes != 0 {
 				t.Errorf("left on disk: %+v", s)
 			}
 			if warned := strings.Count(log.String(), "disk takes no pages"); warned > 1 || warned == 1 != tt.warned {

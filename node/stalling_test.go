@@ -57,7 +57,7 @@ func TestStalled(t *testing.T) {
 			return false
 		}
 		text, err := os.ReadFile(s.Stalled.Stacks)
-		return err == nil && strings.Contains(string(text), "(*pipeline).disk")
+		return err == nil && strings.Contains(string(text), "(*Pipeline).disk")
 	}
 	await("fetchers that hang", hangs)
 	if !strings.Contains(log.String(), "nothing moves in the peer") {

@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
-	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -210,7 +210,7 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 		switch name {
 		case "outlink":
 			r.page.links = append(r.page.links, value)
-		case node.LinkCountsField:
+		case crawling.LinkCountsField:
 			counts, err := pages.ParseLinkCounts(value)
 			r.page.counts, r.page.known = counts, err == nil
 		case "hopsFromSeed":

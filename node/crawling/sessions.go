@@ -1,4 +1,4 @@
-package node
+package crawling
 
 import (
 	"context"
@@ -15,24 +15,14 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// sessions lets the worker speak to owners; this peer's own takes the same path without the network.
+// sessions lets the worker speak to owners, and finds those.
 type sessions struct {
-	self   peer.ID
-	local  func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	say    func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
 	router *rpc.Router
 	log    *slog.Logger
 }
 
 var _ worker.Owners = sessions{}
-
-func newSessions(n *Node) sessions {
-	return sessions{
-		self: n.room.net.Self(), router: n.router, log: n.log,
-		local: func(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
-			return n.owners.session(ctx, from, m)
-		},
-	}
-}
 
 // Session implements worker.Owners. Before it returns, whoever owns hosts that have moved, or whose owner is gone, was looked up, so that OwnerOf tells.
 func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
@@ -57,13 +47,6 @@ func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*
 		s.seek(ctx, to, hosts)
 	}
 	return reply, err
-}
-
-func (s sessions) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
-	if to == s.self {
-		return s.local(ctx, to, m)
-	}
-	return says.Call(ctx, s.router, to, m)
 }
 
 // maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases that it renews wait for them.

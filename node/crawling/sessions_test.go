@@ -1,4 +1,4 @@
-package node
+package crawling
 
 import (
 	"context"
@@ -17,6 +17,14 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
+
+// newSessions returns sessions with owners that are asked through a router.
+func newSessions(r *rpc.Router) sessions {
+	says := rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner}
+	return sessions{router: r, log: quietLog, say: func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+		return says.Call(ctx, r, to, m)
+	}}
+}
 
 // TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor, or of one that joined beside it, in no other way.
 func TestSessionFindsTheNextOwner(t *testing.T) {
@@ -47,10 +55,7 @@ func TestSessionFindsTheNextOwner(t *testing.T) {
 				}
 				net.At(old, rpctest.Answers(string(raw), nil))
 			}
-			s := sessions{self: self, log: quietLog, router: &rpc.Router{Ring: view, Net: net}, local: func(context.Context, peer.ID, *wire.Session) (*wire.SessionReply, error) {
-				t.Error("this peer was asked")
-				return nil, nil
-			}}
+			s := newSessions(&rpc.Router{Ring: view, Net: net})
 			reply, err := s.Session(t.Context(), string(old), message)
 			if (err == nil) != (row.reply != nil) || err == nil && !proto.Equal(reply, row.reply) {
 				t.Errorf("answer %v, %v", reply, err)
@@ -102,7 +107,7 @@ func TestSessionSeeksWithinBounds(t *testing.T) {
 				view := lazyRing{&rpctest.Ring{Self: self, Believed: rpctest.OwnedBy(old), Real: rpctest.OwnedBy(old)}, row.takes}
 				net := rpctest.NewNet()
 				net.At(old, rpctest.Answers(string(raw), nil))
-				s := sessions{self: self, log: quietLog, router: &rpc.Router{Ring: view, Net: net}}
+				s := newSessions(&rpc.Router{Ring: view, Net: net})
 				begun := time.Now()
 				reply, err := s.Session(t.Context(), string(old), &wire.Session{})
 				if err != nil || len(reply.GetMoved()) != len(moved.GetMoved()) {

@@ -1,4 +1,4 @@
-package node
+package crawling
 
 import (
 	"context"
@@ -10,101 +10,113 @@ import (
 	"github.com/google/uuid"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
-	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// serviceContent is the service of the owners of bodies.
-const serviceContent = "content"
+// ServiceContent is the service of the owners of bodies.
+const ServiceContent = "content"
 
 // aboutBodies asks whether bodies were met before, and tells of others that they are archived.
 var aboutBodies = rpc.Method[*wire.Content, *wire.ContentReply]{
-	Service: serviceContent,
+	Service: ServiceContent,
 	Check:   func(q *wire.Content, a *wire.ContentReply) error { return a.Validate(len(q.GetClaimDigest())) },
 }
 
-// contentRecords lends the keyspace of confirmed records to dedup. A batch is written without a sync of its own, since hardly anybody waits for one: a
-// record that is lost costs a second copy of a body.
-type contentRecords struct{ *storage.Keyspace }
-
-// Update implements kv.Store.
-func (c contentRecords) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	return c.write(func(b *storage.Batch) error {
-		fn(b)
-		return nil
-	})
+// ContentsDeps are what contents use of the peer.
+type ContentsDeps struct {
+	// Records are those of the bodies that this peer answers for.
+	Records kv.Store
+	Router  *rpc.Router
+	Self    peer.ID
+	Log     *slog.Logger
 }
 
-func (c contentRecords) write(fn func(*storage.Batch) error) (wait func() error, err error) {
-	return sync.OnceValue(c.sync), c.UpdateNoSync(fn)
+// Contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.
+type Contents struct {
+	deps  ContentsDeps
+	state *dedup.Content
+	loop  *loop.Serial
 }
 
-// sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
-func (c contentRecords) sync() error {
-	wait, err := c.Keyspace.Update(func(b *storage.Batch) error {
-		b.Delete(nil)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return wait()
-}
+var _ pages.Content = (*Contents)(nil)
 
-// contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.
-type contents struct {
-	state  *dedup.Content
-	loop   *loop.Serial
-	router *rpc.Router
-	self   peer.ID
-	log    *slog.Logger
-}
-
-func newContents(records kv.Store, self peer.ID, r *rpc.Router, log *slog.Logger) (*contents, error) {
-	state, err := dedup.NewContent(records, 0, 0)
+// NewContents returns what answers once Run is called.
+func NewContents(d ContentsDeps) (*Contents, error) {
+	state, err := dedup.NewContent(d.Records, 0, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &contents{state: state, loop: loop.NewSerial(), router: r, self: self, log: log}, nil
+	return &Contents{deps: d, state: state, loop: loop.NewSerial()}, nil
 }
 
-// claim is one question: was this body met before?
-type claim struct {
-	digest [32]byte
-	url    string
+// Run answers until ctx ends.
+func (c *Contents) Run(ctx context.Context) error { return c.loop.Run(ctx) }
+
+// DoOver runs fn between requests until it says that it is through.
+func (c *Contents) DoOver(ctx context.Context, fn func() (through bool)) error {
+	return c.loop.DoOver(ctx, fn)
 }
 
-// confirmation says that a body is archived.
-type confirmation struct {
-	digest [32]byte
-	url    string
-	record string // urn:uuid:...
-	date   time.Time
+// Remove drops the records of an arc. Within DoOver.
+func (c *Contents) Remove(lo, hi ring.Pos) error {
+	_, err := c.state.Remove(lo, hi)
+	return err
 }
 
-func (c *contents) handler() p2p.Handler { return aboutBodies.Handle(c.answer) }
+// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
+func (c *Contents) Import(records []kv.Record) error {
+	_, _, err := c.state.Import(records)
+	return err
+}
+
+// Claim implements pages.Content. A question without an answer (no owner, an unreachable one) is about a new body: one that is stored twice is cheap, a lost
+// one is not.
+func (c *Contents) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
+	answers := make([]pages.Answer, len(q))
+	for i, a := range c.ask(ctx, q, nil) {
+		switch a.Verdict {
+		case dedup.Known:
+			answers[i] = pages.Answer{Verdict: pages.Known, Original: pages.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
+		case dedup.Wait:
+			answers[i].Verdict = pages.Wait
+		case dedup.New:
+		}
+	}
+	return answers, nil
+}
+
+// Confirm implements pages.Content.
+func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) error {
+	c.ask(ctx, nil, list)
+	return nil
+}
+
+// Handler answers peers.
+func (c *Contents) Handler() p2p.Handler { return aboutBodies.Handle(c.answer) }
 
 // answer answers the questions of a peer.
-func (c *contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
-	claims := make([]claim, len(req.GetClaimDigest()))
+func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
+	claims := make([]pages.Question, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}
 	for i := range claims {
-		claims[i] = claim{digest: [32]byte(req.GetClaimDigest()[i]), url: string(req.GetClaimUrl()[i])}
-		if !c.router.Ring.Serves(ring.ContentKey(claims[i].digest[:])) {
+		claims[i] = pages.Question{Digest: [32]byte(req.GetClaimDigest()[i]), URL: string(req.GetClaimUrl()[i])}
+		if !c.deps.Router.Ring.Serves(ring.ContentKey(claims[i].Digest[:])) {
 			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxQuestions
 		}
 	}
-	confirms := make([]confirmation, len(req.GetConfirmDigest()))
+	confirms := make([]reports.Confirmation, len(req.GetConfirmDigest()))
 	for i := range confirms {
-		confirms[i] = confirmation{
-			digest: [32]byte(req.GetConfirmDigest()[i]), url: string(req.GetConfirmUrl()[i]),
-			record: "urn:uuid:" + uuid.UUID(req.GetConfirmRecord()[i]).String(), date: time.UnixMilli(req.GetConfirmMs()[i]),
+		confirms[i] = reports.Confirmation{
+			Digest: [32]byte(req.GetConfirmDigest()[i]), URL: string(req.GetConfirmUrl()[i]),
+			RecordID: "urn:uuid:" + uuid.UUID(req.GetConfirmRecord()[i]).String(), Date: time.UnixMilli(req.GetConfirmMs()[i]),
 		}
 	}
 	answers, err := c.apply(ctx, from, claims, confirms)
@@ -130,17 +142,17 @@ func appendAnswer(reply *wire.ContentReply, a dedup.Reply) {
 }
 
 // apply puts confirmations and claims of a peer to the state.
-func (c *contents) apply(ctx context.Context, from peer.ID, claims []claim, confirms []confirmation) ([]dedup.Reply, error) {
+func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Question, confirms []reports.Confirmation) ([]dedup.Reply, error) {
 	by := string(from)
 	questions := make([]dedup.Question, len(claims))
 	for i, q := range claims {
-		questions[i] = dedup.Question{Key: dedup.Key(ring.ContentKey(q.digest[:])), By: dedup.Claimant{URL: q.url, Peer: by}}
+		questions[i] = dedup.Question{Key: dedup.Key(ring.ContentKey(q.Digest[:])), By: dedup.Claimant{URL: q.URL, Peer: by}}
 	}
 	batch := make([]dedup.Confirmation, len(confirms))
 	for i, k := range confirms {
 		batch[i] = dedup.Confirmation{
-			Key:    dedup.Key(ring.ContentKey(k.digest[:])),
-			Record: dedup.Record{URL: k.url, Peer: by, RecordID: k.record, Date: k.date},
+			Key:    dedup.Key(ring.ContentKey(k.Digest[:])),
+			Record: dedup.Record{URL: k.URL, Peer: by, RecordID: k.RecordID, Date: k.Date},
 		}
 	}
 	var answers []dedup.Reply
@@ -164,15 +176,15 @@ type share struct {
 }
 
 // split groups a batch by the believed owners; what nobody is believed to own goes nowhere.
-func (c *contents) split(claims []claim, confirms []confirmation) []*share {
+func (c *Contents) split(claims []pages.Question, confirms []reports.Confirmation) []*share {
 	shares := make(map[peer.ID]*share)
 	var order []*share
 	of := func(digest [32]byte) *share {
 		key := ring.ContentKey(digest[:])
-		to := c.self
-		if !c.router.Ring.Serves(key) {
-			p, ok := c.router.Ring.Guess(key)
-			if !ok || p.ID == c.self {
+		to := c.deps.Self
+		if !c.deps.Router.Ring.Serves(key) {
+			p, ok := c.deps.Router.Ring.Guess(key)
+			if !ok || p.ID == c.deps.Self {
 				return nil
 			}
 			to = p.ID
@@ -186,12 +198,12 @@ func (c *contents) split(claims []claim, confirms []confirmation) []*share {
 		return s
 	}
 	for i := range claims {
-		if s := of(claims[i].digest); s != nil {
+		if s := of(claims[i].Digest); s != nil {
 			s.claims = append(s.claims, i)
 		}
 	}
 	for i := range confirms {
-		if s := of(confirms[i].digest); s != nil {
+		if s := of(confirms[i].Digest); s != nil {
 			s.confirms = append(s.confirms, i)
 		}
 	}
@@ -203,7 +215,7 @@ const contentTimeout = 2 * time.Second
 
 // ask puts a batch to the owners, all at the same time. A claim without an answer (no owner, an unreachable one) has the verdict New:
 // a body stored twice is cheap, a lost one is not.
-func (c *contents) ask(ctx context.Context, claims []claim, confirms []confirmation) []dedup.Reply {
+func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []reports.Confirmation) []dedup.Reply {
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
 	answers := make([]dedup.Reply, len(claims)) // the zero verdict is New
@@ -235,24 +247,24 @@ func (s *share) parts() (list []*share) {
 }
 
 // askOne puts a share to its owner and fills in the answers at its places.
-func (c *contents) askOne(ctx context.Context, s *share, claims []claim, confirms []confirmation, answers []dedup.Reply) {
-	mine := make([]claim, len(s.claims))
+func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question, confirms []reports.Confirmation, answers []dedup.Reply) {
+	mine := make([]pages.Question, len(s.claims))
 	for k, i := range s.claims {
 		mine[k] = claims[i]
 	}
-	told := make([]confirmation, len(s.confirms))
+	told := make([]reports.Confirmation, len(s.confirms))
 	for k, i := range s.confirms {
 		told[k] = confirms[i]
 	}
 	var got []dedup.Reply
 	var err error
-	if s.to == c.self {
-		got, err = c.apply(ctx, c.self, mine, told)
+	if s.to == c.deps.Self {
+		got, err = c.apply(ctx, c.deps.Self, mine, told)
 	} else {
 		got, err = c.remote(ctx, s.to, mine, told)
 	}
 	if err != nil {
-		c.log.Debug("content owner did not answer, bodies count as new", "peer", s.to, "err", err)
+		c.deps.Log.Debug("content owner did not answer, bodies count as new", "peer", s.to, "err", err)
 		return
 	}
 	for k, i := range s.claims {
@@ -260,29 +272,29 @@ func (c *contents) askOne(ctx context.Context, s *share, claims []claim, confirm
 	}
 }
 
-func (c *contents) remote(ctx context.Context, to peer.ID, claims []claim, confirms []confirmation) ([]dedup.Reply, error) {
+func (c *Contents) remote(ctx context.Context, to peer.ID, claims []pages.Question, confirms []reports.Confirmation) ([]dedup.Reply, error) {
 	req := &wire.Content{}
 	for i := range claims {
-		req.ClaimDigest = append(req.ClaimDigest, claims[i].digest[:])
-		req.ClaimUrl = append(req.ClaimUrl, []byte(claims[i].url))
+		req.ClaimDigest = append(req.ClaimDigest, claims[i].Digest[:])
+		req.ClaimUrl = append(req.ClaimUrl, []byte(claims[i].URL))
 	}
 	for i := range confirms {
-		id, err := uuid.Parse(confirms[i].record)
+		id, err := uuid.Parse(confirms[i].RecordID)
 		if err != nil {
-			return nil, fmt.Errorf("content record %q: %w", confirms[i].record, err)
+			return nil, fmt.Errorf("content record %q: %w", confirms[i].RecordID, err)
 		}
-		req.ConfirmDigest = append(req.ConfirmDigest, confirms[i].digest[:])
-		req.ConfirmUrl = append(req.ConfirmUrl, []byte(confirms[i].url))
+		req.ConfirmDigest = append(req.ConfirmDigest, confirms[i].Digest[:])
+		req.ConfirmUrl = append(req.ConfirmUrl, []byte(confirms[i].URL))
 		req.ConfirmRecord = append(req.ConfirmRecord, id[:])
-		req.ConfirmMs = append(req.ConfirmMs, confirms[i].date.UnixMilli())
+		req.ConfirmMs = append(req.ConfirmMs, confirms[i].Date.UnixMilli())
 	}
-	reply, err := aboutBodies.Call(ctx, c.router, to, req)
+	reply, err := aboutBodies.Call(ctx, c.deps.Router, to, req)
 	if err != nil {
 		return nil, err
 	}
 	if moved := reply.GetMoved(); len(moved) > 0 {
 		// Its word stands, since it may hold the record all the same; the next question about such keys goes to their owner.
-		_, _ = c.router.Owner(ctx, ring.ContentKey(claims[moved[0]].digest[:]), true)
+		_, _ = c.deps.Router.Owner(ctx, ring.ContentKey(claims[moved[0]].Digest[:]), true)
 	}
 	return replies(reply), nil
 }

@@ -1,4 +1,4 @@
-package node
+package crawling
 
 import (
 	"context"
@@ -33,8 +33,8 @@ func (s serverRecords) Write(records map[string][]byte) error {
 	})
 }
 
-// keepServers writes what the worker learns of web servers now and then, and at the end.
-func (c *crawlRoom) keepServers(ctx context.Context) error {
+// KeepServers writes what the worker learns of web servers now and then, and at the end.
+func (c *Crawl) KeepServers(ctx context.Context) error {
 	tick := time.NewTicker(serversEvery)
 	defer tick.Stop()
 	for {
@@ -49,9 +49,9 @@ func (c *crawlRoom) keepServers(ctx context.Context) error {
 	}
 }
 
-func (c *crawlRoom) writeServers() error {
+func (c *Crawl) writeServers() error {
 	var changes map[string][]byte
-	c.worker.Estimates(func(e *bandwidth.Estimates) { changes = e.Changes() })
+	c.Worker.Estimates(func(e *bandwidth.Estimates) { changes = e.Changes() })
 	if len(changes) == 0 {
 		return nil
 	}

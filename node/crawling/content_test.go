@@ -1,9 +1,10 @@
-package node
+package crawling
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -21,8 +24,22 @@ import (
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
+
+var quietLog = slog.New(slog.DiscardHandler)
+
+// unsynced is a keyspace of which each batch is written without a sync of its own.
+type unsynced struct{ *storage.Keyspace }
+
+// Update implements kv.Store.
+func (u unsynced) Update(fn func(kv.Batch)) (wait func() error, err error) {
+	return u.UpdateLazily(func(b *storage.Batch) error {
+		fn(b)
+		return nil
+	})
+}
 
 // byFirstByte gives each content key to one of the peers.
 func byFirstByte(ids ...peer.ID) func(ring.Key) peer.ID {
@@ -30,20 +47,20 @@ func byFirstByte(ids ...peer.ID) func(ring.Key) peer.ID {
 }
 
 // contentPeers are peers that ask each other about bodies.
-func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (map[peer.ID]*contents, *rpctest.Net) {
+func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (map[peer.ID]*Contents, *rpctest.Net) {
 	t.Helper()
 	net := rpctest.NewNet()
-	list := make(map[peer.ID]*contents)
+	list := make(map[peer.ID]*Contents)
 	for _, id := range ids {
 		r := &rpc.Router{Ring: &rpctest.Ring{Self: id, Believed: owns, Real: owns}, Net: net}
-		c, err := newContents(contentRecords{storagetest.New(t).Keyspace(storage.KeyspaceContent)}, id, r, quietLog)
+		c, err := NewContents(ContentsDeps{Records: unsynced{storagetest.New(t).Keyspace(storage.KeyspaceContent)}, Router: r, Self: id, Log: quietLog})
 		if err != nil {
 			t.Fatal(err)
 		}
 		list[id] = c
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
-		running.Go(func() { _ = c.loop.Run(ctx) })
+		running.Go(func() { _ = c.Run(ctx) })
 		t.Cleanup(func() {
 			cancel()
 			running.Wait()
@@ -51,10 +68,10 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 	}
 	for _, id := range ids {
 		net.At(id, func(ctx context.Context, service string, req []byte) ([]byte, error) {
-			if service != serviceContent {
+			if service != ServiceContent {
 				return nil, rpc.Refuse("another service")
 			}
-			return list[id].handler()(ctx, "asker", req)
+			return list[id].Handler()(ctx, "asker", req)
 		})
 	}
 	return list, net
@@ -69,14 +86,14 @@ func TestContentVerdicts(t *testing.T) {
 	ids := rpctest.NewPeers(t, 3)
 	peers, net := contentPeers(t, byFirstByte(ids...), ids...)
 	const bodies = 40
-	claims := make([]claim, bodies)
-	var confirms []confirmation
+	claims := make([]pages.Question, bodies)
+	var confirms []reports.Confirmation
 	date := time.UnixMilli(1_700_000_000_000)
 	for i := range claims {
-		claims[i] = claim{digest: digestOf(i), url: fmt.Sprintf("http://a.example/%d", i)}
-		confirms = append(confirms, confirmation{digest: digestOf(i), url: claims[i].url, record: recordA, date: date})
+		claims[i] = pages.Question{Digest: digestOf(i), URL: fmt.Sprintf("http://a.example/%d", i)}
+		confirms = append(confirms, reports.Confirmation{Digest: digestOf(i), URL: claims[i].URL, RecordID: recordA, Date: date})
 	}
-	ask := func(who peer.ID, claims []claim, confirms []confirmation) []dedup.Reply {
+	ask := func(who peer.ID, claims []pages.Question, confirms []reports.Confirmation) []dedup.Reply {
 		return peers[who].ask(t.Context(), claims, confirms)
 	}
 	for i, a := range ask(ids[0], claims, nil) {
@@ -89,7 +106,7 @@ func TestContentVerdicts(t *testing.T) {
 	}
 	other := slices.Clone(claims)
 	for i := range other {
-		other[i].url += "?mirror"
+		other[i].URL += "?mirror"
 	}
 	for i, a := range ask(ids[0], other, nil) {
 		if a.Verdict != dedup.Wait {
@@ -98,7 +115,7 @@ func TestContentVerdicts(t *testing.T) {
 	}
 	ask(ids[0], nil, confirms)
 	for i, a := range ask(ids[0], other, nil) {
-		if a.Verdict != dedup.Known || a.Record.URL != claims[i].url || a.Record.RecordID != recordA || !a.Record.Date.Equal(date) {
+		if a.Verdict != dedup.Known || a.Record.URL != claims[i].URL || a.Record.RecordID != recordA || !a.Record.Date.Equal(date) {
 			t.Errorf("body %d, confirmed: %v, %+v", i, a.Verdict, a.Record)
 		}
 	}
@@ -137,10 +154,10 @@ func TestContentWithoutAnswer(t *testing.T) {
 				})
 				owns := byFirstByte("bad", "good")
 				view := &rpctest.Ring{Self: "me", Believed: owns, Real: owns}
-				c := &contents{loop: loop.NewSerial(), router: &rpc.Router{Ring: view, Net: net}, self: "me", log: quietLog}
-				var claims []claim
+				c := &Contents{loop: loop.NewSerial(), deps: ContentsDeps{Router: &rpc.Router{Ring: view, Net: net}, Self: "me", Log: quietLog}}
+				var claims []pages.Question
 				for i := range 20 {
-					claims = append(claims, claim{digest: digestOf(i), url: "http://a.example/"})
+					claims = append(claims, pages.Question{Digest: digestOf(i), URL: "http://a.example/"})
 				}
 				begin := time.Now()
 				for i, a := range c.ask(t.Context(), claims, nil) {
@@ -167,8 +184,8 @@ func TestContentWithoutAnswer(t *testing.T) {
 // TestContentWithoutOwner: what nobody is believed to own is new.
 func TestContentWithoutOwner(t *testing.T) {
 	for _, believed := range []peer.ID{"", "me"} {
-		c := &contents{router: &rpc.Router{Ring: &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(believed), Real: rpctest.OwnedBy("")}, Net: rpctest.NewNet()}, self: "me", log: quietLog}
-		if a := c.ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil); a[0].Verdict != dedup.New {
+		c := &Contents{deps: ContentsDeps{Router: &rpc.Router{Ring: &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(believed), Real: rpctest.OwnedBy("")}, Net: rpctest.NewNet()}, Self: "me", Log: quietLog}}
+		if a := c.ask(t.Context(), []pages.Question{{Digest: digestOf(1), URL: "u"}}, nil); a[0].Verdict != dedup.New {
 			t.Errorf("believed owner %q: %v", believed, a[0].Verdict)
 		}
 	}
@@ -178,10 +195,10 @@ func TestContentWithoutOwner(t *testing.T) {
 func TestContentMoved(t *testing.T) {
 	ids := rpctest.NewPeers(t, 3)
 	peers, net := contentPeers(t, rpctest.OwnedBy(ids[1]), ids...)
-	view := peers[ids[0]].router.Ring.(*rpctest.Ring)
+	view := peers[ids[0]].deps.Router.Ring.(*rpctest.Ring)
 	view.Set(func() { view.Believed = rpctest.OwnedBy(ids[2]) })
 	for _, want := range []peer.ID{ids[2], ids[1]} {
-		peers[ids[0]].ask(t.Context(), []claim{{digest: digestOf(1), url: "u"}}, nil)
+		peers[ids[0]].ask(t.Context(), []pages.Question{{Digest: digestOf(1), URL: "u"}}, nil)
 		if got := net.Called(); got[len(got)-1] != want {
 			t.Errorf("asked %v last, want %v", got, want)
 		}
@@ -224,7 +241,7 @@ func TestContentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := peers[ids[0]].handler()(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+		if _, err := peers[ids[0]].Handler()(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}
@@ -234,7 +251,7 @@ func TestContentRefuses(t *testing.T) {
 func TestContentConfirmedOnDisk(t *testing.T) {
 	disk := storagetest.NewDisk()
 	open := func(d *storagetest.Disk) *dedup.Content {
-		state, err := dedup.NewContent(contentRecords{d.Open(t).Keyspace(storage.KeyspaceContent)}, 0, 0)
+		state, err := dedup.NewContent(unsynced{d.Open(t).Keyspace(storage.KeyspaceContent)}, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package node
+package crawling
 
 import (
 	"errors"
@@ -20,17 +20,12 @@ type archive struct {
 
 var _ pages.Archive = (*archive)(nil)
 
-// openArchive opens the directory; compression is gzip or none.
-func openArchive(dir string, cfg *Config, peerName string) (*archive, error) {
-	c := warc.Gzip
-	if cfg.Archive == "none" {
-		c = warc.None
-	}
-	w, err := warc.Open(dir, warc.Config{Compression: c, Peer: peerName, Software: "apoidea/" + cfg.Version, Operator: cfg.Contact})
+func openArchive(dir string, cfg warc.Config) (*archive, error) {
+	w, err := warc.Open(dir, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &archive{encoder: warc.NewEncoder(c), writer: w}, nil
+	return &archive{encoder: warc.NewEncoder(cfg.Compression), writer: w}, nil
 }
 
 // Save implements pages.Archive.

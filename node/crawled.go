@@ -1,0 +1,104 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/resolve"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/placing"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// productToken is how robots.txt names this crawler.
+const productToken = "apoidea"
+
+// fetching is what the configuration says of exchanges with sites.
+func (c *Config) fetching() fetch.Config {
+	resolver := resolve.Config{NoIPv6: c.FetchFrom.Is4()}
+	if c.DNSServer != "" {
+		resolver.Servers = []string{c.ResolverAddr()}
+	}
+	f := fetch.Config{
+		UserAgent: c.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: c.AllowPrivate, AllowPrefixes: c.AllowPrefixes, LocalAddr: c.FetchFrom,
+		MaxBody: c.MaxBody, From: cmp.Or(c.From, mailOf(c.Contact)),
+	}
+	c.distant(&f)
+	return f
+}
+
+// crawling is what is set of the worker and what it uses.
+func (n *Node) crawling() crawling.Config {
+	c := crawling.Config{
+		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays,
+		Archive: warc.Config{Compression: warc.Gzip, Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
+		Worker: worker.Config{
+			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay}, Fetchers: n.cfg.Fetchers,
+			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
+			PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
+			MaxMemory: crawling.PageMemory(n.cfg.Limits.Memory), Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
+		},
+	}
+	c.Fetch.Line, c.Fetch.Refused = n.line.Line, n.optOuts.Refused
+	if n.cfg.Archive == "none" {
+		c.Archive.Compression = warc.None
+	}
+	return c
+}
+
+// crawled is what the worker uses of the peer. The owners and the limits come later.
+func (n *Node) crawled() crawling.Deps {
+	return crawling.Deps{
+		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Jobs: n.book, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Log: n.log,
+		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
+	}
+}
+
+// spillReserve is how much more than the disk's reserve must be free for pages that memory has no room for, in bytes, as at the reserve the peer stops.
+const spillReserve = 64 << 20
+
+// spillRoom refuses pages on a disk that is near its reserve.
+func (n *Node) spillRoom() error {
+	if n.cfg.spillRoom != nil {
+		return n.cfg.spillRoom()
+	}
+	reserve := n.cfg.DiskReserve
+	if n.limits != nil {
+		reserve = n.limits.Reserve()
+	}
+	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
+}
+
+// say carries what the worker says to an owner; this peer's own takes the same path without the network.
+func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	if to == n.room.net.Self() {
+		return n.owners.session(ctx, to, m)
+	}
+	return says.Call(ctx, n.router, to, m)
+}
+
+// workerHandler answers owners: offers of hosts, and probes of sites.
+func (n *Node) workerHandler() p2p.Handler {
+	return rpc.Tagged{tagOffer: offers.Handle(n.crawl.Offered), placing.Probes.Tag: n.placer.HandleProbe()}.Handle
+}
+
+func withPort(server string) string {
+	if _, err := netip.ParseAddrPort(server); err == nil {
+		return server
+	}
+	if a, err := netip.ParseAddr(server); err == nil {
+		return netip.AddrPortFrom(a, 53).String()
+	}
+	return server
+}

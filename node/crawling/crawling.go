@@ -1,0 +1,189 @@
+// Package crawling is the worker of a peer, [crawl/worker.Worker], with everything that it uses: the
+// fetcher, the archive, the disk for pages that memory has no room for, and its ways to the owners of
+// hosts and of bodies.
+//
+// What it promises:
+//   - the worker finds the next owner of a host that has moved, or whose owner is gone, within bounded
+//     time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
+//   - an owner of bodies that does not answer holds nobody up: its bodies count as new
+//     (TestContentWithoutAnswer).
+package crawling
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/spill"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+const (
+	// maxSpilled bounds what pages that memory has no room for take on disk, in bytes: a quarter of it those that wait to be processed, the rest those on their way.
+	maxSpilled = 4 << 30
+	// memoryShare is the part of the bound on memory that pages have.
+	memoryShare = 4
+	// unboundMemory is what pages have where memory has no bound, in bytes.
+	unboundMemory = 128 << 20
+)
+
+// PageMemory is what pages may take of that bound on memory, 0 for none.
+func PageMemory(bound int64) int64 {
+	if bound <= 0 {
+		return unboundMemory
+	}
+	return max(bound/memoryShare, 1)
+}
+
+// Config is what is set of a crawl.
+type Config struct {
+	// DataDir has the folders of the archive and of pages that memory has no room for.
+	DataDir string
+	Fetch   fetch.Config
+	Archive warc.Config
+	// Worker is what is set of the worker, but for the disk that waiting pages may take.
+	Worker worker.Config
+	// Holidays are days on which servers are expected to be as fast as at weekends.
+	Holidays []string
+}
+
+// ArchiveDir is the folder of the archive in a data directory.
+func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive") }
+
+// Deps are what a crawl uses of the peer.
+type Deps struct {
+	Self peer.ID
+	// Router finds the owners of hosts, Say carries what the worker says to one of them, which may be this peer.
+	Router *rpc.Router
+	Say    func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	// Content, Jobs, OptOuts, Permits and Clock are handed on to the worker.
+	Content pages.Content
+	Jobs    reports.Specs
+	OptOuts worker.OptOuts
+	Permits worker.Permits
+	Clock   worker.Clock
+	// Servers is where the rates of web servers are kept.
+	Servers *storage.Keyspace
+	// Fetched is told how long an exchange took, and whether there was an answer.
+	Fetched func(took time.Duration, answered bool)
+	// SpillRoom refuses pages on a disk that is too full for them.
+	SpillRoom func() error
+	// Paused says that the peer takes no hosts.
+	Paused func() bool
+	Log    *slog.Logger
+}
+
+// Crawl is the worker with what it uses.
+type Crawl struct {
+	// Worker is the worker itself, Fetcher makes its exchanges, Spill has its pages on disk.
+	Worker  *worker.Worker
+	Fetcher *fetch.Fetcher
+	Spill   *spill.Dir
+
+	deps    Deps
+	archive *archive
+	servers serverRecords
+}
+
+// New opens the archive, and returns what crawls once the worker runs. If it fails it leaves nothing open.
+func New(cfg Config, d Deps) (c *Crawl, err error) {
+	c = &Crawl{deps: d, servers: serverRecords{d.Servers}}
+	if c.Fetcher, err = fetch.New(cfg.Fetch); err != nil {
+		return nil, err
+	}
+	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	// What does not work now is tried again when there is need for it; until then it is only told.
+	if c.Spill, err = spill.Open(spill.Config{Path: filepath.Join(cfg.DataDir, "spill"), MaxBytes: maxSpilled, Room: d.SpillRoom}); err != nil {
+		d.Log.Warn("pages that memory has no room for may find none on disk", "err", err)
+	}
+	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: cfg.Holidays})
+	if err = estimates.Load(c.servers); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	cfg.Worker.MaxSpilled = maxSpilled / 4
+	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
+		Owners: sessions{say: d.Say, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
+		Spill: spilling{c.Spill}, Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Flush puts what is archived so far on disk, for an export.
+func (c *Crawl) Flush() error { return c.archive.Sync() }
+
+// Close releases what New opened.
+func (c *Crawl) Close() error {
+	var errs []error
+	if c.Fetcher != nil {
+		c.Fetcher.Close()
+	}
+	if c.Spill != nil {
+		errs = append(errs, c.Spill.Close())
+	}
+	if c.archive != nil {
+		errs = append(errs, c.archive.writer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// OfferOwn offers hosts that this peer itself owns.
+func (c *Crawl) OfferOwn(hosts []string) (declined []int) {
+	return c.Worker.Offer(string(c.deps.Self), hosts)
+}
+
+// Offered answers the offer of an owner.
+func (c *Crawl) Offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
+	if c.deps.Paused() {
+		return nil, rpc.Refuse("%s", wire.PausedText)
+	}
+	reply := &wire.OfferReply{}
+	for _, i := range c.Worker.Offer(string(from), m.GetHosts()) {
+		reply.Declined = append(reply.Declined, uint32(i)) //nolint:gosec // an index of a bounded list
+	}
+	return reply, nil
+}
+
+// spilling lends the spill to the worker.
+type spilling struct{ dir *spill.Dir }
+
+// Create implements worker.Spill.
+func (s spilling) Create() (fetch.Spilled, error) {
+	file, err := s.dir.Create()
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// timedFetcher tells how long exchanges take.
+type timedFetcher struct {
+	worker.Fetcher
+	fetched func(took time.Duration, answered bool)
+}
+
+// Get implements worker.Fetcher. An exchange that was not permitted, or was ended here, is none.
+func (f timedFetcher) Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
+	begin := time.Now()
+	resp, err := f.Fetcher.Get(ctx, req)
+	if _, failed := errors.AsType[*fetch.Error](err); err == nil || failed {
+		f.fetched(time.Since(begin), err == nil)
+	}
+	return resp, err
+}
