@@ -1,0 +1,46 @@
+package show
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// TestAnswers: each kind of answer as people read it.
+func TestAnswers(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	until := at.Add(90 * time.Minute)
+	job := control.Job{ID: "3f2a", State: "running", Spec: control.JobSpec{URLs: []string{"http://a/", "http://b/", "http://c/"}, MaxPages: 7}}
+	job.Accepted, job.Outcomes = 9, map[string]int64{"ok": 4, "timeout": 0}
+	limits := &control.Limits{Settings: []control.Setting{{Key: volunteer.KeyQuotaDay, Value: "2GB", Default: "none"}}}
+	for name, c := range map[string]struct {
+		show func(out io.Writer) error
+		want string
+	}{
+		"jobs": {func(out io.Writer) error { return Jobs(out, []control.Job{job}) }, "3f2a  running  unknown  9     0     0        0       http://a/ and 2 more\n"},
+		"job":  {func(out io.Writer) error { return Job(out, &job) }, "max pages  7\n  ok       4\n"},
+		"why": {func(out io.Writer) error {
+			return Why(out, &control.Why{URL: "http://a/", Host: "a", Owner: "p", Jobs: []control.WhyLine{{Job: "3f2a", Text: "pending"}}})
+		}, "job 3f2a  pending\n"},
+		"opted out": {func(out io.Writer) error {
+			return OptOutCheck(out, &control.OptOutCheck{OptedOut: true, Reasons: []string{"x", "y"}})
+		}, "opted out: x; y\n"},
+		"opt-outs":    {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{Domains: []string{"a.example"}}) }, "kept for the ring  domain a.example\n"},
+		"no opt-outs": {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{}) }, "this peer knows of no opt-outs\n"},
+		"limits":      {func(out io.Writer) error { return Limits(out, limits, at) }, "quota-day  2GB"},
+		"what holds": {func(out io.Writer) error {
+			held := control.Limits{Paused: true, Holds: []control.Hold{{Rule: "schedule", Effect: "pause", Why: "it is day", Ends: "night", Until: &until}}}
+			_, err := io.WriteString(out, Holds(&held, at))
+			return err
+		}, "paused: it is day, until night (13:30:00, in 1h30m0s)"},
+	} {
+		var b strings.Builder
+		if err := c.show(&b); err != nil || !strings.Contains(b.String(), c.want) {
+			t.Errorf("%s: %v\n%s\nwant in it\n%s", name, err, b.String(), c.want)
+		}
+	}
+}
