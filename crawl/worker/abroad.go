@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -41,7 +42,7 @@ func (v *visitor) depart(h *host, it reports.Item, o *origin, q *robotsQuestion)
 		q.url, q.forLeave = other+"/robots.txt", true
 	}
 	w.mu.Lock()
-	again := w.enter(now, q)
+	again := w.abroad.enter(now, q)
 	w.mu.Unlock()
 	switch {
 	case again.IsZero():
@@ -54,40 +55,53 @@ func (v *visitor) depart(h *host, it reports.Item, o *origin, q *robotsQuestion)
 	return false
 }
 
-// enter opens the visit of another host, or says when to look again. Under the mutex.
-func (w *Worker) enter(now time.Time, q *robotsQuestion) (again time.Time) {
+// abroad are the hosts asked for the sake of another's robots.txt. Its methods are called under the worker's mutex.
+type abroad struct {
+	frontier *frontier.Frontier[reports.Item]
+	delay    time.Duration        // between two requests to a host
+	until    map[string]time.Time // when a host may be asked for it again
+}
+
+// enter opens the visit of another host, or says when to look again.
+func (a *abroad) enter(now time.Time, q *robotsQuestion) (again time.Time) {
 	name := link.Host(q.url)
-	maps.DeleteFunc(w.abroad, func(_ string, until time.Time) bool { return !until.After(now) })
-	if until, ok := w.abroad[name]; ok {
+	maps.DeleteFunc(a.until, func(_ string, until time.Time) bool { return !until.After(now) })
+	if until, ok := a.until[name]; ok {
 		if look := now.Add(abroadLook); until.After(look) {
 			return look
 		}
 		return until
 	}
-	if owed := w.frontier.Owed(now, name); owed > 0 {
+	if owed := a.frontier.Owed(now, name); owed > 0 {
 		return now.Add(owed)
 	}
-	if w.frontier.Visited(name) {
+	if a.frontier.Visited(name) {
 		return now.Add(abroadLook)
 	}
-	q.opened = w.frontier.Visit(now, name)
-	w.abroad[strings.Clone(name)] = now.Add(abroadTime)
+	q.opened = a.frontier.Visit(now, name)
+	a.until[strings.Clone(name)] = now.Add(abroadTime)
 	return time.Time{}
 }
 
-// back closes what enter has opened.
-func (w *Worker) back(now time.Time, q *robotsQuestion, took time.Duration) {
+// back closes what enter has opened; held says whether this worker has the host as well.
+func (a *abroad) back(now time.Time, q *robotsQuestion, took time.Duration, held bool) {
 	name := link.Host(q.url)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	rest := now.Add(w.cfg.Politeness.Delay)
-	w.abroad[name] = rest
+	rest := now.Add(a.delay)
+	a.until[name] = rest
 	switch {
 	case q.opened:
-		w.frontier.Done(now, name, took)
-	case w.has(name):
-		w.frontier.NotBefore(name, rest)
+		a.frontier.Done(now, name, took)
+	case held:
+		a.frontier.NotBefore(name, rest)
 	}
+}
+
+// back ends a request to another host.
+func (v *visitor) back(now time.Time, q *robotsQuestion, took time.Duration) {
+	w := v.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.abroad.back(now, q, took, w.has(link.Host(q.url)))
 	w.wakeNext(now)
 }
 
@@ -127,7 +141,7 @@ func (v *visitor) later(h *host, it reports.Item, at time.Time) {
 		h.Return(it.Job.ID, it.URL)
 	case !h.Over():
 		w.frontier.NotBefore(h.Host, at)
-		w.unpop(h, it)
+		w.windows.unpop(h, &it)
 		w.wakeNext(time.Now())
 	}
 	w.changed(h.Lease)

@@ -86,3 +86,16 @@ func hostNames(n int) (names []string) {
 	}
 	return names
 }
+
+// BenchmarkPermit is what it costs to be let through right before a request, while others are let through as well.
+func BenchmarkPermit(b *testing.B) {
+	w := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) { x.deps.Clock = nil }).worker
+	h := leased(w, "a.example", time.Hour)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := h.permit(w.clock); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

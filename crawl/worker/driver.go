@@ -25,7 +25,7 @@ func (d driver) Wake(s *session.Session) {
 	}
 	w.speakers[s] = make(chan struct{}, 1)
 	if w.ctx != nil {
-		w.start(s)
+		w.speak(s)
 	}
 }
 
@@ -33,7 +33,7 @@ func (d driver) Wake(s *session.Session) {
 func (d driver) Backlog() int { return d.w.backlog() }
 
 // Full implements session.Driver.
-func (d driver) Full() bool { return d.w.windows >= d.w.cfg.MaxWindowBytes }
+func (d driver) Full() bool { return d.w.windows.full() }
 
 // Left implements session.Driver.
 func (d driver) Left(l *session.Lease) int { return d.w.frontier.Len(l.Host) }
@@ -61,12 +61,12 @@ func (d driver) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff t
 	if owed := time.Duration(g.GetNotBeforeMs()) * time.Millisecond; owed > 0 {
 		w.frontier.NotBefore(l.Host, now.Add(owed))
 	}
-	backoff, reason = w.learnRobots(h, g)
-	w.learnAddrs(now, h, g)
+	backoff, reason = d.learnRobots(h, g)
+	d.learnAddrs(now, h, g)
 	return backoff, reason
 }
 
-func (w *Worker) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reason string) {
+func (d driver) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reason string) {
 	for _, r := range g.GetRobots() {
 		if h.origins[r.GetOrigin()] != nil || len(h.origins) >= wire.MaxOrigins {
 			continue
@@ -76,7 +76,7 @@ func (w *Worker) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, rea
 		if state.UnmarshalBinary(r.GetState()) != nil {
 			continue
 		}
-		if o.set(state); !w.shelf.take(o, bytes.Clone(r.GetState()), false) {
+		if o.set(state); !d.w.shelf.take(o, bytes.Clone(r.GetState()), false) {
 			backoff, reason = roomPause, noRoom
 			continue
 		}
@@ -85,7 +85,7 @@ func (w *Worker) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, rea
 	return backoff, reason
 }
 
-func (w *Worker) learnAddrs(now time.Time, h *host, g *wire.Grant) {
+func (d driver) learnAddrs(now time.Time, h *host, g *wire.Grant) {
 	if len(h.addrs) > 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *Worker) learnAddrs(now time.Time, h *host, g *wire.Grant) {
 	}
 	if len(h.addrs) > 0 {
 		h.lentUntil = now.Add(lentFor)
-		w.frontier.SetAddr(h.Host, h.addrs[0])
+		d.w.frontier.SetAddr(h.Host, h.addrs[0])
 	}
 }
 
@@ -109,14 +109,13 @@ func (d driver) Take(l *session.Lease, g *wire.Grant) int {
 		if ref == nil {
 			ref = &reports.Job{ID: u.Job}
 		}
-		w.serial++
 		items = append(items, reports.Item{
-			Job: ref, URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, MaxBytes: u.MaxBytes, Serial: w.serial,
+			Job: ref, URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, MaxBytes: u.MaxBytes,
 		})
 	}
 	if len(items) > 0 {
-		w.push(w.hosts[l.Host], items)
-		w.wakeOne()
+		w.windows.push(w.hosts[l.Host], items)
+		w.idle.wakeOne()
 	}
 	return len(items)
 }
@@ -129,7 +128,7 @@ func (d driver) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 		w.frontier.NotBefore(l.Host, now.Add(backoff))
 	}
 	h := w.hosts[l.Host]
-	for it, ok := w.pop(l.Host, h); ok; it, ok = w.pop(l.Host, h) {
+	for it, ok := w.windows.pop(l.Host, h); ok; it, ok = w.windows.pop(l.Host, h) {
 		h.Return(it.Job.ID, it.URL)
 	}
 }
@@ -147,10 +146,10 @@ func (d driver) Forget(l *session.Lease) {
 			awaited = w.shelf.forget(o) || awaited
 		}
 		if awaited {
-			w.wakeAll()
+			w.idle.wakeAll()
 		}
 		delete(w.hosts, l.Host)
-		w.weighWindow(h, -int(h.window))
+		w.windows.forget(h)
 	}
 	w.frontier.Remove(l.Host)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
@@ -34,11 +33,11 @@ const (
 func (w *Worker) fetchLoop(ctx context.Context) {
 	v := visitor{w: w, wake: make(chan struct{}, 1)}
 	for {
-		h, it, ok := v.next(ctx)
+		h, it, o, ok := v.next(ctx)
 		if !ok {
 			return
 		}
-		v.visit(ctx, h, it)
+		v.visit(ctx, h, it, o)
 	}
 }
 
@@ -48,8 +47,8 @@ type visitor struct {
 	wake chan struct{}
 }
 
-// next waits for a host that is due and takes one URL of it; false when the worker stops.
-func (v *visitor) next(ctx context.Context) (*host, reports.Item, bool) {
+// next waits for a host that is due and takes one URL of it, with its origin; false when the worker stops.
+func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin, ok bool) {
 	w := v.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,30 +62,29 @@ func (v *visitor) next(ctx context.Context) (*host, reports.Item, bool) {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if w.pipe.Full() {
 			due = time.Time{} // who gives memory back wakes us
-		} else if name, due = w.pick(now); name != "" {
-			h := w.hosts[name]
-			if w.held(now, name) {
-				w.ended(h)
+		} else if name, due = w.chooser.pick(now); name != "" {
+			h = w.hosts[name]
+			if w.holds.hold(now, name, h) {
+				w.chooser.ended(now, h)
 				continue
 			}
-			it, ok := w.pop(name, h)
+			it, ok = w.windows.pop(name, h)
 			if h == nil || !ok {
 				if h != nil {
 					w.permits.giveBack(&h.pass)
 				}
 				w.frontier.Free(name)
 				if h != nil {
-					w.ended(h)
+					w.chooser.ended(now, h)
 				}
 				continue
 			}
 			h.Running = true
 			w.running.Add(1)
 			w.wakeNext(now)
-			return h, it, true
+			return h, it, h.originOf(it.URL), true
 		}
-		w.idle = append(w.idle, v.wake)
-		w.alarm(now, due)
+		w.idle.add(v.wake, now, due)
 		w.mu.Unlock()
 		select {
 		case <-v.wake:
@@ -94,7 +92,7 @@ func (v *visitor) next(ctx context.Context) (*host, reports.Item, bool) {
 		}
 		w.mu.Lock()
 	}
-	return nil, reports.Item{}, false
+	return nil, reports.Item{}, nil, false
 }
 
 // inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that do not answer are left out: they must not keep
@@ -138,51 +136,13 @@ func (w *Worker) hurry(now time.Time) {
 
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
 func (w *Worker) wakeNext(now time.Time) {
-	if len(w.idle) == 0 {
-		return
+	if !w.idle.none() {
+		w.idle.wakeAt(now, w.frontier.Due())
 	}
-	due := w.frontier.Due()
-	if !due.IsZero() && !due.After(now) {
-		w.wakeOne()
-		return
-	}
-	w.alarm(now, due)
-}
-
-// wakeOne wakes the fetcher that went idle last: its memory is warm.
-func (w *Worker) wakeOne() {
-	if n := len(w.idle); n > 0 {
-		poke(w.idle[n-1])
-		w.idle = w.idle[:n-1]
-	}
-}
-
-func (w *Worker) wakeAll() {
-	for len(w.idle) > 0 {
-		w.wakeOne()
-	}
-}
-
-// alarm wakes a fetcher when the next host is due.
-func (w *Worker) alarm(now, due time.Time) {
-	if due.IsZero() || w.timer != nil && !w.timerAt.IsZero() && !due.Before(w.timerAt) && w.timerAt.After(now) {
-		return
-	}
-	w.timerAt = due
-	if w.timer == nil {
-		w.timer = time.AfterFunc(due.Sub(now), func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.timerAt = time.Time{}
-			w.wakeOne()
-		})
-		return
-	}
-	w.timer.Reset(due.Sub(now))
 }
 
 // visit does one URL of a host, or what must come before it.
-func (v *visitor) visit(ctx context.Context, h *host, it reports.Item) {
+func (v *visitor) visit(ctx context.Context, h *host, it reports.Item, o *origin) {
 	w := v.w
 	if w.deps.OptOuts != nil {
 		if why := w.deps.OptOuts.URL(it.URL); why != "" {
@@ -190,7 +150,6 @@ func (v *visitor) visit(ctx context.Context, h *host, it reports.Item) {
 			return
 		}
 	}
-	o := v.origin(h, link.Origin(it.URL))
 	if it.Kind == link.KindRobots {
 		v.fetch(ctx, h, it) // robots.txt is always allowed
 		return
@@ -209,7 +168,7 @@ func (v *visitor) visit(ctx context.Context, h *host, it reports.Item) {
 		v.untried(h, it, err, 0, now)
 		return
 	}
-	sitemaps := w.sitemapsOf(h, o, rules, it.Job)
+	sitemaps := v.sitemapsOf(h, o, rules, it.Job)
 	switch {
 	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
 		v.closed(h, it, o, 0)
@@ -219,20 +178,6 @@ func (v *visitor) visit(ctx context.Context, h *host, it reports.Item) {
 		v.tell(h, sitemaps)
 		v.fetch(ctx, h, it)
 	}
-}
-
-// origin is what is known of the origin's robots.txt; nothing yet where it is met first. Only the visitor of a host adds to its origins, but
-// sessions read them.
-func (v *visitor) origin(h *host, name string) *origin {
-	v.w.mu.Lock()
-	defer v.w.mu.Unlock()
-	o := h.origins[name]
-	if o == nil {
-		name = strings.Clone(name) // it is part of a URL
-		o = &origin{name: name, length: -1}
-		h.origins[name] = o
-	}
-	return o
 }
 
 // refused gives a URL an outcome without a request.
@@ -269,7 +214,7 @@ func (v *visitor) tell(h *host, reports []*reports.Report) {
 func (v *visitor) left(h *host) {
 	h.Running = false
 	h.cancel = nil
-	v.w.ended(h)
+	v.w.chooser.ended(time.Now(), h)
 	v.w.permits.giveBack(&h.pass)
 	delete(v.w.leaving, h)
 	v.w.running.Add(-1)
@@ -297,7 +242,7 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	w.mu.Unlock()
 	var lacks netip.Addr
 	req.Permit = func(addr netip.Addr) error {
-		if err := w.permit(h); err != nil {
+		if err := h.permit(w.clock); err != nil {
 			return err
 		}
 		if err := w.permits.use(&h.pass, addr); err != nil {
@@ -421,7 +366,7 @@ func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Ti
 	w.frontier.Done(now, h.Host, now.Sub(begun))
 	v.left(h)
 	if fe.HostWide() && v.lent(h) {
-		w.unpop(h, it) // once more, with addresses of our own
+		w.windows.unpop(h, &it) // once more, with addresses of our own
 		w.changed(h.Lease)
 		w.mu.Unlock()
 		return

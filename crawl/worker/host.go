@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/extract"
@@ -32,7 +33,7 @@ type host struct {
 	window int64 // bytes of its URLs that wait
 
 	origins map[string]*origin
-	addrs   []netip.Addr
+	addrs   []netip.Addr // replaced, never changed
 	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the resolver takes over soon.
 	lentUntil time.Time
 	fresh     bool // addrs are news to the owner
@@ -94,11 +95,22 @@ func (o *origin) whole() (s robots.State, err error) {
 
 func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }
 
-// permit is asked right before a request is written.
-func (w *Worker) permit(h *host) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !h.Holds(w.clock.Now()) {
+// originOf is what is known of the robots.txt of a URL's origin; nothing yet where it is met first. Only the visitor of a host adds to its origins, but sessions read
+// them. Under the worker's mutex.
+func (h *host) originOf(url string) *origin {
+	name := link.Origin(url)
+	o := h.origins[name]
+	if o == nil {
+		name = strings.Clone(name) // it is part of a URL
+		o = &origin{name: name, length: -1}
+		h.origins[name] = o
+	}
+	return o
+}
+
+// permit is asked right before a request is written. It takes no lock, as each page comes by.
+func (h *host) permit(clock Clock) error {
+	if !h.Holds(clock.Now()) {
 		return errLapsed
 	}
 	return nil
@@ -117,7 +129,7 @@ func (w *Worker) putBack(now time.Time, l *session.Lease, it *reports.Item) {
 	case l.Closing():
 		l.Return(it.Job.ID, it.URL)
 	case !l.Over():
-		w.unpop(w.hosts[l.Host], *it)
+		w.windows.unpop(w.hosts[l.Host], it)
 		w.wakeNext(now)
 	}
 }

@@ -118,18 +118,18 @@ func TestPermitIsAsked(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	w := x.worker
 	h := leased(w, "a.example", time.Hour)
-	if err := w.permit(h); err != nil {
+	if err := h.permit(w.clock); err != nil {
 		t.Errorf("permit under a lease: %v", err)
 	}
 	x.clock.jump.Store(int64(time.Hour))
-	if err := w.permit(h); err == nil {
+	if err := h.permit(w.clock); err == nil {
 		t.Error("permit after the lease")
 	}
 	x.clock.jump.Store(0)
 	w.mu.Lock()
 	w.sessions.Revoke(time.Now(), h.Lease)
 	w.mu.Unlock()
-	if err := w.permit(h); err == nil {
+	if err := h.permit(w.clock); err == nil {
 		t.Error("permit for a host that was revoked")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
@@ -123,9 +124,8 @@ const (
 	permitLook = time.Second
 )
 
-// permitLoop asks for permits, and lets the hosts go on that waited for them.
-func (w *Worker) permitLoop(ctx context.Context) {
-	p := w.permits
+// run asks for permits until ctx ends; look is called whenever there may be news, and says when to look again.
+func (p *permits) run(ctx context.Context, look func() time.Duration) {
 	slots := make(chan struct{}, permitAsks)
 	var asks sync.WaitGroup
 	defer asks.Wait()
@@ -146,7 +146,7 @@ func (w *Worker) permitLoop(ctx context.Context) {
 				poke(p.wake)
 			})
 		}
-		timer.Reset(w.letGo(time.Now()))
+		timer.Reset(look())
 		select {
 		case <-p.wake:
 		case <-timer.C:
@@ -156,41 +156,62 @@ func (w *Worker) permitLoop(ctx context.Context) {
 	}
 }
 
-// held keeps the visit of a host open, and so the host and its address from being visited, if there is no permit for it; else the visit has a pass. Under the
+// holds keeps the visits of hosts open, and so the hosts and their addresses from being visited, while there is no permit for them. Its methods are called under the
 // worker's mutex.
-func (w *Worker) held(now time.Time, name string) bool {
-	h := w.hosts[name]
-	if w.permits == nil || h == nil || len(h.addrs) == 0 {
+type holds struct {
+	permits  *permits // nil where there is no limit
+	frontier *frontier.Frontier[reports.Item]
+	hosts    map[string]*host     // the worker's
+	until    map[string]time.Time // of the hosts that are held
+}
+
+// hold holds a host whose visit is open if there is no permit for it; else the visit has a pass.
+func (hs *holds) hold(now time.Time, name string, h *host) bool {
+	if hs.permits == nil || h == nil || len(h.addrs) == 0 {
 		return false
 	}
-	got, ok, until := w.permits.take(now, h.addrs[0])
+	got, ok, until := hs.permits.take(now, h.addrs[0])
 	if ok {
 		h.pass = got
 		return false
 	}
-	w.holding[name] = until
-	poke(w.permits.wake) // which sets its timer
+	hs.add(name, until)
 	return true
 }
 
-// letGo ends the visits of hosts for which there are permits again, and says when to look at the others.
-func (w *Worker) letGo(now time.Time) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next := time.Hour
-	for name := range w.holding {
+// add holds a host until then, and has it looked at.
+func (hs *holds) add(name string, until time.Time) {
+	hs.until[name] = until
+	poke(hs.permits.wake)
+}
+
+// letGo ends the visits of hosts for which there are permits again, or of all, and says how many, and when to look at the others.
+func (hs *holds) letGo(now time.Time, all bool) (free int, next time.Duration) {
+	next = time.Hour
+	for name := range hs.until {
 		var until time.Time
-		if h := w.hosts[name]; h != nil && len(h.addrs) > 0 && !w.stopping {
-			until = w.permits.hold(now, h.addrs[0])
+		if h := hs.hosts[name]; h != nil && len(h.addrs) > 0 && !all {
+			until = hs.permits.hold(now, h.addrs[0])
 		}
 		if until.IsZero() {
-			delete(w.holding, name)
-			w.frontier.Free(name)
-			w.wakeOne()
+			delete(hs.until, name)
+			hs.frontier.Free(name)
+			free++
 			continue
 		}
-		w.holding[name] = until
+		hs.until[name] = until
 		next = min(next, max(until.Sub(now), 10*time.Millisecond), permitLook)
+	}
+	return free, next
+}
+
+// letGo has the fetchers go on with hosts that waited for permits.
+func (w *Worker) letGo() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	free, next := w.holds.letGo(time.Now(), w.stopping)
+	for range free {
+		w.idle.wakeOne()
 	}
 	return next
 }
@@ -209,9 +230,8 @@ func (v *visitor) noPermit(h *host, it reports.Item, addr netip.Addr, now time.T
 	case h.Over():
 		w.frontier.Free(h.Host)
 	default:
-		w.unpop(h, it)
-		w.holding[h.Host] = now
-		poke(w.permits.wake)
+		w.windows.unpop(h, &it)
+		w.holds.add(h.Host, now)
 	}
 	w.changed(h.Lease)
 }

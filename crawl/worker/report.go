@@ -28,7 +28,7 @@ func (w *Worker) queue(r *reports.Report) {
 func (w *Worker) weigh() {
 	sum := w.sessions.Telling()
 	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
-		w.wakeAll()
+		w.idle.wakeAll()
 		w.pipe.GoOn()
 	}
 }
@@ -96,7 +96,7 @@ func (f finisher) Resting() bool {
 func (f finisher) Begin() {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	f.w.wakeAll()
+	f.w.idle.wakeAll()
 }
 
 // Broken implements pages.Worker.

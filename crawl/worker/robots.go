@@ -41,7 +41,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 	now := time.Now()
 	took := now.Sub(begun)
 	if q.abroad {
-		w.back(now, &q, took)
+		v.back(now, &q, took)
 	}
 	if err != nil {
 		v.robotsFailed(h, it, o, &q, err, took, now)
@@ -264,7 +264,7 @@ func (v *visitor) closed(h *host, it reports.Item, o *origin, took time.Duration
 }
 
 // sitemapsOf makes the report that tells a job of the sitemaps in a robots.txt, once a lease.
-func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *reports.Job) []*reports.Report {
+func (v *visitor) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *reports.Job) []*reports.Report {
 	if rules == nil || slices.Contains(o.told, ref) {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (w *Worker) sitemapsOf(h *host, o *origin, rules *robots.Rules, ref *report
 		return nil
 	}
 	r := reports.Of(h.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
-	if _, n := reports.NewFollower(w.known).Tell(r, ref, "", found); n == 0 {
+	if _, n := reports.NewFollower(v.w.known).Tell(r, ref, "", found); n == 0 {
 		return nil
 	}
 	return []*reports.Report{r}

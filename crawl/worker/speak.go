@@ -10,56 +10,58 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// start has somebody speak to an owner.
-func (w *Worker) start(s *session.Session) {
+// speaker speaks to one owner, until there is nothing left to say.
+type speaker struct {
+	w    *Worker
+	s    *session.Session
+	wake chan struct{}
+}
+
+// speak has somebody speak to the owner of a session. Under the mutex.
+func (w *Worker) speak(s *session.Session) {
 	if w.closed {
 		return
 	}
-	wake := w.speakers[s]
-	w.wg.Go(func() { w.speak(w.ctx, s, wake) })
+	ctx, one := w.ctx, speaker{w, s, w.speakers[s]}
+	w.wg.Go(func() { one.run(ctx) })
 }
 
-// speak sends messages until there is nothing left to say.
-func (w *Worker) speak(ctx context.Context, s *session.Session, wake <-chan struct{}) {
+// run sends messages until there is nothing left to say.
+func (k speaker) run(ctx context.Context) {
+	w := k.w
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		if w.sessions.Over(s) || ctx.Err() != nil {
-			w.sessions.End(s)
-			delete(w.speakers, s)
+		if w.sessions.Over(k.s) || ctx.Err() != nil {
+			w.sessions.End(k.s)
+			delete(w.speakers, k.s)
 			poke(w.quiet)
 			w.mu.Unlock()
 			return
 		}
-		at := s.Due()
+		at := k.s.Due()
 		w.mu.Unlock()
 		due := time.Hour
 		if !at.IsZero() {
 			due = time.Until(at)
 		}
 		if due <= 0 {
-			w.exchange(ctx, s)
+			k.exchange(ctx)
 			continue
 		}
 		timer.Reset(due)
 		select {
 		case <-timer.C:
-		case <-wake:
+		case <-k.wake:
 		case <-ctx.Done():
 		}
 	}
 }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // exchange sends one message and takes its answer in.
-func (w *Worker) exchange(ctx context.Context, s *session.Session) {
+func (k speaker) exchange(ctx context.Context) {
+	w, s := k.w, k.s
 	w.mu.Lock()
 	ready := s.Begin()
 	w.mu.Unlock()
@@ -85,11 +87,11 @@ func (w *Worker) exchange(ctx context.Context, s *session.Session) {
 		err = reply.Validate()
 	}
 	if err != nil {
-		w.unanswered(ctx, s, t, n)
+		k.unanswered(ctx, t, n)
 		return
 	}
-	refs := w.jobsOf(ctx, reply.GetGrants())
-	routes := w.routes(reply.GetMoved())
+	refs := k.jobsOf(ctx, reply.GetGrants())
+	routes := k.routes(reply.GetMoved())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(t.Reports) > 0 {
@@ -100,34 +102,35 @@ func (w *Worker) exchange(ctx context.Context, s *session.Session) {
 	w.sessions.Answered(time.Now(), s, t, reply, sent, routes)
 	w.granting = nil
 	w.weigh()
-	w.wakeOne() // there may be room in flight
+	w.idle.wakeOne() // there may be room in flight
 }
 
 // unanswered has what a message told be told again, if need be to others.
-func (w *Worker) unanswered(ctx context.Context, s *session.Session, t *session.Turn, n *news) {
+func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *news) {
+	w, s := k.w, k.s
 	w.mu.Lock()
 	n.untold()
 	w.sessions.Unanswered(time.Now(), s, t)
 	w.weigh()
-	w.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
+	w.idle.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
 	hosts := s.Hosts()
 	w.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
-	routes := w.routes(hosts)
+	routes := k.routes(hosts)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sessions.Follow(time.Now(), s, routes)
 }
 
 // jobsOf learns the jobs of granted URLs.
-func (w *Worker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
+func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
 	refs := make(map[job.ID]*reports.Job)
 	for _, g := range grants {
 		for _, raw := range g.GetJobIds() {
 			if id := job.ID(raw); refs[id] == nil {
-				refs[id] = w.jobs.Get(ctx, id)
+				refs[id] = k.w.jobs.Get(ctx, id)
 			}
 		}
 	}
@@ -135,10 +138,10 @@ func (w *Worker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*r
 }
 
 // routes asks who owns hosts that another does not own any more.
-func (w *Worker) routes(hosts []string) map[string]string {
+func (k speaker) routes(hosts []string) map[string]string {
 	routes := make(map[string]string, len(hosts))
 	for _, name := range hosts {
-		routes[name] = w.deps.Owners.OwnerOf(name)
+		routes[name] = k.w.deps.Owners.OwnerOf(name)
 	}
 	return routes
 }

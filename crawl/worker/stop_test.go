@@ -47,7 +47,7 @@ func TestLeave(t *testing.T) {
 		w := newWorld(t, site(1), []string{"http://a.example/"}).worker
 		h := leased(w, "a.example", time.Hour)
 		ref := &reports.Job{}
-		w.push(h, []reports.Item{{Job: ref, URL: "http://a.example/2"}})
+		w.windows.push(h, []reports.Item{{Job: ref, URL: "http://a.example/2"}})
 		w.piped, h.Piped = 2, 2
 		finisher{w}.Leave(h.Lease, &reports.Item{Job: ref, URL: "http://a.example/1"})
 		if it, ok := w.frontier.Peek("a.example"); !ok || it.URL != "http://a.example/1" || w.piped != 1 || h.Piped != 1 || h.Returned() != 0 {

@@ -45,21 +45,14 @@ type Worker struct {
 	sessions *session.Machine
 	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
 	granting map[job.ID]*reports.Job            // the jobs of the answer that is being taken in
-	abroad   map[string]time.Time               // hosts asked for the sake of another's robots.txt, and until when they are not asked for it again
-	holding  map[string]time.Time               // hosts whose visit is open for want of a permit, and until when
 	frontier *frontier.Frontier[reports.Item]
-	idle     []chan struct{} // fetchers that wait
-	timer    *time.Timer     // wakes one of them at timerAt
-	timerAt  time.Time
+	windows  windows
+	chooser  chooser
+	holds    holds
+	abroad   abroad
+	idle     idlers
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
-	serial   uint64 // of URLs
-	windows  int64  // bytes of URLs in the windows of all hosts
-
-	governor  bandwidth.Governor // nil without a cap
-	estimates *bandwidth.Estimates
-	visits    map[uint64]*governed // those that the governor admitted, by its IDs
-	sampled   time.Time
 
 	paused   bool
 	allowed  int // exchanges at once
@@ -92,16 +85,21 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	politeness := cfg.Politeness
 	politeness.Group = domain.Of
+	hosts, front := make(map[string]*host), frontier.New[reports.Item](politeness)
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs),
-		hosts: make(map[string]*host), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), abroad: make(map[string]time.Time), holding: make(map[string]time.Time), frontier: frontier.New[reports.Item](politeness),
-		watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
-		estimates: deps.Estimates, visits: make(map[uint64]*governed),
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs), shelf: newShelf(),
+		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		hosts: hosts, leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
+		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
+		abroad:  abroad{frontier: front, delay: politeness.Delay, until: make(map[string]time.Time)},
 	}
+	w.idle = idlers{mu: &w.mu}
+	w.chooser = chooser{
+		frontier: front, hosts: hosts, depth: cfg.MaxDepth, stats: &w.stats, estimates: deps.Estimates, visits: make(map[uint64]*governed),
+	}
+	w.holds = holds{permits: w.permits, frontier: front, hosts: hosts, until: make(map[string]time.Time)}
 	w.sessions = session.New(cfg.sessions(), driver{w})
 	w.allow(cfg.Fetchers)
-	w.shelf = newShelf()
-	w.permits = newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits)
 	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
 		Archive: deps.Archive, Content: deps.Content, Spill: deps.Spill, Known: w.known, Log: w.log,
 	}, finisher{w})
@@ -120,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.ctx, w.fail = inner, cancel
 	for _, s := range w.sessions.Sessions() {
-		w.start(s)
+		w.speak(s)
 	}
 	w.hire() //nolint:contextcheck // it hires under what was just set
 	w.mu.Unlock()
@@ -128,7 +126,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var rest sync.WaitGroup
 	rest.Go(func() { w.watchLeases(inner) })
 	if w.permits != nil {
-		rest.Go(func() { w.permitLoop(inner) })
+		rest.Go(func() { w.permits.run(inner, w.letGo) })
 	}
 	w.pipe.Run(inner, &rest)
 
@@ -172,7 +170,7 @@ func (w *Worker) stop(ctx context.Context) {
 	w.stopping = true
 	w.accept()
 	w.sessions.CloseAll(time.Now())
-	w.wakeAll()
+	w.idle.wakeAll()
 	w.mu.Unlock()
 	w.pipe.Hasten()
 
@@ -297,7 +295,7 @@ func (w *Worker) SetFetchers(n int) {
 	defer w.mu.Unlock()
 	w.allow(n)
 	w.hire()
-	w.wakeAll()
+	w.idle.wakeAll()
 }
 
 // allow bounds the exchanges. A quarter of the fetchers is for hosts that answer: those that take a request and say nothing would have all, however many they are.
@@ -318,6 +316,25 @@ func (w *Worker) hire() {
 		ctx := w.ctx
 		w.crew.Go(func() { w.fetchLoop(ctx) })
 	}
+}
+
+// SetBandwidth changes the cap that fetches are admitted under, in bytes a second, at once; zero is none, and then nothing is governed. The limiter that holds the cap is not
+// the worker's.
+func (w *Worker) SetBandwidth(rate int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.chooser.cap(rate, w.cfg.Governor, w.allowed); err != nil {
+		w.log.Error("no governor for this bandwidth", "bandwidth", rate, "err", err)
+		return
+	}
+	w.idle.wakeAll()
+}
+
+// Estimates lends the table of what rates servers have, under the worker's mutex: fn must not block.
+func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn(w.chooser.estimates)
 }
 
 // Resume ends a Pause.

@@ -30,7 +30,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	for _, l := range t.held {
 		l.asked = false
 		if !asIs[l.Host] {
-			l.until = max(l.until, until)
+			l.prolong(until)
 			l.turns = 0
 		}
 	}
@@ -223,7 +223,7 @@ func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.D
 	}
 	l.again, l.asked = false, false
 	l.epoch = g.GetEpoch()
-	l.until = max(l.until, until)
+	l.prolong(until)
 	l.more, l.giveBack = g.GetMore(), g.GetGiveBack()
 	if backoff, reason := m.driver.Learn(now, l, g); backoff > 0 {
 		m.Close(now, l, backoff, reason)

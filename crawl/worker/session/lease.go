@@ -1,6 +1,8 @@
 package session
 
 import (
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -30,6 +32,7 @@ type Lease struct {
 	epoch *wire.Epoch
 	until time.Duration // lease clock: no request is written from then on
 	over  bool
+	holds atomic.Int64 // until; nothing is before it once the lease is over: for those who ask from elsewhere
 
 	more     bool      // the owner has further URLs
 	asked    bool      // a message that asks for URLs is under way
@@ -59,8 +62,22 @@ func (l *Lease) Over() bool { return l.over }
 // Closing says that the host is being given back: no further request is made.
 func (l *Lease) Closing() bool { return l.closing }
 
-// Holds says whether a request may be written at a time of the lease clock.
-func (l *Lease) Holds(clock time.Duration) bool { return !l.over && clock < l.until }
+// Holds says whether a request may be written at a time of the lease clock. It may be asked at any time by any goroutine, unlike everything else.
+func (l *Lease) Holds(clock time.Duration) bool { return int64(clock) < l.holds.Load() }
+
+// prolong has the lease hold until then, if it did not hold for longer.
+func (l *Lease) prolong(until time.Duration) {
+	l.until = max(l.until, until)
+	if !l.over {
+		l.holds.Store(int64(l.until))
+	}
+}
+
+// end ends it.
+func (l *Lease) end() {
+	l.over = true
+	l.holds.Store(math.MinInt64)
+}
 
 // Until is when the lease ends by the lease clock, if it is not renewed.
 func (l *Lease) Until() time.Duration { return l.until }

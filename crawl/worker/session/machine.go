@@ -211,7 +211,7 @@ func (m *Machine) wish(now time.Time, owner, host string) bool {
 
 // forget ends a lease, or the wish for one.
 func (m *Machine) forget(l *Lease) {
-	l.over = true
+	l.end()
 	if m.leases[l.Host] == l {
 		delete(m.leases, l.Host)
 		if kin := domain.Of(l.Host); m.kin[kin] > 1 {

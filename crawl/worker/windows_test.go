@@ -58,8 +58,8 @@ func TestWindowsAreBounded(t *testing.T) {
 			for _, h := range w.hosts {
 				sum += h.window
 			}
-			if sum != w.windows {
-				t.Errorf("%d bytes are counted of all hosts, %d of each", w.windows, sum)
+			if sum != w.windows.bytes {
+				t.Errorf("%d bytes are counted of all hosts, %d of each", w.windows.bytes, sum)
 			}
 			most = max(most, sum)
 		}
@@ -67,8 +67,8 @@ func TestWindowsAreBounded(t *testing.T) {
 		if got := x.outcomes(); got[link.OutcomeOK] != hosts*(each+1) {
 			t.Errorf("outcomes %v", got)
 		}
-		if bound := w.cfg.MaxWindowBytes + int64(owners.most) + hosts*(long+100); most > bound || w.windows != 0 {
-			t.Errorf("windows of %d bytes, want %d at most; %d at the end", most, bound, w.windows)
+		if bound := w.cfg.MaxWindowBytes + int64(owners.most) + hosts*(long+100); most > bound || w.windows.bytes != 0 {
+			t.Errorf("windows of %d bytes, want %d at most; %d at the end", most, bound, w.windows.bytes)
 		}
 		// Without the bound all are held at once. How many an answer brings hangs on how many hosts ask in one session.
 		if all := int64(hosts * each * long); most > all/2 {

@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+)
+
+// governed is a visit that a governor admitted.
+type governed struct {
+	progress fetch.Progress
+	result   bandwidth.Result
+}
+
+// chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else that of the host that has been due for longest. Its methods are called
+// under the worker's mutex.
+type chooser struct {
+	frontier  *frontier.Frontier[reports.Item]
+	hosts     map[string]*host // the worker's
+	depth     int              // how far down the order of scores one is looked for
+	stats     *stats
+	estimates *bandwidth.Estimates
+
+	governor bandwidth.Governor   // nil without a cap
+	visits   map[uint64]*governed // those that it admitted, by its IDs
+	sampled  time.Time
+}
+
+// cap bounds the bytes a second by a governor of that name; zero is no bound.
+func (c *chooser) cap(rate int64, name string, fetchers int) error {
+	switch {
+	case rate <= 0:
+		c.governor = nil
+		clear(c.visits)
+	case c.governor != nil:
+		c.governor.SetRate(float64(rate))
+	default:
+		cfg := bandwidth.Config{Rate: float64(rate), MaxDepth: c.depth, Fetchers: max(fetchers, 1), Limited: true}
+		governor, err := bandwidth.New(name, cfg, c.estimates)
+		if err != nil {
+			return err
+		}
+		c.governor = governor
+	}
+	return nil
+}
+
+// scoreOf is the place of a URL in the order of scores: smaller depth first, then age.
+func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(1<<40-1) }
+
+// pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that the governor admits, by score.
+func (c *chooser) pick(now time.Time) (name string, due time.Time) {
+	if c.governor == nil {
+		return c.frontier.Next(now)
+	}
+	c.sample(now)
+	names, due := c.frontier.Ranked(now, c.depth, scoreOf)
+	if len(names) == 0 {
+		return "", due
+	}
+	q := candidates{c, names}
+	a, ok := c.governor.Admit(now, q)
+	if !ok {
+		again := now.Add(c.governor.Every())
+		if due.IsZero() || again.Before(due) {
+			due = again
+		}
+		return "", due
+	}
+	one, _ := q.At(a.Depth)
+	name = names[a.Depth]
+	h := c.hosts[name]
+	if h == nil || !c.frontier.Visit(now, name) {
+		c.governor.End(now, one.ID, bandwidth.Result{})
+		return "", now.Add(c.governor.Every())
+	}
+	c.stats.admitted.Add(1)
+	if a.Depth > 0 {
+		c.stats.passed.Add(1)
+	}
+	if a.Known {
+		c.stats.known.Add(1)
+	}
+	h.governed, h.governedID = &governed{}, one.ID
+	c.visits[one.ID] = h.governed
+	return name, now
+}
+
+// candidates are hosts that may be visited, by score, as a governor sees them.
+type candidates struct {
+	of    *chooser
+	names []string
+}
+
+// At implements bandwidth.Queue.
+func (c candidates) At(depth int) (bandwidth.Candidate, bool) {
+	if depth >= len(c.names) {
+		return bandwidth.Candidate{}, false
+	}
+	it, ok := c.of.frontier.Peek(c.names[depth])
+	var server netip.Addr
+	if h := c.of.hosts[c.names[depth]]; h != nil && len(h.addrs) > 0 {
+		server = h.addrs[0]
+	}
+	return bandwidth.Candidate{ID: it.Serial, Server: server}, ok
+}
+
+// sample tells the governor, once in a while, how far the running exchanges have come.
+func (c *chooser) sample(now time.Time) {
+	if now.Sub(c.sampled) < c.governor.Every() {
+		return
+	}
+	c.sampled = now
+	for id, g := range c.visits {
+		p := bandwidth.Progress{Bytes: g.progress.Bytes.Load(), Left: -1, Held: time.Duration(g.progress.Held.Load())}
+		if total := g.progress.Total.Load(); total > 0 {
+			p.Left = max(total-p.Bytes, 0)
+		}
+		c.governor.Sample(now, id, p)
+	}
+}
+
+// ended tells the governor that a visit has ended.
+func (c *chooser) ended(now time.Time, h *host) {
+	g := h.governed
+	if g == nil {
+		return
+	}
+	if h.governed = nil; c.governor == nil || c.visits[h.governedID] != g {
+		return // the cap was lifted meanwhile
+	}
+	delete(c.visits, h.governedID)
+	c.governor.End(now, h.governedID, g.result)
+}

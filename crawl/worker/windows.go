@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+)
+
+// windows are the URLs of all hosts that wait. They are bounded in bytes as well as in number: one of these may have eight thousand bytes, and others have a hundred.
+type windows struct {
+	frontier *frontier.Frontier[reports.Item]
+	most     int64
+	bytes    int64
+	serial   uint64 // of URLs
+}
+
+// push adds URLs to a host's window.
+func (ws *windows) push(h *host, items []reports.Item) {
+	for i := range items {
+		ws.serial++
+		items[i].Serial = ws.serial
+		ws.weigh(h, len(items[i].URL))
+	}
+	ws.frontier.Push(h.Host, items...)
+}
+
+// pop takes the next URL of a host; h may be nil.
+func (ws *windows) pop(name string, h *host) (reports.Item, bool) {
+	it, ok := ws.frontier.Take(name)
+	if ok && h != nil {
+		ws.weigh(h, -len(it.URL))
+	}
+	return it, ok
+}
+
+// unpop puts a URL back in front of its host's window.
+func (ws *windows) unpop(h *host, it *reports.Item) {
+	ws.weigh(h, len(it.URL))
+	ws.frontier.Unget(h.Host, *it)
+}
+
+// forget drops the window of a host.
+func (ws *windows) forget(h *host) { ws.weigh(h, -int(h.window)) }
+
+func (ws *windows) full() bool { return ws.bytes >= ws.most }
+
+func (ws *windows) weigh(h *host, bytes int) {
+	h.window += int64(bytes)
+	ws.bytes += int64(bytes)
+}
