@@ -10,68 +10,14 @@ import (
 // fullPause is when to ask again for an address that has no room: nobody knows when one of its requests ends.
 const fullPause = 50 * time.Millisecond
 
-// Enter opens a visit of an address by a request that is in no queue, such as one that measures: it counts for the bounds of the address like any other. If it must
-// not be made now, due is when to ask again. A true answer is to be followed by Leave.
-func (f *Frontier[T]) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
-	f.sweep(now)
-	ip = ip.Unmap()
-	if !f.shared(ip) {
-		return true, now
-	}
-	a := f.at(ip)
-	switch {
-	case a.due.After(now):
-		return false, a.due
-	case !f.room(a):
-		return false, now.Add(fullPause)
-	}
-	if !a.entered {
-		a.entered = true
-		f.entered = append(f.entered, a)
-	}
-	f.begin(now, a)
-	return true, now
-}
-
-// Leave closes a visit that Enter opened.
-func (f *Frontier[T]) Leave(ip netip.Addr) {
-	if a := f.ips[ip.Unmap()]; a != nil && a.running > 0 {
-		a.running--
-		f.settle(a)
-	}
-}
-
-// sweep lets go of addresses that were entered once they owe nothing.
-func (f *Frontier[T]) sweep(now time.Time) {
-	f.entered = slices.DeleteFunc(f.entered, func(a *address[T]) bool {
-		if a.running > 0 || a.due.After(now) {
-			return false
-		}
-		a.entered = false
-		f.settle(a)
-		return true
-	})
-}
-
-// shared says whether hosts at an address share anything: not those of loopback, which are no strangers to each other.
-func (f *Frontier[T]) shared(ip netip.Addr) bool {
-	return (f.cfg.PerIP >= 0 || f.cfg.IPDelay >= 0) && ip.IsValid() && !ip.IsLoopback()
-}
-
-func (f *Frontier[T]) at(ip netip.Addr) *address[T] {
-	a := f.ips[ip]
-	if a == nil {
-		a = &address[T]{entry: entry{index: -1}, ip: ip}
-		f.ips[ip] = a
-	}
-	return a
-}
-
-// begin counts a visit for an address.
-func (f *Frontier[T]) begin(now time.Time, a *address[T]) {
-	a.running++
-	a.due = now.Add(max(f.cfg.IPDelay, 0))
-	f.settle(a)
+// addresses are the IPs behind hosts, and of requests that are in no queue.
+type addresses[T any] struct {
+	most    int           // requests at once to one of them; negative: there is no bound
+	gap     time.Duration // between the starts of two; negative: there is none
+	at      map[netip.Addr]*address[T]
+	freed   queue[*address[T]] // those with hosts that wait for them, and room
+	serial  uint64
+	entered []*address[T] // requests of no queue were made to these, and they are to be left alone yet or had the last of them a moment ago
 }
 
 // address is what the hosts behind one IP share. It is in the heap of freed addresses while hosts wait for it and it has room; its due time is
@@ -82,42 +28,135 @@ type address[T any] struct {
 	hosts   int
 	running int
 	waiting []*host[T] // in the order in which they were due
-	entered bool       // it is in Frontier.entered
+	entered bool       // it is in addresses.entered
 }
 
-func (a *address[T]) waits() bool { return len(a.waiting) > 0 }
+// Enter opens a visit of an address by a request that is in no queue, such as one that measures: it counts for the bounds of the address like any other. If it must
+// not be made now, due is when to ask again. A true answer is to be followed by Leave.
+func (f *Frontier[T]) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
+	return f.ips.enter(now, ip.Unmap())
+}
 
-func (f *Frontier[T]) room(a *address[T]) bool { return f.cfg.PerIP < 0 || a.running < f.cfg.PerIP }
+// Leave closes a visit that Enter opened.
+func (f *Frontier[T]) Leave(ip netip.Addr) {
+	if a := f.ips.at[ip.Unmap()]; a != nil && a.running > 0 {
+		f.ips.end(a)
+	}
+}
 
-func (f *Frontier[T]) park(h *host[T], a *address[T]) {
+func (as *addresses[T]) enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
+	as.sweep(now)
+	if !as.shared(ip) {
+		return true, now
+	}
+	a := as.open(ip)
+	switch {
+	case a.due.After(now):
+		return false, a.due
+	case !as.room(a):
+		return false, now.Add(fullPause)
+	}
+	if !a.entered {
+		a.entered = true
+		as.entered = append(as.entered, a)
+	}
+	as.begin(now, a)
+	return true, now
+}
+
+// sweep lets go of addresses that were entered once they owe nothing.
+func (as *addresses[T]) sweep(now time.Time) {
+	as.entered = slices.DeleteFunc(as.entered, func(a *address[T]) bool {
+		if a.running > 0 || a.due.After(now) {
+			return false
+		}
+		a.entered = false
+		as.settle(a)
+		return true
+	})
+}
+
+// shared says whether hosts at an address share anything: not those of loopback, which are no strangers to each other.
+func (as *addresses[T]) shared(ip netip.Addr) bool {
+	return (as.most >= 0 || as.gap >= 0) && ip.IsValid() && !ip.IsLoopback()
+}
+
+// open returns an address, made if it is not there.
+func (as *addresses[T]) open(ip netip.Addr) *address[T] {
+	a := as.at[ip]
+	if a == nil {
+		a = &address[T]{entry: entry{index: -1}, ip: ip}
+		as.at[ip] = a
+	}
+	return a
+}
+
+func (as *addresses[T]) room(a *address[T]) bool { return as.most < 0 || a.running < as.most }
+
+// takes says whether a host at an address may be visited now, and need not wait behind others.
+func (as *addresses[T]) takes(now time.Time, a *address[T]) bool {
+	return len(a.waiting) == 0 && as.room(a) && !a.due.After(now)
+}
+
+// begin counts a visit for an address.
+func (as *addresses[T]) begin(now time.Time, a *address[T]) {
+	a.running++
+	a.due = now.Add(max(as.gap, 0))
+	as.settle(a)
+}
+
+// end closes one.
+func (as *addresses[T]) end(a *address[T]) {
+	a.running--
+	as.settle(a)
+}
+
+// park has a host wait for its address.
+func (as *addresses[T]) park(h *host[T], a *address[T]) {
 	h.parked = a
 	a.waiting = append(a.waiting, h)
-	f.settle(a)
+	as.settle(a)
 }
 
-// unpark takes the first waiting host.
-func (f *Frontier[T]) unpark(a *address[T]) {
-	h := a.waiting[0]
-	a.waiting[0] = nil
-	a.waiting = a.waiting[1:]
-	h.parked = nil
+// unpark ends the waiting of a host, if it does.
+func (as *addresses[T]) unpark(h *host[T]) (waited bool) {
+	a := h.parked
+	if a == nil {
+		return false
+	}
+	if h.parked = nil; a.waiting[0] == h {
+		a.waiting[0] = nil
+		a.waiting = a.waiting[1:]
+		return true
+	}
+	i := slices.Index(a.waiting, h)
+	a.waiting = slices.Delete(a.waiting, i, i+1)
+	return true
+}
+
+// first is the address that has been free for longest for a host that waits for it, nil if there is none.
+func (as *addresses[T]) first(now time.Time) *address[T] {
+	if len(as.freed) > 0 && !as.freed[0].due.After(now) {
+		return as.freed[0]
+	}
+	return nil
 }
 
 // settle puts an address into the heap or takes it out, as its state asks for, and forgets one without hosts that owes nothing.
-func (f *Frontier[T]) settle(a *address[T]) {
-	in := a.waits() && f.room(a)
+func (as *addresses[T]) settle(a *address[T]) {
+	in := len(a.waiting) > 0 && as.room(a)
 	switch {
 	case in && a.index < 0:
-		f.serial++
-		a.serial = f.serial
-		heap.Push(&f.freed, a)
+		as.serial++
+		a.serial = as.serial
+		heap.Push(&as.freed, a)
 	case in:
-		heap.Fix(&f.freed, a.index)
+		heap.Fix(&as.freed, a.index)
 	case a.index >= 0:
-		heap.Remove(&f.freed, a.index)
+		heap.Remove(&as.freed, a.index)
 	}
 	if a.hosts == 0 && a.running == 0 && !a.entered {
-		delete(f.ips, a.ip)
+		delete(as.at, a.ip)
 	}
 }
 

@@ -12,13 +12,10 @@ type Frontier[T any] struct {
 	hosts  map[string]*host[T]
 	due    queue[*host[T]]
 	lines  lines[T] // hosts whose time has come
-	ips    map[netip.Addr]*address[T]
-	freed  queue[*address[T]] // addresses with hosts that wait for them, and room
+	ips    addresses[T]
 	serial uint64
 	items  int
 	doubts doubts
-	// entered are addresses that requests of no queue were made to, and that are to be left alone yet or had the last of them a moment ago.
-	entered []*address[T]
 }
 
 // host is one host queue. It is in exactly one place: in the heap of due times, in the line of its group, parked at its address, visited, or, without items,
@@ -46,7 +43,10 @@ type host[T any] struct {
 // New returns an empty frontier.
 func New[T any](cfg Config) *Frontier[T] {
 	cfg.fill()
-	return &Frontier[T]{cfg: cfg, hosts: make(map[string]*host[T]), ips: make(map[netip.Addr]*address[T])}
+	return &Frontier[T]{
+		cfg: cfg, hosts: make(map[string]*host[T]),
+		ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
+	}
 }
 
 // Push appends items to the queue of a host, which is made if it is not there.
@@ -100,14 +100,14 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 		h, a := f.longest(now)
 		switch {
 		case h == nil:
-			return "", f.nextDue()
+			return "", f.Due()
 		case a != nil:
-			f.unpark(a)
+			f.ips.unpark(h)
 			return f.visit(now, h), now
 		}
 		f.lines.take(h)
-		if a := f.ips[h.addr]; a != nil && (a.waits() || !f.room(a) || a.due.After(now)) {
-			f.park(h, a)
+		if a := f.ips.at[h.addr]; a != nil && !f.ips.takes(now, a) {
+			f.ips.park(h, a)
 			continue
 		}
 		return f.visit(now, h), now
@@ -120,10 +120,8 @@ func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 		f.lines.add(now, heap.Pop(&f.due).(*host[T]))
 	}
 	h = f.lines.first(f.doubts.full())
-	if len(f.freed) > 0 && !f.freed[0].due.After(now) {
-		if first := f.freed[0].waiting[0]; h == nil || first.due.Before(h.due) {
-			return first, f.freed[0]
-		}
+	if a := f.ips.first(now); a != nil && (h == nil || a.waiting[0].due.Before(h.due)) {
+		return a.waiting[0], a
 	}
 	return h, nil
 }
@@ -134,15 +132,16 @@ func (f *Frontier[T]) Ready(now time.Time) bool {
 	return h != nil
 }
 
-func (f *Frontier[T]) nextDue() (due time.Time) {
+// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can change anything.
+func (f *Frontier[T]) Due() (due time.Time) {
 	if f.lines.n[prompt] > 0 || f.lines.n[doubtful] > 0 && !f.doubts.full() {
 		return f.lines.since
 	}
 	if len(f.due) > 0 {
 		due = f.due[0].due
 	}
-	if len(f.freed) > 0 && (due.IsZero() || f.freed[0].due.Before(due)) {
-		due = f.freed[0].due
+	if len(f.ips.freed) > 0 && (due.IsZero() || f.ips.freed[0].due.Before(due)) {
+		due = f.ips.freed[0].due
 	}
 	return due
 }
@@ -153,9 +152,9 @@ func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	if h.doubted = h.kind() == doubtful; h.doubted {
 		f.doubts.begin(h.group)
 	}
-	if a := f.ips[h.addr]; a != nil {
+	if a := f.ips.at[h.addr]; a != nil {
 		h.using = a
-		f.begin(now, a)
+		f.ips.begin(now, a)
 	}
 	return h.name
 }
@@ -202,8 +201,7 @@ func (f *Frontier[T]) leave(h *host[T]) {
 	}
 	if a := h.using; a != nil {
 		h.using = nil
-		a.running--
-		f.settle(a)
+		f.ips.end(a)
 	}
 	if h.gone {
 		f.forget(h)

@@ -345,8 +345,8 @@ func TestEnter(t *testing.T) {
 				}
 				f.Leave(a)
 			}
-			if len(f.ips) > 2 || len(f.entered) > 2 {
-				t.Errorf("%d addresses remembered, %d of requests", len(f.ips), len(f.entered))
+			if len(f.ips.at) > 2 || len(f.ips.entered) > 2 {
+				t.Errorf("%d addresses remembered, %d of requests", len(f.ips.at), len(f.ips.entered))
 			}
 		}},
 	} {

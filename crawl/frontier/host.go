@@ -3,7 +3,6 @@ package frontier
 import (
 	"container/heap"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -32,10 +31,8 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 		f.place(h)
 		return
 	}
-	if a := h.parked; a != nil {
-		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
-		h.parked = nil
-		f.settle(a)
+	if a := h.parked; f.ips.unpark(h) {
+		f.ips.settle(a)
 		f.place(h)
 	}
 }
@@ -45,28 +42,25 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
 	h := f.open(name)
 	ip = ip.Unmap()
-	if !f.shared(ip) || ip == h.addr {
+	if !f.ips.shared(ip) || ip == h.addr {
 		return
 	}
 	f.lose(h)
 	h.addr = ip
-	f.at(ip).hosts++
+	f.ips.open(ip).hosts++
 	f.place(h)
 }
 
 // lose takes a host away from its address.
 func (f *Frontier[T]) lose(h *host[T]) {
-	a := f.ips[h.addr]
+	a := f.ips.at[h.addr]
 	if a == nil {
 		return
 	}
-	if h.parked != nil {
-		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
-		h.parked = nil
-	}
+	f.ips.unpark(h)
 	h.addr = netip.Addr{}
 	a.hosts--
-	f.settle(a)
+	f.ips.settle(a)
 }
 
 // Remove forgets a host and returns the items that waited. If it is being visited, it can come back but has no second visit before the end of
@@ -137,6 +131,3 @@ func (h *host[T]) setDue(at time.Time) {
 		h.due = at
 	}
 }
-
-// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can change anything.
-func (f *Frontier[T]) Due() time.Time { return f.nextDue() }

@@ -40,13 +40,13 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 		}
 	}
 	look := func(h *host[T]) {
-		a := f.ips[h.addr]
+		a := f.ips.at[h.addr]
 		switch {
 		case h.due.After(now):
 			later(h.due)
-		case a == nil || f.room(a) && !a.due.After(now):
+		case a == nil || f.ips.room(a) && !a.due.After(now):
 			add(h)
-		case f.room(a):
+		case f.ips.room(a):
 			later(a.due)
 		}
 	}
@@ -58,7 +58,7 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 			look(h)
 		}
 	}
-	for _, a := range f.freed {
+	for _, a := range f.ips.freed {
 		if a.due.After(now) {
 			later(a.due)
 			continue
@@ -102,11 +102,7 @@ func (f *Frontier[T]) Visit(now time.Time, name string) bool {
 		heap.Remove(&f.due, h.index)
 	case h.line != nil:
 		f.lines.remove(h)
-	case h.parked != nil:
-		a := h.parked
-		a.waiting = slices.DeleteFunc(a.waiting, func(other *host[T]) bool { return other == h })
-		h.parked = nil
-	default:
+	case !f.ips.unpark(h):
 		return false
 	}
 	f.visit(now, h)
