@@ -33,7 +33,7 @@ func (k speaker) run(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		if w.sessions.Over(k.s) || ctx.Err() != nil {
+		if k.s.Over() || ctx.Err() != nil {
 			w.sessions.End(k.s)
 			delete(w.speakers, k.s)
 			poke(w.quiet)

@@ -96,7 +96,7 @@ func (m *Machine) acknowledge(now time.Time, s *Session, t *Turn, reply *wire.Se
 	})
 	if len(reply.GetRefused()) > 0 {
 		s.failures++
-		m.shed(s)
+		m.dropped += s.shed(m.cfg.MaxReports, m.cfg.MaxReportBytes)
 		s.holdBack(now)
 	}
 }
@@ -105,7 +105,7 @@ func (m *Machine) acknowledge(now time.Time, s *Session, t *Turn, reply *wire.Se
 func (m *Machine) Unanswered(now time.Time, s *Session, t *Turn) {
 	s.failures++
 	s.reports, s.sending = append(t.Reports, s.reports...), nil
-	m.shed(s)
+	m.dropped += s.shed(m.cfg.MaxReports, m.cfg.MaxReportBytes)
 	for _, l := range s.leases {
 		l.asked = false
 	}
@@ -113,22 +113,23 @@ func (m *Machine) Unanswered(now time.Time, s *Session, t *Turn) {
 }
 
 // shed forgets the oldest reports for an owner that does not take them, beyond the bounds on them.
-func (m *Machine) shed(s *Session) {
-	for len(s.reports) > m.cfg.MaxReports || s.bytes > m.cfg.MaxReportBytes && len(s.reports) > 1 {
-		m.drop(s)
+func (s *Session) shed(most int, mostBytes int64) (dropped int64) {
+	for len(s.reports) > most || s.bytes > mostBytes && len(s.reports) > 1 {
+		s.drop()
+		dropped++
 	}
+	return dropped
 }
 
 // drop forgets the oldest report, with the pieces of it that are still here: the page is fetched
 // again.
-func (m *Machine) drop(s *Session) {
+func (s *Session) drop() {
 	for more := true; more; {
 		r := s.reports[0]
 		r.Lease.untold--
 		s.bytes -= int64(r.size)
 		s.reports, more = s.reports[1:], r.Piece
 	}
-	m.dropped++
 }
 
 // holdBack leaves an owner alone for a while that grows with each failure in a row.

@@ -23,7 +23,7 @@
 // is told at once. Wake says that a session is due sooner, or over. A driver then sends messages
 // like this:
 //
-//	if m.Over(s) { m.End(s); return }
+//	if s.Over() { m.End(s); return }
 //	wait until s.Due()
 //	n := s.Begin()
 //	have on disk what the reports speak of

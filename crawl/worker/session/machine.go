@@ -36,15 +36,13 @@ type Driver interface {
 	// is new.
 	Wake(s *Session)
 
-	// Backlog is the number of URLs in hand, Full whether the windows of all hosts take as many
-	// bytes as they may.
+	Hunger
+	// Backlog is the number of URLs in hand.
 	Backlog() int
-	Full() bool // says whether windows take as many bytes as they may
-	// Left is the number of URLs in a host's window, Pace the time between two requests to it, zero
-	// if it has none, and Owed for how long it is to be left alone from now on.
+	// Left is the number of URLs in a host's window.
 	Left(l *Lease) int
-	Pace(l *Lease) time.Duration                // the time between two requests to a host
-	Owed(now time.Time, l *Lease) time.Duration // for how long a host is to be left alone
+	// Owed is for how long a host is to be left alone from now on.
+	Owed(now time.Time, l *Lease) time.Duration
 
 	// Learn takes in what a grant says of a host beside its URLs; a host to be given back for that
 	// is to be left alone for backoff.
@@ -69,6 +67,8 @@ type Machine struct {
 	leases map[string]*Lease
 	kin    map[string]int // of them, by registrable domain
 	owners map[string]*Session
+	// appetite is how many URLs hosts ask for.
+	appetite appetite
 	// order has the sessions of owners, so that going over them is the same each time.
 	order  []*Session
 	seq    uint64
@@ -81,7 +81,7 @@ type Machine struct {
 // New returns a machine that holds nothing.
 func New(cfg Config, driver Driver) *Machine {
 	return &Machine{
-		cfg: cfg, driver: driver, ttl: cfg.TTL,
+		cfg: cfg, driver: driver, ttl: cfg.TTL, appetite: appetite{window: cfg.Window, horizon: cfg.Horizon, of: driver},
 		leases: make(map[string]*Lease), kin: make(map[string]int), owners: make(map[string]*Session),
 	}
 }
@@ -141,11 +141,6 @@ func (m *Machine) session(owner string) *Session {
 		m.order = append(m.order, s)
 	}
 	return s
-}
-
-// Over says that there is nothing left to say to an owner.
-func (m *Machine) Over(s *Session) bool {
-	return len(s.leases) == 0 && len(s.reports) == 0 && len(s.releases) == 0
 }
 
 // End forgets a session.
@@ -312,7 +307,7 @@ func (m *Machine) Changed(now time.Time, l *Lease) {
 			s.kick(l.dryAt.Add(m.cfg.ReleaseLinger))
 		}
 		return
-	case l.more && !l.giveBack && !l.asked && left <= m.low(l):
+	case l.more && !l.giveBack && !l.asked && left <= m.appetite.low(l):
 		s.kick(latest(now, l.askAgain))
 	}
 	l.dryAt = time.Time{}
@@ -327,30 +322,3 @@ func latest(a, b time.Time) time.Time {
 
 // dry says that nothing is to be done for the host, here or on its way to the owner.
 func (m *Machine) dry(l *Lease) bool { return !l.busy() && l.untold == 0 && m.driver.Left(l) == 0 }
-
-// target is the size of the window: what is fetched in Config.Horizon, at least a few.
-func (m *Machine) target(l *Lease) int {
-	const least = 8
-	pace := m.driver.Pace(l)
-	if pace <= 0 {
-		return m.cfg.Window
-	}
-	return int(min(max(m.cfg.Horizon/pace, least), time.Duration(m.cfg.Window)))
-}
-
-// low is how few URLs a host has left when it asks for more: half of its window, none while those
-// of all are full.
-func (m *Machine) low(l *Lease) int {
-	if m.driver.Full() {
-		return 0
-	}
-	return m.target(l) / 2
-}
-
-// ask is how many URLs a host asks for that has left so many.
-func (m *Machine) ask(l *Lease, left int) int {
-	if m.driver.Full() {
-		return 1
-	}
-	return m.target(l) - left
-}

@@ -69,6 +69,11 @@ func (s *Session) Owner() string { return s.owner }
 // Due is when to speak; zero if there is nothing to say yet.
 func (s *Session) Due() time.Time { return s.at }
 
+// Over says that there is nothing left to say to the owner.
+func (s *Session) Over() bool {
+	return len(s.leases) == 0 && len(s.reports) == 0 && len(s.releases) == 0
+}
+
 // Begin begins a message, and returns how many reports may be in it: those that come from now on
 // have the session speak again.
 func (s *Session) Begin() (ready int) {
@@ -194,7 +199,7 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 	for _, l := range t.done {
 		m.release(now, s, l)
 	}
-	m.buildReleases(s, t)
+	s.tellReleases(t)
 	for _, l := range s.leases {
 		if l.epoch != nil && len(t.held) < wire.MaxHeld {
 			t.held = append(t.held, l)
@@ -235,7 +240,7 @@ func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, 
 		return
 	}
 	if l.epoch == nil {
-		t.work(l.Host, nil).Want = uint32(min(m.ask(l, 0), firstWindow)) //nolint:gosec // at most Window
+		t.work(l.Host, nil).Want = uint32(min(m.appetite.ask(l, 0), firstWindow)) //nolint:gosec // at most Window
 		l.asked = true
 		t.offered = append(t.offered, l)
 		return
@@ -250,8 +255,8 @@ func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, 
 	if l.closing || l.giveBack {
 		return
 	}
-	if left := m.driver.Left(l); left <= m.low(l) {
-		t.work(l.Host, l.epoch).Want = uint32(max(m.ask(l, left), 0)) //nolint:gosec // at most Window
+	if left := m.driver.Left(l); left <= m.appetite.low(l) {
+		t.work(l.Host, l.epoch).Want = uint32(max(m.appetite.ask(l, left), 0)) //nolint:gosec // at most Window
 		l.asked = true
 	}
 }
@@ -278,7 +283,8 @@ func (m *Machine) release(now time.Time, s *Session, l *Lease) {
 	m.forget(l)
 }
 
-func (m *Machine) buildReleases(s *Session, t *Turn) {
+// tellReleases puts into the message which hosts are given back.
+func (s *Session) tellReleases(t *Turn) {
 	for _, r := range s.releases {
 		if t.full() {
 			break

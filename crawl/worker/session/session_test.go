@@ -210,12 +210,12 @@ func TestLifeOfALease(t *testing.T) {
 	if w := work(m, "a.example"); !w.GetRelease() || len(m.Message.GetHeld()) != 0 || !l.Over() || b.Leases() != 0 || len(b.forgotten) != 1 {
 		t.Errorf("given back as %v", w)
 	}
-	if b.Over(s) {
+	if s.Over() {
 		t.Error("over before the release is acknowledged")
 	}
 	b.answer("owner", m, new(wire.SessionReply))
-	if !b.Over(s) || b.Machine.Acknowledged() != 1 {
-		t.Errorf("over %v, %d acknowledged", b.Over(s), b.Machine.Acknowledged())
+	if !s.Over() || b.Machine.Acknowledged() != 1 {
+		t.Errorf("over %v, %d acknowledged", s.Over(), b.Machine.Acknowledged())
 	}
 	if b.End(s); len(b.Sessions()) != 0 {
 		t.Error("the session is still there")
@@ -376,7 +376,7 @@ func TestOfferedAgain(t *testing.T) {
 func TestNotGranted(t *testing.T) {
 	b := newBench(t)
 	b.offer("owner", "a.example")
-	if b.answer("owner", b.message("owner"), new(wire.SessionReply)); b.Leases() != 0 || !b.Over(b.with("owner")) {
+	if b.answer("owner", b.message("owner"), new(wire.SessionReply)); b.Leases() != 0 || !b.with("owner").Over() {
 		t.Error("it is still wished for")
 	}
 }
@@ -395,7 +395,7 @@ func TestWishOfTheDead(t *testing.T) {
 	for _, host := range s.Hosts() {
 		routes[host] = "next"
 	}
-	if b.Follow(b.now, s, routes); !b.Over(s) {
+	if b.Follow(b.now, s, routes); !s.Over() {
 		t.Error("it is still wished for from the dead")
 	}
 	if declined := b.offer("next", "a.example"); len(declined) != 0 {
@@ -511,7 +511,7 @@ func TestReroute(t *testing.T) {
 	}
 	s := b.with("owner")
 	b.Reroute(b.now, s, "b.example", "next")
-	if !b.Over(s) || work(b.message("next"), "b.example") == nil {
+	if !s.Over() || work(b.message("next"), "b.example") == nil {
 		t.Error("the release did not go along")
 	}
 
@@ -519,7 +519,7 @@ func TestReroute(t *testing.T) {
 	for i, want := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
 		s := b.with(from)
 		b.Reroute(b.now, s, "a.example", to)
-		if b.Over(s) {
+		if s.Over() {
 			b.End(s)
 		}
 		if got := b.with(to).Due().Sub(b.now); got != want*time.Millisecond {
@@ -633,7 +633,7 @@ func (b *bench) check() error {
 		if len(s.hosts) != len(s.leases) {
 			return fmt.Errorf("%s: %d hosts, %d leases", s.owner, len(s.hosts), len(s.leases))
 		}
-		if !b.Over(s) && s.at.IsZero() && len(s.sending) == 0 {
+		if !s.Over() && s.at.IsZero() && len(s.sending) == 0 {
 			return fmt.Errorf("%s: something is left to say and never will be", s.owner)
 		}
 	}
@@ -671,7 +671,7 @@ func (b *bench) anything(rnd *rand.Rand, epoch *uint64) *Turn {
 			return nil
 		}
 		s := b.Sessions()[rnd.IntN(len(b.Sessions()))]
-		if b.Over(s) {
+		if s.Over() {
 			b.End(s)
 			return nil
 		}

@@ -130,7 +130,7 @@ func (k *worker) giveUp(m *msg, answered bool) {
 }
 
 func (k *worker) end(s *session.Session) {
-	if k.sessions.Over(s) {
+	if s.Over() {
 		k.sessions.End(s)
 	}
 }

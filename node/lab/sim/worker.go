@@ -87,7 +87,7 @@ func (w *worker) Wake(s *session.Session) {
 		w.speakers[s] = sp
 	}
 	now, at := w.now(), s.Due()
-	if at.Before(now) || w.sessions.Over(s) {
+	if at.Before(now) || s.Over() {
 		at = now
 	}
 	if sp.busy || !sp.at.IsZero() && !at.Before(sp.at) {
@@ -106,7 +106,7 @@ func (w *worker) Wake(s *session.Session) {
 func (w *worker) attend(s *session.Session, sp *speaker) {
 	due := s.Due()
 	switch {
-	case w.sessions.Over(s):
+	case s.Over():
 		w.sessions.End(s)
 		delete(w.speakers, s)
 	case due.IsZero():
