@@ -20,7 +20,7 @@ func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
 	s.OnStep = func() {
 		if !failed && s.Overlaps(apart) > 0 {
 			failed = true
-			t.Errorf("a key is served twice at %v", s.Now.Format("15:04:05.000"))
+			t.Errorf("a key is served twice at %v", s.Now().Format("15:04:05.000"))
 		}
 	}
 }
@@ -28,12 +28,12 @@ func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
 // rightAtLast looks, once afterLast has passed, whether every peer serves its arc and every owner is found.
 func rightAtLast(t *testing.T, s *dhttest.Sim) {
 	t.Helper()
-	begin := s.Now
+	begin := s.Now()
 	if took := s.RunUntil(afterLast, func() bool { return s.Settled() == nil }); !took {
 		t.Fatalf("not settled %v after the last change: %v", afterLast, s.Settled())
 	}
-	t.Logf("settled %v after the last change", s.Now.Sub(begin).Round(100*time.Millisecond))
-	s.Run(begin.Add(afterLast).Sub(s.Now))
+	t.Logf("settled %v after the last change", s.Now().Sub(begin).Round(100*time.Millisecond))
+	s.Run(begin.Add(afterLast).Sub(s.Now()))
 	checkLookups(t, s, "at last", 200)
 }
 
@@ -62,7 +62,7 @@ func TestOneServesUnderFaults(t *testing.T) {
 	inWorlds(t, "one of 8 pauses for 30 s", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		n := s.Nodes[rnd.IntN(8)]
-		s.Freeze(n, 30*time.Second)
+		n.Pause(30 * time.Second)
 		s.Run(29 * time.Second)
 		if heir := s.Truth(n.Self().Key()); heir != n {
 			t.Fatal("a paused peer is taken for dead by the test")
@@ -76,17 +76,17 @@ func TestOneServesUnderFaults(t *testing.T) {
 	inWorlds(t, "pauses of any length", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		for range 8 {
-			s.Freeze(s.Nodes[rnd.IntN(8)], time.Duration(rnd.Int64N(int64(25*time.Second))))
+			s.Nodes[rnd.IntN(8)].Pause(time.Duration(rnd.Int64N(int64(25 * time.Second))))
 			s.Run(time.Duration(rnd.Int64N(int64(15 * time.Second))))
 		}
-		s.RunUntil(time.Minute, func() bool { return !slices.ContainsFunc(s.Nodes, s.Frozen) })
+		s.RunUntil(time.Minute, func() bool { return !slices.ContainsFunc(s.Nodes, (*dhttest.Node).Paused) })
 		rightAtLast(t, s)
 	})
 	inWorlds(t, "two neighbours of 8 die", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		first := s.Nodes[rnd.IntN(8)]
 		s.Kill(first)
-		s.Kill(s.Truth(first.Self().Key()))
+		s.Kill(s.Truth(first.Peer.Key()))
 		rightAtLast(t, s)
 	})
 	inWorlds(t, "a quarter of 16 is replaced", 16, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
@@ -136,7 +136,7 @@ func TestOneServesUnderFaults(t *testing.T) {
 			if at == 0 {
 				delay += 10 * time.Second
 			}
-			s.At(delay, func() { s.Restart(s.Nodes[i], memories[i]) })
+			s.After(delay, func() { s.Restart(s.Nodes[i], memories[i]) })
 		}
 		s.Run(12 * time.Second)
 		rightAtLast(t, s)

@@ -20,14 +20,14 @@ import (
 // running is a DHT with its Run.
 type running struct {
 	*dht.DHT
-	host   *dhttest.Host
+	host   *dhttest.End
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-func start(t *testing.T, network *dhttest.Network, i int, cfg dht.Config) *running {
+func start(t *testing.T, network *dhttest.Mesh, i int, cfg dht.Config) *running {
 	t.Helper()
-	r := &running{host: network.Host(dhttest.Identity(i))}
+	r := &running{host: network.End(dhttest.Identity(i))}
 	cfg.Seed = uint64(i)
 	d, err := dht.New(cfg, dhttest.Identity(i), r.host, r.host, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *running) stop() {
 }
 
 // startRing starts n peers, each joining through a random one before it, and lets them settle.
-func startRing(t *testing.T, network *dhttest.Network, n int) []*running {
+func startRing(t *testing.T, network *dhttest.Mesh, n int) []*running {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(5, 5))
 	peers := []*running{start(t, network, 0, dht.Config{Found: true})}
@@ -85,7 +85,7 @@ func ownerOf(peers []*running, key ring.Key) dht.Peer {
 
 func TestRingOf24Runs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := dhttest.NewNetwork(1, 15*time.Millisecond)
+		network := dhttest.NewMesh(1, 15*time.Millisecond)
 		peers := startRing(t, network, 24)
 		defer func() {
 			for _, r := range peers {
@@ -131,7 +131,7 @@ func TestRingOf24Runs(t *testing.T) {
 
 func TestHintsSpareTheLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peers := startRing(t, dhttest.NewNetwork(2, 15*time.Millisecond), 24)
+		peers := startRing(t, dhttest.NewMesh(2, 15*time.Millisecond), 24)
 		defer func() {
 			for _, r := range peers {
 				r.stop()
@@ -181,7 +181,7 @@ func TestHintsSpareTheLookup(t *testing.T) {
 
 func TestJoinNamesEntriesThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, dhttest.NewNetwork(3, time.Millisecond), 1, dht.Config{})
+		r := start(t, dhttest.NewMesh(3, time.Millisecond), 1, dht.Config{})
 		defer r.stop()
 		err := r.Join(t.Context(), []dht.Peer{dhttest.Identity(8), dhttest.Identity(9)})
 		if !errors.Is(err, dhttest.ErrRefused) {
@@ -201,7 +201,7 @@ func TestJoinNamesEntriesThatFailed(t *testing.T) {
 
 func TestLeaveHandsTheArcOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peers := startRing(t, dhttest.NewNetwork(4, 15*time.Millisecond), 5)
+		peers := startRing(t, dhttest.NewMesh(4, 15*time.Millisecond), 5)
 		defer func() {
 			for _, r := range peers[1:] {
 				r.stop()
@@ -229,7 +229,7 @@ func TestLeaveHandsTheArcOver(t *testing.T) {
 
 func TestChoosePositionTakesTheWidestSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := dhttest.NewNetwork(5, 15*time.Millisecond)
+		network := dhttest.NewMesh(5, 15*time.Millisecond)
 		peers := startRing(t, network, 6)
 		defer func() {
 			for _, r := range peers {
@@ -246,7 +246,7 @@ func TestChoosePositionTakesTheWidestSplit(t *testing.T) {
 				}
 			}
 		}
-		newcomer := network.Host(dhttest.Identity(99))
+		newcomer := network.End(dhttest.Identity(99))
 		got, err := dht.ChoosePosition(t.Context(), newcomer, []dht.Peer{peers[2].Self()}, candidates)
 		if want := ring.BestPosition(candidates, arcs); err != nil || got != want {
 			t.Errorf("candidate %d, %v; want %d", got, err, want)
@@ -259,7 +259,7 @@ func TestChoosePositionTakesTheWidestSplit(t *testing.T) {
 
 func TestSnapshotIsReadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peers := startRing(t, dhttest.NewNetwork(6, time.Millisecond), 4)
+		peers := startRing(t, dhttest.NewMesh(6, time.Millisecond), 4)
 		defer func() {
 			for _, r := range peers {
 				r.stop()

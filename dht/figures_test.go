@@ -21,12 +21,12 @@ func TestJoinServesWithin(t *testing.T) {
 		s.Run(30 * time.Second)
 		rnd := rand.New(rand.NewPCG(seed, 41))
 		for range 4 {
-			begin := s.Now
+			begin := s.Now()
 			n := s.Add(s.Nodes[rnd.IntN(16)])
 			if !s.RunUntil(within, func() bool { return n.State() == dht.Serving }) {
 				t.Errorf("seed %d: %s after %v", seed, n.State(), within)
 			}
-			longest = max(longest, s.Now.Sub(begin))
+			longest = max(longest, s.Now().Sub(begin))
 			s.Run(10 * time.Second)
 		}
 	}
@@ -52,16 +52,16 @@ func TestTakeOverWithin(t *testing.T) {
 				s := grow(t, dhttest.World{Seed: seed, Silent: row.silent}, 24, 200*time.Millisecond)
 				for i := range 8 {
 					s.Run(30 * time.Second)
-					begin := s.Now
+					begin := s.Now()
 					key := s.Nodes[3*i].Self().Key()
 					s.Kill(s.Nodes[3*i])
 					if !s.RunUntil(row.within, func() bool { return s.Truth(key).Serves(key) }) {
 						t.Errorf("seed %d: nobody serves the arc of a dead peer after %v", seed, row.within)
 					}
-					if took := s.Now.Sub(begin); took < ttl {
+					if took := s.Now().Sub(begin); took < ttl {
 						t.Errorf("seed %d: served after %v, while its leases last %v", seed, took, ttl)
 					}
-					longest = max(longest, s.Now.Sub(begin))
+					longest = max(longest, s.Now().Sub(begin))
 				}
 			}
 			t.Logf("32 deaths in rings of 24 to 17: served again after %v at most", longest.Round(time.Millisecond))
@@ -76,9 +76,9 @@ func TestQuietRingSaysLittle(t *testing.T) {
 	s.Run(2 * time.Minute)
 	quiet := func(what string) {
 		t.Helper()
-		s.Bytes = 0
+		before := s.Sent[dhttest.Upkeep].Bytes
 		s.Run(time.Minute)
-		rate := float64(s.Bytes) / 60 / 32
+		rate := float64(s.Sent[dhttest.Upkeep].Bytes-before) / 60 / 32
 		t.Logf("%s: %.0f B/s a peer", what, rate)
 		if rate > 400 { // with their lists 3 kB/s
 			t.Errorf("%s: %.0f B/s a peer", what, rate)

@@ -87,10 +87,10 @@ func TestThirtyPercentBehindNAT(t *testing.T) {
 				behind := aThird(seed, row.peers)
 				s := natWorld(t, seed, row.peers, behind)
 				checkLookups(t, s, "settled", 200)
-				before := s.Calls
+				before := s.Sent[dhttest.Upkeep].Calls
 				s.Run(2 * time.Minute)
 				asItShouldBe(t, s, time.Second)
-				t.Logf("upkeep: %.2f calls a peer and second", float64(s.Calls-before)/float64(row.peers)/120)
+				t.Logf("upkeep: %.2f calls a peer and second", float64(s.Sent[dhttest.Upkeep].Calls-before)/float64(row.peers)/120)
 
 				rnd := rand.New(rand.NewPCG(seed, 53))
 				for range row.peers / 8 {
@@ -128,9 +128,9 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 			t.Errorf("peer %d has %d workers", n.Index, got)
 		}
 	}
-	before := s.Calls
+	before := s.Sent[dhttest.Upkeep].Calls
 	s.Run(time.Minute)
-	if rate := float64(s.Calls-before) / 42 / 60; rate > 1.5 {
+	if rate := float64(s.Sent[dhttest.Upkeep].Calls-before) / 42 / 60; rate > 1.5 {
 		t.Errorf("%.2f calls a peer and second while places are missing", rate)
 	}
 	waits := slices.IndexFunc(s.Nodes, func(n *dhttest.Node) bool { return behind[n.Index] && len(n.Attachments()) == 0 })
@@ -207,7 +207,7 @@ func TestWorkerThatSlept(t *testing.T) {
 	s := natWorld(t, 5, 16, behind)
 	for i := range behind {
 		s.Observe(s.Nodes[i], dht.ReachPublic)
-		s.Freeze(s.Nodes[i], time.Hour)
+		s.Nodes[i].Pause(time.Hour)
 	}
 	s.Run(time.Hour + 15*time.Second)
 	asItShouldBe(t, s, time.Second)

@@ -37,7 +37,7 @@ func TestSleeperDoesNotAnswerFromBefore(t *testing.T) {
 			t.Run(row.name+"/"+asked, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					clock := &jumpy{}
-					network := dhttest.NewNetwork(11, 15*time.Millisecond)
+					network := dhttest.NewMesh(11, 15*time.Millisecond)
 					peers := startRing(t, network, 4)
 					defer func() {
 						for _, r := range peers {
@@ -75,7 +75,7 @@ func TestSleepingJoinerBeginsAgain(t *testing.T) {
 		w := watchOverlaps(s)
 		n := s.Add(s.Nodes[2])
 		s.Run(gap)
-		s.Freeze(n, 30*time.Second)
+		n.Pause(30 * time.Second)
 		s.Run(31 * time.Second)
 		settle(t, s, 30*time.Second)
 		w.none(t)
@@ -87,7 +87,7 @@ func TestSleepingJoinerBeginsAgain(t *testing.T) {
 func TestFounderThatSleptIsNoFounder(t *testing.T) {
 	s := grow(t, dhttest.World{Seed: 22}, 4, 300*time.Millisecond)
 	founder := s.Nodes[0]
-	s.Freeze(founder, 30*time.Second)
+	founder.Pause(30 * time.Second)
 	s.Run(25 * time.Second)
 	s.Partition(func(i, j int) bool { return i == 0 || j == 0 })
 	grace := dht.DefaultConfig().RejoinGrace

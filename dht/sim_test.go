@@ -32,14 +32,14 @@ func grow(t *testing.T, w dhttest.World, n int, gap time.Duration) *dhttest.Sim 
 // settle lets time pass, a second at a time, until the ring is right, and returns how long that took.
 func settle(t *testing.T, s *dhttest.Sim, within time.Duration) time.Duration {
 	t.Helper()
-	begin := s.Now
+	begin := s.Now()
 	for s.Settled() != nil {
-		if s.Now.Sub(begin) >= within {
+		if s.Now().Sub(begin) >= within {
 			t.Fatalf("not settled after %v: %v", within, s.Settled())
 		}
 		s.Run(time.Second)
 	}
-	return s.Now.Sub(begin)
+	return s.Now().Sub(begin)
 }
 
 func randomKey(rnd *rand.Rand) ring.Key {
@@ -153,10 +153,10 @@ func watchOverlaps(s *dhttest.Sim) *overlapWatch {
 		w.worst = max(w.worst, pairs)
 		switch {
 		case pairs > 0 && w.since.IsZero():
-			w.since = s.Now
+			w.since = s.Now()
 			w.events++
 		case pairs == 0 && !w.since.IsZero():
-			w.total += s.Now.Sub(w.since)
+			w.total += s.Now().Sub(w.since)
 			w.since = time.Time{}
 		}
 	}
@@ -197,7 +197,7 @@ func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
 					s.Run(row.gap)
 				}
 				took := settle(t, s, time.Minute)
-				t.Logf("seed %d: %d peers settled %v after the last, %d calls a peer", seed, row.peers, took, s.Calls/row.peers)
+				t.Logf("seed %d: %d peers settled %v after the last, %d calls a peer", seed, row.peers, took, s.Sent[dhttest.Upkeep].Calls/int64(row.peers))
 				w.none(t)
 			}
 		})
@@ -229,7 +229,7 @@ func TestSuspendedPeerServesNothing(t *testing.T) {
 		w := watchOverlaps(s)
 		n := s.Nodes[7]
 		key := n.Self().Key()
-		s.Freeze(n, 30*time.Second)
+		n.Pause(30 * time.Second)
 		s.Run(29 * time.Second)
 		served := false
 		for _, other := range s.Living() {
@@ -257,7 +257,7 @@ func TestSeparateRingsMerge(t *testing.T) {
 		t.Fatalf("two rings serve %.2f circles", got)
 	}
 	s.Unite()
-	s.Nodes[0].Table.Add(s.Nodes[1].Self())
+	s.Nodes[0].Meet(s.Nodes[1])
 	t.Logf("one ring of two after %v", settle(t, s, 90*time.Second))
 	checkLookups(t, s, "merged", 200)
 }
@@ -336,17 +336,17 @@ func TestRestartOfAll(t *testing.T) {
 					s.Kill(n)
 				}
 				w := watchOverlaps(s)
-				overlaps, begin := s.OnEvent, s.Now
+				overlaps, begin := s.OnEvent, s.Now()
 				s.OnEvent = func(n *dhttest.Node, e dht.Event) {
 					overlaps(n, e)
-					if a, ok := e.(dht.ArcChanged); ok && a.Has && s.Now.Sub(begin) < 20*time.Second && !arcs[n.Index].Holds(a.New) {
-						t.Errorf("seed %d: peer %d serves a foreign arc %v after the restart", seed, n.Index, s.Now.Sub(begin))
+					if a, ok := e.(dht.ArcChanged); ok && a.Has && s.Now().Sub(begin) < 20*time.Second && !arcs[n.Index].Holds(a.New) {
+						t.Errorf("seed %d: peer %d serves a foreign arc %v after the restart", seed, n.Index, s.Now().Sub(begin))
 					}
 				}
 				rnd := rand.New(rand.NewPCG(seed, 12))
 				for _, i := range rnd.Perm(row.n)[row.missing:] {
 					n := s.Nodes[i]
-					s.At(time.Duration(rnd.Int64N(int64(row.spread)+1)), func() { s.Restart(n, memories[n.Index]) })
+					s.After(time.Duration(rnd.Int64N(int64(row.spread)+1)), func() { s.Restart(n, memories[n.Index]) })
 				}
 				s.Run(row.spread + time.Second)
 				t.Logf("seed %d: settled %v after the last came back", seed, settle(t, s, row.within)+time.Second)

@@ -1,12 +1,11 @@
 package dhttest
 
 import (
-	"context"
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"time"
+	"sort"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -17,47 +16,34 @@ import (
 // bucketSize is kad-dht's k.
 const bucketSize = 20
 
-// Table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that they share with their owner. It is safe for
-// concurrent use.
-type Table struct {
-	self ring.Key
-
-	mu      sync.Mutex // guards what follows
+// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that they share with their owner.
+type table struct {
+	self    ring.Key
 	buckets [][]dht.Peer
-	known   map[peer.ID]bool
-	search  func(ctx context.Context, key ring.Key) ([]dht.Peer, error)
+	known   map[peer.ID]struct{}
 }
 
-var _ dht.Membership = (*Table)(nil)
+var _ dht.Table = (*table)(nil)
 
-// NewTable returns the empty table of a peer.
-func NewTable(self dht.Peer) *Table {
-	return &Table{self: self.Key(), known: map[peer.ID]bool{}}
-}
+func newTable(self ring.Key) *table { return &table{self: self, known: make(map[peer.ID]struct{})} }
 
-// Add puts peers into their buckets where there is room.
-func (t *Table) Add(peers ...dht.Peer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range peers {
-		b := prefix(t.self, p.Key())
-		if t.known[p.ID] || b == 8*ring.KeySize {
-			continue
-		}
-		for len(t.buckets) <= b {
-			t.buckets = append(t.buckets, nil)
-		}
-		if len(t.buckets[b]) < bucketSize {
-			t.buckets[b] = append(t.buckets[b], p)
-			t.known[p.ID] = true
-		}
+// add puts a peer into its bucket if there is room.
+func (t *table) add(p dht.Peer) {
+	b := prefix(t.self, p.Key())
+	if _, known := t.known[p.ID]; known || b == 8*ring.KeySize {
+		return
+	}
+	for len(t.buckets) <= b {
+		t.buckets = append(t.buckets, nil)
+	}
+	if len(t.buckets[b]) < bucketSize {
+		t.buckets[b] = append(t.buckets[b], p)
+		t.known[p.ID] = struct{}{}
 	}
 }
 
-// Drop takes out those peers for which gone is true.
-func (t *Table) Drop(gone func(dht.Peer) bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// drop takes out the peers for which gone is true.
+func (t *table) drop(gone func(dht.Peer) bool) {
 	for i := range t.buckets {
 		t.buckets[i] = slices.DeleteFunc(t.buckets[i], func(p dht.Peer) bool {
 			if gone(p) {
@@ -69,29 +55,30 @@ func (t *Table) Drop(gone func(dht.Peer) bool) {
 	}
 }
 
-// Nearest implements dht.Table.
-func (t *Table) Nearest(key ring.Key, n int) []dht.Peer {
-	return nearest(t.All(), key, n)
-}
-
 // All implements dht.Table.
-func (t *Table) All() []dht.Peer {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Concat(t.buckets...)
-}
+func (t *table) All() []dht.Peer { return slices.Concat(t.buckets...) }
 
-// Closest implements dht.Membership; it asks whatever network the table belongs to, and the table itself without one.
-func (t *Table) Closest(ctx context.Context, key ring.Key) ([]dht.Peer, error) {
-	if t.search == nil {
-		return t.Nearest(key, bucketSize), nil
+// Nearest implements dht.Table. Peers of the key's own bucket are nearer to it than those of longer prefixes, and these nearer than those of each
+// shorter one.
+func (t *table) Nearest(key ring.Key, n int) []dht.Peer {
+	own := min(prefix(t.self, key), len(t.buckets))
+	var near []dht.Peer
+	take := func(buckets [][]dht.Peer) {
+		if len(near) >= n {
+			return
+		}
+		more := slices.Concat(buckets...)
+		slices.SortFunc(more, func(a, b dht.Peer) int { return xor(a.Key(), key).Compare(xor(b.Key(), key)) })
+		near = append(near, more[:min(len(more), n-len(near))]...)
 	}
-	return t.search(ctx, key)
-}
-
-func nearest(peers []dht.Peer, key ring.Key, n int) []dht.Peer {
-	slices.SortFunc(peers, func(a, b dht.Peer) int { return xor(a.Key(), key).Compare(xor(b.Key(), key)) })
-	return peers[:min(n, len(peers))]
+	if own < len(t.buckets) {
+		take(t.buckets[own : own+1])
+		take(t.buckets[own+1:])
+	}
+	for b := own - 1; b >= 0; b-- {
+		take(t.buckets[b : b+1])
+	}
+	return near
 }
 
 func xor(a, b ring.Key) ring.Key {
@@ -110,8 +97,8 @@ func prefix(a, b ring.Key) int {
 	return 8 * ring.KeySize
 }
 
-// fill adds to each bucket random ones of the sorted peers that belong there, as kad-dht's refresh does.
-func (t *Table) fill(sorted []dht.Peer, rnd *rand.Rand) {
+// fill adds to each bucket random ones of the living peers that belong there, as kad-dht's refresh does. The peers are sorted by position.
+func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
 	low, high := 0, len(sorted)
 	for bit := 0; bit < 8*ring.KeySize && high-low > 1; bit++ {
 		mid := low + split(sorted[low:high], bit)
@@ -119,50 +106,26 @@ func (t *Table) fill(sorted []dht.Peer, rnd *rand.Rand) {
 		if t.self[bit/8]>>(7-bit%8)&1 == 1 {
 			other, keep = keep, other
 		}
-		for range min(bucketSize, other[1]-other[0]) {
-			t.Add(sorted[other[0]+rnd.IntN(other[1]-other[0])])
-		}
-		if other[1]-other[0] <= bucketSize {
-			t.Add(sorted[other[0]:other[1]]...)
+		if size := other[1] - other[0]; size > bucketSize {
+			for range bucketSize {
+				t.add(sorted[other[0]+rnd.IntN(size)].Peer)
+			}
+		} else {
+			for _, p := range sorted[other[0]:other[1]] {
+				t.add(p.Peer)
+			}
 		}
 		low, high = keep[0], keep[1]
 	}
 }
 
 // split is the index of the first peer whose bit is set; the peers share all bits before it.
-func split(sorted []dht.Peer, bit int) int {
-	at, _ := slices.BinarySearchFunc(sorted, byte(1), func(p dht.Peer, one byte) int {
-		k := p.Key()
-		return int(k[bit/8]>>(7-bit%8)&1) - int(one)
-	})
-	return at
+func split(sorted []*Node, bit int) int {
+	return sort.Search(len(sorted), func(i int) bool { return sorted[i].key[bit/8]>>(7-bit%8)&1 == 1 })
 }
 
-// refreshEvery is the time between two refreshes of a table.
-const refreshEvery = 30 * time.Second
-
-// refreshLater refreshes the table of a peer after delay and then again and again, while that life of it lasts.
-func (s *Sim) refreshLater(n *Node, life int, delay time.Duration) {
-	s.At(delay, func() {
-		if n.life != life {
-			return
-		}
-		s.refresh(n)
-		s.refreshLater(n, life, refreshEvery+time.Duration(s.rnd.Int64N(int64(refreshEvery)))/4)
-	})
-}
-
-// refresh drops the dead and fills the buckets. A peer that nobody knows has nobody to ask, and its table stays as it is.
-func (s *Sim) refresh(n *Node) {
-	n.Table.Drop(func(p dht.Peer) bool { return !s.byID[p.ID].Alive || s.byID[p.ID].Self().Role != dht.RoleMember })
-	if len(n.Table.All()) > 0 {
-		n.Table.fill(s.Sorted(s.ringOf(n.Index)), s.rnd)
-	}
-}
-
-func (s *Sim) ringOf(i int) int {
-	if s.Ring == nil {
-		return 0
-	}
-	return s.Ring(i)
+// at is the index of the first peer at or behind a key, len(sorted) if there is none.
+func at(sorted []*Node, key ring.Key) int {
+	i, _ := slices.BinarySearchFunc(sorted, key, func(n *Node, key ring.Key) int { return cmp.Compare(n.key.Compare(key), 0) })
+	return i
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
-	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
 // apoideaSetup is a crawl by peers of one place.
@@ -122,7 +122,7 @@ func todaysMessages() []messageKind {
 type apoideaCrawl struct {
 	setup apoideaSetup
 	rnd   *rand.Rand
-	clock sim.Clock
+	clock dhttest.Clock
 	peers []*apoideaPeer
 	keys  []ring.Key // of the peers, ascending
 	byKey map[ring.Key]int

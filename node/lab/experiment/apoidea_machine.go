@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/internet"
-	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
 // hardware is what a peer of Apoidea's experiments runs on, and what a page and a message cost it.
@@ -65,13 +65,13 @@ func today() *hardware {
 // machine is a hardware at work, in virtual time: a processor that whatever wants it shares alike, and a disk that does one thing after the other.
 type machine struct {
 	*hardware
-	clock *sim.Clock
+	clock *dhttest.Clock
 	cpu   processor
 	// diskFree is when the disk has done what it was asked for so far.
 	diskFree time.Duration
 }
 
-func newMachine(clock *sim.Clock, h *hardware, cpuShare float64) *machine {
+func newMachine(clock *dhttest.Clock, h *hardware, cpuShare float64) *machine {
 	return &machine{hardware: h, clock: clock, cpu: processor{clock: clock, share: cpuShare}}
 }
 
@@ -87,7 +87,7 @@ func (m *machine) store(then func()) {
 
 // processor is processor sharing: of n tasks each gets an n-th of what the crawler gets at all. A task that began later and is shorter overtakes.
 type processor struct {
-	clock *sim.Clock
+	clock *dhttest.Clock
 	// share of the machine's processor that the crawler gets; 1 is all of it.
 	share float64
 	// busy is how long there was something to do, up to the moment at.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/node/lab/sim"
+	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
 // TestProcessor: what wants the processor shares it alike (Apoidea's machines, papers 1.5).
@@ -27,7 +27,7 @@ func TestProcessor(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var clock sim.Clock
+			var clock dhttest.Clock
 			p := processor{clock: &clock, share: tt.share}
 			ended := make([]time.Duration, len(tt.tasks))
 			total := time.Duration(0)
@@ -50,7 +50,7 @@ func TestProcessor(t *testing.T) {
 
 // TestDisk does one thing after the other.
 func TestDisk(t *testing.T) {
-	var clock sim.Clock
+	var clock dhttest.Clock
 	m := newMachine(&clock, &hardware{disk: 30 * time.Millisecond}, 1)
 	var ended []time.Duration
 	for _, at := range []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond} {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/node/lab/sim"
+	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
 const (
@@ -128,7 +128,9 @@ type bandwidthStart struct {
 	known       bool
 }
 
-func (r *bandwidthRun) time() time.Time { return sim.Epoch.Add(time.Duration(r.now) * bandwidthStep) }
+func (r *bandwidthRun) time() time.Time {
+	return dhttest.Epoch.Add(time.Duration(r.now) * bandwidthStep)
+}
 
 // At implements bandwidth.Queue.
 func (r *bandwidthRun) At(depth int) (bandwidth.Candidate, bool) {

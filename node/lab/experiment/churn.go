@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
@@ -194,10 +195,10 @@ func crawlTable(r *Report, row string, c *sim.CrawlReport) {
 	t.Add(row, "hosts_owned_max_over_mean", "hosts", spread(c.HostLoads))
 	for p := range sim.Purposes {
 		if c.Sent[p].Calls > 0 {
-			t.Add(row, "bytes_"+p.String(), "B/page", float64(c.Sent[p].Bytes)/pages)
+			t.Add(row, "bytes_"+sim.Word(p), "B/page", float64(c.Sent[p].Bytes)/pages)
 		}
 	}
-	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[sim.Upkeep].Bytes)/c.PeerSeconds)
+	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[dhttest.Upkeep].Bytes)/c.PeerSeconds)
 }
 
 // spread is the greatest over the mean.
@@ -215,7 +216,7 @@ func spread(ascending []float64) float64 {
 func crawlPlots(r *Report, peers int, c *sim.CrawlReport) {
 	s := Series{Name: "crawl", Columns: []string{"minutes", "peers", "requests", "refetched", "urls_done", "urls_pending", "keys_not_with_owner_pct"}}
 	for p := range sim.Purposes {
-		s.Columns = append(s.Columns, p.String()+"_bytes")
+		s.Columns = append(s.Columns, sim.Word(p)+"_bytes")
 	}
 	var at, requests, done, pending []float64
 	traffic := make([][]float64, sim.Purposes)
@@ -247,7 +248,7 @@ func crawlPlots(r *Report, peers int, c *sim.CrawlReport) {
 	var lines []Line
 	for p := range sim.Purposes {
 		if c.Sent[p].Calls > 0 {
-			lines = append(lines, Line{Label: p.String(), X: at, Y: traffic[p]})
+			lines = append(lines, Line{Label: sim.Word(p), X: at, Y: traffic[p]})
 		}
 	}
 	r.Plots = append(r.Plots,

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/internet"
-	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
 // coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for the others, and has a cycle of its own.
 type coordRun struct {
 	w      *coordWorld
-	clock  sim.Clock
+	clock  dhttest.Clock
 	rnd    *rand.Rand
 	gossip []*coordinates.Gossip
 	estim  []*coordinates.Estimator

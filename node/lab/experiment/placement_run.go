@@ -11,8 +11,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/internet"
-	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
 const (
@@ -39,7 +39,7 @@ type placementRun struct {
 	w     *placementWorld
 	row   *placementRow
 	fleet *fleet
-	clock sim.Clock
+	clock dhttest.Clock
 	err   error
 
 	hosts    []hostRun
@@ -437,7 +437,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 // placeOnce has a strategy place a site in no time.
 func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
 	v := w.view(site, of, row)
-	v.Now, v.Measured = sim.Epoch, make(map[string]placement.Measurement)
+	v.Now, v.Measured = dhttest.Epoch, make(map[string]placement.Measurement)
 	for range len(of) + 1 {
 		c := s.Next(&v)
 		if len(c.Probe) == 0 {

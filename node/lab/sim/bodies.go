@@ -111,8 +111,8 @@ func tell(list []*inquiry, verdicts []dedup.Reply) {
 // ask puts a share to its owner.
 func (b *bodies) ask(to peer.ID, list []*inquiry) {
 	w := b.c.world
-	from := string(b.c.peer.ID)
-	if to == b.c.peer.ID {
+	from := string(b.c.Peer.ID)
+	if to == b.c.Peer.ID {
 		replies, _ := b.answer(from, list)
 		tell(list, replies)
 		return

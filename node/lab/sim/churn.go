@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
@@ -15,7 +16,7 @@ type ChurnConfig struct {
 	Seed  uint64 // of all that is drawn
 	Peers int    // 10,000 by default
 	// Internet is [internet.Synthetic] of the seed by default.
-	Internet Internet
+	Internet dhttest.Internet
 	// For is how long peers come and go, 20 minutes by default.
 	For time.Duration
 	// Session is the median of a session, 60 minutes by default. Sessions are exponential, and each ends with a death, never with a goodbye.
@@ -34,7 +35,7 @@ type ChurnConfig struct {
 	// Progress, when set, hears after each second of virtual time how much of the whole is done.
 	Progress func(done, all time.Duration)
 
-	plant func(r *Ring) // spoils the ring once churn is over: the test that a fault is seen
+	plant func(r *dhttest.Sim) // spoils the ring once churn is over: the test that a fault is seen
 }
 
 func (c *ChurnConfig) fill() {
@@ -63,7 +64,7 @@ type Sample struct {
 	// At counts from the beginning of churn.
 	At    time.Duration
 	Peers int // alive at that moment
-	Coverage
+	dhttest.Coverage
 	// Lookups that ended in this interval: how many of them named a peer that is not the owner, found nobody, or found an owner that does not serve yet.
 	Lookups, Wrong, Failed, Waiting int
 	// Calls made by them.
@@ -132,7 +133,7 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 // churn is a run under way.
 type churn struct {
 	cfg    ChurnConfig
-	ring   *Ring
+	ring   *dhttest.Sim
 	report ChurnReport
 	begin  time.Duration // of churn
 	now    Sample        // being filled
@@ -141,9 +142,7 @@ type churn struct {
 }
 
 func newChurn(cfg ChurnConfig) *churn {
-	net := NewNetwork(new(Clock), cfg.Internet, cfg.Seed)
-	net.Loss = cfg.Loss
-	return &churn{cfg: cfg, ring: NewRing(net, cfg.Ring, cfg.Seed)}
+	return &churn{cfg: cfg, ring: dhttest.NewSim(dhttest.World{Seed: cfg.Seed, Internet: cfg.Internet, Loss: cfg.Loss, Config: cfg.Ring})}
 }
 
 // run lets time pass a second at a time, so that an interrupt is heard soon.
@@ -181,14 +180,14 @@ func mean(median time.Duration) time.Duration { return time.Duration(float64(med
 
 // exponential draws a duration.
 func (c *churn) exponential(mean time.Duration) time.Duration {
-	return time.Duration(c.ring.rnd.ExpFloat64() * float64(mean))
+	return time.Duration(c.ring.Rand.ExpFloat64() * float64(mean))
 }
 
 // live plans a peer's death.
-func (c *churn) live(p *RingPeer) {
+func (c *churn) live(p *dhttest.Node) {
 	p.Host.After(c.exponential(mean(c.cfg.Session)), func() {
 		if c.alive && c.ring.Size() > 1 {
-			c.ring.Kill(p, c.ring.rnd.Float64() < c.cfg.Silent)
+			c.ring.KillAs(p, c.ring.Rand.Float64() < c.cfg.Silent)
 			c.report.Died++
 		}
 	})
@@ -208,7 +207,7 @@ func (c *churn) arrive() {
 // churn is the first phase: peers come and go.
 func (c *churn) churn(ctx context.Context) error {
 	c.alive, c.begin = true, c.ring.Elapsed()
-	for _, p := range slices.Clone(c.ring.sorted) {
+	for _, p := range slices.Clone(c.ring.Living()) {
 		c.live(p)
 	}
 	c.arrive()
@@ -230,16 +229,16 @@ func (c *churn) churn(ctx context.Context) error {
 	}
 	per := r.Peers * (time.Duration(n) * c.cfg.SampleEvery).Seconds()
 	sent := c.ring.Sent
-	r.UpkeepCalls = float64(sent[Upkeep].Calls-before[Upkeep].Calls) / per
-	r.UpkeepBytes = float64(sent[Upkeep].Bytes-before[Upkeep].Bytes) / per
-	r.LookupBytes = float64(sent[Lookups].Bytes-before[Lookups].Bytes) / per
+	r.UpkeepCalls = float64(sent[dhttest.Upkeep].Calls-before[dhttest.Upkeep].Calls) / per
+	r.UpkeepBytes = float64(sent[dhttest.Upkeep].Bytes-before[dhttest.Upkeep].Bytes) / per
+	r.LookupBytes = float64(sent[dhttest.Lookups].Bytes-before[dhttest.Lookups].Bytes) / per
 	return nil
 }
 
 // sample makes lookups, spread over an interval, and then looks at the ring.
 func (c *churn) sample(ctx context.Context, sum *Sample) error {
 	for range c.cfg.Lookups {
-		c.ring.After(time.Duration(c.ring.rnd.Int64N(int64(c.cfg.SampleEvery))), c.lookup)
+		c.ring.After(time.Duration(c.ring.Rand.Int64N(int64(c.cfg.SampleEvery))), c.lookup)
 	}
 	if err := c.run(ctx, c.cfg.SampleEvery); err != nil {
 		return err
@@ -255,8 +254,8 @@ func (c *churn) sample(ctx context.Context, sum *Sample) error {
 // lookup searches a random key from a random peer that serves, and holds what it finds against the truth of that moment.
 func (c *churn) lookup() {
 	r := c.ring
-	p := r.sorted[r.rnd.IntN(len(r.sorted))]
-	if !p.started() || p.State() != dht.Serving {
+	p := r.Living()[r.Rand.IntN(len(r.Living()))]
+	if !p.Started() || p.State() != dht.Serving {
 		return
 	}
 	key := r.RandomKey()
@@ -267,7 +266,7 @@ func (c *churn) lookup() {
 		switch {
 		case err != nil:
 			s.Failed++
-		case found.Owner.ID != r.Truth(key).peer.ID:
+		case found.Owner.ID != r.Truth(key).Peer.ID:
 			s.Wrong++
 		case !found.Serving:
 			s.Waiting++
@@ -297,16 +296,16 @@ func (c *churn) massacre(ctx context.Context) error {
 		return nil
 	}
 	r := c.ring
-	living := slices.Clone(r.sorted)
-	r.rnd.Shuffle(len(living), func(i, j int) { living[i], living[j] = living[j], living[i] })
+	living := slices.Clone(r.Living())
+	r.Rand.Shuffle(len(living), func(i, j int) { living[i], living[j] = living[j], living[i] })
 	c.report.Killed = int(c.cfg.Massacre * float64(len(living)))
 	for _, p := range living[:c.report.Killed] {
-		r.Kill(p, r.rnd.Float64() < c.cfg.Silent)
+		r.KillAs(p, r.Rand.Float64() < c.cfg.Silent)
 	}
 	died := r.Elapsed()
 	for r.Elapsed()-died < settleWithin && c.report.Settled < 0 {
 		for range c.cfg.Lookups / 5 {
-			r.After(time.Duration(r.rnd.Int64N(int64(time.Second))), c.lookup)
+			r.After(time.Duration(r.Rand.Int64N(int64(time.Second))), c.lookup)
 		}
 		if err := c.run(ctx, time.Second); err != nil {
 			return err

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/lab/internet"
+	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
 func small() ChurnConfig {
@@ -60,9 +58,9 @@ func TestRingUnderChurn(t *testing.T) {
 func TestWrongOwnerIsReported(t *testing.T) {
 	cfg := small()
 	cfg.For, cfg.SampleEvery, cfg.Lookups, cfg.Massacre = time.Minute, time.Minute, 1000, -1
-	cfg.plant = func(r *Ring) {
-		victim := slices.MaxFunc(r.sorted, func(p, q *RingPeer) int {
-			return cmp.Compare(r.arc(at(r.sorted, p.key)).Fraction(), r.arc(at(r.sorted, q.key)).Fraction())
+	cfg.plant = func(r *dhttest.Sim) {
+		victim := slices.MaxFunc(r.Living(), func(p, q *dhttest.Node) int {
+			return cmp.Compare(r.TrueArc(p).Fraction(), r.TrueArc(q).Fraction())
 		})
 		r.Partition(func(i, j int) bool { return (i == victim.Index) != (j == victim.Index) })
 	}
@@ -86,50 +84,6 @@ func TestChurnEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := RunChurn(ctx, cfg); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestNearestOfATableIsThatOfAll(t *testing.T) {
-	r := NewRing(NewNetwork(new(Clock), internet.Synthetic(1), 1), dht.Config{}, 1)
-	for range 400 {
-		r.insert(r.draw())
-	}
-	tab := newTable(r.sorted[0].key)
-	tab.fill(r.sorted, r.rnd)
-	all := tab.All()
-	for range 200 {
-		key := r.RandomKey()
-		near := tab.Nearest(key, 20)
-		if len(near) != 20 {
-			t.Fatalf("%d nearest of %d", len(near), len(all))
-		}
-		farthest := xor(near[19].Key(), key)
-		closer := 0
-		for _, p := range all {
-			if d := xor(p.Key(), key); d.Compare(farthest) < 0 {
-				closer++
-			}
-		}
-		if closer != 19 {
-			t.Fatalf("%d peers are nearer than the last of 20", closer)
-		}
-	}
-}
-
-func TestCoverageOfTheCircle(t *testing.T) {
-	r := NewRing(NewNetwork(new(Clock), internet.Synthetic(1), 1), dht.Config{}, 1)
-	r.Found(20)
-	r.Run(time.Minute)
-	if err := r.Settled(); err != nil {
-		t.Fatal(err)
-	}
-	if c := r.Coverage(); c.Owned < 1-1e-9 || c.Wrong != 0 {
-		t.Errorf("settled, but %+v", c)
-	}
-	victim := r.Truth(ring.Key{})
-	r.Kill(victim, true)
-	if c := r.Coverage(); c.Owned > 1-1e-6 || r.Settled() == nil {
-		t.Errorf("after a death %+v, %v", c, r.Settled())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -24,7 +25,7 @@ type CrawlConfig struct {
 	Seed  uint64 // of all that is drawn
 	Peers int    // 1,000 by default
 	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places, peers behind them.
-	Internet Internet
+	Internet dhttest.Internet
 	// For is how long peers come and go, two hours by default; the crawl goes on until it is done, at most for Patience more (one hour).
 	For, Patience time.Duration
 	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each ends with a death, a Silent share of them without a
@@ -113,7 +114,7 @@ type CrawlReport struct {
 	// Moved counts the records that changed their owner.
 	Moved int64
 	// Sent is what was sent from the posting on, by purpose.
-	Sent [Purposes]Traffic
+	Sent [Purposes]dhttest.Traffic
 	// PeerSeconds is the time that peers lived from then on.
 	PeerSeconds float64
 	// Loads are the requests an hour of life of the peers that lived ten minutes at least, in ascending order; HostLoads the hosts that each of the living
@@ -126,7 +127,7 @@ type CrawlReport struct {
 
 // crawl is a run under way, and the table of jobs that all peers read.
 type crawl struct {
-	*Ring
+	*dhttest.Sim
 	cfg    CrawlConfig
 	sites  *sites
 	byID   map[peer.ID]*crawlPeer
@@ -135,7 +136,7 @@ type crawl struct {
 	err    error
 
 	begin          time.Duration
-	sentBefore     [Purposes]Traffic
+	sentBefore     dhttest.Sent
 	alive          bool
 	born           map[*crawlPeer]time.Duration
 	lapsed, broken int
@@ -171,22 +172,21 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 }
 
 func newCrawl(cfg CrawlConfig) (*crawl, error) {
-	net := NewNetwork(new(Clock), cfg.Internet, cfg.Seed)
+	world := dhttest.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts, Config: cfg.Ring}
 	w := &crawl{
-		Ring: NewRing(net, cfg.Ring, cfg.Seed), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
+		Sim: dhttest.NewSim(world), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
 		born: make(map[*crawlPeer]time.Duration),
 	}
-	w.firstIndex = cfg.Hosts
-	w.OnStart = func(p *RingPeer) {
+	w.OnStart = func(p *dhttest.Node) {
 		d := new(disk)
-		if before := w.byID[p.peer.ID]; before != nil {
+		if before := w.byID[p.Peer.ID]; before != nil {
 			d = before.disk
 		}
 		c := newCrawlPeer(w, p, d)
-		w.byID[p.peer.ID] = c
+		w.byID[p.Peer.ID] = c
 		w.born[c] = w.Elapsed()
 	}
-	w.OnEvent = func(p *RingPeer, e dht.Event) { w.byID[p.peer.ID].happened(e) }
+	w.OnEvent = func(p *dhttest.Node, e dht.Event) { w.byID[p.Peer.ID].happened(e) }
 	var err error
 	w.spec, err = job.FromWire(&wire.JobSpec{
 		Id: []byte("the job of a sim"), Seeds: [][]byte{[]byte(w.sites.web.Seeds(80)[0])}, Scope: []string{"*." + crawlDomain}, NoSitemaps: true,
@@ -225,7 +225,7 @@ func (w *crawl) run(ctx context.Context, d time.Duration) error {
 
 // post hands the first page of every host to the owners, from one peer.
 func (w *crawl) post() {
-	from := w.byID[w.sorted[0].peer.ID]
+	from := w.byID[w.Living()[0].Peer.ID]
 	seeds := w.sites.web.Seeds(80)
 	for len(seeds) > 0 {
 		n := min(len(seeds), maxBatch)
@@ -250,7 +250,7 @@ func (w *crawl) crawl(ctx context.Context) error {
 	}
 	if w.cfg.Session > 0 {
 		w.alive = true
-		for _, p := range slices.Clone(w.sorted) {
+		for _, p := range slices.Clone(w.Living()) {
 			w.live(p)
 		}
 		w.arrive()
@@ -279,11 +279,11 @@ func (w *crawl) crawl(ctx context.Context) error {
 }
 
 func (w *crawl) exponential(mean time.Duration) time.Duration {
-	return time.Duration(w.rnd.ExpFloat64() * float64(mean))
+	return time.Duration(w.Rand.ExpFloat64() * float64(mean))
 }
 
 // live plans a peer's death.
-func (w *crawl) live(p *RingPeer) {
+func (w *crawl) live(p *dhttest.Node) {
 	p.Host.After(w.exponential(mean(w.cfg.Session)), func() {
 		if w.alive && w.Size() > 1 {
 			w.kill(p)
@@ -292,21 +292,21 @@ func (w *crawl) live(p *RingPeer) {
 }
 
 // kill ends a peer: its memory is gone, and its disk as well unless it is to return.
-func (w *crawl) kill(p *RingPeer) {
-	c := w.byID[p.peer.ID]
-	w.Kill(p, w.rnd.Float64() < w.cfg.Silent)
+func (w *crawl) kill(p *dhttest.Node) {
+	c := w.byID[p.Peer.ID]
+	w.KillAs(p, w.Rand.Float64() < w.cfg.Silent)
 	w.report.Died++
 	w.died(c)
-	rest := &crawlPeer{RingPeer: p, world: w} // what remains is a name
-	w.byID[p.peer.ID] = rest
-	if w.rnd.Float64() >= w.cfg.Return {
+	rest := &crawlPeer{Node: p, world: w} // what remains is a name
+	w.byID[p.Peer.ID] = rest
+	if w.Rand.Float64() >= w.cfg.Return {
 		return
 	}
 	rest.disk = c.disk
 	w.After(w.exponential(w.cfg.Absence), func() {
 		if w.alive {
 			w.report.Returned++
-			w.Restart(p)
+			w.Restart(p, p.Memory)
 			w.live(p)
 		}
 	})
@@ -343,11 +343,11 @@ func (w *crawl) sample() {
 	s := CrawlSample{
 		At: w.Elapsed() - w.begin, Peers: w.Size(), Requests: w.sites.audit.Requests, Refetched: w.sites.audit.Refetched, Owned: w.Coverage().Owned,
 	}
-	for _, p := range w.sorted {
-		if !p.started() {
+	for _, p := range w.Living() {
+		if !p.Started() {
 			continue
 		}
-		counts := w.byID[p.peer.ID].owner.Counts(w.spec.ID)
+		counts := w.byID[p.Peer.ID].owner.Counts(w.spec.ID)
 		s.Pending += counts.Outstanding()
 		s.Done += counts.Done
 	}
@@ -359,9 +359,9 @@ func (w *crawl) sample() {
 
 func (w *crawl) hostLoads() {
 	w.report.HostLoads = []float64{}
-	for _, p := range w.sorted {
-		if p.started() {
-			w.report.HostLoads = append(w.report.HostLoads, float64(w.byID[p.peer.ID].owner.Totals().HostsOwned))
+	for _, p := range w.Living() {
+		if p.Started() {
+			w.report.HostLoads = append(w.report.HostLoads, float64(w.byID[p.Peer.ID].owner.Totals().HostsOwned))
 		}
 	}
 	slices.Sort(w.report.HostLoads)
@@ -371,11 +371,11 @@ func (w *crawl) hostLoads() {
 func (w *crawl) judge() {
 	r := &w.report
 	fetched, quarantined := make(map[string]bool), make(map[string]bool)
-	for _, p := range w.sorted {
-		if !p.started() {
+	for _, p := range w.Living() {
+		if !p.Started() {
 			continue
 		}
-		c := w.byID[p.peer.ID]
+		c := w.byID[p.Peer.ID]
 		w.died(c)
 		var cursor owner.Cursor
 		for {
@@ -416,7 +416,9 @@ func (w *crawl) judge() {
 	r.Extra = len(fetched)
 	r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Events = w.sites.audit, w.lapsed, w.broken, w.moved, w.Events()
 	for purpose := range Purposes {
-		r.Sent[purpose] = Traffic{w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes}
+		r.Sent[purpose] = dhttest.Traffic{
+			Calls: w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, Bytes: w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes,
+		}
 	}
 	slices.SortFunc(r.Loads, cmp.Compare)
 }
@@ -432,11 +434,11 @@ type request struct {
 
 // request sends it; a peer that was never there refuses.
 func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
-	var host *Host
+	var host *dhttest.Host
 	if known := w.byID[to]; known != nil {
 		host = known.Host
 	}
-	w.Call(from.Host, host, &Call{
+	w.Call(from.Host, host, &dhttest.Call{
 		Purpose: q.Purpose, Size: q.Size, Timeout: q.Timeout, Done: q.Done,
 		Handle: func(reply func(int, any)) { q.Handle(w.byID[to], reply) },
 	})

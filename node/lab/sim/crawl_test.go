@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -22,7 +23,7 @@ func runCrawl(t *testing.T, cfg CrawlConfig) *CrawlReport {
 	t.Logf("%d born, %d died, %d returned; truth %d, found %d, lost %d, extra %d; %+v; %d lapsed, %d broken off; %d records moved; finished %v after %v; %d events",
 		r.Born, r.Died, r.Returned, r.Truth, r.Found, r.Lost, r.Extra, r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Finished, r.Took, r.Events)
 	for p := range Purposes {
-		t.Logf("%s: %d calls, %.0f bytes a page", p, r.Sent[p].Calls, float64(r.Sent[p].Bytes)/float64(max(r.Found, 1)))
+		t.Logf("%s: %d calls, %.0f bytes a page", Word(p), r.Sent[p].Calls, float64(r.Sent[p].Bytes)/float64(max(r.Found, 1)))
 	}
 	return r
 }
@@ -77,7 +78,7 @@ func TestLostPageIsReported(t *testing.T) {
 		plant: func(w *crawl) {
 			key := ring.HostKey("h2." + crawlDomain)
 			pos := ring.PosOf(key)
-			o := w.byID[w.Truth(key).peer.ID].owner
+			o := w.byID[w.Truth(key).Peer.ID].owner
 			o.Begin(w.Now())
 			o.Remove(pos, ring.Pos(append(pos[:len(pos)-1:len(pos)-1], pos[len(pos)-1]+1)))
 			if _, err := o.Commit(); err != nil {
@@ -91,7 +92,7 @@ func TestLostPageIsReported(t *testing.T) {
 }
 
 func TestServersNoticeWhatIsWrong(t *testing.T) {
-	net := NewNetwork(new(Clock), internet.Synthetic(1), 1)
+	net := dhttest.NewNetwork(new(dhttest.Clock), internet.Synthetic(1), 1)
 	one, two := net.NewHost(1), net.NewHost(2)
 	one.Start()
 	two.Start()

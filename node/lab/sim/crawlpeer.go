@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/urlsets"
 )
@@ -29,7 +30,7 @@ const (
 
 // crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, custody, outbox and worker.
 type crawlPeer struct {
-	*RingPeer
+	*dhttest.Node
 	world *crawl
 	disk  *disk
 	owner *owner.Owner
@@ -63,8 +64,8 @@ type step struct {
 }
 
 // newCrawlPeer gives a peer of the ring its crawler; called when the peer starts.
-func newCrawlPeer(w *crawl, p *RingPeer, d *disk) *crawlPeer {
-	c := &crawlPeer{RingPeer: p, world: w, disk: d}
+func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
+	c := &crawlPeer{Node: p, world: w, disk: d}
 	d.starts++
 	c.view = newView(c)
 	c.ship = newShipping(c)
@@ -72,7 +73,7 @@ func newCrawlPeer(w *crawl, p *RingPeer, d *disk) *crawlPeer {
 	c.moving = newMoving(c)
 	c.mail = newMailbox(c)
 	c.worker = newWorker(c)
-	cfg := owner.DefaultConfig(string(p.peer.ID))
+	cfg := owner.DefaultConfig(string(p.Peer.ID))
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
 	sets := urlsets.New(dedup.Exact, seenMemory)
@@ -179,7 +180,7 @@ func (c *crawlPeer) effects(r *owner.Ready) {
 // place looks for a worker among this peer and its leaf set, by the strategy of the paper: those that it names measure the site.
 func (c *crawlPeer) place(p *owner.Place) {
 	w := c.world
-	self := string(c.peer.ID)
+	self := string(c.Peer.ID)
 	v := &placement.View{Host: p.Host, Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
 	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(c.worker.Backlog()), Capacity: uint32(session.DefaultConfig().Capacity)}}
 	for _, id := range c.view.leaves {
@@ -264,8 +265,8 @@ func (c *crawlPeer) offer(offer owner.Offer) {
 			c.do(func(o *owner.Owner) { o.Declined(offer.Worker, hosts) }, nil)
 		}
 	}
-	if offer.Worker == string(c.peer.ID) {
-		decline(c.worker.offered(c.peer.ID, offer.Hosts))
+	if offer.Worker == string(c.Peer.ID) {
+		decline(c.worker.offered(c.Peer.ID, offer.Hosts))
 		return
 	}
 	size := 2
@@ -274,7 +275,7 @@ func (c *crawlPeer) offer(offer owner.Offer) {
 	}
 	w.request(c, peer.ID(offer.Worker), &request{
 		Purpose: Sessions, Size: size, Timeout: offerTimeout,
-		Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.worker.offered(c.peer.ID, offer.Hosts)) },
+		Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.worker.offered(c.Peer.ID, offer.Hosts)) },
 		Done: func(answer any, err error) {
 			hosts, _ := answer.([]string)
 			if err != nil {

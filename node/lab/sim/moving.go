@@ -8,6 +8,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/wire"
@@ -61,7 +62,7 @@ func newMoving(c *crawlPeer) *moving {
 }
 
 func (m *moving) add(of *space, mover mover) {
-	keeper := custody.NewKeeper(custody.Config{}, m.c.peer.ID, mover, copiesOf{m.c, of}, m.c.view)
+	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copiesOf{m.c, of}, m.c.view)
 	m.rooms = append(m.rooms, &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper})
 }
 
@@ -134,7 +135,7 @@ func (r *room) walked(next time.Time) {
 // push takes records to where they belong.
 func (r *room) push(call custody.Call) {
 	c := r.m.c
-	if call.To == c.peer.ID {
+	if call.To == c.Peer.ID {
 		r.take(&call.Push, func() { r.pushed(call.ID, nil) })
 		return
 	}
@@ -151,7 +152,7 @@ func (r *room) push(call custody.Call) {
 		},
 		Done: func(answer any, err error) {
 			if _, moved := answer.(errMoved); moved {
-				err = ErrRefused
+				err = dhttest.ErrRefused
 			}
 			r.pushed(call.ID, err)
 		},
@@ -211,7 +212,7 @@ func (m *moving) ask() {
 	for _, ask := range asks {
 		w.request(m.c, ask.To, &request{
 			Purpose: Custody, Size: askSize, Timeout: askTimeout,
-			Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.moving.answer(m.c.peer.ID, ask.Arc)) },
+			Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.moving.answer(m.c.Peer.ID, ask.Arc)) },
 			Done: func(answer any, _ error) {
 				a, _ := answer.(custody.Answer) // NotYet when there is none
 				m.settler.Result(w.Now(), ask.ID, a)

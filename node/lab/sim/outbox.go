@@ -112,7 +112,7 @@ func (b *mailbox) send(to peer.ID, links []owner.OutLink) {
 	m := batchOf(links)
 	b.c.deliver(to, m, func(r *wire.LinksReply, err error) {
 		if err != nil {
-			if key := links[0].Key; to != b.c.peer.ID {
+			if key := links[0].Key; to != b.c.Peer.ID {
 				b.c.Lookup(key, func(dht.Lookup, error) {})
 			}
 			b.park(links)
@@ -161,7 +161,7 @@ func (b *mailbox) park(links []owner.OutLink) {
 func (c *crawlPeer) deliver(to peer.ID, m *wire.Links, done func(*wire.LinksReply, error)) {
 	w := c.world
 	var reply *wire.LinksReply
-	if to == c.peer.ID {
+	if to == c.Peer.ID {
 		c.do(func(o *owner.Owner) { reply = o.Links(m) }, func() { done(reply, nil) })
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -137,12 +138,12 @@ func (s *shipping) call(call replica.Call) {
 	to := peer.ID(call.To)
 	w.request(s.c, to, &request{
 		Purpose: Replication, Size: len(call.Message), Timeout: replicaTimeout,
-		Handle: func(target *crawlPeer, reply func(int, any)) { target.ship.handle(s.c.peer.ID, call.Message, reply) },
+		Handle: func(target *crawlPeer, reply func(int, any)) { target.ship.handle(s.c.Peer.ID, call.Message, reply) },
 		Done: func(answer any, err error) {
 			raw, _ := answer.([]byte)
 			if _, moved := answer.(errMoved); moved {
 				s.deposed[to] = true
-				err = ErrRefused
+				err = dhttest.ErrRefused
 			} else if err == nil {
 				delete(s.deposed, to)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
 // sites is the web that is crawled, as its servers see it: who asks when.
@@ -40,13 +41,13 @@ type siteHost struct {
 	index int
 	busy  *visit
 	last  time.Duration // end of the last request
-	by    *Host
+	by    *dhttest.Host
 	asked bool
 }
 
 // visit is one request under way.
 type visit struct {
-	by    *Host
+	by    *dhttest.Host
 	life  uint64
 	until func() time.Duration // its worker breaks it off then at the latest
 }
@@ -74,14 +75,14 @@ func (s *sites) host(name string) *siteHost {
 const slack = 2 * time.Millisecond
 
 // begin notes that a request begins.
-func (s *sites) begin(now time.Duration, name string, by *Host, until func() time.Duration) *visit {
+func (s *sites) begin(now time.Duration, name string, by *dhttest.Host, until func() time.Duration) *visit {
 	h := s.host(name)
-	if other := h.busy; other != nil && other.by != by && other.by.life == other.life && now < other.until() {
+	if other := h.busy; other != nil && other.by != by && other.by.Life() == other.life && now < other.until() {
 		s.audit.Overlaps++
 	} else if h.asked && h.by != by && now+slack < h.last+s.delay {
 		s.audit.Impolite++
 	}
-	v := &visit{by: by, life: by.life, until: until}
+	v := &visit{by: by, life: by.Life(), until: until}
 	h.busy, h.by, h.asked = v, by, true
 	h.last = now
 	return v

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -336,8 +337,8 @@ func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *out
 func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionReply, error)) {
 	w := c.world
 	var reply *wire.SessionReply
-	from := string(c.peer.ID)
-	if to == c.peer.ID {
+	from := string(c.Peer.ID)
+	if to == c.Peer.ID {
 		c.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() {
 			c.seek(to, reply.GetMoved(), func() { done(reply, nil) })
 		})
@@ -354,9 +355,8 @@ func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionRe
 			switch {
 			case err == nil:
 				sought = r.GetMoved()
-			case errors.Is(err, ErrRefused):
-				c.Unreachable(w.Now(), to)
-				c.after()
+			case errors.Is(err, dhttest.ErrRefused):
+				c.Missed(to)
 				for _, held := range m.GetHeld() {
 					sought = append(sought, held.GetHost())
 				}

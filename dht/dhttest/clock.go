@@ -1,4 +1,4 @@
-package sim
+package dhttest
 
 import "time"
 
@@ -7,6 +7,9 @@ var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Clock holds what is to happen, and the time. The zero Clock stands at Epoch. Not safe for concurrent use.
 type Clock struct {
+	// OnStep, when set, is called after each event: whatever it sees holds until the next.
+	OnStep func()
+
 	at     time.Duration // since Epoch
 	last   uint64
 	queue  []event // a binary heap
@@ -36,15 +39,25 @@ func (c *Clock) After(delay time.Duration, fn func()) {
 }
 
 // Run lets d of virtual time pass.
-func (c *Clock) Run(d time.Duration) {
+func (c *Clock) Run(d time.Duration) { c.RunUntil(d, func() bool { return false }) }
+
+// RunUntil lets time pass until done, looked at after each event, or at most d; it reports whether done became true.
+func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	end := c.at + d
 	for len(c.queue) > 0 && c.queue[0].at <= end {
 		e := c.pop()
 		c.at = e.at
 		c.events++
 		e.run()
+		if c.OnStep != nil {
+			c.OnStep()
+		}
+		if done() {
+			return true
+		}
 	}
 	c.at = end
+	return done()
 }
 
 func (e *event) before(other *event) bool {
