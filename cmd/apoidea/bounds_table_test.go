@@ -7,7 +7,7 @@ var bounds = []bound{
 	// The peer and its machine.
 	{what: "memory", flag: "memory", then: "pages have a quarter of it: near it fewer are fetched at once, and bodies over the free part of each go to disk"},
 	{what: "free part of a body in memory", format: "%s", at: "crawl/fetch FreeBody", then: "beyond it a body waits for room, or goes to `<data-dir>/spill`"},
-	{what: "pages on disk while memory is short", format: "%s", at: "node maxSpilled", then: "fetches wait until pages are processed"},
+	{what: "pages on disk while memory is short", format: "%s", at: "node/crawling maxSpilled", then: "fetches wait until pages are processed"},
 	{what: "disk beyond the reserve before anything is spilled", format: "%s", at: "node spillReserve", then: "nothing goes to `spill`; fetches wait"},
 	{what: "free disk", flag: "disk-reserve", then: "the peer stops, with what it acknowledged on disk"},
 	{what: "data directory", flag: "disk-quota", then: "the peer pauses"},
