@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
@@ -83,14 +84,14 @@ func (n *Node) spillRoom() error {
 // say carries what the worker says to an owner; this peer's own takes the same path without the network.
 func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
 	if to == n.room.net.Self() {
-		return n.owners.session(ctx, to, m)
+		return n.owners.Session(ctx, to, m)
 	}
-	return says.Call(ctx, n.router, to, m)
+	return hosts.Says.Call(ctx, n.router, to, m)
 }
 
 // workerHandler answers owners: offers of hosts, and probes of sites.
 func (n *Node) workerHandler() p2p.Handler {
-	return rpc.Tagged{tagOffer: offers.Handle(n.crawl.Offered), placing.Probes.Tag: n.placer.HandleProbe()}.Handle
+	return rpc.Tagged{hosts.Offers.Tag: hosts.Offers.Handle(n.crawl.Offered), placing.Probes.Tag: n.placer.HandleProbe()}.Handle
 }
 
 func withPort(server string) string {

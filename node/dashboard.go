@@ -79,7 +79,7 @@ var _ dashboard.Peer = shown{}
 // Gauges implements dashboard.Peer.
 func (n shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
 	var totals owner.Totals
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { totals = o.Totals() }); err != nil {
+	if err := n.owners.Look(ctx, func(o *owner.Owner) { totals = o.Totals() }); err != nil {
 		return dashboard.Gauges{}, err
 	}
 	w := n.crawl.Worker.Stats()
@@ -99,7 +99,7 @@ func (n shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 		serving(&c.Self, arc)
 	}
 	delegated := make(map[string]int)
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { delegated = o.Delegated() }); err != nil {
+	if err := n.owners.Look(ctx, func(o *owner.Owner) { delegated = o.Delegated() }); err != nil {
 		return nil, err
 	}
 	preds, succs := d.Leaves()
@@ -178,7 +178,7 @@ func serving(p *dashboard.Place, arc ring.Arc) {
 func (n shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, error) {
 	var leased []owner.Leased
 	c := new(dashboard.Crawled)
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { leased, c.Total = o.Leases(limit) }); err != nil {
+	if err := n.owners.Look(ctx, func(o *owner.Owner) { leased, c.Total = o.Leases(limit) }); err != nil {
 		return nil, err
 	}
 	for i := range leased {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
@@ -27,6 +28,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -39,12 +41,14 @@ import (
 type keeper struct {
 	*copier
 	keeping  *keeping
-	owners   *owners
+	owners   *hosts.Owners
 	jobs     *jobs.Service
 	contents *crawling.Contents
 	subnets  *subnets.Service
-	texts    *texts       // what it told of moves
-	settled  atomic.Int64 // how often an arc of it settled
+	// leases is told when leases of a peer that is gone end; it may be nil.
+	leases  func(id peer.ID, end time.Time)
+	texts   *texts       // what it told of moves
+	settled atomic.Int64 // how often an arc of it settled
 }
 
 // texts gathers lines.
@@ -124,19 +128,34 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 		return nil
 	}
 	p.jobs = jobs.NewService(jobs.ServiceDeps{Store: p.space(storage.KeyspaceJobs), Serves: serves, Log: quietLog})
-	p.owners = &owners{
-		self: id, router: r, serves: p.seat.Serves, log: quietLog, taken: make(taken), space: p.store.Keyspace(storage.KeyspaceHosts),
-		leasesEnd: leasesEnd(p.watch, keeperTTL, time.Now),
+	ends := hosts.LeasesEnd(p.watch.leftAgo, keeperTTL, time.Now)
+	if p.owners, err = hosts.New(owner.DefaultConfig(string(id)), hosts.Deps{
+		Self: id, Router: r, Store: shippedSpace[kv.Batch](node, storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
+		Place: func(ctx context.Context, _ owner.Place) owner.Placement {
+			<-ctx.Done() // there are no workers
+			return owner.Placement{}
+		},
+		LeasesEnd: func(id peer.ID, told time.Duration) time.Time {
+			end := ends(id, told)
+			if p.leases != nil {
+				p.leases(id, end)
+			}
+			return end
+		},
+	}); err != nil {
+		t.Fatal(err)
 	}
-	o := newOwner(t, id, shippedSpace[kv.Batch](node, storage.KeyspaceHosts), w.spec, p.seat.Serves, func() int64 { return time.Now().UnixMilli() })
-	p.owners.loop = newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
-	p.keeping.add(storage.KeyspaceHosts, p.owners.mover(), p.owners.onLoop)
+	p.keeping.add(storage.KeyspaceHosts, moverOf(p.owners), p.owners.OnLoop)
 	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.DoOver)
 	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.DoOver)
 	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.DoOver)
-	p.keeping.came = p.owners.recordsCame
+	p.keeping.came = p.owners.RecordsCame
 	stopShip := p.stop
 	stopRest := background(t, p.jobs.Run, p.contents.Run, p.subnets.Run, p.runOwners, p.keeping.run)
+	var o *owner.Owner
+	if err := p.owners.Do(t.Context(), func(state *owner.Owner) { o = state }); err != nil {
+		t.Fatal(err)
+	}
 	p.stop = func() {
 		stopShip()
 		stopRest()
@@ -150,7 +169,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 }
 
 func (p *keeper) runOwners(ctx context.Context) error {
-	return loop.UnlessStopping(p.owners.loop.run(ctx))
+	return loop.UnlessStopping(p.owners.Run(ctx))
 }
 
 func (p *keeper) serve(net *wires) {
@@ -204,16 +223,25 @@ func (w *keepers) addHost(t *testing.T, host string, pages int) {
 	t.Helper()
 	key := ring.HostKey(host)
 	w.put[storage.KeyspaceHosts][ring.PosOf(key)] = true
-	var links []outLink
+	var urls []string
 	for i := range pages {
-		links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/p%0600d", host, i)})
+		urls = append(urls, fmt.Sprintf("http://%s/p%0600d", host, i))
 	}
-	for batch := range slices.Chunk(links, maxBatch) {
-		reply, err := w.ownerOf(key).owners.links(t.Context(), batchOf(batch))
+	for batch := range slices.Chunk(urls, 256) {
+		reply, err := w.ownerOf(key).owners.Links(t.Context(), w.links(batch...))
 		if err != nil || len(reply.GetBusy())+len(reply.GetMoved()) > 0 {
 			t.Fatalf("links: %v, %v", reply, err)
 		}
 	}
+}
+
+// links is a batch of links, of depth 0.
+func (w *keepers) links(urls ...string) *crawlwire.Links {
+	m := &crawlwire.Links{Rules: link.RulesVersion, JobIds: [][]byte{w.spec.ID[:]}, Job: make([]uint32, len(urls)), Depth: make([]uint32, len(urls))}
+	for _, u := range urls {
+		m.Url = append(m.Url, []byte(u))
+	}
+	return m
 }
 
 func (w *keepers) addJob(t *testing.T) {
@@ -293,7 +321,7 @@ func (p *keeper) positions(t *testing.T, prefix byte) (list []ring.Pos) {
 func (w *keepers) urls(t *testing.T) (n int64) {
 	t.Helper()
 	for _, p := range w.peers {
-		if err := p.owners.loop.look(t.Context(), func(o *owner.Owner) { n += o.Counts(w.spec.ID).Accepted }); err != nil {
+		if err := p.owners.Look(t.Context(), func(o *owner.Owner) { n += o.Counts(w.spec.ID).Accepted }); err != nil {
 			t.Fatal(err)
 		}
 	}

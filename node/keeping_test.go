@@ -239,7 +239,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 		a := w.peers["a"]
 		// The loop is busy while the request comes in and the arc goes.
 		busy, went := make(chan struct{}), make(chan error, 1)
-		go func() { _ = a.owners.onLoop(context.Background(), func() bool { <-busy; return true }) }()
+		go func() { _ = a.owners.OnLoop(context.Background(), func() bool { <-busy; return true }) }()
 		synctest.Wait()
 		go func() {
 			_, err := a.keeping.handler()(context.Background(), "c", raw)
@@ -365,12 +365,12 @@ func TestLeaseMoves(t *testing.T) {
 		w.addHost(t, host, 3)
 		pos := ring.PosOf(ring.HostKey(host))
 		lease := func(id peer.ID) (note *crawlwire.LeaseNote) {
-			if err := w.peers[id].owners.loop.look(t.Context(), func(o *owner.Owner) { note, _ = o.Lease(pos) }); err != nil {
+			if err := w.peers[id].owners.Look(t.Context(), func(o *owner.Owner) { note, _ = o.Lease(pos) }); err != nil {
 				t.Fatal(err)
 			}
 			return note
 		}
-		if err := w.peers["a"].owners.loop.do(t.Context(), func(o *owner.Owner) {
+		if err := w.peers["a"].owners.Do(t.Context(), func(o *owner.Owner) {
 			if err := o.Adopt(&crawlwire.LeaseNote{
 				Host: host, Worker: []byte("worker"), Incarnation: 1, Epoch: &crawlwire.Epoch{Counter: 1, Peer: []byte("a")}, RemainingMs: 8000,
 			}); err != nil {
@@ -408,17 +408,14 @@ func TestLeasesOfADeathNotSeen(t *testing.T) {
 			inKeepers(t, 20, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
 				d := w.start(t, "d")
 				kept := 0
-				ends := d.owners.leasesEnd
-				d.owners.leasesEnd = func(id peer.ID, told time.Duration) time.Time {
-					end := ends(id, told)
+				d.leases = func(id peer.ID, end time.Time) {
 					if id != "c" {
-						return end // of one whose arc became smaller
+						return // of one whose arc became smaller
 					}
 					kept++
 					if left := time.Until(end); end.IsZero() != (row.left < 0) || row.left > 0 && (left > row.left || left < row.left-time.Second) {
 						t.Errorf("%v after it was given up, its leases end in %v (unknown: %t), want %v", since, left, end.IsZero(), row.left)
 					}
-					return end
 				}
 				w.kill("c") // d lies in its arc
 				for _, id := range row.by {
@@ -441,7 +438,7 @@ func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	w.addHost(t, host, 2)
 	m := w.recordsOf(t, of, host)
 	p := w.peers[at]
-	if err := p.owners.loop.do(t.Context(), func(o *owner.Owner) {
+	if err := p.owners.Do(t.Context(), func(o *owner.Owner) {
 		kvs := make([]kv.Record, len(m.GetKey()))
 		for i := range kvs {
 			kvs[i] = kv.Record{Key: m.GetKey()[i], Value: m.GetValue()[i]}
@@ -459,8 +456,7 @@ func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 func TestMovesWaitForNoCompany(t *testing.T) {
 	inKeepers(t, 0, []peer.ID{"a", "b", "c", "d"}, func(t *testing.T, w *keepers) {
 		for id, p := range w.peers { // so that followers have just been sent something; and less than fills a message
-			link := outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/", w.hostOf(id))}
-			if _, err := p.owners.links(t.Context(), batchOf([]outLink{link})); err != nil {
+			if _, err := p.owners.Links(t.Context(), w.links(fmt.Sprintf("http://%s/", w.hostOf(id)))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -520,12 +516,13 @@ func TestCopiesOfURLsThatMove(t *testing.T) {
 		var writer sync.WaitGroup
 		writer.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				var links []outLink
+				links := w.links()
 				for i := range 10 {
 					page := n*31 + i*7
-					links = append(links, outLink{job: w.spec.ID, url: fmt.Sprintf("http://%s/q%d", host, page%300), depth: uint32(300 - page%290)})
+					links.Url, links.Job = append(links.Url, fmt.Appendf(nil, "http://%s/q%d", host, page%300)), append(links.Job, 0)
+					links.Depth = append(links.Depth, uint32(300-page%290))
 				}
-				if _, err := w.peers["2g"].owners.links(ctx, batchOf(links)); err != nil && ctx.Err() == nil {
+				if _, err := w.peers["2g"].owners.Links(ctx, links); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 				time.Sleep(time.Millisecond)

@@ -73,7 +73,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.subnets.Run(ctx) })
 	g.Go(func() error { return n.domains.Run(ctx) })
 	g.Go(func() error { return n.jobs.Run(ctx) })
-	g.Go(func() error { return loop.UnlessStopping(n.owners.run(ctx)) })
+	g.Go(func() error { return loop.UnlessStopping(n.owners.Run(ctx)) })
 	g.Go(func() error { return n.ship.loop.Run(ctx) })
 	g.Go(func() error { return n.ship.run(ctx) })
 	g.Go(func() error { return n.keeping.run(ctx) })
@@ -109,7 +109,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
 	g.Go(func() error { return n.afterReady(ctx, n.book.Run) })
-	g.Go(func() error { return n.afterReady(ctx, n.owners.runOutbox) })
+	g.Go(func() error { return n.afterReady(ctx, n.owners.RunOutbox) })
 	g.Go(func() error { return n.afterReady(ctx, n.placer.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
 	if n.form != nil {

@@ -4,10 +4,12 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
+	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -24,6 +26,17 @@ func inPieces(records []kv.Record, merge func([]kv.Record) error) (func() (throu
 		records = records[n:]
 		return len(records) == 0, nil
 	}, true
+}
+
+// hostMover is what custody does with hosts, in steps of their owner.
+type hostMover struct {
+	ranged
+	hosts.Mover
+}
+
+func moverOf(w *hosts.Owners) hostMover {
+	m := w.Mover()
+	return hostMover{ranged{scan: m.Scan, head: headOf(storage.KeyspaceHosts)}, m}
 }
 
 // jobMover is what custody does with the records of jobs, on the loop of their service.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -25,6 +24,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/manners"
@@ -67,7 +67,7 @@ type Node struct {
 	form     net.Listener // nil unless opt-outs are taken by a form
 	jobs     *jobs.Service
 	book     *jobs.Book
-	owners   *owners
+	owners   *hosts.Owners
 	crawl    *crawling.Crawl
 	limits   *limits.Limits
 	stalls   *limits.Stalls
@@ -181,7 +181,7 @@ func (n *Node) register(net *p2p.Net) {
 	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
 	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
 	serve(jobs.ServiceName, func() p2p.Handler { return n.jobs.Handler() })
-	serve(rpc.ServiceOwner, func() p2p.Handler { return n.owners.handler() })
+	serve(rpc.ServiceOwner, func() p2p.Handler { return n.ownersHandler() })
 	serve(rpc.ServiceWorker, func() p2p.Handler { return n.workerHandler() })
 	serve(placing.ServiceCoordinates, func() p2p.Handler { return n.placer.HandleCoordinates() })
 	serve(placing.ServiceSamples, func() p2p.Handler { return n.placer.HandleSamples() })
@@ -211,13 +211,15 @@ func (n *Node) furnish() (err error) {
 	}
 	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
 		Records: shippedSpace[kv.Batch](n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
-		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
+		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
 	}); err != nil {
 		return err
 	}
 	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
-		Store: shippedSpace[kv.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: n.sendSeeds, Log: n.log,
+		Store: shippedSpace[kv.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
+			return n.owners.SendSeeds(ctx, spec, from)
+		}, Log: n.log,
 	})
 	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Log: n.log}); err != nil {
 		return err
@@ -234,7 +236,7 @@ func (n *Node) furnish() (err error) {
 	}
 	n.stalls = limits.NewStalls(limits.StallDeps{
 		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
-		Ask:       func(ctx context.Context) error { return n.owners.loop.do(ctx, func(*owner.Owner) {}) },
+		Ask:       func(ctx context.Context) error { return n.owners.Do(ctx, func(*owner.Owner) {}) },
 		Worker:    n.crawl.Worker.Stats,
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
 		Resting:   func() bool { return n.limits.Paused() || n.leaving.Load() },
@@ -242,15 +244,15 @@ func (n *Node) furnish() (err error) {
 	if n.placer, err = placing.New(n.cfg.placing(), n.placed()); err != nil {
 		return err
 	}
-	if n.owners, err = newOwners(n); err != nil {
+	if n.owners, err = hosts.New(n.hosting(), n.hosted()); err != nil {
 		return err
 	}
-	n.keeping.add(storage.KeyspaceHosts, n.owners.mover(), n.owners.onLoop)
+	n.keeping.add(storage.KeyspaceHosts, moverOf(n.owners), n.owners.OnLoop)
 	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.DoOver)
 	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.DoOver)
 	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.DoOver)
 	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
-	n.keeping.settled, n.keeping.came = n.owners.settled, n.owners.recordsCame
+	n.keeping.settled, n.keeping.came = n.owners.SettledChanged, n.owners.RecordsCame
 	n.View = view.New(n.viewed())
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
 	if err := n.furnishDashboard(); err != nil {
@@ -266,7 +268,7 @@ func (n *Node) furnish() (err error) {
 func (n *Node) viewed() view.Deps {
 	d := view.Deps{
 		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
-		Look: n.owners.loop.look, Ask: n.owners.loop.ask, Taken: func() map[string]uint64 { return n.owners.taken.report() }, Records: n.owners.space, Unsent: n.jobs.Unsent, Now: n.clock.Now,
+		Look: n.owners.Look, Ask: n.owners.Ask, Taken: n.owners.Taken, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
 		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
@@ -274,7 +276,7 @@ func (n *Node) viewed() view.Deps {
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}
 	if n.cfg.Seen == "bloom" {
-		d.SeenLoss = n.owners.sets.ExpectedLoss
+		d.SeenLoss = n.owners.ExpectedLoss
 	}
 	if n.cfg.Latency != nil {
 		d.SiteRow = n.cfg.Latency.SiteRow
@@ -294,33 +296,15 @@ func (n *Node) servesJob(id job.ID) error {
 	}
 }
 
-// sendSeeds hands a job's seeds to the owners of their hosts.
-func (n *Node) sendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
-	links := make([]outLink, 0, len(spec.Seeds)-from)
-	for _, u := range spec.Seeds[from:] {
-		links = append(links, outLink{job: spec.ID, url: u, kind: link.KindPage})
-	}
-	left := 0
-	for len(links) > 0 {
-		batch := links[:min(len(links), maxBatch)]
-		links = links[len(batch):]
-		left += len(n.owners.deliver(ctx, batch))
-		if left == 0 {
-			sent += len(batch) // seeds are counted in their order: what comes behind one that is stuck is sent again, which does no harm
-		}
-	}
-	if left > 0 {
-		return sent, fmt.Errorf("%d seeds are not taken yet", left)
-	}
-	return sent, nil
-}
+// spawn runs something beside what calls it, until the peer ends; the owners, which see to that, come later than those who use it.
+func (n *Node) spawn(fn func(ctx context.Context)) { n.owners.Spawn(fn) }
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
 	select {
 	case n.essential <- struct{}{}:
 	default:
 	}
-	n.owners.jobChanged(spec.ID)
+	n.owners.JobChanged(spec.ID)
 }
 
 // rememberEvery is how often what the next start needs is kept although nothing is known to have changed.
@@ -336,15 +320,15 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.PeerDead:
 		// A process that was stopped keeps its connections. Calls that hang on it would keep workers from telling its successor what they fetched.
 		n.room.watch.died(e.Peer.ID)
-		n.owners.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
-		n.owners.peerGone(e.Peer.ID)
+		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
+		n.owners.PeerGone(e.Peer.ID)
 	case dht.PeerLeft:
 		n.room.watch.left(e.Peer.ID)
-		n.owners.peerGone(e.Peer.ID)
+		n.owners.PeerGone(e.Peer.ID)
 	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
 		n.room.leavesChanged()
 	case dht.CutOff:
-		n.owners.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // what it keeps is handed over as its arc is gone
+		n.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // what it keeps is handed over as its arc is gone
 		return
 	default:
 		return

@@ -21,8 +21,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -271,11 +273,21 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	everything := func(ring.Key) bool { return true }
-	if err := newOwner(t, "p", readOnly[kv.Batch]{hosts}, crawltest.Job(t, nil, "http://a.example/"), everything, func() int64 { return time.Now().UnixMilli() }).Check(); err != nil {
+	sets := urlsets.New(dedup.Exact, 1<<20)
+	o, err := owner.New(owner.DefaultConfig("p"), readOnly[kv.Batch]{hosts}, sets, oneJob{crawltest.Job(t, nil, "http://a.example/")}, everything{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets.ReadFrom(o)
+	if err := o.Check(); err != nil {
 		t.Error(err)
 	}
 }
+
+// everything is a ring of one peer.
+type everything struct{}
+
+func (everything) Mine(ring.Key) bool { return true }
 
 // domainIsOut says whether a peer has kept the wish of a domain that covers a host.
 func domainIsOut(t *testing.T, dir, host string) bool {

@@ -6,17 +6,13 @@ import (
 	"net"
 	"strings"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/wire"
 )
 
 // optOutsListed bounds how many of each kind a list of opt-outs has.
@@ -36,35 +32,12 @@ func (n *Node) openOptOuts() (err error) {
 		return err
 	}
 	n.wishes = manners.NewOptOuts(manners.OptOutsDeps{
-		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router, HostService: rpc.ServiceOwner,
-		Changed: func() {
-			n.owners.spawn(func(context.Context) { n.owners.loop.post(func(o *owner.Owner) { o.OptOutsChanged() }) })
-		},
-		Spawn:   func(fn func(ctx context.Context)) { n.owners.spawn(fn) },
+		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
+		Changed: func() { n.owners.OptOutsChanged() }, // the owners come later
+		Spawn:   n.spawn,
 		Contact: n.cfg.Contact, Log: n.log,
 	})
 	return nil
-}
-
-// takeOptOut takes the wish of a host that this peer owns; it returns when that is on the disks that count.
-func (w *owners) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
-	s, a, host, err := manners.HostWish(m)
-	if err != nil {
-		return nil, err
-	}
-	if key := ring.HostKey(host); !w.serves(key) {
-		return nil, w.router.Moved(key)
-	}
-	if err := w.prove(ctx, s, a); err != nil {
-		return nil, rpc.Refuse("%v", err)
-	}
-	reply := &wire.OptOutReply{}
-	if err := w.loop.do(ctx, func(o *owner.Owner) {
-		reply.Changed = o.OptOut(host, a == optout.Out, s.String())
-	}); err != nil {
-		return nil, err
-	}
-	return reply, nil
 }
 
 // SetOptOut implements control.Backend.
@@ -138,7 +111,7 @@ func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
 	if out.Domains, err = n.domains.OptedOut(ctx, optOutsListed); err != nil {
 		return nil, err
 	}
-	if err := n.owners.loop.look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(optOutsListed)...) }); err != nil {
+	if err := n.owners.Look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(optOutsListed)...) }); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -28,13 +28,12 @@ func (n *Node) placed() placing.Deps {
 		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) []byte {
 			var d owner.HostDetail
-			if err := n.owners.loop.look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
+			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
 				return nil
 			}
 			return d.Robots[scheme+"://"+host]
 		},
-		Spawn: func(fn func(ctx context.Context)) { n.owners.spawn(fn) },
-		Log:   n.log,
+		Spawn: n.spawn, Log: n.log,
 	}
 }
 

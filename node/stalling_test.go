@@ -80,7 +80,7 @@ func TestStalled(t *testing.T) {
 	hold := make(chan struct{})
 	held := sync.OnceFunc(func() { close(hold) })
 	t.Cleanup(held)
-	go p.owners.loop.do(ctx, func(*owner.Owner) { <-hold })
+	go p.owners.Do(ctx, func(*owner.Owner) { <-hold })
 	await("an owner that hangs", func(s *control.Status) bool {
 		return s.Stalled != nil && strings.Contains(s.Stalled.Work, "owner") && s.Peer != ""
 	})

@@ -28,7 +28,8 @@ const ServiceDomains = "domain"
 // The first byte of a request to it.
 const (
 	tagAdmission = 'A'
-	tagWish      = 'W' // to the owner of a host as well
+	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HandleHosts] is the handler.
+	TagWish = 'W'
 )
 
 // admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner asks again later.
@@ -37,9 +38,9 @@ var admissions = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
 
-// WishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be crawled again.
-func WishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
-	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: tagWish}
+// wishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be crawled again.
+func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
+	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: TagWish}
 }
 
 // DomainsDeps are what domains use of the peer.
@@ -53,14 +54,17 @@ type DomainsDeps struct {
 	// Prove checks that a site asks for something itself; Spread tells the owners of hosts of it.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
 	Spread func(s optout.Subject, a optout.Action, hosts []string) // tells the owners of hosts
-	Log    *slog.Logger                                            // hears what went wrong
+	// Spawn runs a function beside everything else, for as long as the peer lives.
+	Spawn func(fn func(ctx context.Context))
+	Log   *slog.Logger // hears what went wrong
 }
 
 // Domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
 type Domains struct {
-	deps  DomainsDeps
-	state *domain.Store
-	loop  *loop.Serial
+	deps      DomainsDeps
+	state     *domain.Store
+	loop      *loop.Serial
+	inquiries inquiries
 }
 
 // NewDomains returns what runs once Run is called.
@@ -69,7 +73,7 @@ func NewDomains(d DomainsDeps) (*Domains, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Domains{deps: d, state: state, loop: loop.NewSerial()}, nil
+	return &Domains{deps: d, state: state, loop: loop.NewSerial(), inquiries: inquiries{spawn: d.Spawn}}, nil
 }
 
 // Run answers until ctx ends.
@@ -82,7 +86,7 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 
 // Handler answers peers.
 func (d *Domains) Handler() p2p.Handler {
-	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), tagWish: WishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
+	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), TagWish: wishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
 }
 
 // takeOptOut answers who tells of a domain's wish.
@@ -209,8 +213,28 @@ func (d *Domains) hostsOf(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// Ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
-func (d *Domains) Ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
+// Answers hears what came of questions for admissions: it is the owner of the hosts.
+type Answers interface {
+	// Admitted says whether a host may be crawled, Stale that a job gets no more hosts of a domain.
+	Admitted(a owner.Admission, v domain.Verdict)
+	Stale(id job.ID, name string)
+}
+
+// Inquire asks for admissions beside what calls it, which does not block. What finds no room is not asked: its owner comes back to it.
+func (d *Domains) Inquire(list []owner.Admission, to Answers) {
+	for _, q := range questions(list) {
+		if !d.inquiries.put(func(ctx context.Context) {
+			if d.ask(ctx, q, to.Admitted) {
+				to.Stale(q[0].Job, domain.Of(q[0].Host))
+			}
+		}) {
+			d.deps.Log.Debug("no room for a question for admissions", "domain", domain.Of(q[0].Host), "hosts", len(q))
+		}
+	}
+}
+
+// ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
+func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
 		m.Host = append(m.Host, a.Host)
@@ -246,8 +270,8 @@ func saidIn(m *wire.Admission) (list []novelty.Said) {
 	return list
 }
 
-// Questions groups admissions into what one question may hold: of one job, hosts of one domain.
-func Questions(list []owner.Admission) (groups [][]owner.Admission) {
+// questions groups admissions into what one question may hold: of one job, hosts of one domain.
+func questions(list []owner.Admission) (groups [][]owner.Admission) {
 	type group struct {
 		id   job.ID
 		name string

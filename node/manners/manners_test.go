@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -117,7 +118,7 @@ func TestDomains(t *testing.T) {
 	for _, host := range []string{"x.a.example", "y.a.example", "z.a.example"} {
 		list = append(list, owner.Admission{Job: job.ID{1}, Host: host})
 	}
-	asker.Ask(t.Context(), list, func(a owner.Admission, v domain.Verdict) { verdicts[a.Host] = v })
+	asker.ask(t.Context(), list, func(a owner.Admission, v domain.Verdict) { verdicts[a.Host] = v })
 	admitted := 0
 	for _, v := range verdicts {
 		if v == domain.Admitted {
@@ -153,7 +154,7 @@ func TestQuestions(t *testing.T) {
 	}
 	list = append(list, owner.Admission{Job: job.ID{2}, Host: "x.a.example"}, owner.Admission{Job: job.ID{1}, Host: "x.b.example"}, owner.Admission{Job: job.ID{2}, Host: "y.a.example"})
 	var sizes []int
-	for _, q := range Questions(list) {
+	for _, q := range questions(list) {
 		sizes = append(sizes, len(q))
 	}
 	if !slices.Equal(sizes, []int{wire.MaxAdmissions, 1, 2, 1}) {
@@ -175,10 +176,62 @@ func TestHostWish(t *testing.T) {
 		{"ip 192.0.2.1", "opt-out", "a.example", false},
 		{"host a.example", "opt-out", "A.example", false},
 	} {
-		_, _, host, err := HostWish(&wire.OptOut{Subject: row.subject, Action: row.action, Host: row.host})
+		_, _, host, err := hostWish(&wire.OptOut{Subject: row.subject, Action: row.action, Host: row.host})
 		if (err == nil) != row.ok || row.ok && host != row.host || !row.ok && !rpc.Refused(err) {
 			t.Errorf("%+v: %q, %v", row, host, err)
 		}
+	}
+}
+
+// someHosts owns a.example and notes wishes.
+type someHosts struct{ out map[string]string }
+
+func (h someHosts) Serves(host string) error {
+	if host != "a.example" {
+		return &p2p.Error{Code: p2p.CodeMoved}
+	}
+	return nil
+}
+
+func (h someHosts) OptOut(_ context.Context, host string, out bool, by string) (changed bool, err error) {
+	changed = out != (h.out[host] != "")
+	if delete(h.out, host); out {
+		h.out[host] = by
+	}
+	return changed, nil
+}
+
+// TestHandleHosts: the owner of a host takes its wish, once the site has shown it where that is demanded; any other peer sends the asker on.
+func TestHandleHosts(t *testing.T) {
+	hosts := someHosts{make(map[string]string)}
+	free := NewOptOuts(OptOutsDeps{Log: quiet})
+	strict := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+		return nil, errors.New("the site does not answer")
+	}, "127.0.0.1:1")})
+	for _, row := range []struct {
+		opt          *OptOuts
+		host, action string
+		changed      bool
+		code         p2p.Code
+	}{
+		{free, "a.example", "opt-out", true, 0},
+		{free, "a.example", "opt-out", false, 0},
+		{free, "b.example", "opt-out", false, p2p.CodeMoved},
+		{strict, "a.example", "withdraw", false, p2p.CodeRefused},
+		{free, "a.example", "withdraw", true, 0},
+	} {
+		raw, err := proto.Marshal(&wire.OptOut{Subject: "host " + row.host, Action: row.action, Host: row.host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := row.opt.HandleHosts(hosts)(t.Context(), "asker", raw)
+		reply := new(wire.OptOutReply)
+		if p2p.CodeOf(err) != row.code || proto.Unmarshal(answer, reply) != nil || reply.GetChanged() != row.changed {
+			t.Errorf("%+v: %v, %v", row, reply, err)
+		}
+	}
+	if len(hosts.out) > 0 {
+		t.Errorf("opted out: %v", hosts.out)
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/net/netutil"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -39,8 +41,6 @@ type OptOutsDeps struct {
 	// Demand says that a site has to show what it asks for, whoever brings it.
 	Demand bool
 	Owners rpc.Owners // reaches the owners of domains and hosts
-	// HostService is the service of the owners of hosts, which take wishes as those of domains do.
-	HostService string
 	// Changed is told when a list of this peer is another.
 	Changed func()
 	// Spawn runs a function beside everything else, for as long as the peer lives.
@@ -71,11 +71,11 @@ func (o *OptOuts) Tell(ctx context.Context, s optout.Subject, a optout.Action) (
 	if s.Kind == optout.KindDomain {
 		return o.tell(ctx, domain.Key(domain.Of(s.Name)), ServiceDomains, s, a, "")
 	}
-	return o.tell(ctx, ring.HostKey(s.Name), o.deps.HostService, s, a, s.Name)
+	return o.tell(ctx, ring.HostKey(s.Name), rpc.ServiceOwner, s, a, s.Name)
 }
 
 func (o *OptOuts) tell(ctx context.Context, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
-	reply, err := WishesAt(service).CallOwner(ctx, o.deps.Owners, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
+	reply, err := wishesAt(service).CallOwner(ctx, o.deps.Owners, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
 	return reply.GetChanged(), err
 }
 
@@ -89,7 +89,7 @@ func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string) {
 					return
 				}
 				call, cancel := context.WithTimeout(ctx, callTime)
-				_, err := o.tell(call, ring.HostKey(host), o.deps.HostService, s, a, host)
+				_, err := o.tell(call, ring.HostKey(host), rpc.ServiceOwner, s, a, host)
 				cancel()
 				if err != nil && !rpc.Refused(err) {
 					left = append(left, host)
@@ -199,8 +199,37 @@ func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 	return s, a, nil
 }
 
-// HostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for the host.
-func HostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
+// Hosts is the owner of hosts, as their wishes see it.
+type Hosts interface {
+	// Serves says, as the error to answer with, whether this peer owns a host.
+	Serves(host string) error
+	// OptOut notes that somebody wants a host left alone, or crawled again, and returns when that is on the disks that count.
+	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
+}
+
+// HandleHosts takes the wishes of hosts that this peer owns.
+func (o *OptOuts) HandleHosts(hosts Hosts) p2p.Handler {
+	return wishesAt(rpc.ServiceOwner).Handle(func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+		s, a, host, err := hostWish(m)
+		if err != nil {
+			return nil, err
+		}
+		if err := hosts.Serves(host); err != nil {
+			return nil, err
+		}
+		if err := o.Prove(ctx, s, a); err != nil {
+			return nil, rpc.Refuse("%v", err)
+		}
+		changed, err := hosts.OptOut(ctx, host, a == optout.Out, s.String())
+		if err != nil {
+			return nil, err
+		}
+		return &wire.OptOutReply{Changed: changed}, nil
+	})
+}
+
+// hostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for the host.
+func hostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
 	if s, a, err = readWish(m); err != nil {
 		return s, a, "", err
 	}

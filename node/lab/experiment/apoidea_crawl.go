@@ -64,7 +64,7 @@ type messageKind struct {
 const (
 	// lanRTT is a round trip between machines of one room.
 	lanRTT = 200 * time.Microsecond
-	// lingering and batches are those of the node: outbox (node/outbox.go), claims and confirmations (crawl/worker), the log of replicas.
+	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations (crawl/worker), the log of replicas.
 	batchLinger   = 100 * time.Millisecond
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256

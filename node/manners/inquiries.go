@@ -1,10 +1,8 @@
-package node
+package manners
 
 import (
 	"context"
 	"sync"
-
-	"github.com/apoidea/apoidea/crawl/owner"
 )
 
 // Bounds on questions for admissions: those under way at once, and those that wait for their turn. A page may name a hundred thousand domains; what finds no
@@ -16,23 +14,22 @@ const (
 
 // inquiries are questions for admissions that wait for their turn.
 type inquiries struct {
-	// ask puts one question and waits for the answer; spawn runs a function beside.
-	ask   func(ctx context.Context, list []owner.Admission)
+	// spawn runs a function beside what calls it.
 	spawn func(fn func(ctx context.Context))
 
 	mu      sync.Mutex // guards what follows
-	waiting [][]owner.Admission
+	waiting []func(ctx context.Context)
 	asking  int
 }
 
-// put adds a question, and reports whether there was room for it. It does not block.
-func (q *inquiries) put(list []owner.Admission) bool {
+// put adds a question, which returns when it is answered, and reports whether there was room for it. It does not block.
+func (q *inquiries) put(ask func(ctx context.Context)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) >= admissionWaiting {
 		return false
 	}
-	q.waiting = append(q.waiting, list)
+	q.waiting = append(q.waiting, ask)
 	if q.asking < admissionAsks {
 		q.asking++
 		q.spawn(q.run)
@@ -43,24 +40,24 @@ func (q *inquiries) put(list []owner.Admission) bool {
 // run puts questions until none waits.
 func (q *inquiries) run(ctx context.Context) {
 	for {
-		list := q.next(ctx)
-		if list == nil {
+		ask := q.next(ctx)
+		if ask == nil {
 			return
 		}
-		q.ask(ctx, list)
+		ask(ctx)
 	}
 }
 
 // next takes the question that waits longest; nil ends one that asks.
-func (q *inquiries) next(ctx context.Context) []owner.Admission {
+func (q *inquiries) next(ctx context.Context) func(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 || ctx.Err() != nil {
 		q.asking--
 		return nil
 	}
-	list := q.waiting[0]
+	ask := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
-	return list
+	return ask
 }

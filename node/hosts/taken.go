@@ -1,4 +1,4 @@
-package node
+package hosts
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"

@@ -1,8 +1,10 @@
-package node
+package hosts
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -125,6 +127,34 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	return sendLinks.Call(ctx, c.router, to, m)
 }
 
+// takeOutbox takes links out of the owner, which keeps them until they are sent.
+func (w *Owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error) {
+	var out []owner.OutLink
+	if err := w.Look(ctx, func(o *owner.Owner) { out = o.Outbox(n) }); err != nil {
+		return nil, err // and out may still be written
+	}
+	return out, nil
+}
+
+// SendSeeds hands a job's seeds, from one on, to the owners of their hosts, and returns how many of them are on disk there.
+func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
+	left := 0
+	for seeds := range slices.Chunk(spec.Seeds[from:], maxBatch) {
+		batch := make([]outLink, len(seeds))
+		for i, u := range seeds {
+			batch[i] = outLink{job: spec.ID, url: u, kind: link.KindPage}
+		}
+		left += len(w.courier.deliver(ctx, batch))
+		if left == 0 {
+			sent += len(batch) // seeds are counted in their order: what comes behind one that is stuck is sent again, which does no harm
+		}
+	}
+	if left > 0 {
+		return sent, fmt.Errorf("%d seeds are not taken yet", left)
+	}
+	return sent, nil
+}
+
 // batchOf puts links into columns.
 func batchOf(links []outLink) *wire.Links {
 	m := &wire.Links{Rules: link.RulesVersion}
@@ -184,6 +214,10 @@ type outQueue struct {
 type batchDone struct {
 	taken []uint64
 	left  []outLink
+}
+
+func newMailbox(c *courier, take func(ctx context.Context, n int) ([]owner.OutLink, error), sent func(ids []uint64)) *mailbox {
+	return &mailbox{courier: c, take: take, sent: sent, wake: make(chan struct{}, 1), queues: make(map[peer.ID]*outQueue), now: time.Now}
 }
 
 // run moves links until ctx ends. What is on its way then stays in the owner's outbox and is sent again by the next run.

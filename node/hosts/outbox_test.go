@@ -1,4 +1,4 @@
-package node
+package hosts
 
 import (
 	"context"
@@ -83,8 +83,8 @@ type outboxWorld struct {
 func newOutboxWorld(t *testing.T, believed func(ring.Key) peer.ID) *outboxWorld {
 	t.Helper()
 	w := &outboxWorld{ring: &rpctest.Ring{Self: "me", Believed: believed, Real: believed}, net: rpctest.NewNet(), sent: make(map[uint64]int)}
-	c := &courier{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quietLog}
-	w.box = &mailbox{courier: c, wake: make(chan struct{}, 1), queues: make(map[peer.ID]*outQueue), now: time.Now, take: w.take, sent: w.noteSent}
+	c := &courier{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quiet}
+	w.box = newMailbox(c, w.take, w.noteSent)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- w.box.run(ctx) }()
@@ -321,7 +321,7 @@ func TestOutboxStops(t *testing.T) {
 func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}
-		c := &courier{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quietLog}
+		c := &courier{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quiet}
 		links := make([]outLink, maxBatch)
 		for i := range links {
 			links[i] = outLink{id: uint64(i), job: testJob, url: fmt.Sprintf("http://h%d.example/", i)}

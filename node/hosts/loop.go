@@ -1,4 +1,4 @@
-package node
+package hosts
 
 import (
 	"context"
@@ -27,15 +27,15 @@ const (
 	stepsAhead = 16
 )
 
-// ownerLoop drives the owner: one goroutine makes steps, another waits for the disk and then lets answers and effects go, in their order.
+// Loop drives the owner: one goroutine makes steps, another waits for the disk and then lets answers and effects go, in their order.
 // Nothing is acknowledged that a crash could lose, and no lock spans the disk. A request that is longer than a step goes on in the next ones, before any other
 // request, and is acknowledged with the last; only questions come in between, within a step too.
-type ownerLoop struct {
+type Loop struct {
 	owner    *owner.Owner
 	now      func() time.Time // the lease clock
-	requests chan ownerRequest
-	looks    chan ownerRequest  // questions, which are answered first
-	going    *ownerRequest      // what the last step did not come to the end of
+	requests chan input
+	looks    chan input         // questions, which are answered first
+	going    *input             // what the last step did not come to the end of
 	taken    time.Time          // when the request came that was taken last, by the lease clock
 	room     func() func() bool // says for the step that begins whether it has time left
 	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
@@ -43,9 +43,9 @@ type ownerLoop struct {
 	log      *slog.Logger
 }
 
-// ownerRequest is one input of a step, or of several: apply says whether it is through. ended hears nil when the step with the last of it is on disk, or why it
+// input is one input of a step, or of several: apply says whether it is through. ended hears nil when the step with the last of it is on disk, or why it
 // is not; it has room for that.
-type ownerRequest struct {
+type input struct {
 	apply func(*owner.Owner) (through bool)
 	ended chan error
 	came  time.Time // by the lease clock
@@ -54,8 +54,8 @@ type ownerRequest struct {
 }
 
 // whole makes an input of one step of a function.
-func whole(fn func(*owner.Owner)) ownerRequest {
-	return ownerRequest{ended: make(chan error, 1), apply: func(o *owner.Owner) bool {
+func whole(fn func(*owner.Owner)) input {
+	return input{ended: make(chan error, 1), apply: func(o *owner.Owner) bool {
 		fn(o)
 		return true
 	}}
@@ -67,9 +67,9 @@ type step struct {
 	ended []chan error
 }
 
-func newOwnerLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready), log *slog.Logger) *ownerLoop {
-	return &ownerLoop{
-		owner: o, now: now, requests: make(chan ownerRequest, stepMax), looks: make(chan ownerRequest, looksMax), room: stepRoom, effects: effects,
+func newLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready), log *slog.Logger) *Loop {
+	return &Loop{
+		owner: o, now: now, requests: make(chan input, stepMax), looks: make(chan input, looksMax), room: stepRoom, effects: effects,
 		done: make(chan struct{}), log: log,
 	}
 }
@@ -83,30 +83,30 @@ func stepRoom() func() bool {
 	}
 }
 
-// do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
-// only when do has returned nil.
-func (l *ownerLoop) do(ctx context.Context, apply func(*owner.Owner)) error {
+// Do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
+// only when Do has returned nil.
+func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, l.requests, whole(apply))
 }
 
-// doOver is do for what may take several steps: apply is called again in the next one until it says that it is through, and no other input comes in between.
-func (l *ownerLoop) doOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
-	return l.request(ctx, l.requests, ownerRequest{apply: apply, ended: make(chan error, 1)})
+// DoOver is Do for what may take several steps: apply is called again in the next one until it says that it is through, and no other input comes in between.
+func (l *Loop) DoOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
+	return l.request(ctx, l.requests, input{apply: apply, ended: make(chan error, 1)})
 }
 
-// look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it sees need not be on disk yet. For an error see do.
-func (l *ownerLoop) look(ctx context.Context, fn func(*owner.Owner)) error {
+// Look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it sees need not be on disk yet. For an error see Do.
+func (l *Loop) Look(ctx context.Context, fn func(*owner.Owner)) error {
 	r := whole(fn)
 	r.seen = true
 	return l.request(ctx, l.looks, r)
 }
 
-// ask is look that returns when what fn saw is on disk.
-func (l *ownerLoop) ask(ctx context.Context, fn func(*owner.Owner)) error {
+// Ask is Look that returns when what fn saw is on disk.
+func (l *Loop) Ask(ctx context.Context, fn func(*owner.Owner)) error {
 	return l.request(ctx, l.looks, whole(fn))
 }
 
-func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r ownerRequest) error {
+func (l *Loop) request(ctx context.Context, to chan<- input, r input) error {
 	r.came = l.now()
 	select {
 	case to <- r:
@@ -130,8 +130,8 @@ func (l *ownerLoop) request(ctx context.Context, to chan<- ownerRequest, r owner
 	}
 }
 
-// post hands in an input without waiting for it; it is lost only when the loop ends.
-func (l *ownerLoop) post(apply func(*owner.Owner)) {
+// Post hands in an input without waiting for it; it is lost only when the loop ends.
+func (l *Loop) Post(apply func(*owner.Owner)) {
 	r := whole(apply)
 	r.came = l.now()
 	select {
@@ -141,7 +141,7 @@ func (l *ownerLoop) post(apply func(*owner.Owner)) {
 }
 
 // run makes steps until ctx ends or the store fails, and returns when all that was begun is on disk and answered.
-func (l *ownerLoop) run(ctx context.Context) error {
+func (l *Loop) run(ctx context.Context) error {
 	defer close(l.done)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -156,11 +156,11 @@ func (l *ownerLoop) run(ctx context.Context) error {
 	return err
 }
 
-func (l *ownerLoop) steps(ctx context.Context, out chan<- step) error {
+func (l *Loop) steps(ctx context.Context, out chan<- step) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		first, look := l.going, (*ownerRequest)(nil)
+		first, look := l.going, (*input)(nil)
 		if first == nil {
 			select {
 			case r := <-l.requests:
@@ -187,7 +187,7 @@ func (l *ownerLoop) steps(ctx context.Context, out chan<- step) error {
 }
 
 // handOn gives a step to release. While that is behind, as the disk or a replica is slow, questions are answered.
-func (l *ownerLoop) handOn(s step, out chan<- step) {
+func (l *Loop) handOn(s step, out chan<- step) {
 	for {
 		select {
 		case out <- s:
@@ -199,7 +199,7 @@ func (l *ownerLoop) handOn(s step, out chan<- step) {
 }
 
 // answer answers a question by the state that the step has come to.
-func (s *step) answer(o *owner.Owner, r ownerRequest) {
+func (s *step) answer(o *owner.Owner, r input) {
 	r.apply(o)
 	if r.seen {
 		r.ended <- nil
@@ -209,7 +209,7 @@ func (s *step) answer(o *owner.Owner, r ownerRequest) {
 }
 
 // answer answers the questions that wait, within a step.
-func (l *ownerLoop) answer(s *step) {
+func (l *Loop) answer(s *step) {
 	n := len(l.looks)
 	for range n {
 		s.answer(l.owner, <-l.looks)
@@ -220,7 +220,7 @@ func (l *ownerLoop) answer(s *step) {
 }
 
 // read is until when all requests that came have been taken in, by a step that begins with one, or with none.
-func (l *ownerLoop) read(now time.Time, first *ownerRequest) time.Time {
+func (l *Loop) read(now time.Time, first *input) time.Time {
 	switch {
 	case first != nil:
 		return first.came
@@ -232,7 +232,7 @@ func (l *ownerLoop) read(now time.Time, first *ownerRequest) time.Time {
 }
 
 // step takes what waits into one step of the owner: questions first, then what the last step did not come to the end of, then what came since.
-func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
+func (l *Loop) step(look, first *input) (step, error) {
 	var s step
 	now := l.now()
 	l.owner.BeginBehind(now, l.read(now, first))
@@ -277,7 +277,7 @@ func (l *ownerLoop) step(look, first *ownerRequest) (step, error) {
 
 // release waits for the disk, step by step, and lets answers and effects go. After a failure nothing more is acknowledged, and the loop is
 // told to stop.
-func (l *ownerLoop) release(steps <-chan step, stop context.CancelFunc) error {
+func (l *Loop) release(steps <-chan step, stop context.CancelFunc) error {
 	var failed error
 	for s := range steps {
 		if failed == nil {

@@ -1,4 +1,4 @@
-package node
+package hosts
 
 import (
 	"context"
@@ -17,14 +17,12 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
-
 // startLoop runs the loop of a fresh owner of everything on a given disk until the test ends.
-func startLoop(t *testing.T, disk func() error, effects func(owner.Ready)) (l *ownerLoop, spec *job.Spec, ran <-chan error) {
+func startLoop(t *testing.T, disk func() error, effects func(owner.Ready)) (l *Loop, spec *job.Spec, ran <-chan error) {
 	t.Helper()
 	spec = crawltest.Job(t, nil, "http://a.example/")
 	o := newOwner(t, "self", newGatedStore(disk), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
-	l = newOwnerLoop(o, time.Now, effects, quietLog)
+	l = newLoop(o, time.Now, effects, quiet)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.run(ctx) }()
@@ -57,7 +55,7 @@ func TestReleaseInOrder(t *testing.T) {
 			host := fmt.Sprintf("h%d.example", i)
 			want = append(want, host)
 			go func() {
-				if err := l.do(context.Background(), oneLink(spec, host)); err != nil {
+				if err := l.Do(context.Background(), oneLink(spec, host)); err != nil {
 					t.Errorf("%s: %v", host, err)
 				}
 				mu.Lock()
@@ -70,7 +68,7 @@ func TestReleaseInOrder(t *testing.T) {
 			t.Fatalf("%d answers and effects of %v before anything was on disk", answered, placed)
 		}
 		seen := int64(0)
-		if err := l.look(t.Context(), func(o *owner.Owner) { seen = o.Counts(spec.ID).Accepted }); err != nil || seen != 5 {
+		if err := l.Look(t.Context(), func(o *owner.Owner) { seen = o.Counts(spec.ID).Accepted }); err != nil || seen != 5 {
 			t.Errorf("a look while the disk is slow: %d URLs, %v; want 5", seen, err)
 		}
 		close(gate)
@@ -98,16 +96,16 @@ func TestStarvedStep(t *testing.T) {
 
 // TestReadUpTo: what came before a time is in when the request is the next one that came then.
 func TestReadUpTo(t *testing.T) {
-	l := &ownerLoop{requests: make(chan ownerRequest, 2), taken: unixMilli(10)}
-	now := unixMilli(100)
+	l := &Loop{requests: make(chan input, 2), taken: time.UnixMilli(10)}
+	now := time.UnixMilli(100)
 	if got := l.read(now, nil); !got.Equal(now) {
 		t.Errorf("nothing waits: %v", got)
 	}
-	if got := l.read(now, &ownerRequest{came: unixMilli(30)}); !got.Equal(unixMilli(30)) {
+	if got := l.read(now, &input{came: time.UnixMilli(30)}); !got.Equal(time.UnixMilli(30)) {
 		t.Errorf("one is taken in: %v", got)
 	}
-	l.requests <- ownerRequest{came: unixMilli(20)}
-	if got := l.read(now, nil); !got.Equal(unixMilli(10)) {
+	l.requests <- input{came: time.UnixMilli(20)}
+	if got := l.read(now, nil); !got.Equal(time.UnixMilli(10)) {
 		t.Errorf("one waits: %v", got)
 	}
 }
@@ -129,7 +127,7 @@ func TestFailedDisk(t *testing.T) {
 					return nil
 				}, func(r owner.Ready) { effects += len(r.Places) })
 				for i := range row.good + 3 {
-					err := l.do(t.Context(), oneLink(spec, fmt.Sprintf("h%d.example", i)))
+					err := l.Do(t.Context(), oneLink(spec, fmt.Sprintf("h%d.example", i)))
 					if got := err == nil; got != (i < row.good) {
 						t.Errorf("request %d: %v", i, err)
 					}
@@ -141,10 +139,10 @@ func TestFailedDisk(t *testing.T) {
 				if effects != row.good {
 					t.Errorf("%d effects left, want %d", effects, row.good)
 				}
-				if err := l.do(t.Context(), oneLink(spec, "late.example")); !errors.Is(err, loop.ErrStopping) {
+				if err := l.Do(t.Context(), oneLink(spec, "late.example")); !errors.Is(err, loop.ErrStopping) {
 					t.Errorf("a request after the end: %v", err)
 				}
-				l.post(oneLink(spec, "late.example")) // does not block
+				l.Post(oneLink(spec, "late.example")) // does not block
 			})
 		})
 	}
@@ -153,14 +151,14 @@ func TestFailedDisk(t *testing.T) {
 // TestEffectsPostBack: effects that answer the owner while its queue is full and the disk slow come through.
 func TestEffectsPostBack(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		w := &owners{log: quietLog}
+		w := &Owners{deps: Deps{Log: quiet}}
 		w.life, w.end = context.WithCancel(context.Background())
 		answers := 0
 		var spec *job.Spec
-		w.loop, spec, _ = startLoop(t, func() error { time.Sleep(time.Millisecond); return nil }, func(r owner.Ready) {
+		w.Loop, spec, _ = startLoop(t, func() error { time.Sleep(time.Millisecond); return nil }, func(r owner.Ready) {
 			for range r.Places {
 				for range 10 {
-					w.spawn(func(context.Context) { w.loop.post(func(*owner.Owner) { answers++ }) })
+					w.Spawn(func(context.Context) { w.Post(func(*owner.Owner) { answers++ }) })
 				}
 			}
 		})
@@ -168,7 +166,7 @@ func TestEffectsPostBack(t *testing.T) {
 		var askers sync.WaitGroup
 		for i := range hosts {
 			askers.Go(func() {
-				if err := w.loop.do(context.Background(), oneLink(spec, fmt.Sprintf("h%d.example", i))); err != nil {
+				if err := w.Do(context.Background(), oneLink(spec, fmt.Sprintf("h%d.example", i))); err != nil {
 					t.Errorf("host %d: %v", i, err)
 				}
 			})
@@ -177,7 +175,7 @@ func TestEffectsPostBack(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		var got int
-		if err := w.loop.do(t.Context(), func(o *owner.Owner) { got = int(o.Counts(spec.ID).Accepted) }); err != nil || got != hosts {
+		if err := w.Do(t.Context(), func(o *owner.Owner) { got = int(o.Counts(spec.ID).Accepted) }); err != nil || got != hosts {
 			t.Errorf("%d hosts, %v; want %d", got, err, hosts)
 		}
 		if answers < hosts/8 || answers%10 != 0 {
@@ -188,20 +186,20 @@ func TestEffectsPostBack(t *testing.T) {
 
 // TestSpawnAfterTheEnd: nothing is set going once the loop has ended.
 func TestSpawnAfterTheEnd(t *testing.T) {
-	w := &owners{log: quietLog}
+	w := &Owners{deps: Deps{Log: quiet}}
 	w.life, w.end = context.WithCancel(t.Context())
 	spec := crawltest.Job(t, nil, "http://a.example/")
 	o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return 0 })
-	w.loop = newOwnerLoop(o, time.Now, w.effects, quietLog)
+	w.Loop = newLoop(o, time.Now, w.effects, quiet)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.run(ctx); err != nil {
+	if err := w.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.spawn(func(context.Context) { t.Error("set going after the end") })
+	w.Spawn(func(context.Context) { t.Error("set going after the end") })
 	w.wg.Wait()
-	w.peerGone("x")
-	w.jobChanged(spec.ID)
+	w.PeerGone("x")
+	w.JobChanged(spec.ID)
 }
 
 // TestQuestionsComeBetween: while a long list is taken in over many steps, questions are answered, and nothing else comes in between.
@@ -213,7 +211,7 @@ func TestQuestionsComeBetween(t *testing.T) {
 		begun := make(chan struct{})
 		go func() {
 			steps := 0
-			long <- l.doOver(context.Background(), func(*owner.Owner) bool {
+			long <- l.DoOver(context.Background(), func(*owner.Owner) bool {
 				if steps++; steps == 1 {
 					close(begun)
 				}
@@ -226,13 +224,13 @@ func TestQuestionsComeBetween(t *testing.T) {
 		}()
 		<-begun
 		other := make(chan error, 1)
-		go func() { other <- l.do(context.Background(), func(*owner.Owner) { later = true }) }()
-		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.look, l.ask} {
+		go func() { other <- l.Do(context.Background(), func(*owner.Owner) { later = true }) }()
+		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.Look, l.Ask} {
 			if err := question(t.Context(), func(*owner.Owner) {}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := l.ask(t.Context(), func(*owner.Owner) { asked = true }); err != nil {
+		if err := l.Ask(t.Context(), func(*owner.Owner) { asked = true }); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-long; err != nil {
@@ -249,14 +247,14 @@ func TestQuestionsWithinAStep(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		spec := crawltest.Job(t, nil, "http://a.example/")
 		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
-		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+		l := newLoop(o, time.Now, func(owner.Ready) {}, quiet)
 		l.room = func() func() bool { return func() bool { return true } }
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(ctx) }()
 		asked, long := 0, make(chan error, 1)
 		go func() {
-			long <- l.doOver(context.Background(), func(o *owner.Owner) bool {
+			long <- l.DoOver(context.Background(), func(o *owner.Owner) bool {
 				for i := 0; asked < 2; i++ {
 					if time.Sleep(time.Millisecond); !o.HasRoom() || i == 1000 {
 						t.Error("the step came to its end before the questions were answered")
@@ -266,7 +264,7 @@ func TestQuestionsWithinAStep(t *testing.T) {
 				return true
 			})
 		}()
-		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.look, l.ask} {
+		for _, question := range []func(context.Context, func(*owner.Owner)) error{l.Look, l.Ask} {
 			go func() { _ = question(context.Background(), func(*owner.Owner) { asked++ }) }()
 		}
 		if err := <-long; err != nil || asked != 2 {
@@ -284,13 +282,13 @@ func TestEndWithinALongList(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		spec := crawltest.Job(t, nil, "http://a.example/")
 		o := newOwner(t, "self", newGatedStore(func() error { return nil }), spec, func(ring.Key) bool { return true }, func() int64 { return time.Now().UnixMilli() })
-		l := newOwnerLoop(o, time.Now, func(owner.Ready) {}, quietLog)
+		l := newLoop(o, time.Now, func(owner.Ready) {}, quiet)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(ctx) }()
 		steps := 0
-		if err := l.doOver(context.Background(), func(*owner.Owner) bool {
+		if err := l.DoOver(context.Background(), func(*owner.Owner) bool {
 			if steps++; steps == 10 {
 				cancel()
 			}

@@ -1,4 +1,4 @@
-package node
+package manners
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	"github.com/apoidea/apoidea/crawl/owner"
 )
 
 // A page with a hundred thousand domains costs neither as many goroutines nor a list without end, and what found a place is asked.
@@ -16,8 +14,8 @@ func TestInquiriesAreBounded(t *testing.T) {
 		var group sync.WaitGroup
 		var running, most, asked atomic.Int64
 		release := make(chan struct{})
+		ask := func(context.Context) { <-release; asked.Add(1) }
 		q := &inquiries{
-			ask: func(context.Context, []owner.Admission) { <-release; asked.Add(1) },
 			spawn: func(fn func(ctx context.Context)) {
 				most.Store(max(most.Load(), running.Add(1)))
 				group.Go(func() {
@@ -28,7 +26,7 @@ func TestInquiriesAreBounded(t *testing.T) {
 		}
 		taken := 0
 		for range 100_000 {
-			if q.put(make([]owner.Admission, 1)) {
+			if q.put(ask) {
 				taken++
 			}
 		}
@@ -44,7 +42,7 @@ func TestInquiriesAreBounded(t *testing.T) {
 		if n := asked.Load(); n != int64(taken) {
 			t.Errorf("%d questions were put, want %d", n, taken)
 		}
-		if !q.put(make([]owner.Admission, 1)) {
+		if !q.put(ask) {
 			t.Error("no place although nothing waits")
 		}
 		group.Wait()

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/hosts"
+	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// hosting is what is set of the owner's side of hosts.
+func (n *Node) hosting() owner.Config {
+	c := owner.DefaultConfig(string(n.room.net.Self()))
+	placing := n.cfg.placing()
+	c.TTL, c.Delay, c.SeenBloom, c.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
+	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
+	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
+	c.MaxRequests, c.PageHosts, c.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
+	return c
+}
+
+// hosted is what it uses of the peer.
+func (n *Node) hosted() hosts.Deps {
+	return hosts.Deps{
+		Self: n.room.net.Self(), Router: n.router, Store: shippedSpace[kv.Batch](n, storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
+		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.room.toWorker, Heard: n.placer.Heard, Declined: n.placer.Declined,
+		Admit: func(list []owner.Admission) { n.domains.Inquire(list, n.owners) }, Log: n.log,
+		LeasesEnd: hosts.LeasesEnd(n.room.watch.leftAgo, n.cfg.LeaseTTL, n.clock.Now),
+	}
+}
+
+// ownersHandler answers workers, senders of links, and who brings wishes of hosts.
+func (n *Node) ownersHandler() p2p.Handler {
+	handlers := n.owners.Handlers()
+	handlers[manners.TagWish] = n.wishes.HandleHosts(n.owners)
+	return handlers.Handle
+}

@@ -1,0 +1,175 @@
+package hosts
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
+)
+
+// running are owners that run, with what they asked for.
+type running struct {
+	*Owners
+	spec *job.Spec
+	net  *rpctest.Net
+
+	mu       sync.Mutex
+	workers  []string // whom the placements name, in turn
+	excluded []string // workers that the last placement was not to name
+	offered  []string // hosts that the own worker was offered
+	declined []string // workers that took no offer, and why
+}
+
+// start runs the owners of everything, or of nothing if another owns that.
+func start(t *testing.T, all peer.ID, workers ...string) *running {
+	t.Helper()
+	w := &running{spec: crawltest.Job(t, nil, "http://a.example/", "http://b.example/"), net: rpctest.NewNet(), workers: workers}
+	var err error
+	w.Owners, err = New(owner.DefaultConfig("self"), Deps{
+		Self: "self", Store: newGatedStore(func() error { return nil }), Now: time.Now, Jobs: oneJob{w.spec}, Log: quiet,
+		Router:    &rpc.Router{Ring: &rpctest.Ring{Self: "self", Believed: rpctest.OwnedBy(all), Real: rpctest.OwnedBy(all)}, Net: w.net},
+		Place:     w.place,
+		OfferOwn:  func(hosts []string) []int { w.offered = append(w.offered, hosts...); return nil },
+		ToWorker:  func(ctx context.Context, _ peer.ID) context.Context { return ctx },
+		Heard:     func(string, uint32, uint32) {},
+		Declined:  func(worker, why string) bool { w.declined = append(w.declined, worker, why); return true },
+		LeasesEnd: func(peer.ID, time.Duration) time.Time { return time.Time{} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *running) place(ctx context.Context, p owner.Place) owner.Placement {
+	w.mu.Lock()
+	if len(w.workers) == 0 {
+		w.mu.Unlock()
+		<-ctx.Done()
+		return owner.Placement{}
+	}
+	defer w.mu.Unlock()
+	worker := w.workers[0]
+	w.workers, w.excluded = w.workers[1:], p.Exclude
+	return owner.Placement{Worker: worker}
+}
+
+// TestOffers: a host with URLs is offered to the worker that was chosen; one that does not take it, or cannot be asked, is told of, and another is chosen.
+func TestOffers(t *testing.T) {
+	for name, row := range map[string]struct {
+		worker   string
+		serve    rpctest.Serve
+		offered  []string
+		excluded []string
+		declined []string
+	}{
+		"this peer's own": {worker: "self", offered: []string{"a.example"}},
+		"another takes it": {worker: "w", serve: func(_ context.Context, service string, req []byte) ([]byte, error) {
+			m := new(wire.Offer)
+			if err := proto.Unmarshal(req[1:], m); err != nil || service != rpc.ServiceWorker || !slices.Equal(m.GetHosts(), []string{"a.example"}) {
+				return nil, rpc.Refuse("no offer")
+			}
+			return proto.Marshal(&wire.OfferReply{})
+		}},
+		"another declines": {worker: "w", serve: func(context.Context, string, []byte) ([]byte, error) {
+			return proto.Marshal(&wire.OfferReply{Declined: []uint32{0}})
+		}, offered: []string{"a.example"}, excluded: []string{"w"}},
+		"another is paused": {worker: "w", serve: func(context.Context, string, []byte) ([]byte, error) {
+			return nil, rpc.Refuse("%s", wire.PausedText)
+		}, offered: []string{"a.example"}, excluded: []string{"w"}, declined: []string{"w", wire.PausedText}},
+		"another cannot be reached": {worker: "w", offered: []string{"a.example"}, excluded: []string{"w"}},
+		"it answers out of bounds": {worker: "w", serve: func(context.Context, string, []byte) ([]byte, error) {
+			return proto.Marshal(&wire.OfferReply{Declined: []uint32{7}})
+		}, offered: []string{"a.example"}, excluded: []string{"w"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				w := start(t, "self", row.worker, "self")
+				w.net.At("w", row.serve)
+				if err := w.Do(t.Context(), oneLink(w.spec, "a.example")); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if !slices.Equal(w.offered, row.offered) || !slices.Equal(w.excluded, row.excluded) || !slices.Equal(w.declined, row.declined) {
+					t.Errorf("own worker offered %q, excluded %q, declined %q", w.offered, w.excluded, w.declined)
+				}
+			})
+		})
+	}
+}
+
+// TestSendSeeds: seeds are counted as far as the owners of their hosts have taken them.
+func TestSendSeeds(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w, taker := start(t, "other"), newLinkTaker()
+		if sent, err := w.SendSeeds(t.Context(), w.spec, 0); err == nil || sent != 0 {
+			t.Errorf("%d seeds are with a peer that cannot be reached", sent)
+		}
+		w.net.At("other", taker.serve)
+		if sent, err := w.SendSeeds(t.Context(), w.spec, 1); err != nil || sent != 1 || taker.got["http://b.example/"] != 1 || len(taker.got) != 1 {
+			t.Errorf("%d seeds, %v: %v", sent, err, taker.got)
+		}
+	})
+}
+
+// TestOptOutOfHosts: who owns a host notes its wish.
+func TestOptOutOfHosts(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		for _, want := range []bool{true, false} {
+			if changed, err := w.OptOut(t.Context(), "a.example", true, "host a.example"); err != nil || changed != want {
+				t.Errorf("changed %t, %v", changed, err)
+			}
+		}
+		if err := w.Serves("a.example"); err != nil {
+			t.Error(err)
+		}
+		if err := start(t, "other").Serves("a.example"); p2p.CodeOf(err) != p2p.CodeMoved {
+			t.Errorf("another's host: %v", err)
+		}
+	})
+}
+
+// TestHandlers: links and sessions come in as messages, and what was taken is counted.
+func TestHandlers(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+			return w.Handlers().Handle(ctx, "x", req)
+		})
+		links := batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})
+		if _, err := sendLinks.Call(t.Context(), w.net, "self", links); err != nil {
+			t.Error(err)
+		}
+		if _, err := Says.Call(t.Context(), w.net, "self", &wire.Session{Incarnation: 1, Capacity: 1}); err != nil {
+			t.Error(err)
+		}
+		w.RecordsCame()
+		var taken map[string]uint64
+		if err := w.Ask(t.Context(), func(*owner.Owner) { taken = w.Taken() }); err != nil || taken[w.spec.ID.String()] != 1 {
+			t.Errorf("taken %v, %v", taken, err)
+		}
+	})
+}

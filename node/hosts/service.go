@@ -1,0 +1,101 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/rpc"
+)
+
+// The first byte of a request tells what it is.
+const (
+	tagLinks   = 'L' // to the owners of hosts
+	tagSession = 'S'
+	tagOffer   = 'O' // to workers
+)
+
+// What hosts' owners, senders of links and workers ask of each other. Of an answer that names places in a list, each is one of the list that was sent.
+var (
+	sendLinks = rpc.Method[*wire.Links, *wire.LinksReply]{
+		Service: rpc.ServiceOwner, Tag: tagLinks,
+		Check: func(q *wire.Links, a *wire.LinksReply) error {
+			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
+		},
+	}
+	// Says carries what a worker says to an owner.
+	Says = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
+	// Offers asks a worker to take hosts.
+	Offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
+		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
+		Check: func(q *wire.Offer, a *wire.OfferReply) error {
+			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
+		},
+	}
+)
+
+// placesIn says what is wrong with places in a list of n.
+func placesIn(n int, what string, lists ...[]uint32) error {
+	for _, list := range lists {
+		for _, i := range list {
+			if uint64(i) >= uint64(n) { //nolint:gosec // a length
+				return fmt.Errorf("%s: index %d of %d", what, i, n)
+			}
+		}
+	}
+	return nil
+}
+
+// Handlers answer workers and senders of links.
+func (w *Owners) Handlers() rpc.Tagged {
+	return rpc.Tagged{
+		tagLinks:   sendLinks.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
+		tagSession: Says.Handle(w.Session),
+	}
+}
+
+// Links takes a batch of links; it returns when they are on disk.
+func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
+	var d *owner.Delivery
+	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
+		if d == nil {
+			if ctx.Err() != nil {
+				return true // whoever sent it has given up on this answer, and sends it again
+			}
+			d = o.Delivery(m)
+		}
+		if !d.Go() {
+			return false
+		}
+		w.taken.links(m, d.Reply())
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, ctx.Err()
+	}
+	return d.Reply(), nil
+}
+
+// Session takes what a worker says; it returns when that is on disk.
+func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	var v *owner.Visit
+	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
+		if v == nil {
+			v = o.Visit(string(from), m)
+			w.deps.Heard(string(from), m.GetBacklog(), m.GetCapacity())
+		}
+		if !v.Go() {
+			return false
+		}
+		w.taken.reports(m, v.Reply())
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	return v.Reply(), nil
+}
