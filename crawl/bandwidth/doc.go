@@ -2,10 +2,10 @@
 //
 // Its words:
 //
-//   - cap (L): the most bytes a second in one direction, as programs read and write them: TLS counts,
-//     the headers of TCP and IP do not.
-//   - limiter: what holds the cap, whatever is sent. Whoever wants to read or write asks it first, a
-//     piece at a time.
+//   - cap (L): the most bytes a second in one direction, as programs read and write them: TLS
+//     counts, the headers of TCP and IP do not.
+//   - limiter: what holds the cap, whatever is sent. Whoever wants to read or write asks it first,
+//     a piece at a time.
 //   - class: sites or peers. Classes that want more than there is get equal parts.
 //   - debt: bytes that passed without asking. They are paid back before anybody else is served.
 //   - governor: what decides which fetch starts, and when.
@@ -20,8 +20,8 @@
 //   - The paper books a fixed rate for each fetch, learnt over whole downloads. Ours estimates what
 //     the next two seconds will bring: from what runs now, how many bytes each fetch has to come,
 //     and how long servers think.
-//   - Ours takes only the head of the queue, so it never passes a higher score over. A deeper search
-//     was tried and gained nothing.
+//   - Ours takes only the head of the queue, so it never passes a higher score over. A deeper
+//     search was tried and gained nothing.
 //   - Ours admits a twentieth more than fits, as the limiter below it holds the cap.
 //   - A download that the limiter held back teaches the paper's estimates nothing. Ours lets it
 //     raise an estimate, never lower it.
@@ -38,6 +38,6 @@
 // unasked. So the receive buffer of a connection is kept small, and a connection to a site pays for
 // its buffer before the request is written. Each read then pays for the bytes that come in its
 // place, and each look at the connection settles the difference. A connection that was made under a
-// wider cap is replaced, as its kernel has already offered the other side more. The kernel's part is
-// not counted for connections to peers.
+// wider cap is replaced, as its kernel has already offered the other side more. The kernel's part
+// is not counted for connections to peers.
 package bandwidth

@@ -7,15 +7,15 @@
 //     in at most [Near] bits are near duplicates.
 //   - repeat: a page whose print is near that of one of its host's last pages. It is strong if this
 //     holds for all of its words, weak if it holds only for the words beside links.
-//   - growing: a repeat that brings URLs of its own host, or that comes at most [nearby] pages after
-//     one that did. For a part of a host, only pages of that part count. A site that ends stops
-//     growing at some time, however alike its pages are; a trap never does. Among the pages of a
-//     maze, errors count as growing too.
-//   - exact: a repeat that says the same to the last number, several times; words of its own address
-//     do not count. Every other repeat is near. A shop or a table has thousands of pages that are
-//     almost the same, and each says something; a page that is made up seldom does.
-//   - maze: pages that each bring three URLs or more, and whose other links are those that all pages
-//     of the host have: a graph without cycles. A chain is the same with one or two URLs.
+//   - growing: a repeat that brings URLs of its own host, or that comes at most [nearby] pages
+//     after one that did. For a part of a host, only pages of that part count. A site that ends
+//     stops growing at some time, however alike its pages are; a trap never does. Among the pages
+//     of a maze, errors count as growing too.
+//   - exact: a repeat that says the same to the last number, several times; words of its own
+//     address do not count. Every other repeat is near. A shop or a table has thousands of pages
+//     that are almost the same, and each says something; a page that is made up seldom does.
+//   - maze: pages that each bring three URLs or more, and whose other links are those that all
+//     pages of the host have: a graph without cycles. A chain is the same with one or two URLs.
 //
 // Its words for parts of a host:
 //
@@ -43,7 +43,8 @@
 //     may name millions of such pages.
 //
 // A host is judged by all evidence. An area is judged by exact repeats alone, since its lists bring
-// what lies in it. Any other part is judged by near repeats too, where its own pages bring the URLs.
+// what lies in it. Any other part is judged by near repeats too, where its own pages bring the
+// URLs.
 //
 // # What a verdict does
 //
@@ -52,6 +53,9 @@
 // ever brought anything. A host that is a maze is left as a whole, since each of its pages says
 // something. From a quarter of the way to a trap on, URLs in question are asked for less and less
 // often, and fewer of them at once.
+//
+// From half of the way on, the URLs of a part wait behind the other URLs of their host; where near
+// duplicates are the evidence, from a sixteenth of the way on.
 //
 // # Who keeps what
 //

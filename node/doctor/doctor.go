@@ -1,6 +1,7 @@
-// Package doctor examines a set-up, with or without the peer that runs in it: what works, what does not, and the cure. It asks nobody but those whom the
-// configuration names (resolvers, seeds, entry peers), the peers that the last run remembered, and the peer that runs here. It changes nothing, apart from a file
-// that it makes in the data directory to see whether it can, and takes away again.
+// Package doctor examines a set-up, with or without the peer that runs in it: what works, what does
+// not, and the cure. It asks only those whom the configuration names (resolvers, seeds, entry
+// peers), the peers that the last run remembered, and the peer that runs here. It changes nothing:
+// the file that it makes in the data directory, to see whether it can, it takes away again.
 package doctor
 
 import (

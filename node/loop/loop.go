@@ -1,4 +1,5 @@
-// Package loop holds what the goroutines of a peer have in common: one after another, waiting, being woken, and how they end.
+// Package loop holds what the goroutines of a peer have in common: how work of many is done by one
+// ([Serial]), how they wait and are woken, and how they end.
 package loop
 
 import (

@@ -1,5 +1,6 @@
-// Package stall notices a peer in which nothing moves although there is work: what no bound on time has ended, such as a deadlock. It is a plain state machine;
-// whoever drives it looks at the peer once in a while. It also keeps the stacks of such a moment, in a few files.
+// Package stall notices a peer in which nothing moves although there is work, such as after a
+// deadlock: something that no bound on time has ended. It is a plain state machine; whoever drives
+// it looks at the peer once in a while. It also keeps the stacks of such a moment, in a few files.
 package stall
 
 import (

@@ -1,5 +1,6 @@
-// Package words writes answers for people and for programs: tables, JSON, numbers, times, and the word that somebody may have meant. What others
-// say reaches a terminal by it alone, with signs that would command one written out.
+// Package words writes answers for people and for programs: tables, JSON, numbers, times, and the
+// word that somebody may have meant. All text of others that reaches a terminal passes through it:
+// characters that would command the terminal are written out.
 package words
 
 import (

@@ -1,34 +1,46 @@
-// Package ipmicra is the placement of IPMicra (Papapetrou and Samaras, 2004; papers, section 2): whole subnets are delegated to crawlers, along the
-// hierarchy of IP ranges as the registries know it, by as few probes as that hierarchy allows.
+// Package ipmicra is the placement of IPMicra (Papapetrou and Samaras, 2004; papers, section 2):
+// whole subnets are delegated to crawlers, along the hierarchy of IP ranges as the registries know
+// it, by as few probes as that hierarchy allows.
 //
-// Its words. A *network* is a registered range with the organisation that registered it; the [Tree] nests them by inclusion. A *unary* range has one
-// address; it is passed over when a site is located. The *subnet* of a site is the smallest range around it that is not unary. A subnet is *delegated*
-// when it has a *worker*, who crawls all its sites without another probe. T is the threshold: the first worker whose probe is under it takes the subnet.
+// Its words. A *network* is a registered range with the organisation that registered it; the [Tree]
+// nests them by inclusion. A *unary* range has one address; it is passed over when a site is
+// located. The *subnet* of a site is the smallest range around it that is not unary. A subnet is
+// *delegated* when it has a *worker*, who crawls all its sites without another probe. T is the
+// threshold: the first worker whose probe is under it takes the subnet.
 //
-// The algorithm is [Machine.Next], a function of what is known: of the tree, of the view of one placement and of the records that [Knowledge] holds. It
-// names the records it lacks, or one peer to probe, or the worker with the records that this changed; called again with what it asked for it comes
-// further. So the same lines run over one memory that all crawlers share, as in the paper ([Strategy]), and over records that lie at ring owners
-// (papers, 2.5), where nobody coordinates: records are small, bounded, and merge in whatever order they arrive.
+// The algorithm is [Machine.Next], a function of what is known: of the tree, of the view of one
+// placement and of the records that [Knowledge] holds. It names the records it lacks, or one peer
+// to probe, or the worker with the records that this changed; called again with what it asked for
+// it comes further. So the same lines run over one memory that all crawlers share, as in the paper
+// ([Strategy]), and over records that lie at ring owners (papers, 2.5), where nobody coordinates:
+// records are small, bounded, and merge in whatever order they arrive.
 //
-// Records are named by ranges and organisations, not by places in a tree. So peers whose registry data are of different dates still share what both know, and a
-// tree that is built anew finds the records of all ranges that stayed; [Strategy.Rebuild] does the rest where one memory holds them all.
+// Records are named by ranges and organisations, not by places in a tree. So peers whose registry
+// data are of different dates still share what both know, and a tree that is built anew finds the
+// records of all ranges that stayed; [Strategy.Rebuild] does the rest where one memory holds them
+// all.
 //
-// Nothing here has a goroutine, clock, disk or network, and nothing is safe for concurrent use but a [Tree], which does not change.
+// Nothing here has a goroutine, clock, disk or network, and nothing is safe for concurrent use but
+// a [Tree], which does not change.
 //
 // # Who knows the subnets
 //
-// With --placement ipmicra whole subnets are delegated (crawl/placement/ipmicra), and the paper's
-// coordinator is the ring: the record of a subnet, and the indexes by range and by organisation
-// that lead to it, lie with the owners of their hashes, have replicas, and move as hosts and
-// bodies do (node/subnets). An owner asks for the record before anybody
-// probes, mostly one question for many hosts; only where the subnet has no worker does it read the
-// indexes, in batches, a few seconds old at most, and bring back what it learnt (node/placing).
-// Two owners that delegate one subnet at the same moment both probe, and merging leaves one of
-// them; searches by one owner take turns. A worker that is no candidate of an owner (not in its
-// leaf set, busy) is not used by it: that owner searches on and keeps the choice to itself, and
-// apoidea host says so. A subnet is delegated anew when downloads become slower, or when an owner
-// finds its worker gone. What could not be read counts as not there, which costs probes and
-// nothing else. An epoch may count no more delegations than there were seconds, and nothing may be
-// dated ahead: so nobody can pin a record for longer than an hour, and merging stays what it is,
-// since the bound hangs on the time and not on what is there.
+// With --placement ipmicra the ring takes the place of the paper's coordinator. The record of a
+// subnet, and the indexes by range and by organisation that lead to it, lie with the owners of
+// their hashes, have replicas, and move as hosts and bodies do (node/subnets).
+//
+// Before anybody probes, an owner of hosts asks for the record of their subnet, mostly one question
+// for many hosts. Only where the subnet has no worker does it read the indexes, in batches and a
+// few seconds old at most, and it sends back what it learnt (node/placing). Searches by one owner
+// take turns. Two owners that delegate one subnet at the same moment both probe, and merging leaves
+// one delegation.
+//
+// A worker may be no candidate of an owner: it is not in its leaf set, or busy. Then that owner
+// searches on and keeps its choice to itself; apoidea host says so. A subnet is delegated anew when
+// downloads become slower, or when an owner finds its worker gone. What could not be read counts as
+// not there, which costs probes and nothing else.
+//
+// The counter of an epoch may not exceed the number of seconds that there were, and nothing may be
+// dated ahead. So nobody can pin a record for longer than an hour. Merging stays independent of
+// order, since the bound depends on the time and not on what is there.
 package ipmicra
