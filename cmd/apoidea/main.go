@@ -1,4 +1,5 @@
-// Command apoidea is a peer of a fully decentralized web crawler, and the tool to look at one and to command it.
+// Command apoidea is a peer of a fully decentralized web crawler, and the tool to look at one and
+// to command it.
 package main
 
 import (

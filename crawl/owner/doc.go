@@ -25,7 +25,7 @@
 //
 // [Owner] is a plain state machine in steps: [Owner.Begin] with the time, any number of inputs,
 // [Owner.Commit]. It has no goroutine, clock, lock or network; one goroutine (or a simulator)
-// drives it. All inputs of a step land in at most a few batches of the [Store], each of which is
+// drives it. All inputs of a step land in at most a few batches of the [kv.Store], each of which is
 // whole: an outcome is never without the links of its page. [Owner.Within] bounds what a step takes
 // in; a [Visit], a [Delivery] or a [Merge] that is longer goes on in later steps, the links of a
 // page ahead of its outcome. Commit applies them and returns a [Ready]: its Wait says when they are
@@ -68,8 +68,9 @@
 // A step is bounded: it takes requests in for 10 ms, sixteen pieces at least, and at most 2,000
 // writes. What is longer goes on in the next steps, before any other request: a page that links to
 // 50,000 hosts in pieces of 128 links, the records that another peer hands over one by one. It is
-// acknowledged with its last piece, and the outcome of a page is written behind its links. The state
-// machine does not look at a clock for that: between two pieces it asks whether there is room.
+// acknowledged with its last piece, and the outcome of a page is written behind its links. The
+// state machine does not look at a clock for that: between two pieces it asks whether there is
+// room.
 //
 // While the message of a worker is being taken in, the leases that it names as held do not run out:
 // the worker is alive and waits for the answer. Nor does a lease run out while requests wait that

@@ -1,16 +1,23 @@
-// Package permit shares one limit of requests to an address among all workers of a ring, so that many hosts behind one address are together no greater
-// burden than that limit, whoever crawls them (design, section 6).
+// Package permit shares one limit of requests to an address among all workers of a ring, so that
+// many hosts behind one address are together no greater burden than that limit, whoever crawls them
+// (design, section 6).
 //
 // Its words:
 //
-//   - prefix: what shares a limit: an IPv4 address, or an IPv6 /64, of which one machine has all addresses. Its home is the /24 or /48 around it.
-//   - permit: leave to write one request to an address of the prefix, until the end of its chunk. One that was not used by then is lost.
-//   - chunk: one minute by the granter's clock. In each of them it grants a prefix no more than its limit.
-//   - [Granter]: the ring owner of the hash of the prefix's home. It keeps nothing on disk: what it forgets ends with the chunk.
+//   - prefix: what shares a limit: an IPv4 address, or an IPv6 /64, of which one machine has all
+//     addresses. Its home is the /24 or /48 around it.
+//   - permit: leave to write one request to an address of the prefix, until the end of its chunk.
+//     One that was not used by then is lost.
+//   - chunk: one minute by the granter's clock. In each of them it grants a prefix no more than its
+//     limit.
+//   - [Granter]: the ring owner of the hash of the prefix's home. It keeps nothing on disk: what it
+//     forgets ends with the chunk.
 //   - [Wallet]: the side of one worker. It asks for permits as it needs them and spends them.
 //
-// A granter that dies, or another one in its place, may grant a second limit within the chunk in which that happened and not beyond it. A worker whose
-// granter does not answer goes on at a [FallbackShare]th of the limit.
+// A granter that dies, or another one in its place, may grant a second limit within the chunk in
+// which that happened and not beyond it. A worker whose granter does not answer goes on at a
+// [FallbackShare]th of the limit.
 //
-// Granter and Wallet are plain states that take the time as an argument: no goroutine, clock or network. Neither is safe for concurrent use.
+// Granter and Wallet are plain states that take the time as an argument: no goroutine, clock or
+// network. Neither is safe for concurrent use.
 package permit

@@ -1,12 +1,14 @@
-// Package dhttest holds networks in memory. [Sim] drives the state machines of up to ten thousand peers in virtual time, in one goroutine: tests of the
-// ring use it, and the laboratory builds whole crawls on it. [Mesh] carries the calls of whole DHTs, for use inside a synctest bubble. Both have latency, loss
-// and death from a seed, and routing tables like kad-dht's.
+// Package dhttest holds networks in memory. [Sim] drives the state machines of up to ten thousand
+// peers in virtual time, in one goroutine: tests of the ring use it, and the laboratory builds
+// whole crawls on it. [Mesh] carries the calls of whole DHTs, for use inside a synctest bubble.
+// Both have latency, loss and death from a seed, and routing tables like kad-dht's.
 //
 // The layers of a Sim:
 //
 //   - [Clock]: events in the order of their time. An hour in which nothing happens costs nothing.
 //   - [Internet]: how far hosts are from each other.
-//   - [Network]: calls between hosts that can be dead, paused, cut off, behind a NAT; bytes are counted by purpose.
+//   - [Network]: calls between hosts that can be dead, paused, cut off, behind a NAT; bytes are
+//     counted by purpose.
 //   - [Node] and [Sim]: dht.Ring driven over it, and the truth to hold it against.
 package dhttest
 

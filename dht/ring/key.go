@@ -1,11 +1,13 @@
-// Package ring is the arithmetic of the circle: keys, arcs, leaf sets, learnt arcs and the choice of a position.
+// Package ring is the arithmetic of the circle: keys, arcs, leaf sets, learnt arcs and the choice
+// of a position.
 //
-// A *key* is a point on a circle of 2^256 points; peers, hosts, bodies and jobs each hash to one. An *arc* is a part of the
-// circle, and the *owner* of a key is its *successor*: the first peer met clockwise from the key, the key itself included
-// (Apoidea 2.2: peer A owns the keys in (predecessor, A]). A *leaf set* is the nearest peers on both sides of a peer.
+// A *key* is a point on a circle of 2^256 points; peers, hosts, bodies and jobs each hash to one.
+// An *arc* is a part of the circle, and the *owner* of a key is its *successor*: the first peer met
+// clockwise from the key, the key itself included (Apoidea 2.2: peer A owns the keys in
+// (predecessor, A]). A *leaf set* is the nearest peers on both sides of a peer.
 //
-// Everything here is a plain value: no goroutine, no lock, no clock, no disk, no network, and only the standard library. The
-// containers (LeafSet, ArcCache) are not safe for concurrent use.
+// Everything here is a plain value: no goroutine, no lock, no clock, no disk, no network, and only
+// the standard library. The containers (LeafSet, ArcCache) are not safe for concurrent use.
 package ring
 
 import (

@@ -1,8 +1,9 @@
 // Package wire holds the messages that ring peers exchange, and their bounds.
 //
-// The messages are Protocol Buffers (ring.proto); a transport frames one message by its length. Every message carries the major
-// Version; a peer that reads another one answers a Refusal and nothing else. What a stranger sent passes Decode, which looks at
-// the size before it allocates and at every bound below before anybody sees the message.
+// The messages are Protocol Buffers (ring.proto); a transport frames one message by its length.
+// Every message carries the major Version; a peer that reads another one answers a Refusal and
+// nothing else. What a stranger sent passes Decode, which looks at the size before it allocates and
+// at every bound below before anybody sees the message.
 package wire
 
 //go:generate protoc --go_out=. --go_opt=paths=source_relative ring.proto

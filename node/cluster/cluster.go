@@ -1,8 +1,10 @@
-// Package cluster runs many peers on this machine as real processes of one binary, each with a data directory of its own.
+// Package cluster runs many peers on this machine as real processes of one binary, each with a data
+// directory of its own.
 //
-// A cluster is a directory: DIR/peer<i> keeps the data of peer i (from 1), its log (peer.log) and its process ID (peer.pid), and
-// DIR/cluster.json what the peers were started with, so that a later command can add one like the others. Nothing else is kept: whether a
-// peer runs is asked of the peer. A peer that was killed is started again with its old data by the next Up.
+// A cluster is a directory: DIR/peer<i> keeps the data of peer i (from 1), its log (peer.log) and
+// its process ID (peer.pid), and DIR/cluster.json what the peers were started with, so that a later
+// command can add one like the others. Nothing else is kept: whether a peer runs is asked of the
+// peer. A peer that was killed is started again with its old data by the next Up.
 package cluster
 
 import (

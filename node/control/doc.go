@@ -1,9 +1,10 @@
-// Package control is the control API of a running peer: the types both sides share, the server that a peer offers on a unix socket in its
-// data directory, and the client that the command line uses.
+// Package control is the control API of a running peer: the types both sides share, the server that
+// a peer offers on a unix socket in its data directory, and the client that the command line uses.
 //
-// It speaks HTTP/1.1 with JSON documents; streams are one JSON document a line and end with the connection. A failure is an Error document
-// with a Kind, which the command line turns into an exit code. The API is reachable by whoever may open the socket (mode 0600 by default):
-// the file system is the access control.
+// It speaks HTTP/1.1 with JSON documents; streams are one JSON document a line and end with the
+// connection. A failure is an Error document with a Kind, which the command line turns into an exit
+// code. The API is reachable by whoever may open the socket (mode 0600 by default): the file system
+// is the access control.
 package control
 
 import (

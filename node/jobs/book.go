@@ -1,10 +1,10 @@
-// Package jobs is what a peer knows of jobs and does for them: [Service] keeps those whose keys this
-// peer owns and hands out their seeds, [Book] is what it knows of all that it works for, and [Poster]
-// takes them from people.
+// Package jobs is what a peer knows of jobs and does for them: [Service] keeps those whose keys
+// this peer owns and hands out their seeds, [Book] is what it knows of all that it works for, and
+// [Poster] takes them from people.
 //
 // What it promises:
-//   - a job outlives its owner: whoever works for it keeps its spec on disk, and tells the next owner
-//     of it and of its state (TestJobSurvivesItsOwner); one that was cancelled stays so
+//   - a job outlives its owner: whoever works for it keeps its spec on disk, and tells the next
+//     owner of it and of its state (TestJobSurvivesItsOwner); one that was cancelled stays so
 //     (TestCanceledStaysCanceled);
 //   - seeds count as outstanding until they are on disk at the owners of their hosts (TestSeeds);
 //   - what is known in memory is bounded (TestJobsAreBounded).

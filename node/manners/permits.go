@@ -1,5 +1,6 @@
-// Package manners is what a peer does so that the ring as a whole behaves well towards sites: wishes not to be crawled, hosts of a domain
-// that a job may have, requests to one address. Each is both sides of a service: it answers for what this peer serves, and asks others for the rest.
+// Package manners is what a peer does so that the ring as a whole behaves well towards sites:
+// wishes not to be crawled, hosts of a domain that a job may have, requests to one address. Each is
+// both sides of a service: it answers for what this peer serves, and asks others for the rest.
 package manners
 
 import (

@@ -1,11 +1,15 @@
-// Package placing chooses which worker crawls a host, for the hosts that this peer owns, by the strategy that its operator named (crawl/placement and the
-// packages below it), and measures sites for the owners of other hosts.
+// Package placing chooses which worker crawls a host, for the hosts that this peer owns, by the
+// strategy that its operator named (crawl/placement and the packages below it), and measures sites
+// for the owners of other hosts.
 //
-// A [Placer] asks this peer, its leaf set and the workers attached to it; strategies say whom to ask, and the Placer asks, within bounds: a site sees one
-// probe by each peer in half a minute, whoever asks, and a request only where robots.txt is known and allows it. What a strategy needs of the ring is here as
-// well: subnets are delegated by records on it (package node/subnets), neighbours tell each other their network coordinates, or samples of what placing came to.
+// A [Placer] asks this peer, its leaf set and the workers attached to it; strategies say whom to
+// ask, and the Placer asks, within bounds: a site sees one probe by each peer in half a minute,
+// whoever asks, and a request only where robots.txt is known and allows it. What a strategy needs
+// of the ring is here as well: subnets are delegated by records on it (package node/subnets),
+// neighbours tell each other their network coordinates, or samples of what placing came to.
 //
-// It promises: no lock is held over the network; a search ends, however the candidates answer; what is remembered of strangers is bounded.
+// It promises: no lock is held over the network; a search ends, however the candidates answer; what
+// is remembered of strangers is bounded.
 package placing
 
 import (

@@ -5,7 +5,8 @@
 //   - a handler sees no request that breaks its bounds, and a caller no answer that does;
 //   - the usual request needs no lookup: the believed owner is asked directly, and what it does not
 //     serve it answers with `moved` and a hint (TestRoute);
-//   - a call ends when its context does, whatever the other side does (TestRouteEndsWithItsContext).
+//   - a call ends when its context does, whatever the other side does
+//     (TestRouteEndsWithItsContext).
 package rpc
 
 import (

@@ -1,5 +1,6 @@
-// Package urlsets plugs the URL sets of [dedup] into the owners of hosts, in the node and in its simulation: dedup answers from filters and reads
-// the exact sets from the owner, which keeps them. It promises nothing beyond what those two do.
+// Package urlsets plugs the URL sets of [dedup] into the owners of hosts, in the node and in its
+// simulation: dedup answers from filters and reads the exact sets from the owner, which keeps them.
+// It promises nothing beyond what those two do.
 package urlsets
 
 import (

@@ -1,4 +1,5 @@
-// Package volunteer decides what a peer may use of a machine that belongs to somebody: whether it fetches at all now, and up to which bounds.
+// Package volunteer decides what a peer may use of a machine that belongs to somebody: whether it
+// fetches at all now, and up to which bounds.
 //
 // Its words:
 //
@@ -9,6 +10,7 @@
 //   - ledger: bytes of this day and this month, for the quotas.
 //   - pacer: rations processor time.
 //
-// Everything here is plain: it takes the time as an argument, starts nothing, and reads neither clock, disk nor network. What is not known never
-// pauses: a desktop without a battery, or a system that does not tell, must not keep a peer from working.
+// Everything here is plain: it takes the time as an argument, starts nothing, and reads neither
+// clock, disk nor network. What is not known never pauses: a desktop without a battery, or a system
+// that does not tell, must not keep a peer from working.
 package volunteer

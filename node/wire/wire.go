@@ -1,4 +1,5 @@
-// Package wire holds the messages that the node itself exchanges with other peers, and the bounds on what they may contain.
+// Package wire holds the messages that the node itself exchanges with other peers, and the bounds
+// on what they may contain.
 package wire
 
 import (

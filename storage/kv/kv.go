@@ -1,6 +1,6 @@
-// Package kv is what whoever keeps records asks of a disk: ordered keys, whole batches. A keyspace of storage is such a
-// store; so are the stores in memory of tests and of the laboratory. It rests on the standard library alone, so that
-// every room may use it.
+// Package kv is what whoever keeps records asks of a disk: ordered keys, whole batches. A keyspace
+// of storage is such a store; so are the stores in memory of tests and of the laboratory. It rests
+// on the standard library alone, so that every room may use it.
 package kv
 
 import (

@@ -1,8 +1,11 @@
-// Package spill keeps on disk what memory has no room for: one file for each body, in a directory of its own, bounded in all. It is the disk behind
-// the Processing-Jobs of Apoidea (section 3), where downloaded pages wait to be processed and all beyond a number do not wait in memory.
+// Package spill keeps on disk what memory has no room for: one file for each body, in a directory
+// of its own, bounded in all. It is the disk behind the Processing-Jobs of Apoidea (section 3),
+// where downloaded pages wait to be processed and all beyond a number do not wait in memory.
 //
-// Nothing of it survives the process: what waits here was not reported, and will be fetched again. What a process that was killed left behind is removed at the
-// next start. The bytes of a file are checked when they are read back, so that a disk that fails costs a fetch and never damages an archive.
+// Nothing of it survives the process: what waits here was not reported, and will be fetched again.
+// What a process that was killed left behind is removed at the next start. The bytes of a file are
+// checked when they are read back, so that a disk that fails costs a fetch and never damages an
+// archive.
 package spill
 
 import (

@@ -1,5 +1,5 @@
-// Package storagetest gives the tests of other packages a store in memory, one that can crash, and one whose disk fails,
-// and the suite that every keyspace passes.
+// Package storagetest gives the tests of other packages a store in memory, one that can crash, and
+// one whose disk fails, and the suite that every keyspace passes.
 package storagetest
 
 import (

@@ -1,11 +1,13 @@
-// Package warc writes and reads the archive: what was fetched, as WARC 1.1 (ISO 28500:2017) files that other tools read.
+// Package warc writes and reads the archive: what was fetched, as WARC 1.1 (ISO 28500:2017) files
+// that other tools read.
 //
 // # Words
 //
-// An exchange is one request and its response. It becomes three records: response (or revisit, when the same body was
-// archived before), request, and metadata with the outlinks. Each record is one gzip member, so that a reader can start
-// at any of them; the members of one exchange lie together and are written as a whole. A file begins with a warcinfo
-// record and is rotated by size. Its index is a CDXJ file beside it: one line an exchange, sorted by SURT key.
+// An exchange is one request and its response. It becomes three records: response (or revisit, when
+// the same body was archived before), request, and metadata with the outlinks. Each record is one
+// gzip member, so that a reader can start at any of them; the members of one exchange lie together
+// and are written as a whole. A file begins with a warcinfo record and is rotated by size. Its
+// index is a CDXJ file beside it: one line an exchange, sorted by SURT key.
 //
 //	name.warc.gz.open    the file being written
 //	name.cdxj.open       its index so far, unsorted, a help that recovery does without
@@ -14,17 +16,19 @@
 //
 // # Concurrency
 //
-// An Encoder turns exchanges into bytes, on as many goroutines as there are cores to spend: hashing and compressing are
-// most of the cost of a page. A Writer is one file at a time behind one mutex that covers little more than a copy.
+// An Encoder turns exchanges into bytes, on as many goroutines as there are cores to spend: hashing
+// and compressing are most of the cost of a page. A Writer is one file at a time behind one mutex
+// that covers little more than a copy.
 //
 // # What survives a crash
 //
-// What was appended before a Sync that returned nil. Open cuts a half-written member from a file that a crash left
-// open, indexes what remains and finishes it. When the disk is full the Writer cuts back to the last whole exchange and
-// refuses more, so nothing half-written stays in a file.
+// What was appended before a Sync that returned nil. Open cuts a half-written member from a file
+// that a crash left open, indexes what remains and finishes it. When the disk is full the Writer
+// cuts back to the last whole exchange and refuses more, so nothing half-written stays in a file.
 //
 // # Digests
 //
-// Block and payload digests are written as sha256 in lower-case hexadecimal, which is what readers recompute without a
-// hint about the encoding; unpadded base 32 is not recognised by all of them for SHA-256.
+// Block and payload digests are written as sha256 in lower-case hexadecimal, which is what readers
+// recompute without a hint about the encoding; unpadded base 32 is not recognised by all of them
+// for SHA-256.
 package warc

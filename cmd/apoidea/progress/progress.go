@@ -1,4 +1,5 @@
-// Package progress follows a crawl to its end: bars and lines on the way, a sum when it is done, and why nothing was fetched if nothing was.
+// Package progress follows a crawl to its end: bars and lines on the way, a sum when it is done,
+// and why nothing was fetched if nothing was.
 package progress
 
 import (

@@ -1,5 +1,6 @@
-// Package settings holds the flags of a peer and of its job, which are bound to what they configure, and the other sources of their values: the environment
-// and a TOML file with a key for each flag. A flag beats the environment, which beats the file.
+// Package settings holds the flags of a peer and of its job, which are bound to what they
+// configure, and the other sources of their values: the environment and a TOML file with a key for
+// each flag. A flag beats the environment, which beats the file.
 package settings
 
 import (

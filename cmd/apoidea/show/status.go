@@ -1,4 +1,5 @@
-// Package show writes what a peer answers as people read it: a table or a few lines for each kind of answer of node/control.
+// Package show writes what a peer answers as people read it: a table or a few lines for each kind
+// of answer of node/control.
 package show
 
 import (

@@ -1,8 +1,11 @@
-// Package geoip finds where addresses are, in a database of the MaxMind DB format: the [placement.Locator] of the geo strategy.
+// Package geoip finds where addresses are, in a database of the MaxMind DB format: the
+// [placement.Locator] of the geo strategy.
 //
-// Both usual layouts of records are read: the flat one with country_code, city, latitude and longitude, and MaxMind's nested one with country.iso_code,
-// city and location. Where a record has no coordinates the middle of its country stands in, by a table of this package; every answer says how precise it
-// is. Nothing is written and nothing is fetched: whoever runs a peer brings a database and sees to its licence.
+// Both usual layouts of records are read: the flat one with country_code, city, latitude and
+// longitude, and MaxMind's nested one with country.iso_code, city and location. Where a record has
+// no coordinates the middle of its country stands in, by a table of this package; every answer says
+// how precise it is. Nothing is written and nothing is fetched: whoever runs a peer brings a
+// database and sees to its licence.
 package geoip
 
 import (

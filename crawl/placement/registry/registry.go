@@ -1,8 +1,10 @@
-// Package registry reads what registries say of address ranges: which networks there are, how they nest, who holds them and in which country. Files may be
-// compressed with gzip, whatever they are called; what they may hold is bounded.
+// Package registry reads what registries say of address ranges: which networks there are, how they
+// nest, who holds them and in which country. Files may be compressed with gzip, whatever they are
+// called; what they may hold is bounded.
 //
-// The two forms of such data are CSV whose header names the columns prefix and, optionally, org and country; and a registry's delegated-extended statistics
-// file, known by its version line, in which the opaque id is the organisation. [Read] and [Table] read other files of addresses likewise.
+// The two forms of such data are CSV whose header names the columns prefix and, optionally, org and
+// country; and a registry's delegated-extended statistics file, known by its version line, in which
+// the opaque id is the organisation. [Read] and [Table] read other files of addresses likewise.
 package registry
 
 import (

@@ -1,4 +1,5 @@
-// Package clock is the lease clock of a real machine: leases must not outlive a sleep that the ordinary monotonic clock does not see.
+// Package clock is the lease clock of a real machine: leases must not outlive a sleep that the
+// ordinary monotonic clock does not see.
 package clock
 
 import (

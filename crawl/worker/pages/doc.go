@@ -1,5 +1,6 @@
-// Package pages works on what the exchanges of a worker brought, between exchange and report: bodies are digested and links extracted, the owners of bodies are asked
-// whether they were met before, and what is new is archived.
+// Package pages works on what the exchanges of a worker brought, between exchange and report:
+// bodies are digested and links extracted, the owners of bodies are asked whether they were met
+// before, and what is new is archived.
 //
 // Its words:
 //
@@ -10,11 +11,14 @@
 //
 // # What is promised
 //
-// The bytes of bodies have one bound, those included that are still coming: what memory has no room for goes to disk, and where that takes none the exchange waits.
-// A page ends once, by [Worker.Report] after it is archived, or by [Worker.Leave]; what is in hand when the pipeline is closed is dropped, and nothing was said of it.
+// The bytes of bodies have one bound, those included that are still coming: what memory has no room
+// for goes to disk, and where that takes none the exchange waits. A page ends once, by
+// [Worker.Report] after it is archived, or by [Worker.Leave]; what is in hand when the pipeline is
+// closed is dropped, and nothing was said of it.
 //
 // # Concurrency
 //
-// Run starts the processors and who asks and tells the owners of bodies. One mutex guards pages and memory; it is held for moments and never over the network or
-// the disk, nor while a [Worker] is called but for Laden.
+// Run starts the processors and who asks and tells the owners of bodies. One mutex guards pages and
+// memory; it is held for moments and never over the network or the disk, nor while a [Worker] is
+// called but for Laden.
 package pages

@@ -1,6 +1,8 @@
-// Package reports makes what a worker tells the owners of hosts of URLs: an outcome, with those links of its page that the owner does not know yet.
+// Package reports makes what a worker tells the owners of hosts of URLs: an outcome, with those
+// links of its page that the owner does not know yet.
 //
-// A page's links pass the job's wishes and scope, and what owners are known to have on disk already. Those that one message has no room for go ahead in pieces.
+// A page's links pass the job's wishes and scope, and what owners are known to have on disk
+// already. Those that one message has no room for go ahead in pieces.
 package reports
 
 import (

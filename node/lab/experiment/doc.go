@@ -1,8 +1,11 @@
-// Package experiment holds the experiments: the papers' own, done again, and those that show what this system promises.
+// Package experiment holds the experiments: the papers' own, done again, and those that show what
+// this system promises.
 //
-// Each experiment is a file that registers itself: a name, a line about it, and a function that fills a [Report] with the rows of a table and with
-// charts. [Run] runs one and writes a directory: table.json, table.csv, run.json and an SVG for each chart. The same options give the same table and
-// the same charts, byte for byte; only run.json knows when it was.
+// Each experiment is a file that registers itself: a name, a line about it, and a function that
+// fills a [Report] with the rows of a table and with charts. [Run] runs one and writes a directory:
+// table.json, table.csv, run.json and an SVG for each chart. The same options give the same table
+// and the same charts, byte for byte; only run.json knows when it was.
 //
-// Files appear whole or not at all, also when the run is interrupted: each is written beside its place and then renamed.
+// Files appear whole or not at all, also when the run is interrupted: each is written beside its
+// place and then renamed.
 package experiment

@@ -1,8 +1,9 @@
-// Package machine looks at the computer that a peer runs on: whether it runs on its battery, whether its link is paid by the byte, for how long nobody has
-// used it, and what processor time the process has taken.
+// Package machine looks at the computer that a peer runs on: whether it runs on its battery,
+// whether its link is paid by the byte, for how long nobody has used it, and what processor time
+// the process has taken.
 //
-// Where the system does not tell, the answer is unknown, never a guess. Each question takes at most Timeout, and reads at most a few kilobytes.
-// Questions may be asked by several goroutines.
+// Where the system does not tell, the answer is unknown, never a guess. Each question takes at most
+// Timeout, and reads at most a few kilobytes. Questions may be asked by several goroutines.
 package machine
 
 import (
