@@ -234,8 +234,8 @@ func (c *checker) sumUp() {
 // memory compares what is in memory of a host.
 func (c *checker) memory(h *host) {
 	for _, hj := range h.jobs {
-		if s := c.stored[hj.state.id]; s != nil && *s != hj.c {
-			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c, *s)
+		if s := c.stored[hj.state.id]; s != nil && *s != hj.c.counters {
+			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c.counters, *s)
 		}
 		var out, outD, outP int64
 		if h.lease != nil {
@@ -255,8 +255,8 @@ func (c *checker) memory(h *host) {
 				}
 			}
 		}
-		if out != hj.out || outD != hj.outD || outP != hj.outP {
-			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.out, hj.outD, hj.outP)
+		if out != hj.c.out || outD != hj.c.outD || outP != hj.c.outP {
+			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.c.out, hj.c.outD, hj.c.outP)
 		}
 	}
 	for _, p := range c.records {
@@ -285,7 +285,7 @@ func (c *checker) sums() {
 	}
 	for _, js := range c.o.jobs.order {
 		want := *c.of(c.jobs, js.id)
-		got := js.c
+		got := js.c.counters
 		got.exhausted, got.minDepth = false, 0
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
@@ -343,8 +343,8 @@ func (c *checker) leases() {
 		c.fail("%d hosts leased, counted %d", leased, c.o.leases.n)
 	}
 	for _, js := range c.o.jobs.order {
-		if js.out != out[js] {
-			c.fail("job %s: %d out, counted %d", js.id, out[js], js.out)
+		if js.c.out != out[js] {
+			c.fail("job %s: %d out, counted %d", js.id, out[js], js.c.out)
 		}
 		if !js.known {
 			continue

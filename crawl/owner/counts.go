@@ -28,7 +28,7 @@ func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 
 func (js *jobState) counts() Counts {
 	c := Counts{
-		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.out, Outbox: js.c.outbox,
+		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.c.out, Outbox: js.c.outbox,
 		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, LeftOut: js.c.leftOut,
 	}
 	c.Pending = c.Accepted - c.Done - c.Leased

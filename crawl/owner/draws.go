@@ -13,7 +13,7 @@ type Draw struct {
 }
 
 func (t *jobTable) demand(js *jobState) demand {
-	return demand{bounds: t.boundsOf(js), waiting: js.c.open() - js.out, out: js.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
+	return demand{bounds: t.boundsOf(js), waiting: js.c.open() - js.c.out, out: js.c.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
 }
 
 // affords says whether a URL of the job may be granted now.
@@ -27,8 +27,7 @@ func (u *urlSets) promise(h *host, hj *hostJob, p *pending) {
 		return
 	}
 	p.promised = true
-	hj.c.promised++
-	js.c.promised++
+	hj.c.promises(1)
 	p.promisedBytes = js.budget.promise(u.boundsOf(js))
 	u.buf.set(p.key(h.pos, js.id), p.encode())
 	u.hosts.changed(h, hj)
@@ -41,8 +40,7 @@ func (u *urlSets) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 		return
 	}
 	js := hj.state
-	hj.c.promised--
-	js.c.promised--
+	hj.c.promises(-1)
 	u.hosts.changed(h, hj)
 	if !p.foreign {
 		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.promisedBytes, pages, size)

@@ -102,7 +102,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 
 func (hj *hostJob) detail() HostCounts {
 	c := HostCounts{Job: hj.state.id, Admission: hj.c.admission, Requests: hj.c.requests, LinksCut: hj.c.cut, Counts: Counts{
-		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.out, Outcomes: hj.c.outcomes,
+		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.c.out, Outcomes: hj.c.outcomes,
 		Bytes: hj.c.bytes, Refetched: hj.c.refetched, LeftOut: hj.c.leftOut,
 	}}
 	c.Pending = c.Accepted - c.Done - c.Leased
@@ -167,7 +167,7 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 			s.Worker = h.lease.session.peer
 		}
 		for _, hj := range h.jobs {
-			s.add(&hj.c, hj.out)
+			s.add(&hj.c.counters, hj.c.out)
 		}
 		return s
 	}

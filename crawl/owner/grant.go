@@ -331,14 +331,7 @@ func (f *filler) add(hj *hostJob, p *pending) {
 	it := &item{pending: *p, job: hj, seq: f.h.lease.session.seq}
 	it.url = ""
 	f.h.lease.out[p.hash] = it
-	hj.out++
-	hj.state.out++
-	if p.due > 0 {
-		hj.outD++
-	}
-	if p.promised {
-		hj.outP++
-	}
+	hj.c.leased(p)
 	f.room--
 }
 
@@ -352,4 +345,4 @@ func (hj *hostJob) pagesLeft() int64 {
 }
 
 // promisedHere counts pending URLs, not out, that are paid for.
-func (hj *hostJob) promisedHere() int64 { return hj.c.promised - hj.outP }
+func (hj *hostJob) promisedHere() int64 { return hj.c.promised - hj.c.outP }

@@ -90,15 +90,13 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if later {
 		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
 	}
-	if epoch.After(h.rec.epoch) {
-		h.rec.epoch = epoch
-	}
+	h.rec.follow(epoch)
 	o.hosts.touched(h)
 	if s == nil {
 		if !later {
 			h.over = epoch
 		}
-		h.rec.notBefore = max(h.rec.notBefore, o.now+o.cfg.Delay.Milliseconds())
+		h.rec.owe(o.now + o.cfg.Delay.Milliseconds())
 		o.agenda.schedule(h)
 		return nil
 	}
@@ -157,22 +155,14 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	}
 	if !p.promised && (!ls.jobs.knows(js) || bounded(js.spec)) {
 		p.promised, p.foreign = true, true
-		hj.c.promised++
-		js.c.promised++
+		hj.c.promises(1)
 		ls.buf.set(p.key(h.pos, id), p.encode())
 		ls.hosts.changed(h, hj)
 	}
 	it := &item{pending: p, job: hj}
 	it.url = ""
 	h.lease.out[hash] = it
-	hj.out++
-	js.out++
-	if p.due > 0 {
-		hj.outD++
-	}
-	if p.promised {
-		hj.outP++
-	}
+	hj.c.leased(&p)
 }
 
 // claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
@@ -186,7 +176,7 @@ func (ls *leases) claimed(h *host, in *hostRecord, until int64) {
 		return
 	}
 	if until <= ls.now {
-		h.rec.notBefore = max(h.rec.notBefore, ls.owedAfter(until))
+		h.rec.owe(ls.owedAfter(until))
 		return
 	}
 	h.tenure.claimed(in.epoch, until, ls.now)
@@ -197,6 +187,6 @@ func (ls *leases) claimed(h *host, in *hostRecord, until int64) {
 // another's is not overwritten by it while it counts.
 func (ls *leases) names(h *host, worker string) {
 	if !h.barred(ls.now) || h.rec.worker == "" || h.rec.worker == ls.cfg.Self {
-		h.rec.worker = worker
+		h.rec.names(worker)
 	}
 }

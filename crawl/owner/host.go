@@ -36,11 +36,8 @@ type host struct {
 // hostJob is a job on a host in memory.
 type hostJob struct {
 	state *jobState
-	c     counters
+	c     tally
 	dirty bool
-	out   int64 // leased URLs
-	outD  int64 // of them, those with a delayed record
-	outP  int64 // of them, those with a promise
 	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
 	novelty *novelty.State
 	news    bool
@@ -52,8 +49,8 @@ type hostJob struct {
 	nextDue int64
 }
 
-func (hj *hostJob) ready() int64   { return hj.c.open() - hj.c.delayed - (hj.out - hj.outD) }
-func (hj *hostJob) waiting() int64 { return hj.c.delayed - hj.outD }
+func (hj *hostJob) ready() int64   { return hj.c.open() - hj.c.delayed - (hj.c.out - hj.c.outD) }
+func (hj *hostJob) waiting() int64 { return hj.c.delayed - hj.c.outD }
 
 // pages are those fetched, also if only their beginnings were taken.
 func (hj *hostJob) pages() int64 {
@@ -159,7 +156,7 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	}
 	if h.rec.worker != "" {
 		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
-		h.rec.notBefore = max(h.rec.notBefore, t.start+t.cfg.Delay.Milliseconds())
+		h.rec.owe(t.start + t.cfg.Delay.Milliseconds())
 		if h.rec.worker != t.cfg.Self {
 			h.barUntil(t.start + t.cfg.TTL.Milliseconds())
 		}
@@ -182,7 +179,8 @@ func (t *hostTable) loadJobs(h *host) {
 			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, err))
 			return false
 		}
-		h.jobs = append(h.jobs, &hostJob{state: t.jobs.of(id), c: c, nextDue: never})
+		js := t.jobs.of(id)
+		h.jobs = append(h.jobs, &hostJob{state: js, c: newTally(&js.c, c), nextDue: never})
 		return true
 	})
 	for _, hj := range h.jobs {
@@ -219,7 +217,7 @@ func (h *host) openURLs() (n int64) {
 // unleased counts those of them that are not out.
 func (h *host) unleased() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.c.open() - hj.out
+		n += hj.c.open() - hj.c.out
 	}
 	return n
 }
@@ -234,8 +232,7 @@ func (h *host) job(js *jobState, create bool) *hostJob {
 	if !create {
 		return nil
 	}
-	hj := &hostJob{state: js, nextDue: never}
-	hj.c.minDepth = 1<<32 - 1
+	hj := &hostJob{state: js, c: newTally(&js.c, counters{minDepth: 1<<32 - 1}), nextDue: never}
 	h.jobs = append(h.jobs, hj)
 	return hj
 }

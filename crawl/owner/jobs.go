@@ -19,8 +19,7 @@ type jobState struct {
 	spec  *job.Spec
 	state job.State
 	known bool
-	c     counters // sums over hosts
-	out   int64
+	c     sums
 	dirty bool
 
 	budget budget
@@ -67,7 +66,7 @@ func (t *jobTable) load() (outbox bool) {
 			return false
 		}
 		js := t.of(id)
-		js.c = c
+		js.c.counters = c
 		outbox = outbox || c.entries > 0
 		return true
 	})

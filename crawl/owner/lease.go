@@ -85,8 +85,7 @@ type leases struct {
 }
 
 func (ls *leases) begin(h *host, s *session) {
-	h.rec.epoch = Epoch{h.rec.epoch.Counter + 1, ls.cfg.Self}
-	h.rec.worker = s.peer
+	h.rec.lead(ls.cfg.Self, s.peer)
 	h.tenure.begin(&lease{
 		session: s, epoch: h.rec.epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
 		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
@@ -125,7 +124,7 @@ func (ls *leases) lapse(l *lease) ending {
 func (ls *leases) end(h *host, how ending, bar int64) {
 	l := h.tenure.end(bar)
 	if !h.barred(ls.now) {
-		h.rec.worker = ""
+		h.rec.names("")
 	}
 	delete(l.session.leases, h)
 	ls.n--
@@ -141,7 +140,7 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (ls *leases) takeBack(h *host, it *item, how ending) {
 	hj := it.job
-	ls.urls.notOut(hj, it)
+	hj.c.returned(&it.pending)
 	hj.lower(it.place)
 	if how == released || how == untouched && (!it.promised || it.foreign) {
 		return
@@ -161,18 +160,6 @@ func (ls *leases) takeBack(h *host, it *item, how ending) {
 		return
 	}
 	ls.buf.set(p.key(h.pos, hj.state.id), p.encode())
-}
-
-// notOut uncounts an item that left its lease's list.
-func (u *urlSets) notOut(hj *hostJob, it *item) {
-	hj.out--
-	hj.state.out--
-	if it.due > 0 {
-		hj.outD--
-	}
-	if it.promised {
-		hj.outP--
-	}
 }
 
 // session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
@@ -208,7 +195,7 @@ func (ls *leases) disown(s *session) {
 // void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
 func (ls *leases) void(s *session) {
 	for h := range s.leases {
-		h.rec.notBefore = max(h.rec.notBefore, ls.now+ls.cfg.Delay.Milliseconds())
+		h.rec.owe(ls.now + ls.cfg.Delay.Milliseconds())
 		ls.end(h, lapsed, 0)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -288,9 +287,8 @@ type urlSets struct {
 // accept takes a URL into the set.
 func (in *intake) accept(h *host, a *arrival) {
 	hj := h.job(a.js, true)
-	h.rec.seq++
-	h.rec.secure = h.rec.secure || strings.HasPrefix(a.url, "https:")
-	p := pending{place: place{depth: a.depth, seq: h.rec.seq}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
+	h.rec.serves(a.url)
+	p := pending{place: place{depth: a.depth, seq: h.rec.number()}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
 	in.buf.set(p.key(h.pos, a.js.id), p.encode())
 	n := entry{at: p.place}
 	in.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
@@ -302,9 +300,7 @@ func (in *intake) accept(h *host, a *arrival) {
 
 // count notes one more URL of the set.
 func (u *urlSets) count(h *host, hj *hostJob, depth uint32) {
-	hj.c.accepted++
-	hj.state.c.accepted++
-	hj.c.minDepth = min(hj.c.minDepth, depth)
+	hj.c.found(depth)
 	u.hosts.changed(h, hj)
 }
 
@@ -341,8 +337,7 @@ func (in *intake) meet(h *host, a *arrival, value []byte) {
 	case !n.done:
 		in.meetPending(h, hj, a, n.at)
 	}
-	if a.depth < hj.c.minDepth {
-		hj.c.minDepth = a.depth
+	if hj.c.shallower(a.depth) {
 		in.hosts.changed(h, hj)
 	}
 }

@@ -58,40 +58,11 @@ func isHost(scheme, name string) bool {
 // host merges the record of the host itself. Its worker may still hold a lease, until then.
 func (m *importer) host(h *host, in *hostRecord, until int64) {
 	m.leases.claimed(h, in, until)
-	r := &h.rec
-	if in.epoch.After(r.epoch) {
-		r.epoch = in.epoch
-	}
-	r.notBefore = max(r.notBefore, in.notBefore)
-	if in.troubleAfter(r) {
-		r.backoffUntil, r.backoffReason, r.fails, r.failOutcome = in.backoffUntil, in.backoffReason, in.fails, in.failOutcome
-	}
-	if in.placedAfter(r) {
-		r.placed, r.placedAt, r.placedWhy, r.measured = in.placed, in.placedAt, in.placedWhy, in.measured
-		r.fetchBase, r.slowRuns = in.fetchBase, in.slowRuns
-	}
-	if slices.CompareFunc(in.addrs, r.addrs, bytes.Compare) > 0 {
-		r.addrs = in.addrs
-	}
-	r.secure, r.rest = r.secure || in.secure, max(r.rest, in.rest)
-	if in.optOut.after(&r.optOut) {
-		r.optOut = in.optOut
+	if h.rec.merge(in) {
 		m.reviewer.optOutChanged(h)
 	}
 	m.hosts.touched(h)
 	m.agenda.schedule(h)
-}
-
-// troubleAfter orders what records say of failures in a row.
-func (r *hostRecord) troubleAfter(q *hostRecord) bool {
-	return cmp.Or(cmp.Compare(r.backoffUntil, q.backoffUntil), cmp.Compare(r.fails, q.fails), cmp.Compare(r.failOutcome, q.failOutcome),
-		cmp.Compare(r.backoffReason, q.backoffReason)) > 0
-}
-
-// placedAfter orders what records say of the last placement.
-func (r *hostRecord) placedAfter(q *hostRecord) bool {
-	return cmp.Or(cmp.Compare(r.placedAt, q.placedAt), cmp.Compare(r.placed, q.placed), cmp.Compare(r.placedWhy, q.placedWhy),
-		cmp.Compare(len(r.measured), len(q.measured)), cmp.Compare(r.fetchBase, q.fetchBase), cmp.Compare(r.slowRuns, q.slowRuns)) > 0
 }
 
 func (m *importer) record(h *host, rec kv.Record) error {
@@ -160,21 +131,7 @@ func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 		return errFormat
 	}
 	hj := h.job(js, true)
-	if hj.c.admission.Before(in.admission) {
-		hj.c.admission = in.admission
-		m.hosts.changed(h, hj)
-	}
-	for _, n := range []struct{ have, peer, in *int64 }{
-		{&hj.c.refetched, &js.c.refetched, &in.refetched}, {&hj.c.requests, &js.c.requests, &in.requests}, {&hj.c.cut, &js.c.cut, &in.cut},
-	} {
-		if more := *n.in - *n.have; more > 0 {
-			*n.have += more
-			*n.peer += more
-			m.hosts.changed(h, hj)
-		}
-	}
-	if in.trap && !hj.c.trap || in.rest > hj.c.rest {
-		hj.c.trap, hj.c.rest = hj.c.trap || in.trap, max(hj.c.rest, in.rest)
+	if hj.c.merge(&in) {
 		m.hosts.changed(h, hj)
 	}
 	return nil
@@ -204,8 +161,7 @@ func (m *importer) waiting(h *host, js *jobState, p pending) error {
 		m.urls.count(h, hj, p.depth)
 		m.urls.addSeen(h, js, p.hash)
 		if p.foreign = p.promised; p.promised {
-			hj.c.promised++
-			js.c.promised++
+			hj.c.promises(1)
 		}
 		p.seq = 0
 		due := p.due
@@ -217,7 +173,7 @@ func (m *importer) waiting(h *host, js *jobState, p pending) error {
 	if err != nil {
 		return err
 	}
-	hj.c.minDepth = min(hj.c.minDepth, p.depth)
+	hj.c.shallower(p.depth)
 	m.hosts.changed(h, hj)
 	if !n.done {
 		m.mergePending(h, hj, n.at, &p)
@@ -246,11 +202,10 @@ func (m *importer) mergePending(h *host, hj *hostJob, at place, in *pending) {
 	}
 	m.buf.delete(had.key(h.pos, hj.state.id))
 	delayed := waits(&p) - waits(&had)
-	hj.c.delayed += delayed
-	hj.state.c.delayed += delayed
+	hj.c.waits(delayed)
 	m.urls.put(h, hj.state, &p)
 	if it := h.lease.item(p.hash); it != nil {
-		hj.outD += delayed
+		hj.c.waitsOut(delayed)
 		it.pending = p
 		it.url = ""
 	} else {
@@ -306,7 +261,7 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 	if err != nil {
 		return err
 	}
-	hj.c.minDepth = min(hj.c.minDepth, f.Depth)
+	hj.c.shallower(f.Depth)
 	m.hosts.changed(h, hj)
 	if n.done {
 		m.mergeDone(h, hj, hash, &n, f)
@@ -324,7 +279,7 @@ func (m *importer) mergeOutcome(h *host, hj *hostJob, at place, f *Final) {
 	}
 	if it := h.lease.item(p.hash); it != nil {
 		delete(h.lease.out, p.hash)
-		m.urls.notOut(hj, it)
+		hj.c.returned(&it.pending)
 	}
 	m.urls.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
 	m.urls.drop(h, hj, &p)
@@ -345,12 +300,7 @@ func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *entry, in *Fi
 	}
 	n.final.Depth = min(had.Depth, in.Depth)
 	m.buf.set(entryKey(h.pos, hj.state.id, hash), n.encode())
-	for _, c := range []*counters{&hj.c, &hj.state.c} {
-		c.outcomes[had.Outcome]--
-		c.outcomes[n.final.Outcome]++
-		c.bytes += int64(n.final.Size) - int64(had.Size)
-		c.leftOut += int64(n.final.LeftOut) - int64(had.LeftOut)
-	}
+	hj.c.corrected(&had, &n.final)
 	if in.Depth < had.Depth {
 		m.outgoing.shallower(h, hj.state, hash, in.Depth)
 	}

@@ -189,18 +189,7 @@ func (m *remover) remove(h *host) {
 	m.urls.cede(h)
 	m.outgoing.remove(h)
 	for _, hj := range h.jobs {
-		c := &hj.state.c
-		c.accepted -= hj.c.accepted
-		for i, n := range hj.c.outcomes {
-			c.outcomes[i] -= n
-		}
-		c.delayed -= hj.c.delayed
-		c.promised -= hj.c.promised
-		c.bytes -= hj.c.bytes
-		c.leftOut -= hj.c.leftOut
-		c.refetched -= hj.c.refetched
-		c.requests -= hj.c.requests
-		c.cut -= hj.c.cut
+		hj.c.leave()
 		m.jobs.changed(hj.state)
 		m.seen.Drop(SetID{h.pos, hj.state.id})
 	}
@@ -228,8 +217,7 @@ func (g *outgoing) remove(h *host) {
 	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
 			js := g.jobs.of(job.ID(key[1+ring.PosSize+1:]))
-			js.c.entries--
-			js.c.outbox -= int64(max(len(list.links), 1))
+			js.c.queued(-1, -int64(max(len(list.links), 1)))
 			g.jobs.changed(js)
 		}
 		return true

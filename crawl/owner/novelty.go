@@ -90,7 +90,8 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, b
 		oc.hosts.changed(h, hj)
 	}
 	if s.Whole(oc.cfg.Novelty) {
-		hj.c.trap, hj.news = true, true
+		hj.c.trapped()
+		hj.news = true
 		oc.hosts.changed(h, hj)
 		oc.agenda.schedule(h)
 	}
@@ -284,7 +285,6 @@ func (em *emitter) brings(h *host, js *jobState) int {
 // cutLink counts a link that is not taken.
 func (em *emitter) cutLink(h *host, js *jobState) {
 	hj := h.job(js, true)
-	hj.c.cut++
-	js.c.cut++
+	hj.c.cutOne()
 	em.hosts.changed(h, hj)
 }

@@ -55,7 +55,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	if h == nil || h.rec.optOut.on == on {
 		return false
 	}
-	h.rec.optOut = optOut{version: min(h.rec.optOut.version+1, maxVersion), on: on, at: min(o.now, maxTime), why: clip(why)}
+	h.rec.opts(on, o.now, why)
 	o.reviewer.optOutChanged(h)
 	return true
 }
@@ -189,7 +189,7 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	if hj == nil || hj.c.admission != domain.Unknown {
 		return
 	}
-	hj.c.admission = v
+	hj.c.admit(v)
 	if v.TurnsAway() {
 		o.domains.crowds(crowd{js.id, domain.Of(a.Host)}, v)
 	}

@@ -35,9 +35,8 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list li
 	}
 	g.buf.set(key, list.encode())
 	n := int64(max(len(list.links), 1))
-	js.c.outbox += n
-	js.c.entries++
-	h.rec.outbox++
+	js.c.queued(1, n)
+	h.rec.queued(1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
 	g.hold(h.pos, js, key, hash, depth, &list)
@@ -73,9 +72,8 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 		g.box.drop(id)
 	}
 	g.buf.delete(key)
-	js.c.outbox -= n
-	js.c.entries--
-	h.rec.outbox--
+	js.c.queued(-1, -n)
+	h.rec.queued(-1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
 }

@@ -58,7 +58,7 @@ func (o *Owner) evaluate(h *host) {
 	case h.lease.expires > o.read:
 		h.lease.lookAt = o.now + unreadAfter
 	default:
-		h.rec.notBefore = max(h.rec.notBefore, o.owedAfter(h.lease.expires))
+		h.rec.owe(o.owedAfter(h.lease.expires))
 		o.leases.end(h, o.leases.lapse(h.lease), 0)
 	}
 	if h.search.state != searchIdle && h.search.until <= o.now {
@@ -195,7 +195,7 @@ func (pl *placer) reserve(h *host, p *Place) {
 	polite := pl.politeAt(h)
 	until := max(pl.now, polite, 1) + pl.cfg.RequestTime.Milliseconds()
 	h.search.reserve(polite, until)
-	h.rec.notBefore = until
+	h.rec.reserve(until)
 	p.RequestsUntil = time.UnixMilli(until)
 	pl.hosts.touched(h)
 }
@@ -206,11 +206,9 @@ func (pl *placer) unreserve(h *host, owed time.Time) {
 	if before == 0 {
 		return
 	}
-	if h.rec.notBefore == until { // nothing else has come in between
-		h.rec.notBefore = before
-	}
+	h.rec.unreserve(until, before)
 	if !owed.IsZero() {
-		h.rec.notBefore = max(h.rec.notBefore, min(owedFor(owed), pl.now+pl.cfg.MaxRetryAfter.Milliseconds()))
+		h.rec.owe(min(owedFor(owed), pl.now+pl.cfg.MaxRetryAfter.Milliseconds()))
 	}
 	pl.hosts.touched(h)
 }
@@ -248,35 +246,12 @@ func (o *Owner) Placed(name string, p Placement) {
 	if h.search.anew != "" {
 		p.Why += "; " + h.search.anew
 	}
-	if o.placer.learnt(h, &p) {
+	if h.rec.placedBy(&p, o.now) {
 		o.hosts.touched(h)
 	}
 	h.search.found(&p)
 	o.placer.offer(h, p.Worker)
 	o.agenda.schedule(h)
-}
-
-// placedAnew is for how long the same placement is not written again, in ms: where nobody takes a host it comes out the same with each try, and every write goes to
-// the disks of all replicas.
-const placedAnew = 10 * 60 * 1000
-
-// learnt notes a placement in the host's record; false if it says nothing that is not there.
-func (pl *placer) learnt(h *host, p *Placement) bool {
-	r := &h.rec
-	why, measured := clip(p.Why), r.measured
-	if len(p.Measured) > 0 {
-		measured = slices.Clone(p.Measured[:min(len(p.Measured), maxMeasurements)])
-		for i := range measured {
-			measured[i].Error = clip(measured[i].Error)
-		}
-	}
-	same := r.placed == p.Worker && r.placedWhy == why && slices.Equal(r.measured, measured)
-	if same && r.fetchBase == 0 && r.slowRuns == 0 && pl.now-r.placedAt < placedAnew {
-		return false
-	}
-	r.placed, r.placedAt, r.placedWhy, r.measured = p.Worker, pl.now, why, measured
-	r.fetchBase, r.slowRuns = 0, 0
-	return true
 }
 
 // offer offers a host to a worker that has room.

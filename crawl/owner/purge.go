@@ -70,7 +70,7 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 
 // late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet.
 func (d *domains) late(h *host, hj *hostJob) bool {
-	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.out > 0 || len(d.crowded) == 0 {
+	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
 		return false
 	}
 	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.name)}] == domain.Stale
@@ -166,7 +166,7 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 		}
 		g.urls.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
 	}
-	if hj.c.delayed == hj.outD {
+	if hj.c.delayed == hj.c.outD {
 		hj.nextDue = never
 	}
 	return len(doomed)

@@ -51,7 +51,7 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 	p.depth = got.Depth
 	if it := h.lease.item(hash); it != nil && it.job == hj {
 		delete(h.lease.out, hash)
-		oc.urls.notOut(hj, it)
+		hj.c.returned(&it.pending)
 		p = it.pending
 		p.url = url
 		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
@@ -191,8 +191,7 @@ func stalls(got *Final) bool {
 
 // requested counts a request that was made to a host, or would have been.
 func (u *urlSets) requested(h *host, hj *hostJob) {
-	hj.c.requests++
-	hj.state.c.requests++
+	hj.c.requested()
 	u.hosts.changed(h, hj)
 }
 
@@ -200,12 +199,10 @@ func (u *urlSets) requested(h *host, hj *hostJob) {
 func (u *urlSets) wait(h *host, hj *hostJob, p *pending, due int64) {
 	u.drop(h, hj, p)
 	if p.seq == 0 || due > 0 {
-		h.rec.seq++
-		p.seq = h.rec.seq
+		p.seq = h.rec.number()
 	}
 	if p.due = due; due > 0 {
-		hj.c.delayed++
-		hj.state.c.delayed++
+		hj.c.waits(1)
 	}
 	u.put(h, hj.state, p)
 	hj.lower(p.place)
@@ -220,8 +217,7 @@ func (u *urlSets) drop(h *host, hj *hostJob, p *pending) {
 	}
 	u.buf.delete(p.key(h.pos, hj.state.id))
 	if p.due > 0 {
-		hj.c.delayed--
-		hj.state.c.delayed--
+		hj.c.waits(-1)
 	}
 	u.hosts.changed(h, hj)
 }
@@ -232,12 +228,7 @@ func (u *urlSets) conclude(h *host, hj *hostJob, p *pending, f Final) {
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.url, p.depth, p.hops, p.kind, p.tries
 	n := entry{done: true, final: f}
 	u.buf.set(entryKey(h.pos, hj.state.id, p.hash), n.encode())
-	hj.c.outcomes[f.Outcome]++
-	hj.state.c.outcomes[f.Outcome]++
-	hj.c.bytes += int64(f.Size)
-	hj.state.c.bytes += int64(f.Size)
-	hj.c.leftOut += int64(f.LeftOut)
-	hj.state.c.leftOut += int64(f.LeftOut)
+	hj.c.concluded(&f)
 	u.hosts.changed(h, hj)
 	u.agenda.schedule(h)
 }
@@ -250,8 +241,7 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched
 		return
 	}
 	if had.FetchedMs != 0 {
-		hj.c.refetched++
-		hj.state.c.refetched++
+		hj.c.refetchedOne()
 		oc.urls.requested(h, hj)
 	}
 	if knows(got.Outcome) <= knows(had.Outcome) {
@@ -261,12 +251,7 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched
 	n := entry{done: true, final: *got}
 	js := hj.state
 	oc.buf.set(entryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.encode())
-	for _, c := range []*counters{&hj.c, &js.c} {
-		c.outcomes[had.Outcome]--
-		c.outcomes[got.Outcome]++
-		c.bytes += int64(got.Size) - int64(had.Size)
-		c.leftOut += int64(got.LeftOut) - int64(had.LeftOut)
-	}
+	hj.c.corrected(had, got)
 	oc.hosts.changed(h, hj)
 	if js.state != job.StateCanceled {
 		oc.emitter.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
@@ -295,12 +280,10 @@ func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
 	if retryable && oc.now < r.backoffUntil && r.failOutcome == got.Outcome {
 		return
 	}
-	r.fails++
-	r.failOutcome = got.Outcome
+	r.failed(got.Outcome)
 	if retryable {
 		wait := max(oc.cfg.backoff(r.fails), min(retryAfter, oc.cfg.MaxRetryAfter.Milliseconds()))
-		r.backoffUntil = max(r.backoffUntil, oc.now+wait)
-		r.backoffReason = failureText(got)
+		r.backOff(oc.now+wait, failureText(got))
 	}
 	for _, hj := range h.jobs {
 		if !hj.state.known {
@@ -318,7 +301,7 @@ func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
 			limit = max(limit, stallsLeast)
 		}
 		if int(r.fails) > limit {
-			hj.c.down, hj.c.downUntil = got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds()
+			hj.c.fails(got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds())
 			oc.hosts.changed(h, hj)
 		}
 	}
@@ -351,13 +334,11 @@ func failureText(got *Final) string {
 
 // hostAnswered ends a run of failures.
 func (oc *outcomes) hostAnswered(h *host) {
-	if h.rec.fails == 0 {
+	if !h.rec.answered() {
 		return
 	}
-	h.rec.fails, h.rec.failOutcome, h.rec.backoffUntil, h.rec.backoffReason = 0, link.OutcomeNone, 0, ""
 	for _, hj := range h.jobs {
-		if hj.c.down != link.OutcomeNone {
-			hj.c.down, hj.c.downUntil = link.OutcomeNone, 0
+		if hj.c.answers() {
 			oc.hosts.changed(h, hj)
 		}
 	}

@@ -292,10 +292,7 @@ func (vs *visits) knowsAll(w *wire.HostWork) bool {
 // learn notes what a worker found out about a host.
 func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 	if len(w.GetAddrs()) > 0 {
-		h.rec.addrs = h.rec.addrs[:0]
-		for _, addr := range w.GetAddrs() {
-			h.rec.addrs = append(h.rec.addrs, append([]byte(nil), addr...))
-		}
+		h.rec.at(w.GetAddrs())
 		vs.hosts.touched(h)
 	}
 	for _, r := range w.GetRobots() {
@@ -306,10 +303,11 @@ func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 	}
 	if held && w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), vs.cfg.MaxRetryAfter.Milliseconds())
-		h.rec.backoffUntil = max(h.rec.backoffUntil, vs.now+wait)
-		if why := clip(w.GetBackoffReason()); !strings.HasPrefix(h.rec.backoffReason, why) { // else the failure that it is for says more
-			h.rec.backoffReason = why
+		why := clip(w.GetBackoffReason())
+		if strings.HasPrefix(h.rec.backoffReason, why) {
+			why = h.rec.backoffReason // the failure that it is for says more
 		}
+		h.rec.backOff(vs.now+wait, why)
 		vs.hosts.touched(h)
 	}
 }
@@ -320,7 +318,7 @@ func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason
 // owe notes the politeness that whoever comes next owes to the host.
 func (vs *visits) owe(h *host, w *wire.HostWork) {
 	owed := min(int64(w.GetOwedMs()), vs.cfg.MaxRetryAfter.Milliseconds())
-	h.rec.notBefore = max(h.rec.notBefore, vs.now+owed)
+	h.rec.owe(vs.now + owed)
 }
 
 // returned takes URLs back that the worker did not touch.

@@ -27,7 +27,7 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 	if s.cfg.MaxRequests == 0 {
 		return 1 << 62
 	}
-	return s.cfg.MaxRequests - hj.c.requests - hj.out
+	return s.cfg.MaxRequests - hj.c.requests - hj.c.out
 }
 
 // owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.

@@ -100,7 +100,7 @@ type wait struct {
 	due     int64 // when the first of those is due; never if there is none
 }
 
-func (hj *hostJob) wait() wait { return wait{hj.c.open() - hj.out, hj.waiting(), hj.nextDue} }
+func (hj *hostJob) wait() wait { return wait{hj.c.open() - hj.c.out, hj.waiting(), hj.nextDue} }
 
 // until says how many URLs wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
 func (w *wait) until(whole int64, rests bool) (urls, at int64) {
