@@ -87,7 +87,7 @@ lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier
 # -race needs cgo and a C compiler; the product itself is built without.
 step_test() {
   if [ $fast = 1 ]; then
-    go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -short -vet=off ./... # vet is a step of its own
+    go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -short -vet=off ./...
     return
   fi
   if ! command -v "$(go env CC)" >/dev/null; then
@@ -97,12 +97,12 @@ step_test() {
   local count=1
   [ $long = 0 ] || count=20
   # With cgo Pebble would take C's zstd, which takes a minute to compile, and the product the one written in Go.
-  # Twice as many packages at once as there are processors usually: tests with real peers mostly wait.
+  # Twice as many packages at once as there are processors usually: tests with real peers mostly wait. Vet is a step of its own.
   # shellcheck disable=SC2046 # package names
-  CGO_ENABLED=1 go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -race -tags pebblegozstd -short -shuffle=on -count=$count -timeout 60m $(go list ./... | grep -Ev "$lone")
+  CGO_ENABLED=1 go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -race -tags pebblegozstd -short -vet=off -shuffle=on -count=$count -timeout 60m $(go list ./... | grep -Ev "$lone")
   # What -short leaves out, and packages of state machines and arithmetic on one goroutine, which the race detector would only slow down.
   # shellcheck disable=SC2046 # package names
-  go test -shuffle=on -count=$count -timeout 60m $( (go list ./... | grep -E "$lone"; git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|') | sort -u)
+  go test -vet=off -shuffle=on -count=$count -timeout 60m $( (go list ./... | grep -E "$lone"; git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|') | sort -u)
 }
 
 # go test sometimes reports the end of the fuzzing time itself as a failure, "context deadline exceeded" without a failing input: that is none.
@@ -167,7 +167,32 @@ run() {
   if [ $status = 0 ]; then echo "== $1: ok, $((SECONDS - begin)) s"; else echo "== $1: FAILED, $((SECONDS - begin)) s"; failed+=("$1"); fi
 }
 
-# With the tests to be run, the linter is built and run beside them: they wait for each other a lot. What it said is printed before the ring is harmed.
+# beside NICE STEP... does steps beside those that follow. What they said is printed when joined.
+asides=() asidelogs=() pids=()
+beside() {
+  local nice=$1 log
+  shift
+  log=$(mktemp)
+  (
+    renice -n "$nice" -p "$BASHPID" >/dev/null || true
+    for step in "$@"; do run "$step"; done
+    [ ${#failed[@]} = 0 ]
+  ) >"$log" 2>&1 &
+  pids+=($!) asides+=("$*") asidelogs+=("$log")
+}
+join() {
+  local i
+  for i in "${!pids[@]}"; do
+    wait "${pids[$i]}" || failed+=("${asides[$i]}")
+    cat "${asidelogs[$i]}"
+    rm -f "${asidelogs[$i]}"
+  done
+  pids=() asides=() asidelogs=()
+}
+trap 'rm -f "${asidelogs[@]}"; [ ${#pids[@]} = 0 ] || kill "${pids[@]}"' EXIT
+
+# With the tests to be run, the linter is built and run beside them, and what is typed beside what little machines and spoilt files take: they wait for each other a
+# lot. A ring is harmed, and peers are timed, on a machine that does nothing else.
 aside=() front=()
 for step in "${steps[@]}"; do
   case $step in format | lint | house) aside+=("$step") ;; *) front+=("$step") ;; esac
@@ -176,27 +201,15 @@ case " ${front[*]} " in
   *' test '*) ;;
   *) front=("${steps[@]}") aside=() ;;
 esac
-asidelog=$(mktemp)
-trap 'rm -f "$asidelog"; [ -z "${linting:-}" ] || kill "$linting"' EXIT
-if [ ${#aside[@]} -gt 0 ]; then
-  (
-    renice -n 15 -p "$BASHPID" >/dev/null || true
-    for step in "${aside[@]}"; do run "$step"; done
-    [ ${#failed[@]} = 0 ]
-  ) >"$asidelog" 2>&1 &
-  linting=$!
-fi
-finish_aside() {
-  [ -n "${linting:-}" ] || return 0
-  wait "$linting" || failed+=("${aside[@]}")
-  linting=
-  cat "$asidelog"
-}
+[ ${#aside[@]} = 0 ] || beside 15 "${aside[@]}"
 for step in "${front[@]}"; do
-  case $step in typed | lan | damage | chaos | hostile) finish_aside ;; esac
+  case $step in
+    typed) join; beside 0 typed; continue ;;
+    chaos | hostile) join ;;
+  esac
   run "$step"
 done
-finish_aside
+join
 wait "$fetching" || true # what is missing was fetched by the step that needed it
 [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
 echo "all checks passed in $SECONDS s"

@@ -98,8 +98,11 @@ func TestTell(t *testing.T) {
 		return r, own
 	}
 	page := []link.Link{
-		{URL: "http://a.example/1"}, {URL: "http://b.example/2"}, {URL: "http://a.example/3", Nofollow: true},
-		{URL: "http://a.example/4.png", Kind: link.KindRequisite}, {URL: "http://a.example/map.xml", Kind: link.KindSitemap},
+		{URL: "http://a.example/1"},
+		{URL: "http://b.example/2"},
+		{URL: "http://a.example/3", Nofollow: true},
+		{URL: "http://a.example/4.png", Kind: link.KindRequisite},
+		{URL: "http://a.example/map.xml", Kind: link.KindSitemap},
 	}
 	want := []string{"http://a.example/1", "http://a.example/map.xml"}
 	for range 2 {
