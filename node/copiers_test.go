@@ -266,8 +266,8 @@ func background(t *testing.T, parts ...func(context.Context) error) (stop func()
 }
 
 // space is a keyspace of the peer that is shipped.
-func (p *copier) space(prefix byte) shipped[kv.Batch] {
-	return shippedSpace[kv.Batch](&Node{store: p.store, ship: p.ship}, prefix)
+func (p *copier) space(prefix byte) shipped {
+	return shippedSpace(&Node{store: p.store, ship: p.ship}, prefix)
 }
 
 // set writes a record, and returns what tells that it is safe.

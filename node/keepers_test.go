@@ -34,7 +34,6 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
@@ -112,13 +111,13 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
 	p.keeping.movement.tell = p.texts.tell
 	p.keeping.settled = func() { p.settled.Add(1) }
-	bodies := shippedSpace[kv.Batch](node, storage.KeyspaceContent)
-	bodies.write = bodies.UpdateLazily
+	bodies := shippedSpace(node, storage.KeyspaceContent)
+	bodies.write = bodies.UpdateLazily // a record that is lost costs a second copy of a body
 	var err error
 	if p.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: r, Self: id, Log: quietLog}); err != nil {
 		t.Fatal(err)
 	}
-	if p.subnets, err = subnets.NewService(shippedSpace[kv.Batch](node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+	if p.subnets, err = subnets.NewService(shippedSpace(node, storage.KeyspaceSubnets), r, quietLog); err != nil {
 		t.Fatal(err)
 	}
 	serves := func(id job.ID) error {
@@ -130,7 +129,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.jobs = jobs.NewService(jobs.ServiceDeps{Store: p.space(storage.KeyspaceJobs), Serves: serves, Log: quietLog})
 	ends := hosts.LeasesEnd(p.watch.leftAgo, keeperTTL, time.Now)
 	if p.owners, err = hosts.New(owner.DefaultConfig(string(id)), hosts.Deps{
-		Self: id, Router: r, Store: shippedSpace[kv.Batch](node, storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
+		Self: id, Router: r, Store: shippedSpace(node, storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
 		Place: func(ctx context.Context, _ owner.Place) owner.Placement {
 			<-ctx.Done() // there are no workers
 			return owner.Placement{}

@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -315,7 +316,7 @@ func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
 	}
 	k.came()
 	if later {
-		if err := k.ship.sync(); err != nil {
+		if err := k.ship.store.Keyspace(storage.KeyspaceMeta).Sync(); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // AddrFile is a file in the data directory with the addresses of the running peer, one a line, for people and scripts that want an entry.
@@ -55,9 +56,8 @@ func (m meta) identity(choose func(candidates []peer.ID) int) (crypto.PrivKey, e
 
 // put stores a value and waits until it is on disk.
 func (m meta) put(name string, value []byte) error {
-	wait, err := m.space.Update(func(b *storage.Batch) error {
+	wait, err := m.space.Update(func(b kv.Batch) {
 		b.Set([]byte(name), value)
-		return nil
 	})
 	if err == nil {
 		err = wait()
@@ -93,9 +93,8 @@ func (m meta) PutJSON(name string, v any) error {
 func (m meta) NoteJSON(name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err == nil {
-		err = m.space.UpdateNoSync(func(b *storage.Batch) error {
+		err = m.space.UpdateNoSync(func(b kv.Batch) {
 			b.Set([]byte(name), raw)
-			return nil
 		})
 	}
 	if err != nil {

@@ -34,7 +34,6 @@ import (
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
@@ -198,26 +197,26 @@ func (n *Node) furnish() (err error) {
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.ship = newReplication(n)
 	n.keeping = newKeeping(n)
-	bodies := shippedSpace[kv.Batch](n, storage.KeyspaceContent)
-	bodies.write = bodies.UpdateLazily
+	bodies := shippedSpace(n, storage.KeyspaceContent)
+	bodies.write = bodies.UpdateLazily // a record that is lost costs a second copy of a body
 	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: n.router, Self: self, Log: n.log}); err != nil {
 		return err
 	}
-	if n.subnets, err = subnets.NewService(shippedSpace[kv.Batch](n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+	if n.subnets, err = subnets.NewService(shippedSpace(n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
 	if err := n.openOptOuts(); err != nil {
 		return err
 	}
 	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
-		Records: shippedSpace[kv.Batch](n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
+		Records: shippedSpace(n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
 		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
 	}); err != nil {
 		return err
 	}
 	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
-		Store: shippedSpace[kv.Batch](n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
+		Store: shippedSpace(n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Log: n.log,
 	})

@@ -274,7 +274,7 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 		t.Fatal(err)
 	}
 	sets := urlsets.New(dedup.Exact, 1<<20)
-	o, err := owner.New(owner.DefaultConfig("p"), readOnly[kv.Batch]{hosts}, sets, oneJob{crawltest.Job(t, nil, "http://a.example/")}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig("p"), readOnly{hosts}, sets, oneJob{crawltest.Job(t, nil, "http://a.example/")}, everything{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func domainIsOut(t *testing.T, dir, host string) bool {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	domains, err := domain.New(readOnly[kv.Batch]{store.Keyspace(storage.KeyspaceDomains)}, 0, 0)
+	domains, err := domain.New(readOnly{store.Keyspace(storage.KeyspaceDomains)}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +309,8 @@ func domainIsOut(t *testing.T, dir, host string) bool {
 }
 
 // readOnly lends a keyspace to somebody who only reads.
-type readOnly[B any] struct{ *storage.Keyspace }
+type readOnly struct{ *storage.Keyspace }
 
-func (readOnly[B]) Update(func(B)) (wait func() error, err error) {
+func (readOnly) Update(func(kv.Batch)) (wait func() error, err error) {
 	return nil, errors.New("nothing is to be written")
 }

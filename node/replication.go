@@ -88,7 +88,7 @@ func (r *replication) watch(w *ringWatch, replicas int) {
 func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
 	return &replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
-		copies: replica.NewCopies(keyspace[kv.Batch]{store.Keyspace(storage.KeyspaceCopies)}), loop: loop.NewSerial(),
+		copies: replica.NewCopies(store.Keyspace(storage.KeyspaceCopies)), loop: loop.NewSerial(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
 	}
 }
@@ -349,18 +349,6 @@ func (r *replication) hurry(more int) {
 	r.source.Hurry(r.moves > 0)
 }
 
-// sync returns when all that was written before is on this peer's disk: it is when a deletion of nothing is.
-func (r *replication) sync() error {
-	wait, err := r.store.Update(func(b *storage.Batch) error {
-		b.In(storage.KeyspaceMeta).Delete(nil)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return wait()
-}
-
 // waiting has a waiter stand for all that was appended; one without done if nothing is to be waited for. Called with the lock held.
 func (r *replication) waiting() (w waiter) {
 	w.seq = r.source.Seq()
@@ -430,41 +418,38 @@ func (r *replication) level() (level, all int) {
 	return r.source.Level()
 }
 
-// shipped is a keyspace whose batches go to the replicas as well, lent to a neighbour that names the batch in its own words, see keyspace. For each
-// there is one goroutine that writes.
-type shipped[B any] struct {
+// shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine that writes.
+type shipped struct {
 	*storage.Keyspace
 	replicatedSpace // of which the keys without the head are this peer's own affair
 
 	ship *replication
 	// write applies a batch to the keyspace.
-	write func(fn func(*storage.Batch) error) (wait func() error, err error)
+	write func(fn func(kv.Batch)) (wait func() error, err error)
 }
+
+var _ kv.Store = shipped{}
 
 // shippedSpace returns a keyspace of this peer whose batches are synced and shipped.
-func shippedSpace[B any](n *Node, prefix byte) shipped[B] {
+func shippedSpace(n *Node, prefix byte) shipped {
 	space := n.store.Keyspace(prefix)
-	return shipped[B]{space, replicatedOf(prefix), n.ship, space.Update}
+	return shipped{space, replicatedOf(prefix), n.ship, space.Update}
 }
 
-// Update implements owner.Store and its kin: wait returns when the batch is on the disks of this peer and of all level replicas.
-func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
+// Update implements kv.Store: wait returns when the batch is on the disks of this peer and of all level replicas.
+func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	if !s.ship.on.Load() {
 		s.ship.plain.Add(1)
 		if !s.ship.on.Load() {
 			defer s.ship.plain.Add(-1)
-			return s.write(func(b *storage.Batch) error {
-				fn(any(b).(B))
-				return nil
-			})
+			return s.write(fn)
 		}
 		s.ship.plain.Add(-1)
 	}
 	note := noting{space: &s.replicatedSpace}
-	local, err := s.write(func(b *storage.Batch) error {
+	local, err := s.write(func(b kv.Batch) {
 		note.Batch = b
-		fn(any(&note).(B))
-		return nil
+		fn(&note)
 	})
 	if err != nil || len(note.ops) == 0 {
 		return local, err
@@ -480,7 +465,7 @@ func (s shipped[B]) Update(fn func(B)) (wait func() error, err error) {
 
 // noting is a batch that also notes its changes for the replicas.
 type noting struct {
-	*storage.Batch
+	kv.Batch
 	space *replicatedSpace
 	ops   []replica.Op
 	room  []byte // for keys and values, which live as long as the batch

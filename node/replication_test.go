@@ -141,7 +141,7 @@ func TestShippedDisk(t *testing.T) {
 		broken := errors.New("broken disk")
 		space := peers[0].space(storage.KeyspaceJobs)
 		write := space.write
-		space.write = func(fn func(*storage.Batch) error) (func() error, error) {
+		space.write = func(fn func(kv.Batch)) (func() error, error) {
 			_, err := write(fn)
 			return func() error { return broken }, err
 		}

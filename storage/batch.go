@@ -6,51 +6,39 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Batch collects changes inside an Update; it is not for use after it, nor by several goroutines. Slices given to it may
-// be reused at once. The batch of Store.Update takes whole keys, which begin with the prefix of their keyspace; In gives
-// a view of it that adds the prefix.
-type Batch struct {
-	*collected
-	prefixed bool
-	prefix   byte
+// batch collects changes of one keyspace inside an Update; it is not for use after it, nor by several goroutines. Slices
+// given to it may be reused at once.
+type batch struct {
+	store  *Store
+	prefix byte
+	batch  *pebble.Batch
+	sets   bool  // it gives keys values
+	few    int   // ranges that were looked at
+	err    error // the first
 }
 
-// collected is what all views of a batch share.
-type collected struct {
-	store *Store
-	batch *pebble.Batch
-	sets  bool  // it gives keys values
-	few   int   // ranges that were looked at
-	err   error // the first
-}
+var _ kv.Batch = (*batch)(nil)
 
-// In returns a view of the same batch whose keys are those of the keyspace of prefix. It is called on the batch that
-// Store.Update hands out, not on a view.
-func (b *Batch) In(prefix byte) *Batch {
-	return &Batch{collected: b.collected, prefixed: true, prefix: prefix}
-}
-
-// Set gives key a value.
-func (b *Batch) Set(key, value []byte) {
+// Set implements kv.Batch.
+func (b *batch) Set(key, value []byte) {
 	var room [keyRoom]byte
 	b.sets = true
 	b.note(b.batch.Set(b.full(room[:0], key), value, nil))
 }
 
-// Delete removes key; that it is not there is no error.
-func (b *Batch) Delete(key []byte) {
+// Delete implements kv.Batch.
+func (b *batch) Delete(key []byte) {
 	var room [keyRoom]byte
 	b.note(b.batch.Delete(b.full(room[:0], key), nil))
 }
 
-// DeleteRange removes all keys in [lo, hi). In a view a nil hi is the keyspace's end. What others write there while the batch is collected may stay.
-func (b *Batch) DeleteRange(lo, hi []byte) {
-	if b.prefixed {
-		lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
-	}
+// DeleteRange implements kv.Batch. What others write there while the batch is collected may stay.
+func (b *batch) DeleteRange(lo, hi []byte) {
+	lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
 	if !b.sets && b.few < fewRanges { // else keys of the batch itself may lie in the range
 		b.few++
 		keys, few, err := b.store.few(lo, hi)
@@ -90,47 +78,54 @@ func (s *Store) few(lo, hi []byte) (keys [][]byte, few bool, err error) {
 	return keys, len(keys) <= fewKeys, nil
 }
 
-func (b *Batch) full(room, key []byte) []byte {
-	if !b.prefixed {
-		return key
-	}
-	return append(append(room, b.prefix), key...)
-}
+func (b *batch) full(room, key []byte) []byte { return append(append(room, b.prefix), key...) }
 
-func (b *Batch) note(err error) {
+func (b *batch) note(err error) {
 	if err != nil && b.err == nil {
 		b.err = err
 	}
 }
 
-// Len returns how many changes the batch holds, those of all its views together.
-func (b *Batch) Len() int { return int(b.batch.Count()) }
-
 // Update collects the changes that fn makes and applies them as one. When it returns, every reader sees them; when wait
-// returns nil, they are on disk. wait may be called late, often, by several goroutines, or never. An error of fn discards
-// the batch and comes back as it is. Both errors are ErrFailed once the disk has failed, and then what was applied may
-// or may not be there at the next start.
-func (s *Store) Update(fn func(*Batch) error) (wait func() error, err error) {
-	batch, err := s.collect(fn)
+// returns nil, they are on disk. wait may be called late, often, by several goroutines, or never. Both errors are
+// ErrFailed once the disk has failed, and then what was applied may or may not be there at the next start.
+func (k *Keyspace) Update(fn func(kv.Batch)) (wait func() error, err error) {
+	batch, err := k.collect(fn)
 	if err != nil {
 		return nil, err
 	}
 	if batch.Empty() {
-		return s.Err, batch.Close()
+		return k.store.Err, batch.Close()
 	}
-	return s.apply(batch)
+	return k.store.apply(batch)
+}
+
+// UpdateLazily is Update without a sync of its own, for batches that hardly anybody waits for: the sync is made when wait
+// is called for the first time.
+func (k *Keyspace) UpdateLazily(fn func(kv.Batch)) (wait func() error, err error) {
+	return sync.OnceValue(k.Sync), k.UpdateNoSync(fn)
+}
+
+// Sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
+func (k *Keyspace) Sync() error {
+	wait, err := k.Update(func(b kv.Batch) { b.Delete(nil) })
+	if err != nil {
+		return err
+	}
+	return wait()
 }
 
 // UpdateNoSync is Update without a way to wait. The changes reach the disk with the next batch that is waited for, or
 // when the store is closed.
-func (s *Store) UpdateNoSync(fn func(*Batch) error) error {
-	batch, err := s.collect(fn)
+func (k *Keyspace) UpdateNoSync(fn func(kv.Batch)) error {
+	batch, err := k.collect(fn)
 	if err != nil {
 		return err
 	}
 	if batch.Empty() {
 		return batch.Close()
 	}
+	s := k.store
 	done := make(chan error, 1)
 	if err := s.enter(); err != nil {
 		return err
@@ -143,15 +138,15 @@ func (s *Store) UpdateNoSync(fn func(*Batch) error) error {
 	return s.await(done)
 }
 
-func (s *Store) collect(fn func(*Batch) error) (*pebble.Batch, error) {
-	if err := s.Err(); err != nil {
+func (k *Keyspace) collect(fn func(kv.Batch)) (*pebble.Batch, error) {
+	if err := k.store.Err(); err != nil {
 		return nil, err
 	}
-	c := &collected{store: s, batch: s.db.NewBatch()} // plain memory until it is applied: it needs no open database
-	if err := errors.Join(fn(&Batch{collected: c}), c.err); err != nil {
-		return nil, errors.Join(err, c.batch.Close())
+	b := &batch{store: k.store, prefix: k.prefix, batch: k.store.db.NewBatch()} // plain memory until it is applied: it needs no open database
+	if fn(b); b.err != nil {
+		return nil, errors.Join(b.err, b.batch.Close())
 	}
-	return c.batch, nil
+	return b.batch, nil
 }
 
 // apply runs the commit in a goroutine of its own: it can be held up for ever by a disk that failed, and the caller

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -28,23 +29,22 @@ func TestManyRanges(t *testing.T) {
 	s := openDir(t)
 	k := s.Keyspace('x')
 	const ranges = fewRanges + 100
-	update := func(fn func(b *Batch, i int)) (b *Batch) {
+	update := func(fn func(b kv.Batch, i int)) (b kv.Batch) {
 		t.Helper()
-		if _, err := k.Update(func(batch *Batch) error {
+		if _, err := k.Update(func(batch kv.Batch) {
 			b = batch
 			for i := range ranges {
 				fn(batch, i)
 			}
-			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	update(func(b *Batch, i int) { b.Set(key(2*i), []byte("v")) })
-	b := update(func(b *Batch, i int) { b.DeleteRange(key(2*i), key(2*i+1)) })
-	if b.few != fewRanges {
-		t.Errorf("%d ranges were looked at, want %d", b.few, fewRanges)
+	update(func(b kv.Batch, i int) { b.Set(key(2*i), []byte("v")) })
+	b := update(func(b kv.Batch, i int) { b.DeleteRange(key(2*i), key(2*i+1)) })
+	if few := b.(*batch).few; few != fewRanges {
+		t.Errorf("%d ranges were looked at, want %d", few, fewRanges)
 	}
 	if err := k.Scan(nil, nil, func(key, _ []byte) bool { t.Errorf("%x is still there", key); return false }); err != nil {
 		t.Error(err)
@@ -55,16 +55,13 @@ func TestManyRanges(t *testing.T) {
 func TestSmallRanges(t *testing.T) {
 	s := openDir(t)
 	k := s.Keyspace('x')
-	put := func(batch *Batch, from, to int) {
+	put := func(batch kv.Batch, from, to int) {
 		for i := from; i < to; i++ {
 			batch.Set(key(i), []byte("v"))
 		}
 	}
 	const keys = 3 * fewKeys
-	wait, err := k.Update(func(batch *Batch) error {
-		put(batch, 0, keys)
-		return nil
-	})
+	wait, err := k.Update(func(b kv.Batch) { put(b, 0, keys) })
 	if err != nil || wait() != nil {
 		t.Fatal(err)
 	}
@@ -80,13 +77,11 @@ func TestSmallRanges(t *testing.T) {
 		{"some of its own", keys, keys, keys + 1, 0, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			batch, err := s.collect(func(all *Batch) error {
-				b := all.In('x')
+			batch, err := k.collect(func(b kv.Batch) {
 				if row.first > 0 {
 					put(b, row.first, row.hi)
 				}
 				b.DeleteRange(key(row.lo), key(row.hi))
-				return nil
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 func openDisk(b *testing.B) *storage.Store {
@@ -34,9 +35,8 @@ func BenchmarkGroupCommit(b *testing.B) {
 			b.SetParallelism(goroutines)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					wait, err := hosts.Update(func(batch *storage.Batch) error {
+					wait, err := hosts.Update(func(batch kv.Batch) {
 						batch.Set(binary.BigEndian.AppendUint64(nil, n.Add(1)), value)
-						return nil
 					})
 					if err == nil {
 						err = wait()
@@ -58,13 +58,12 @@ func BenchmarkUpdateNoSync(b *testing.B) {
 	key, value := make([]byte, 24), make([]byte, 60)
 	b.ReportAllocs()
 	for b.Loop() {
-		err := hosts.UpdateNoSync(func(batch *storage.Batch) error {
+		err := hosts.UpdateNoSync(func(batch kv.Batch) {
 			for range 150 {
 				n++
 				binary.BigEndian.PutUint64(key[16:], n*0x9e3779b97f4a7c15)
 				batch.Set(key, value)
 			}
-			return nil
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -77,12 +76,11 @@ func BenchmarkGet(b *testing.B) {
 	const keys = 200_000
 	key := make([]byte, 24)
 	for i := 0; i < keys; i += 1000 {
-		err := hosts.UpdateNoSync(func(batch *storage.Batch) error {
+		err := hosts.UpdateNoSync(func(batch kv.Batch) {
 			for j := range 1000 {
 				binary.BigEndian.PutUint64(key[16:], uint64(i+j)*0x9e3779b97f4a7c15)
 				batch.Set(key, make([]byte, 60))
 			}
-			return nil
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -111,17 +109,14 @@ func BenchmarkDeleteSmallRanges(b *testing.B) {
 	k := openDisk(b).Keyspace(storage.KeyspaceContent)
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	value := make([]byte, 100)
-	update := func(fn func(batch *storage.Batch)) {
-		if err := k.UpdateNoSync(func(batch *storage.Batch) error {
-			fn(batch)
-			return nil
-		}); err != nil {
+	update := func(fn func(batch kv.Batch)) {
+		if err := k.UpdateNoSync(fn); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for i := 0; b.Loop(); i++ {
-		update(func(batch *storage.Batch) { batch.Set(key(i), value) })
-		update(func(batch *storage.Batch) { batch.DeleteRange(key(i), key(i+1)) })
+		update(func(batch kv.Batch) { batch.Set(key(i), value) })
+		update(func(batch kv.Batch) { batch.DeleteRange(key(i), key(i+1)) })
 		if err := k.Scan(key(i), key(i+2), func(_, _ []byte) bool { return true }); err != nil {
 			b.Fatal(err)
 		}

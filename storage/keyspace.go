@@ -3,8 +3,8 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"sync"
 
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -14,6 +14,8 @@ type Keyspace struct {
 	store  *Store
 	prefix byte
 }
+
+var _ kv.Store = (*Keyspace)(nil)
 
 // Keyspace returns the keyspace of prefix, one of the constants in keys.go.
 func (s *Store) Keyspace(prefix byte) *Keyspace {
@@ -92,32 +94,4 @@ func upper(prefix byte, hi []byte) []byte {
 		return []byte{prefix + 1}
 	}
 	return append([]byte{prefix}, hi...)
-}
-
-// Update is Store.Update with keys of this keyspace.
-func (k *Keyspace) Update(fn func(*Batch) error) (wait func() error, err error) {
-	return k.store.Update(func(b *Batch) error { return fn(b.In(k.prefix)) })
-}
-
-// UpdateLazily is Update without a sync of its own, for batches that hardly anybody waits for: the sync is made when
-// wait is called for the first time.
-func (k *Keyspace) UpdateLazily(fn func(*Batch) error) (wait func() error, err error) {
-	return sync.OnceValue(k.sync), k.UpdateNoSync(fn)
-}
-
-// sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
-func (k *Keyspace) sync() error {
-	wait, err := k.Update(func(b *Batch) error {
-		b.Delete(nil)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return wait()
-}
-
-// UpdateNoSync is Store.UpdateNoSync with keys of this keyspace.
-func (k *Keyspace) UpdateNoSync(fn func(*Batch) error) error {
-	return k.store.UpdateNoSync(func(b *Batch) error { return fn(b.In(k.prefix)) })
 }

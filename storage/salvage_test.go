@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // filled makes a database with n keys of several versions, some deleted, in tables and in a log, and returns what it holds.
@@ -22,7 +24,7 @@ func filled(t *testing.T, dir string, n int) map[string]string {
 		}
 		random := rand.New(rand.NewPCG(1, uint64(round)))
 		for range n / 50 {
-			wait, err := s.Keyspace('k').Update(func(b *Batch) error {
+			wait, err := s.Keyspace('k').Update(func(b kv.Batch) {
 				for range 50 {
 					key := fmt.Sprintf("key\x00%05d", random.IntN(n))
 					if random.IntN(10) == 0 {
@@ -34,7 +36,6 @@ func filled(t *testing.T, dir string, n int) map[string]string {
 					b.Set([]byte(key), []byte(value))
 					want["k"+key] = value
 				}
-				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -44,9 +45,8 @@ func filled(t *testing.T, dir string, n int) map[string]string {
 			}
 		}
 		if round == 1 {
-			wait, err := s.Keyspace('k').Update(func(b *Batch) error {
+			wait, err := s.Keyspace('k').Update(func(b kv.Batch) {
 				b.DeleteRange([]byte("key\x0000100"), []byte("key\x0000200"))
-				return nil
 			})
 			if err != nil || wait() != nil {
 				t.Fatal(err)
@@ -255,9 +255,8 @@ func TestSalvageLogAnywhere(t *testing.T) {
 	}
 	const n = 300
 	for i := range n {
-		wait, err := s.Keyspace('k').Update(func(b *Batch) error {
+		wait, err := s.Keyspace('k').Update(func(b kv.Batch) {
 			b.Set(fmt.Appendf(nil, "%03d", i), bytes.Repeat([]byte{byte(i)}, 700))
-			return nil
 		})
 		if err != nil || wait() != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -127,11 +128,8 @@ func contains(err error, text string) bool {
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
-func set(key byte) func(*storage.Batch) error {
-	return func(b *storage.Batch) error {
-		b.Set([]byte{key}, []byte("value"))
-		return nil
-	}
+func set(key byte) func(kv.Batch) {
+	return func(b kv.Batch) { b.Set([]byte{key}, []byte("value")) }
 }
 
 func TestClosedStoreRefuses(t *testing.T) {
@@ -164,10 +162,9 @@ func TestCrashKeepsWhatWaitAcknowledged(t *testing.T) {
 	acknowledged := 0
 	for i := range 40 {
 		key := fmt.Appendf(nil, "%04d", i)
-		wait, err := hosts.Update(func(b *storage.Batch) error {
+		wait, err := hosts.Update(func(b kv.Batch) {
 			b.Set(append([]byte("a"), key...), make([]byte, 1000))
 			b.Set(append([]byte("b"), key...), []byte("links"))
-			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -257,9 +254,8 @@ func testFullDisk(t *testing.T, match func(errorfs.Op) bool, after int) {
 			t.Fatal("the failure never surfaces")
 		}
 		var wait func() error
-		wait, err = hosts.Update(func(b *storage.Batch) error {
+		wait, err = hosts.Update(func(b kv.Batch) {
 			b.Set(fmt.Appendf(nil, "%06d", i), value)
-			return nil
 		})
 		if err == nil {
 			err = wait()
@@ -307,9 +303,8 @@ func TestReadOnly(t *testing.T) {
 		t.Error("it was made")
 	}
 	put := func(s *storage.Store) error {
-		wait, err := s.Keyspace('t').Update(func(b *storage.Batch) error {
+		wait, err := s.Keyspace('t').Update(func(b kv.Batch) {
 			b.Set([]byte("k"), []byte("v"))
-			return nil
 		})
 		if err == nil {
 			err = wait()

@@ -35,10 +35,7 @@ type unsynced struct{ *storage.Keyspace }
 
 // Update implements kv.Store.
 func (u unsynced) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	return u.UpdateLazily(func(b *storage.Batch) error {
-		fn(b)
-		return nil
-	})
+	return u.UpdateLazily(fn)
 }
 
 // byFirstByte gives each content key to one of the peers.

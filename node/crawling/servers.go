@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // serversEvery is how often what was learnt of web servers' rates is written: a crash costs as much of it, which is learnt anew.
@@ -21,7 +22,7 @@ func (s serverRecords) Scan(fn func(key, value []byte) bool) error { return s.sp
 
 // Write implements bandwidth.Store. It does not wait for the disk.
 func (s serverRecords) Write(records map[string][]byte) error {
-	return s.space.UpdateNoSync(func(b *storage.Batch) error {
+	return s.space.UpdateNoSync(func(b kv.Batch) {
 		for key, value := range records {
 			if value == nil {
 				b.Delete([]byte(key))
@@ -29,7 +30,6 @@ func (s serverRecords) Write(records map[string][]byte) error {
 				b.Set([]byte(key), value)
 			}
 		}
-		return nil
 	})
 }
 

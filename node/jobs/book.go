@@ -285,9 +285,8 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	if err != nil {
 		return fmt.Errorf("keep job %s: %w", spec.ID, err)
 	}
-	err = b.deps.Keep.UpdateNoSync(func(w *storage.Batch) error {
+	err = b.deps.Keep.UpdateNoSync(func(w kv.Batch) {
 		w.Set(append([]byte(KeyPrefix), spec.ID[:]...), raw)
-		return nil
 	})
 	b.deps.Changed(kept.spec, kept.state)
 	return err

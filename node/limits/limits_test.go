@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/volunteer"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -61,9 +62,8 @@ func (m memo) PutJSON(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	wait, err := m.space.Update(func(b *storage.Batch) error {
+	wait, err := m.space.Update(func(b kv.Batch) {
 		b.Set([]byte(name), raw)
-		return nil
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,6 @@ import (
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -69,16 +68,6 @@ func TestPermits(t *testing.T) {
 	}
 }
 
-// records lends a store to domains.
-type records struct{ *storage.Keyspace }
-
-func (r records) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	return r.Keyspace.Update(func(b *storage.Batch) error {
-		fn(b)
-		return nil
-	})
-}
-
 // TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the site has proved it, and has the owners of these hosts told.
 func TestDomains(t *testing.T) {
 	var home *Domains
@@ -87,7 +76,7 @@ func TestDomains(t *testing.T) {
 	var settled bool
 	proof := errors.New("the line is not there")
 	deps := DomainsDeps{
-		Records: records{storagetest.New(t).Keyspace(storage.KeyspaceDomains)}, Hosts: 2, Router: a,
+		Records: storagetest.New(t).Keyspace(storage.KeyspaceDomains), Hosts: 2, Router: a,
 		Settled: func(ring.Key) bool { return settled },
 		Prove:   func(context.Context, optout.Subject, optout.Action) error { return proof },
 		Spread:  func(_ optout.Subject, _ optout.Action, hosts []string) { told = hosts }, Log: quiet,
@@ -101,7 +90,7 @@ func TestDomains(t *testing.T) {
 	running.Go(func() { _ = home.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	deps.Router, deps.Records = b, records{storagetest.New(t).Keyspace(storage.KeyspaceDomains)}
+	deps.Router, deps.Records = b, storagetest.New(t).Keyspace(storage.KeyspaceDomains)
 	asker, err := NewDomains(deps)
 	if err != nil {
 		t.Fatal(err)

@@ -69,11 +69,11 @@ func crawled(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	o, err := owner.New(owner.DefaultConfig(string(self)), space[kv.Batch]{store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig(string(self)), store.Keyspace(storage.KeyspaceHosts), noSets{}, noJobs{}, everything{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := dedup.NewContent(space[kv.Batch]{store.Keyspace(storage.KeyspaceContent)}, 0, 0)
+	content, err := dedup.NewContent(store.Keyspace(storage.KeyspaceContent), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,9 +274,8 @@ func oldPeer(t *testing.T, change func(key, value []byte) []byte) string {
 		t.Fatal(err)
 	}
 	err = storagetest.EachOfDump("../testdata/records-1/peer1/db.gz", func(key, value []byte) error {
-		return store.Keyspace(key[0]).UpdateNoSync(func(b *storage.Batch) error {
+		return store.Keyspace(key[0]).UpdateNoSync(func(b kv.Batch) {
 			b.Set(key[1:], change(key, value))
-			return nil
 		})
 	})
 	if err := errors.Join(err, store.Close()); err != nil {

@@ -192,7 +192,7 @@ func (b *rebuilding) bodies() error {
 
 // books brings over the records of jobs.
 func (b *rebuilding) books() error {
-	r := job.NewRegistry(space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
+	r := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
 	return under{b.src, storage.KeyspaceJobs}.each(func(key, value []byte) error {
 		if _, err := r.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 			b.mended.Unreadable++
@@ -209,7 +209,7 @@ func (b *rebuilding) open() (err error) {
 	if b.jobs, err = readJobs(whole{b.dst}); err != nil {
 		return err
 	}
-	store := space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceHosts)}
+	store := b.dst.Keyspace(storage.KeyspaceHosts)
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
 		if errors.Is(rerr, owner.ErrNewer) {
@@ -228,9 +228,8 @@ func (b *rebuilding) open() (err error) {
 			return false // those of hosts, behind all that is this peer's own
 		}
 		if aerr == nil {
-			aerr = store.UpdateNoSync(func(w *storage.Batch) error {
+			aerr = store.UpdateNoSync(func(w kv.Batch) {
 				w.Set(bytes.Clone(key), raw)
-				return nil
 			})
 		}
 		err = aerr
@@ -340,7 +339,7 @@ func (b *rebuilding) flush() error {
 
 // fromArchive gives back what the archive knows: outcomes of pages that the records have forgotten, records of bodies, and the links of all pages.
 func (b *rebuilding) fromArchive(ctx context.Context) error {
-	records := space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceContent)}
+	records := b.dst.Keyspace(storage.KeyspaceContent)
 	content, err := dedup.NewContent(records, 0, 0)
 	if err != nil {
 		return err
@@ -547,7 +546,7 @@ func (b *rebuilding) admit(id job.ID, list []found) error {
 func (b *rebuilding) finish() error {
 	b.elsewhere()
 	meta := b.dst.Keyspace(storage.KeyspaceMeta)
-	registry := job.NewRegistry(space[kv.Batch]{b.dst.Keyspace(storage.KeyspaceJobs)})
+	registry := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
 	for _, id := range slices.SortedFunc(maps.Keys(b.again), func(a, c job.ID) int { return bytes.Compare(a[:], c[:]) }) {
 		if b.jobs.state[id] != job.StateDone {
 			continue
@@ -561,7 +560,7 @@ func (b *rebuilding) finish() error {
 			if value, err = jobs.Resumed(value); err != nil {
 				return err
 			}
-			if err := meta.UpdateNoSync(func(w *storage.Batch) error { w.Set(key, value); return nil }); err != nil {
+			if err := meta.UpdateNoSync(func(w kv.Batch) { w.Set(key, value) }); err != nil {
 				return err
 			}
 		}
@@ -570,9 +569,5 @@ func (b *rebuilding) finish() error {
 		}
 		b.mended.did("job %s runs again", id)
 	}
-	wait, err := meta.Update(func(w *storage.Batch) error { w.Delete(nil); return nil })
-	if err == nil {
-		err = wait()
-	}
-	return err
+	return meta.Sync()
 }

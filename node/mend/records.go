@@ -13,7 +13,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -132,7 +131,7 @@ func (x *examination) bodies() error {
 
 // addUp has the owner compare its books.
 func (x *examination) addUp() {
-	o, err := owner.New(owner.DefaultConfig(string(x.self)), space[kv.Batch]{x.store.Keyspace(storage.KeyspaceHosts)}, noSets{}, noJobs{}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig(string(x.self)), x.store.Keyspace(storage.KeyspaceHosts), noSets{}, noJobs{}, everything{}, time.Now())
 	if err == nil {
 		err = o.Check()
 	}

@@ -65,41 +65,27 @@ func (u under) each(fn func(key, value []byte) error) error {
 	return err
 }
 
-// space lends a keyspace to an owner, to a registry of jobs or to the records of bodies.
-type space[B any] struct{ *storage.Keyspace }
-
-// Update applies what fn puts into the batch.
-func (s space[B]) Update(fn func(B)) (wait func() error, err error) {
-	return s.Keyspace.Update(func(b *storage.Batch) error {
-		fn(any(b).(B))
-		return nil
-	})
-}
-
-var _ kv.Store = space[kv.Batch]{}
-
 // put writes records, some thousand at a time.
 type putter struct {
 	space *storage.Keyspace
-	kvs   [][2][]byte
+	kvs   []kv.Record
 	n     int64
 }
 
 const putAtOnce = 4096
 
 func (p *putter) put(key, value []byte) error {
-	if p.kvs = append(p.kvs, [2][]byte{key, value}); len(p.kvs) < putAtOnce {
+	if p.kvs = append(p.kvs, kv.Record{Key: key, Value: value}); len(p.kvs) < putAtOnce {
 		return nil
 	}
 	return p.flush()
 }
 
 func (p *putter) flush() error {
-	err := p.space.UpdateNoSync(func(b *storage.Batch) error {
+	err := p.space.UpdateNoSync(func(b kv.Batch) {
 		for _, rec := range p.kvs {
-			b.Set(rec[0], rec[1])
+			b.Set(rec.Key, rec.Value)
 		}
-		return nil
 	})
 	p.n += int64(len(p.kvs))
 	p.kvs = p.kvs[:0]

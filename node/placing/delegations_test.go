@@ -21,7 +21,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -34,19 +33,9 @@ type ledger struct {
 	left  map[peer.ID]bool
 }
 
-// records lends a store to the records.
-type records struct{ *storage.Keyspace }
-
-func (r records) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	return r.Keyspace.Update(func(b *storage.Batch) error {
-		fn(b)
-		return nil
-	})
-}
-
 func newLedger(t *testing.T) *ledger {
 	t.Helper()
-	store, err := subnets.New(records{storagetest.New(t).Keyspace(storage.KeyspaceSubnets)})
+	store, err := subnets.New(storagetest.New(t).Keyspace(storage.KeyspaceSubnets))
 	if err != nil {
 		t.Fatal(err)
 	}

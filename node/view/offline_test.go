@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // TestOffline: the results of a peer that does not run are read, and its directory is held meanwhile.
@@ -32,9 +33,8 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait, err := store.Keyspace(storage.KeyspaceMeta).Update(func(b *storage.Batch) error {
+	wait, err := store.Keyspace(storage.KeyspaceMeta).Update(func(b kv.Batch) {
 		b.Set([]byte("identity"), raw)
-		return nil
 	})
 	if err == nil {
 		err = wait()

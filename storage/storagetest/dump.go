@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // maxLine bounds a line of a dump: a key and a value, in hex.
@@ -71,9 +72,8 @@ func LoadDump(path, dir string) error {
 		return err
 	}
 	err = EachOfDump(path, func(key, value []byte) error {
-		return s.Keyspace(key[0]).UpdateNoSync(func(b *storage.Batch) error {
+		return s.Keyspace(key[0]).UpdateNoSync(func(b kv.Batch) {
 			b.Set(key[1:], value)
-			return nil
 		})
 	})
 	return errors.Join(err, s.Close())

@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,8 +16,8 @@ import (
 func Suite(t *testing.T, open func(t *testing.T) *storage.Store) {
 	t.Run("keyspaces are apart", func(t *testing.T) { testApart(t, open(t)) })
 	t.Run("scan", func(t *testing.T) { testScan(t, open(t)) })
-	t.Run("one batch over keyspaces", func(t *testing.T) { testAcross(t, open(t)) })
-	t.Run("error discards the batch", func(t *testing.T) { testDiscard(t, open(t)) })
+	t.Run("an empty batch", func(t *testing.T) { testEmpty(t, open(t)) })
+	t.Run("changes in their order", func(t *testing.T) { testOrder(t, open(t)) })
 	t.Run("read while scanning and updating", func(t *testing.T) { testNested(t, open(t)) })
 	t.Run("many writers", func(t *testing.T) { testConcurrent(t, open(t)) })
 	t.Run("against a map", func(t *testing.T) { testModel(t, open(t)) })
@@ -36,7 +35,7 @@ func must(t *testing.T, wait func() error, err error) {
 
 func testApart(t *testing.T, s *storage.Store) {
 	c, h := s.Keyspace(storage.KeyspaceContent), s.Keyspace(storage.KeyspaceHosts)
-	wait, err := h.Update(func(b *storage.Batch) error { b.Set([]byte("k"), []byte("v")); return nil })
+	wait, err := h.Update(func(b kv.Batch) { b.Set([]byte("k"), []byte("v")) })
 	must(t, wait, err)
 	if ok, err := c.Has([]byte("k")); ok || err != nil {
 		t.Errorf("a key of hosts is one of content: %v, %v", ok, err)
@@ -45,12 +44,12 @@ func testApart(t *testing.T, s *storage.Store) {
 	if string(value) != "v" || !ok || err != nil {
 		t.Errorf("got %q, %v, %v", value, ok, err)
 	}
-	wait, err = c.Update(func(b *storage.Batch) error { b.DeleteRange(nil, nil); return nil })
+	wait, err = c.Update(func(b kv.Batch) { b.DeleteRange(nil, nil) })
 	must(t, wait, err)
 	if ok, err := h.Has([]byte("k")); !ok || err != nil {
 		t.Errorf("emptying content emptied hosts: %v, %v", ok, err)
 	}
-	wait, err = h.Update(func(b *storage.Batch) error { b.Set(nil, nil); return nil })
+	wait, err = h.Update(func(b kv.Batch) { b.Set(nil, nil) })
 	must(t, wait, err)
 	if value, ok, err := h.Get(nil); len(value) != 0 || !ok || err != nil {
 		t.Errorf("empty key and value: got %q, %v, %v", value, ok, err)
@@ -59,15 +58,16 @@ func testApart(t *testing.T, s *storage.Store) {
 
 func testScan(t *testing.T, s *storage.Store) {
 	h := s.Keyspace(storage.KeyspaceHosts)
-	wait, err := s.Update(func(b *storage.Batch) error {
+	wait, err := h.Update(func(b kv.Batch) {
 		for _, key := range []string{"a", "b", "ba", "c", "\xff", "\xff\xff"} {
-			b.In(storage.KeyspaceHosts).Set([]byte(key), []byte("of "+key))
+			b.Set([]byte(key), []byte("of "+key))
 		}
-		b.In(storage.KeyspaceHosts-1).Set([]byte("z"), nil)
-		b.In(storage.KeyspaceHosts+1).Set([]byte("a"), nil)
-		return nil
 	})
 	must(t, wait, err)
+	for prefix, key := range map[byte]string{storage.KeyspaceHosts - 1: "z", storage.KeyspaceHosts + 1: "a"} {
+		wait, err := s.Keyspace(prefix).Update(func(b kv.Batch) { b.Set([]byte(key), nil) })
+		must(t, wait, err)
+	}
 	for _, row := range []struct {
 		name   string
 		lo, hi []byte
@@ -96,67 +96,42 @@ func testScan(t *testing.T, s *storage.Store) {
 	}
 }
 
-func testAcross(t *testing.T, s *storage.Store) {
-	wait, err := s.Update(func(b *storage.Batch) error {
-		b.Set([]byte{storage.KeyspaceMeta, 'x'}, []byte("1"))
-		jobs := b.In(storage.KeyspaceJobs)
-		jobs.Set([]byte("y"), []byte("2"))
-		jobs.Set([]byte("z"), []byte("3"))
-		jobs.Delete([]byte("z"))
-		if b.Len() != 4 || jobs.Len() != 4 {
-			t.Errorf("batch of %d, seen through its view %d, want 4", b.Len(), jobs.Len())
-		}
-		return nil
-	})
-	must(t, wait, err)
-	for _, row := range []struct {
-		prefix byte
-		key    string
-		want   bool
-	}{{storage.KeyspaceMeta, "x", true}, {storage.KeyspaceJobs, "y", true}, {storage.KeyspaceJobs, "z", false}} {
-		if ok, err := s.Keyspace(row.prefix).Has([]byte(row.key)); ok != row.want || err != nil {
-			t.Errorf("%c%s: %v, %v", row.prefix, row.key, ok, err)
-		}
-	}
-	wait, err = s.Update(func(*storage.Batch) error { return nil })
+func testEmpty(t *testing.T, s *storage.Store) {
+	wait, err := s.Keyspace(storage.KeyspaceMeta).Update(func(kv.Batch) {})
 	must(t, wait, err)
 }
 
-func testDiscard(t *testing.T, s *storage.Store) {
-	refused := errors.New("refused")
-	meta := s.Keyspace(storage.KeyspaceMeta)
-	change := func(b *storage.Batch) error {
-		b.Set([]byte("k"), nil)
-		return refused
-	}
-	if _, err := meta.Update(change); !errors.Is(err, refused) {
-		t.Errorf("Update: %v", err)
-	}
-	if err := meta.UpdateNoSync(change); !errors.Is(err, refused) {
-		t.Errorf("UpdateNoSync: %v", err)
-	}
-	if ok, err := meta.Has([]byte("k")); ok || err != nil {
-		t.Errorf("a refused batch was applied: %v, %v", ok, err)
+// testOrder: the changes of a batch apply in their order.
+func testOrder(t *testing.T, s *storage.Store) {
+	jobs := s.Keyspace(storage.KeyspaceJobs)
+	wait, err := jobs.Update(func(b kv.Batch) {
+		b.Set([]byte("y"), []byte("2"))
+		b.Set([]byte("z"), []byte("3"))
+		b.Delete([]byte("z"))
+	})
+	must(t, wait, err)
+	for key, want := range map[string]bool{"y": true, "z": false} {
+		if ok, err := jobs.Has([]byte(key)); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", key, ok, err)
+		}
 	}
 }
 
 func testNested(t *testing.T, s *storage.Store) {
 	meta := s.Keyspace(storage.KeyspaceMeta)
 	for _, key := range []string{"a", "b"} {
-		if err := meta.UpdateNoSync(func(b *storage.Batch) error { b.Set([]byte(key), nil); return nil }); err != nil {
+		if err := meta.UpdateNoSync(func(b kv.Batch) { b.Set([]byte(key), nil) }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := 0
 	err := meta.Scan(nil, nil, func(key, _ []byte) bool {
 		n++
-		wait, err := meta.Update(func(b *storage.Batch) error {
-			ok, err := meta.Has(key)
-			if !ok {
-				t.Errorf("%q is not there", key)
+		wait, err := meta.Update(func(b kv.Batch) {
+			if ok, err := meta.Has(key); !ok || err != nil {
+				t.Errorf("%q is not there: %v", key, err)
 			}
 			b.Set(append([]byte("z"), key...), nil)
-			return err
 		})
 		must(t, wait, err)
 		return true
@@ -173,9 +148,8 @@ func testConcurrent(t *testing.T, s *storage.Store) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				wait, err := hosts.Update(func(b *storage.Batch) error {
+				wait, err := hosts.Update(func(b kv.Batch) {
 					b.Set(fmt.Appendf(nil, "%d/%d", w, i), []byte("v"))
-					return nil
 				})
 				if err == nil {
 					if ok, gerr := hosts.Has(fmt.Appendf(nil, "%d/%d", w, i)); !ok || gerr != nil {
@@ -202,7 +176,7 @@ func testModel(t *testing.T, s *storage.Store) {
 	hosts, model := s.Keyspace(storage.KeyspaceHosts), map[string][]byte{}
 	key := func() []byte { return fmt.Appendf(nil, "%02d", rnd.IntN(60)) }
 	for round := range 300 {
-		err := hosts.UpdateNoSync(func(b *storage.Batch) error {
+		err := hosts.UpdateNoSync(func(b kv.Batch) {
 			for range rnd.IntN(4) {
 				switch k := key(); rnd.IntN(8) {
 				case 0:
@@ -225,7 +199,6 @@ func testModel(t *testing.T, s *storage.Store) {
 					model[string(k)] = v
 				}
 			}
-			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
