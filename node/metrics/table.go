@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -36,15 +37,27 @@ const (
 
 // table lists every series of ours, in the order in which the documentation has them.
 func table() []series {
-	one := func(name, kind, help string, value func(r *Reading) float64) series {
-		return series{name: name, kind: kind, help: help, read: func(r *Reading, put put) { put(value(r)) }}
-	}
+	return slices.Concat(ofPeer(), ofWorker(), ofOwner(), ofRing(), ofLimits())
+}
+
+// one is a series of one value without labels.
+func one(name, kind, help string, value func(r *Reading) float64) series {
+	return series{name: name, kind: kind, help: help, read: func(r *Reading, put put) { put(value(r)) }}
+}
+
+// ofPeer tells of what runs, and what it does at present.
+func ofPeer() []series {
 	return []series{
 		{name: "build_info", kind: gauge, labels: []string{"version", "go_version", "network", "profile"}, help: "Always 1; which build runs, and as what.", read: func(r *Reading, put put) {
 			put(1, r.Version, runtime.Version(), r.Network, r.Profile)
 		}},
 		{name: "state", kind: gauge, labels: []string{"state"}, help: "1 for what the peer is doing at present, 0 for the other states.", read: readState},
+	}
+}
 
+// ofWorker tells of what this peer fetches, whoever owns it.
+func ofWorker() []series {
+	return []series{
 		one("requests_total", counter, "Exchanges with sites that were begun, robots.txt included.", func(r *Reading) float64 { return float64(r.Requests) }),
 		one("wire_bytes_total", counter, "Bytes that answered requests took from the network, heads included, TLS handshakes not.", func(r *Reading) float64 { return float64(r.WireBytes) }),
 		one("body_bytes_total", counter, "Bytes of the bodies of pages and duplicates, decoded.", func(r *Reading) float64 { return float64(r.BodyBytes) }),
@@ -64,7 +77,12 @@ func table() []series {
 		one("unreported", gauge, "Outcomes on their way to the owners of their hosts.", func(r *Reading) float64 { return float64(r.Unreported) }),
 		one("hosts_held", gauge, "Hosts that this peer holds a lease on, whoever owns them.", func(r *Reading) float64 { return float64(r.HostsHeld) }),
 		one("window", gauge, "URLs of those hosts that are to be fetched next.", func(r *Reading) float64 { return float64(r.Window) }),
+	}
+}
 
+// ofOwner tells of the hosts that this peer owns.
+func ofOwner() []series {
+	return []series{
 		one("pages", gauge, "New documents of hosts that this peer owns.", func(r *Reading) float64 { return float64(r.Pages) }),
 		one("bytes", gauge, "Bytes of the documents of hosts that this peer owns, decoded.", func(r *Reading) float64 { return float64(r.Bytes) }),
 		one("duplicates", gauge, "Documents of hosts that this peer owns whose content was known.", func(r *Reading) float64 { return float64(r.Duplicates) }),
@@ -83,7 +101,12 @@ func table() []series {
 		one("outbox", gauge, "Links that their owners have not acknowledged yet.", func(r *Reading) float64 { return float64(r.Outbox) }),
 		one("hosts_owned", gauge, "Hosts that this peer answers for.", func(r *Reading) float64 { return float64(r.HostsOwned) }),
 		one("hosts_leased", gauge, "Hosts of these that a worker has.", func(r *Reading) float64 { return float64(r.HostsLeased) }),
+	}
+}
 
+// ofRing tells of this peer's place in the ring, and copies of its records.
+func ofRing() []series {
+	return []series{
 		one("ring_members", gauge, "Members of the ring as this peer estimates them.", func(r *Reading) float64 { return float64(r.Ring.Members) }),
 		one("ring_stable", gauge, "1 if the neighbours have not changed of late.", func(r *Reading) float64 { return truth(r.Ring.Stable) }),
 		one("ring_arc_share", gauge, "Part of the ring that this peer answers for, 0 to 1.", func(r *Reading) float64 { return r.ArcShare }),
@@ -96,7 +119,12 @@ func table() []series {
 		one("connections", gauge, "Connections to other peers.", func(r *Reading) float64 { return float64(r.Connections) }),
 		one("replicas", gauge, "Copies of this peer's records that other peers are to keep.", func(r *Reading) float64 { return float64(r.Replicas) }),
 		one("replicas_level", gauge, "Copies of these that have everything.", func(r *Reading) float64 { return float64(r.ReplicasLevel) }),
+	}
+}
 
+// ofLimits tells of what the peer may use, and uses.
+func ofLimits() []series {
+	return []series{
 		one("bandwidth_cap_bytes", gauge, "Bytes a second that may come, from sites and peers together; 0 is no cap.", func(r *Reading) float64 { return float64(r.Caps.Bandwidth) }),
 		one("bandwidth_used_bytes", gauge, "Bytes that came in the last second.", func(r *Reading) float64 { return float64(r.Used.Bandwidth) }),
 		one("bandwidth_up_cap_bytes", gauge, "Bytes a second that may go; 0 is no cap.", func(r *Reading) float64 { return float64(r.Caps.BandwidthUp) }),
