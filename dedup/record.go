@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Record says where a body was archived first. Records come from other peers too.
@@ -57,17 +59,15 @@ func ParseRecord(b []byte) (Record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
 		return r, fmt.Errorf("%w: unknown version", ErrRecord)
 	}
-	b = b[1:]
+	f := kv.Fields{Rest: b[1:]}
 	for _, s := range []*string{&r.URL, &r.Peer, &r.RecordID} {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n > maxRecordField || n > uint64(len(b)-size) {
-			return Record{}, fmt.Errorf("%w: field length", ErrRecord)
-		}
-		*s = string(b[size : size+int(n)])
-		b = b[size+int(n):]
+		*s = string(f.Bytes(maxRecordField))
 	}
-	ms, size := binary.Varint(b)
-	if size <= 0 || size != len(b) {
+	if f.Bad {
+		return Record{}, fmt.Errorf("%w: field length", ErrRecord)
+	}
+	ms, size := binary.Varint(f.Rest)
+	if size <= 0 || size != len(f.Rest) {
 		return Record{}, fmt.Errorf("%w: date", ErrRecord)
 	}
 	r.Date = time.UnixMilli(ms).UTC()

@@ -115,13 +115,11 @@ func decodeKin(b []byte) (registrable string, k *novelty.Kin, err error) {
 	if len(b) < 2 || b[0] != format || len(b) > 1+2+maxHost+novelty.MaxKinBytes {
 		return "", nil, fmt.Errorf("%w: %d bytes of what hosts said", ErrRecord, len(b))
 	}
-	n, size := binary.Uvarint(b[1:])
-	b = b[1:]
-	if size <= 0 || n == 0 || n > maxHost || uint64(len(b)-size) < n {
+	f := kv.Fields{Rest: b[1:]}
+	if registrable = string(f.Bytes(maxHost)); registrable == "" {
 		return "", nil, fmt.Errorf("%w: name of a domain", ErrRecord)
 	}
-	registrable, b = string(b[size:size+int(n)]), b[size+int(n):]
-	if k, err = novelty.DecodeKin(b); err != nil {
+	if k, err = novelty.DecodeKin(f.Rest); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return registrable, k, nil

@@ -3,6 +3,7 @@ package domain
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -49,21 +50,15 @@ func decodeOptOut(b []byte) (*OptOut, error) {
 	if len(b) < 2 || b[0] != format || b[1] > 1 {
 		return nil, fmt.Errorf("%w: %d bytes of an opt-out", ErrRecord, len(b))
 	}
-	o := &OptOut{On: b[1] == 1}
-	b = b[2:]
-	version, n := binary.Uvarint(b)
-	if n <= 0 {
-		return nil, fmt.Errorf("%w: version of an opt-out", ErrRecord)
+	f := kv.Fields{Rest: b[2:]}
+	o := &OptOut{On: b[1] == 1, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} //nolint:gosec // bounded
+	if f.Bad {
+		return nil, fmt.Errorf("%w: version or time of an opt-out", ErrRecord)
 	}
-	at, k := binary.Uvarint(b[n:])
-	if k <= 0 || at > maxTime {
-		return nil, fmt.Errorf("%w: time of an opt-out", ErrRecord)
+	if len(f.Rest) == 0 || len(f.Rest) > maxHost {
+		return nil, fmt.Errorf("%w: opt-out of a name of %d bytes", ErrRecord, len(f.Rest))
 	}
-	name := b[n+k:]
-	if len(name) == 0 || len(name) > maxHost {
-		return nil, fmt.Errorf("%w: opt-out of a name of %d bytes", ErrRecord, len(name))
-	}
-	o.Version, o.At, o.Domain = version, time.UnixMilli(int64(at)), string(name) //nolint:gosec // bounded
+	o.Domain = string(f.Rest)
 	return o, nil
 }
 

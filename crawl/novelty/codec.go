@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // The first byte of what is written.
@@ -52,16 +54,16 @@ func (s *State) appendParts(b []byte, list []group) []byte {
 
 // Decode reads what Append wrote. What earlier versions wrote says nothing here.
 func Decode(b []byte) (*State, error) {
-	d := decoder{b: b}
-	switch v := d.byte(); {
+	d := decoder{kv.Fields{Rest: b}}
+	switch v := d.Byte(); {
 	case v > 0 && v < version:
 		return new(State), nil
 	case v != version:
 		return nil, errFormat
 	}
 	s := &State{
-		seen: d.uint(1 << 48), repeats: d.uint(1 << 48), news: d.uint(1 << 48), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), links: uint32(d.uint(maxScore)), top: uint32(d.uint(maxScore)),
-		since: uint8(d.uint(nearby + 1)), abroad: uint8(d.uint(mostAbroad)), mazed: uint8(d.uint(nearby + 1)), probed: uint8(d.uint(maxProbes)), least: uint32(d.uint(1<<32 - 1)), leastBefore: uint32(d.uint(1<<32 - 1)),
+		seen: d.Uint(1 << 48), repeats: d.Uint(1 << 48), news: d.Uint(1 << 48), score: uint32(d.Uint(maxScore)), near: uint32(d.Uint(maxScore)), links: uint32(d.Uint(maxScore)), top: uint32(d.Uint(maxScore)),
+		since: uint8(d.Uint(nearby + 1)), abroad: uint8(d.Uint(mostAbroad)), mazed: uint8(d.Uint(nearby + 1)), probed: uint8(d.Uint(maxProbes)), least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),
 	}
 	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
 	s.groups, s.forms = d.parts(maxGroups, s.seen), d.parts(maxForms, s.seen)
@@ -84,11 +86,11 @@ func appendSaid(b []byte, list []said) []byte {
 
 // DecodeFarm reads what Append wrote.
 func DecodeFarm(b []byte) (*Farm, error) {
-	d := decoder{b: b}
-	if d.byte() != farmVersion {
+	d := decoder{kv.Fields{Rest: b}}
+	if d.Byte() != farmVersion {
 		return nil, errFormat
 	}
-	f := &Farm{seen: d.uint(1 << 48), score: uint32(d.uint(maxScore)), met: d.said(maxFarm)}
+	f := &Farm{seen: d.Uint(1 << 48), score: uint32(d.Uint(maxScore)), met: d.said(maxFarm)}
 	return f, d.end()
 }
 
@@ -105,58 +107,28 @@ func Later(a, b []byte) bool {
 	return cmp.Or(cmp.Compare(s.seen, t.seen), cmp.Compare(s.score, t.score), cmp.Compare(s.near, t.near), cmp.Compare(s.links, t.links), cmp.Compare(s.top, t.top), bytes.Compare(a, b)) > 0
 }
 
-type decoder struct {
-	b   []byte
-	bad bool
-}
+type decoder struct{ kv.Fields }
 
-func (d *decoder) fail() uint64 {
-	d.b, d.bad = nil, true
+func (d *decoder) fixed() uint64 {
+	if b := d.Take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
 	return 0
 }
 
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		return byte(d.fail())
-	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
-}
-
-func (d *decoder) uint(most uint64) uint64 {
-	n, size := binary.Uvarint(d.b)
-	if size <= 0 || n > most {
-		return d.fail()
-	}
-	d.b = d.b[size:]
-	return n
-}
-
-func (d *decoder) fixed() uint64 {
-	if len(d.b) < 8 {
-		return d.fail()
-	}
-	n := binary.LittleEndian.Uint64(d.b)
-	d.b = d.b[8:]
-	return n
-}
-
 func (d *decoder) half() uint32 {
-	if len(d.b) < 4 {
-		return uint32(d.fail()) //nolint:gosec // zero
+	if b := d.Take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
 	}
-	n := binary.LittleEndian.Uint32(d.b)
-	d.b = d.b[4:]
-	return n
+	return 0
 }
 
 func (d *decoder) prints(most uint64) (list prints) {
-	for range d.uint(most) {
-		m := met{bits: d.fixed(), hits: d.byte()}
+	for range d.Uint(most) {
+		m := met{bits: d.fixed(), hits: d.Byte()}
 		for i := range m.at {
 			for k := range m.at[i] {
-				m.at[i][k] = d.byte()
+				m.at[i][k] = d.Byte()
 			}
 		}
 		list = append(list, m)
@@ -165,26 +137,26 @@ func (d *decoder) prints(most uint64) (list prints) {
 }
 
 func (d *decoder) said(most uint64) (list []said) {
-	for range d.uint(most) {
-		list = append(list, said{d.fixed(), d.half(), d.byte()})
+	for range d.Uint(most) {
+		list = append(list, said{d.fixed(), d.half(), d.Byte()})
 	}
 	return list
 }
 
 func (d *decoder) parts(most, seen uint64) (list []group) {
-	for range d.uint(most) {
+	for range d.Uint(most) {
 		g := group{
-			key: d.half(), score: uint32(d.uint(maxScore)), near: uint32(d.uint(maxScore)), seen: uint32(d.uint(1<<32 - 1)), news: uint32(d.uint(1<<32 - 1)),
+			key: d.half(), score: uint32(d.Uint(maxScore)), near: uint32(d.Uint(maxScore)), seen: uint32(d.Uint(1<<32 - 1)), news: uint32(d.Uint(1<<32 - 1)),
 		}
-		g.last = seen - min(d.uint(1<<48), seen)
-		g.fresh, g.since = min(d.byte(), lively), min(d.byte(), nearby+1)
+		g.last = seen - min(d.Uint(1<<48), seen)
+		g.fresh, g.since = min(d.Byte(), lively), min(d.Byte(), nearby+1)
 		list = append(list, g)
 	}
 	return list
 }
 
 func (d *decoder) end() error {
-	if d.bad || len(d.b) > 0 {
+	if !d.Whole() {
 		return errFormat
 	}
 	return nil

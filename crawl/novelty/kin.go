@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Bounds of a Kin.
@@ -129,13 +131,13 @@ func (k *Kin) Append(b []byte) []byte {
 
 // DecodeKin reads what Append wrote.
 func DecodeKin(b []byte) (*Kin, error) {
-	d := decoder{b: b}
-	if d.byte() != kinVersion {
+	d := decoder{kv.Fields{Rest: b}}
+	if d.Byte() != kinVersion {
 		return nil, errFormat
 	}
-	k := &Kin{seen: d.uint(1 << 48), score: uint32(d.uint(maxScore)), since: min(d.byte(), nearby+1)}
+	k := &Kin{seen: d.Uint(1 << 48), score: uint32(d.Uint(maxScore)), since: min(d.Byte(), nearby+1)}
 	k.all, k.words = d.said(maxSayings), d.said(maxSpoken)
-	for range d.uint(maxCounted) {
+	for range d.Uint(maxCounted) {
 		k.counted = append(k.counted, d.half())
 	}
 	return k, d.end()

@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/klauspost/compress/s2"
 )
 
@@ -90,19 +91,19 @@ func decodeMessage(raw []byte) (*message, error) {
 	if len(raw) == 0 || raw[0] != formatVersion {
 		return nil, fmt.Errorf("%w: another version", errFormat)
 	}
-	d := &dec{b: raw[1:]}
+	d := &dec{Fields: kv.Fields{Rest: raw[1:]}}
 	m := new(message)
-	flags := d.byte()
+	flags := d.Byte()
 	m.forget, m.part = flags&flagForget != 0, flags&flagPart != 0
 	m.stream, m.n = d.uint(), d.uint()
 	if flags&flagCompare != 0 {
 		d.spans(m)
 	}
-	if d.bad || flags >= flagsEnd || m.n == 0 {
+	if d.Bad || flags >= flagsEnd || m.n == 0 {
 		return nil, errFormat
 	}
 	var err error
-	m.ops, err = unpack(d.b)
+	m.ops, err = unpack(d.Rest)
 	return m, err
 }
 
@@ -115,7 +116,7 @@ func unpack(packed []byte) (ops []Op, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errFormat, err)
 	}
-	d := &dec{b: plain}
+	d := &dec{Fields: kv.Fields{Rest: plain}}
 	var last []byte
 	n := d.uint()
 	if n > MaxOps {
@@ -123,7 +124,7 @@ func unpack(packed []byte) (ops []Op, err error) {
 	}
 	ops = make([]Op, 0, min(n, uint64(len(plain))))
 	size := 0
-	for ; n > 0 && !d.bad; n-- {
+	for ; n > 0 && !d.Bad; n-- {
 		op := d.op(last)
 		if size += op.size(); size > MaxMessage { // keys grow by what they share
 			return nil, fmt.Errorf("%w: changes of more than %d bytes", errFormat, MaxMessage)
@@ -131,7 +132,7 @@ func unpack(packed []byte) (ops []Op, err error) {
 		ops = append(ops, op)
 		last = op.Key
 	}
-	if d.bad || len(d.b) > 0 {
+	if !d.Whole() {
 		return nil, errFormat
 	}
 	return ops, nil
@@ -139,20 +140,20 @@ func unpack(packed []byte) (ops []Op, err error) {
 
 // spans reads a comparison: bounds ascend, only the last span may be open.
 func (d *dec) spans(m *message) {
-	m.lo = d.bytes(MaxKey)
+	m.lo = d.Bytes(MaxKey)
 	n := d.uint()
 	if n == 0 || n > MaxRanges {
-		d.fail()
+		d.Fail()
 		return
 	}
 	from := m.lo
 	for i := range n {
-		s := span{hi: d.bytes(MaxKey)}
-		if len(d.b) < digestSize || len(s.hi) == 0 && i < n-1 || len(s.hi) > 0 && string(s.hi) <= string(from) {
-			d.fail()
+		s := span{hi: d.Bytes(MaxKey)}
+		if len(d.Rest) < digestSize || len(s.hi) == 0 && i < n-1 || len(s.hi) > 0 && string(s.hi) <= string(from) {
+			d.Fail()
 			return
 		}
-		s.sum, d.b = digest(d.b[:digestSize]), d.b[digestSize:]
+		s.sum, d.Rest = digest(d.Rest[:digestSize]), d.Rest[digestSize:]
 		m.spans = append(m.spans, s)
 		from = s.hi
 	}
@@ -182,8 +183,8 @@ func (a *answer) encode() []byte {
 
 // decodeAnswer reads the answer to a comparison of so many spans.
 func decodeAnswer(raw []byte, spans int) (a answer, err error) {
-	d := &dec{b: raw}
-	status := d.byte()
+	d := &dec{Fields: kv.Fields{Rest: raw}}
+	status := d.Byte()
 	a.lost = status == 1
 	n := d.uint()
 	if status > 1 || n > uint64(spans) { //nolint:gosec // not negative
@@ -191,12 +192,12 @@ func decodeAnswer(raw []byte, spans int) (a answer, err error) {
 	}
 	for range n {
 		i := d.uint()
-		if d.bad || i >= uint64(spans) || len(a.differ) > 0 && int(i) <= a.differ[len(a.differ)-1] { //nolint:gosec // bounded
+		if d.Bad || i >= uint64(spans) || len(a.differ) > 0 && int(i) <= a.differ[len(a.differ)-1] { //nolint:gosec // bounded
 			return a, errFormat
 		}
 		a.differ = append(a.differ, int(i)) //nolint:gosec // bounded
 	}
-	if d.bad || len(d.b) > 0 {
+	if !d.Whole() {
 		return a, errFormat
 	}
 	return a, nil

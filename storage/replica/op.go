@@ -3,6 +3,9 @@ package replica
 import (
 	"encoding/binary"
 	"errors"
+	"math"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Kind is what an Op does.
@@ -56,7 +59,7 @@ const (
 
 var errFormat = errors.New("replica: malformed message")
 
-// enc appends fields; dec reads them and remembers a failure.
+// enc appends fields; dec reads them.
 type enc []byte
 
 func (e *enc) uint(n uint64)  { *e = binary.AppendUvarint(*e, n) }
@@ -77,61 +80,26 @@ func (e *enc) op(op *Op, last []byte) {
 }
 
 type dec struct {
-	b    []byte
-	bad  bool
+	kv.Fields
 	room []byte // for keys, which are put together
 }
 
 // roomSize is how many bytes of keys are allocated at a time.
 const roomSize = 4096
 
-func (d *dec) fail() {
-	d.bad, d.b = true, nil
-}
-
-func (d *dec) byte() byte {
-	if len(d.b) == 0 {
-		d.fail()
-		return 0
-	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
-}
-
-func (d *dec) uint() uint64 {
-	n, k := binary.Uvarint(d.b)
-	if k <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[k:]
-	return n
-}
-
-// bytes lends a field of at most limit bytes.
-func (d *dec) bytes(limit int) []byte {
-	n := d.uint()
-	if d.bad || n > uint64(limit) || n > uint64(len(d.b)) { //nolint:gosec // not negative
-		d.fail()
-		return nil
-	}
-	b := d.b[:n:n]
-	d.b = d.b[n:]
-	return b
-}
+func (d *dec) uint() uint64 { return d.Uint(math.MaxUint64) }
 
 // key reads a key that begins with a part of the last one.
 func (d *dec) key(last []byte) []byte {
 	shared := d.uint()
-	if d.bad || shared > uint64(len(last)) {
-		d.fail()
+	if d.Bad || shared > uint64(len(last)) {
+		d.Fail()
 		return nil
 	}
-	tail := d.bytes(MaxKey)
+	tail := d.Bytes(MaxKey)
 	size := int(shared) + len(tail) //nolint:gosec // not above the last key
 	if size == 0 || size > MaxKey {
-		d.fail()
+		d.Fail()
 		return nil
 	}
 	if cap(d.room)-len(d.room) < size {
@@ -143,18 +111,18 @@ func (d *dec) key(last []byte) []byte {
 }
 
 func (d *dec) op(last []byte) (op Op) {
-	op.Kind = Kind(d.byte())
+	op.Kind = Kind(d.Byte())
 	if op.Kind == 0 || op.Kind >= kindEnd {
-		d.fail()
+		d.Fail()
 		return op
 	}
 	op.Key = d.key(last)
 	switch op.Kind {
 	case Set:
-		op.Value = d.bytes(MaxMessage)
+		op.Value = d.Bytes(MaxMessage)
 	case DeleteRange:
-		if op.Value = d.bytes(MaxKey); string(op.Value) <= string(op.Key) {
-			d.fail()
+		if op.Value = d.Bytes(MaxKey); string(op.Value) <= string(op.Key) {
+			d.Fail()
 		}
 	}
 	return op
