@@ -15,7 +15,7 @@ var bounds = []bound{
 	{what: "processor time", flag: "cpu-share", then: "no fetch begins while more was used"},
 	{what: "exchanges under way", flag: "fetchers", then: "hosts that are due wait"},
 	{what: "idle connections to sites", format: "%s, for %s", at: "crawl/fetch DefaultConfig.MaxIdleConns DefaultConfig.IdleTimeout", then: "the one idle longest is closed"},
-	{what: "a step of the owner", format: "%s", at: "node stepTime", then: "the rest of a long list goes on in the next step; it is acknowledged when done"},
+	{what: "a step of the owner", format: "%s", at: "node/hosts stepTime", then: "the rest of a long list goes on in the next step; it is acknowledged when done"},
 	{what: "cache of the database, a table of recent writes", format: "%s, %s", at: "storage DefaultCacheBytes DefaultMemTableBytes", then: "blocks used longest ago go; writes wait while four tables are full. Two tables stay for good"},
 	{what: "time in which nothing moves although there is work", format: "%s", at: "node/stall After", then: "`status`, log, `doctor` and a metric say so; the stacks go to `<data-dir>/stalls`"},
 	{what: "files of stacks, the size of one", format: "%s, %s", at: "node/stall maxFiles maxStacks", then: "the oldest goes; the rest of one is cut"},
