@@ -60,7 +60,7 @@ type listener struct {
 }
 
 // teaching tells a neighbour samples.
-var teaching = rpc.Method[*wire.Lessons, *wire.LessonsReply]{Service: ServiceSamples}
+var teaching = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: ServiceSamples}
 
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
@@ -150,7 +150,7 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 
 // tell tells one neighbour as many samples as fit into a message.
 func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
-	m, n := wire.NewLessons(list)
+	m, n := wire.NewSamples(list)
 	reply, err := teaching.Call(ctx, c.net, id, m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,11 +178,11 @@ func (c *sampleGossip) handler() p2p.Handler {
 }
 
 // learn learns what a neighbour tells.
-func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Lessons) (*wire.LessonsReply, error) {
+func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples) (*wire.SamplesReply, error) {
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
-	for _, l := range m.Samples() {
+	for _, l := range m.List() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Lessons)
 		c.strategy.Learn(&l)
 		c.guard.Unlock()
 	}
-	return &wire.LessonsReply{Incarnation: c.incarnation}, nil
+	return &wire.SamplesReply{Incarnation: c.incarnation}, nil
 }
 
 // admit says whether samples of a peer are taken now: those of neighbours, so many a minute.

@@ -139,12 +139,12 @@ func TestSamplesAreRefused(t *testing.T) {
 			t.Errorf("b was told %d times, though it takes no samples", s.told.Load())
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})
-		raw := func(change func(*wire.Lessons)) []byte {
-			list := make([]adaptive.Sample, wire.MaxLessons)
+		raw := func(change func(*wire.Samples)) []byte {
+			list := make([]adaptive.Sample, wire.MaxSamples)
 			for i := range list {
 				list[i].Host = fmt.Sprintf("h%d.example", i)
 			}
-			m, _ := wire.NewLessons(list)
+			m, _ := wire.NewSamples(list)
 			if change != nil {
 				change(m)
 			}
@@ -161,15 +161,15 @@ func TestSamplesAreRefused(t *testing.T) {
 		}{
 			"a stranger":      {"x", raw(nil), p2p.CodeBusy},
 			"nonsense":        {"a", []byte{0xff}, p2p.CodeRefused},
-			"another version": {"a", raw(func(m *wire.Lessons) { m.Version++ }), p2p.CodeRefused},
-			"nobody measured": {"a", raw(func(m *wire.Lessons) { m.By = []uint32{0} }), p2p.CodeRefused},
+			"another version": {"a", raw(func(m *wire.Samples) { m.Version++ }), p2p.CodeRefused},
+			"nobody measured": {"a", raw(func(m *wire.Samples) { m.By = []uint32{0} }), p2p.CodeRefused},
 		} {
 			if _, err := b.handler()(t.Context(), tt.from, tt.raw); p2p.CodeOf(err) != tt.code {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for i := range samplesPerMinute/wire.MaxLessons + 1 {
-			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < samplesPerMinute/wire.MaxLessons) {
+		for i := range samplesPerMinute/wire.MaxSamples + 1 {
+			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < samplesPerMinute/wire.MaxSamples) {
 				t.Errorf("message %d of this minute: %v", i, err)
 			}
 		}

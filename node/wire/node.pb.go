@@ -339,38 +339,38 @@ func (x *Coordinate) GetAt() []byte {
 	return nil
 }
 
-// Lessons tells a neighbour what came of placing hosts with the strategy adaptive. Columns of lessons have equal lengths, and so have those of round trips,
-// which come lesson after lesson.
-type Lessons struct {
+// Samples tells a neighbour what came of placing hosts with the strategy adaptive. Columns of samples have equal lengths, and so have those of round trips,
+// which come sample after sample.
+type Samples struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // LessonsVersion
+	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // SamplesVersion
 	Peer          [][]byte               `protobuf:"bytes,2,rep,name=peer,proto3" json:"peer,omitempty"`        // those that measured
 	Host          [][]byte               `protobuf:"bytes,3,rep,name=host,proto3" json:"host,omitempty"`
 	Site          [][]byte               `protobuf:"bytes,4,rep,name=site,proto3" json:"site,omitempty"`                 // 4 or 16 bytes of its address; none: it is not known
 	Whole         []byte                 `protobuf:"bytes,5,opt,name=whole,proto3" json:"whole,omitempty"`               // 1 where most of those measured who could have, else 0
 	Asked         []uint32               `protobuf:"varint,6,rep,packed,name=asked,proto3" json:"asked,omitempty"`       // probes that the placement took
 	Of            []uint32               `protobuf:"varint,7,rep,packed,name=of,proto3" json:"of,omitempty"`             // candidates
-	Measured      []uint32               `protobuf:"varint,8,rep,packed,name=measured,proto3" json:"measured,omitempty"` // round trips of the lesson
+	Measured      []uint32               `protobuf:"varint,8,rep,packed,name=measured,proto3" json:"measured,omitempty"` // round trips of the sample
 	By            []uint32               `protobuf:"varint,9,rep,packed,name=by,proto3" json:"by,omitempty"`             // who measured, as an index of peer
 	RttUs         []uint32               `protobuf:"varint,10,rep,packed,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Lessons) Reset() {
-	*x = Lessons{}
+func (x *Samples) Reset() {
+	*x = Samples{}
 	mi := &file_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Lessons) String() string {
+func (x *Samples) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Lessons) ProtoMessage() {}
+func (*Samples) ProtoMessage() {}
 
-func (x *Lessons) ProtoReflect() protoreflect.Message {
+func (x *Samples) ProtoReflect() protoreflect.Message {
 	mi := &file_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -382,103 +382,103 @@ func (x *Lessons) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Lessons.ProtoReflect.Descriptor instead.
-func (*Lessons) Descriptor() ([]byte, []int) {
+// Deprecated: Use Samples.ProtoReflect.Descriptor instead.
+func (*Samples) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Lessons) GetVersion() uint32 {
+func (x *Samples) GetVersion() uint32 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
 }
 
-func (x *Lessons) GetPeer() [][]byte {
+func (x *Samples) GetPeer() [][]byte {
 	if x != nil {
 		return x.Peer
 	}
 	return nil
 }
 
-func (x *Lessons) GetHost() [][]byte {
+func (x *Samples) GetHost() [][]byte {
 	if x != nil {
 		return x.Host
 	}
 	return nil
 }
 
-func (x *Lessons) GetSite() [][]byte {
+func (x *Samples) GetSite() [][]byte {
 	if x != nil {
 		return x.Site
 	}
 	return nil
 }
 
-func (x *Lessons) GetWhole() []byte {
+func (x *Samples) GetWhole() []byte {
 	if x != nil {
 		return x.Whole
 	}
 	return nil
 }
 
-func (x *Lessons) GetAsked() []uint32 {
+func (x *Samples) GetAsked() []uint32 {
 	if x != nil {
 		return x.Asked
 	}
 	return nil
 }
 
-func (x *Lessons) GetOf() []uint32 {
+func (x *Samples) GetOf() []uint32 {
 	if x != nil {
 		return x.Of
 	}
 	return nil
 }
 
-func (x *Lessons) GetMeasured() []uint32 {
+func (x *Samples) GetMeasured() []uint32 {
 	if x != nil {
 		return x.Measured
 	}
 	return nil
 }
 
-func (x *Lessons) GetBy() []uint32 {
+func (x *Samples) GetBy() []uint32 {
 	if x != nil {
 		return x.By
 	}
 	return nil
 }
 
-func (x *Lessons) GetRttUs() []uint32 {
+func (x *Samples) GetRttUs() []uint32 {
 	if x != nil {
 		return x.RttUs
 	}
 	return nil
 }
 
-// LessonsReply says that they were taken.
-type LessonsReply struct {
+// SamplesReply says that they were taken.
+type SamplesReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the process, which forgets what it learnt when it ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LessonsReply) Reset() {
-	*x = LessonsReply{}
+func (x *SamplesReply) Reset() {
+	*x = SamplesReply{}
 	mi := &file_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LessonsReply) String() string {
+func (x *SamplesReply) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LessonsReply) ProtoMessage() {}
+func (*SamplesReply) ProtoMessage() {}
 
-func (x *LessonsReply) ProtoReflect() protoreflect.Message {
+func (x *SamplesReply) ProtoReflect() protoreflect.Message {
 	mi := &file_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -490,12 +490,12 @@ func (x *LessonsReply) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LessonsReply.ProtoReflect.Descriptor instead.
-func (*LessonsReply) Descriptor() ([]byte, []int) {
+// Deprecated: Use SamplesReply.ProtoReflect.Descriptor instead.
+func (*SamplesReply) Descriptor() ([]byte, []int) {
 	return file_node_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *LessonsReply) GetIncarnation() uint64 {
+func (x *SamplesReply) GetIncarnation() uint64 {
 	if x != nil {
 		return x.Incarnation
 	}
@@ -1017,7 +1017,7 @@ const file_node_proto_rawDesc = "" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\fR\x02at\"\xf2\x01\n" +
-	"\aLessons\x12\x18\n" +
+	"\aSamples\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04peer\x18\x02 \x03(\fR\x04peer\x12\x12\n" +
 	"\x04host\x18\x03 \x03(\fR\x04host\x12\x12\n" +
@@ -1029,7 +1029,7 @@ const file_node_proto_rawDesc = "" +
 	"\x02by\x18\t \x03(\rB\x02\x10\x01R\x02by\x12\x19\n" +
 	"\x06rtt_us\x18\n" +
 	" \x03(\rB\x02\x10\x01R\x05rttUs\"0\n" +
-	"\fLessonsReply\x12 \n" +
+	"\fSamplesReply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"a\n" +
 	"\aSubnets\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\fR\x04kind\x12\x12\n" +
@@ -1082,8 +1082,8 @@ var file_node_proto_goTypes = []any{
 	(*ContentReply)(nil),   // 1: apoidea.node.ContentReply
 	(*Records)(nil),        // 2: apoidea.node.Records
 	(*Coordinate)(nil),     // 3: apoidea.node.Coordinate
-	(*Lessons)(nil),        // 4: apoidea.node.Lessons
-	(*LessonsReply)(nil),   // 5: apoidea.node.LessonsReply
+	(*Samples)(nil),        // 4: apoidea.node.Samples
+	(*SamplesReply)(nil),   // 5: apoidea.node.SamplesReply
 	(*Subnets)(nil),        // 6: apoidea.node.Subnets
 	(*SubnetsReply)(nil),   // 7: apoidea.node.SubnetsReply
 	(*Admission)(nil),      // 8: apoidea.node.Admission

@@ -36,12 +36,12 @@ const (
 	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an index of some thousand entries.
 	MaxSubnetName   = 512
 	MaxSubnetRecord = 1 << 20
-	// LessonsVersion is what lessons mean: a round trip is the smallest of a few TCP connects, or that of one HEAD request.
-	LessonsVersion = 1
-	// MaxLessons bounds the lessons of one Lessons, MaxLessonPeers those that measured, MaxLessonRTTs the round trips of one lesson.
-	MaxLessons     = 256
-	MaxLessonPeers = 256
-	MaxLessonRTTs  = 64
+	// SamplesVersion is what samples mean: a round trip is the smallest of a few TCP connects, or that of one HEAD request.
+	SamplesVersion = 1
+	// MaxSamples bounds the samples of one Samples, MaxSamplePeers those that measured, MaxSampleRTTs the round trips of one sample.
+	MaxSamples     = 256
+	MaxSamplePeers = 256
+	MaxSampleRTTs  = 64
 	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost a host's name in it, MaxSubject the words of an OptOut.
 	MaxAdmissions = 256
 	MaxSaid       = 64

@@ -33,9 +33,9 @@ func gossip(number int, by float32) *Coordinate {
 	return m
 }
 
-// lessons are two, of two peers.
-func lessons(change func(*Lessons)) *Lessons {
-	m, _ := NewLessons([]adaptive.Sample{
+// samplesOf are two, of two peers.
+func samplesOf(change func(*Samples)) *Samples {
+	m, _ := NewSamples([]adaptive.Sample{
 		{Host: "a.example", Site: netip.MustParseAddr("192.0.2.1"), RTTs: []adaptive.PeerRTT{{Peer: "p", RTT: 7 * time.Millisecond}, {Peer: "q", RTT: 20 * time.Millisecond}}, Whole: true, Asked: 2, Of: 2},
 		{Host: "b.example", Of: 2},
 	})
@@ -45,10 +45,10 @@ func lessons(change func(*Lessons)) *Lessons {
 	return m
 }
 
-// TestLessonsComeBack: what is told is what is learnt, as far as it fits.
-func TestLessonsComeBack(t *testing.T) {
+// TestSamplesComeBack: what is told is what is learnt, as far as it fits.
+func TestSamplesComeBack(t *testing.T) {
 	var list []adaptive.Sample
-	for i := range 2 * MaxLessons {
+	for i := range 2 * MaxSamples {
 		l := adaptive.Sample{Host: fmt.Sprintf("h%d.example", i), Whole: i%2 == 0, Asked: i % 5, Of: 12}
 		if i%3 > 0 {
 			l.Site = netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
@@ -64,12 +64,12 @@ func TestLessonsComeBack(t *testing.T) {
 	}{
 		"none":          {nil, 0},
 		"one":           {list[:1], 1},
-		"more than fit": {list, MaxLessons},
+		"more than fit": {list, MaxSamples},
 	} {
-		m, n := NewLessons(tt.list)
+		m, n := NewSamples(tt.list)
 		if err := m.Validate(); err != nil || n != tt.n {
 			t.Errorf("%s: %d told, want %d (%v)", name, n, tt.n, err)
-		} else if got := m.Samples(); !reflect.DeepEqual(got, append([]adaptive.Sample{}, tt.list[:n]...)) {
+		} else if got := m.List(); !reflect.DeepEqual(got, append([]adaptive.Sample{}, tt.list[:n]...)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -81,8 +81,8 @@ func TestLessonsComeBack(t *testing.T) {
 		}
 		crowd = append(crowd, l)
 	}
-	if m, n := NewLessons(crowd); n != MaxLessonPeers/MaxLessonRTTs || m.Validate() != nil || len(m.GetBy()) != MaxLessonPeers {
-		t.Errorf("of a crowd %d lessons with %d round trips (%v)", n, len(m.GetBy()), m.Validate())
+	if m, n := NewSamples(crowd); n != MaxSamplePeers/MaxSampleRTTs || m.Validate() != nil || len(m.GetBy()) != MaxSamplePeers {
+		t.Errorf("of a crowd %d samples with %d round trips (%v)", n, len(m.GetBy()), m.Validate())
 	}
 }
 
@@ -133,20 +133,20 @@ func TestValidate(t *testing.T) {
 		{"an error beyond bounds", gossip(coordinates.Dimensions+1, 2).Validate(), "error 2"},
 		{"an endless queue", gossip(coordinates.Dimensions+2, float32(math.Inf(1))).Validate(), "queue +Inf"},
 
-		{"no lessons", (&Lessons{Version: LessonsVersion}).Validate(), ""},
-		{"lessons", lessons(nil).Validate(), ""},
-		{"lessons of another version", lessons(func(m *Lessons) { m.Version = 2 }).Validate(), "another version: 2, want 1"},
-		{"too many lessons", (&Lessons{Version: LessonsVersion, Host: many(MaxLessons+1, 3)}).Validate(), "at most 256"},
-		{"lessons of too many peers", lessons(func(m *Lessons) { m.Peer = many(MaxLessonPeers+1, 3) }).Validate(), "at most"},
-		{"a lesson without a host", lessons(func(m *Lessons) { m.Host[1] = nil }).Validate(), "host of a lesson of 0 bytes"},
-		{"a lesson of a host too long", lessons(func(m *Lessons) { m.Host[1] = bytesOf(300) }).Validate(), "host of a lesson"},
-		{"a lesson of half an address", lessons(func(m *Lessons) { m.Site[0] = bytesOf(8) }).Validate(), "address of 8 bytes"},
-		{"a lesson that is more than whole", lessons(func(m *Lessons) { m.Whole[0] = 2 }).Validate(), "whole is 2"},
-		{"a column of lessons too short", lessons(func(m *Lessons) { m.Asked = m.Asked[:1] }).Validate(), "lengths"},
-		{"a round trip by nobody", lessons(func(m *Lessons) { m.By[0] = 2 }).Validate(), "peer 2 of 2"},
-		{"fewer round trips than announced", lessons(func(m *Lessons) { m.Measured[0] = 3 }).Validate(), "round trips"},
-		{"more round trips than a lesson has", lessons(func(m *Lessons) { m.Measured[0] = 1 << 31 }).Validate(), "of one host"},
-		{"a round trip of no length", lessons(func(m *Lessons) { m.RttUs = m.RttUs[:1] }).Validate(), "lengths"},
+		{"no samples", (&Samples{Version: SamplesVersion}).Validate(), ""},
+		{"samples", samplesOf(nil).Validate(), ""},
+		{"samples of another version", samplesOf(func(m *Samples) { m.Version = 2 }).Validate(), "another version: 2, want 1"},
+		{"too many samples", (&Samples{Version: SamplesVersion, Host: many(MaxSamples+1, 3)}).Validate(), "at most 256"},
+		{"samples of too many peers", samplesOf(func(m *Samples) { m.Peer = many(MaxSamplePeers+1, 3) }).Validate(), "at most"},
+		{"a sample without a host", samplesOf(func(m *Samples) { m.Host[1] = nil }).Validate(), "host of a sample of 0 bytes"},
+		{"a sample of a host too long", samplesOf(func(m *Samples) { m.Host[1] = bytesOf(300) }).Validate(), "host of a sample"},
+		{"a sample of half an address", samplesOf(func(m *Samples) { m.Site[0] = bytesOf(8) }).Validate(), "address of 8 bytes"},
+		{"a sample that is more than whole", samplesOf(func(m *Samples) { m.Whole[0] = 2 }).Validate(), "whole is 2"},
+		{"a column of samples too short", samplesOf(func(m *Samples) { m.Asked = m.Asked[:1] }).Validate(), "lengths"},
+		{"a round trip by nobody", samplesOf(func(m *Samples) { m.By[0] = 2 }).Validate(), "peer 2 of 2"},
+		{"fewer round trips than announced", samplesOf(func(m *Samples) { m.Measured[0] = 3 }).Validate(), "round trips"},
+		{"more round trips than a sample has", samplesOf(func(m *Samples) { m.Measured[0] = 1 << 31 }).Validate(), "of one host"},
+		{"a round trip of no length", samplesOf(func(m *Samples) { m.RttUs = m.RttUs[:1] }).Validate(), "lengths"},
 
 		{"a question", (&Records{Ask: make([]byte, KeySize)}).Validate(), ""},
 		{"a question about half a key", (&Records{Ask: make([]byte, PosSize)}).Validate(), "16 bytes, want 32"},
@@ -265,18 +265,18 @@ func FuzzCoordinate(f *testing.F) {
 	})
 }
 
-// FuzzLessons: what passes can be learnt, and tells itself again.
-func FuzzLessons(f *testing.F) {
-	seed(f, lessons(nil), &Lessons{Version: LessonsVersion}, lessons(func(m *Lessons) { m.By[1] = 9 }), lessons(func(m *Lessons) { m.Measured[0], m.Measured[1] = 0, 2 }))
+// FuzzSamples: what passes can be learnt, and tells itself again.
+func FuzzSamples(f *testing.F) {
+	seed(f, samplesOf(nil), &Samples{Version: SamplesVersion}, samplesOf(func(m *Samples) { m.By[1] = 9 }), samplesOf(func(m *Samples) { m.Measured[0], m.Measured[1] = 0, 2 }))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m := new(Lessons)
+		m := new(Samples)
 		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
 			return
 		}
-		list := m.Samples()
-		again, n := NewLessons(list)
+		list := m.List()
+		again, n := NewSamples(list)
 		if err := again.Validate(); err != nil || n > len(list) || n == 0 && len(list) > 0 {
-			t.Errorf("%d of %d lessons told again (%v)", n, len(list), err)
+			t.Errorf("%d of %d samples told again (%v)", n, len(list), err)
 		}
 		s, err := adaptive.New(adaptive.Config{Memories: 4, Peers: 4})
 		if err != nil {

@@ -13,20 +13,20 @@ import (
 // maxTold is the largest round trip that fits, in microseconds.
 const maxTold = 1<<32 - 1
 
-// NewLessons is the message of the first of the samples, as many as fit; n says how many.
-func NewLessons(list []adaptive.Sample) (m *Lessons, n int) {
-	m = &Lessons{Version: LessonsVersion}
+// NewSamples is the message of the first of the samples, as many as fit; n says how many.
+func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
+	m = &Samples{Version: SamplesVersion}
 	index := make(map[string]uint32)
-	for i := range list[:min(len(list), MaxLessons)] {
+	for i := range list[:min(len(list), MaxSamples)] {
 		l := &list[i]
-		rtts := l.RTTs[:min(len(l.RTTs), MaxLessonRTTs)]
-		if len(index)+len(rtts) > MaxLessonPeers {
+		rtts := l.RTTs[:min(len(l.RTTs), MaxSampleRTTs)]
+		if len(index)+len(rtts) > MaxSamplePeers {
 			break
 		}
 		for _, r := range rtts {
 			at, ok := index[r.Peer]
 			if !ok {
-				at = uint32(len(index)) //nolint:gosec // at most MaxLessonPeers
+				at = uint32(len(index)) //nolint:gosec // at most MaxSamplePeers
 				index[r.Peer] = at
 				m.Peer = append(m.Peer, []byte(r.Peer))
 			}
@@ -39,59 +39,59 @@ func NewLessons(list []adaptive.Sample) (m *Lessons, n int) {
 		}
 		m.Host, m.Site, m.Whole = append(m.Host, []byte(l.Host)), append(m.Site, l.Site.AsSlice()), append(m.Whole, whole)
 		m.Asked, m.Of = append(m.Asked, uint32(max(l.Asked, 0))), append(m.Of, uint32(max(l.Of, 0))) //nolint:gosec // not negative, and as many as peers
-		m.Measured = append(m.Measured, uint32(len(rtts)))                                           //nolint:gosec // at most MaxLessonRTTs
+		m.Measured = append(m.Measured, uint32(len(rtts)))                                           //nolint:gosec // at most MaxSampleRTTs
 		n++
 	}
 	return m, n
 }
 
-var errLessonsVersion = errors.New("lessons of another version")
+var errSamplesVersion = errors.New("samples of another version")
 
 // Validate checks version, bounds and columns.
-func (m *Lessons) Validate() error {
-	if m.GetVersion() != LessonsVersion {
-		return fmt.Errorf("%w: %d, want %d", errLessonsVersion, m.GetVersion(), LessonsVersion)
+func (m *Samples) Validate() error {
+	if m.GetVersion() != SamplesVersion {
+		return fmt.Errorf("%w: %d, want %d", errSamplesVersion, m.GetVersion(), SamplesVersion)
 	}
 	n := len(m.GetHost())
-	if n > MaxLessons || len(m.GetPeer()) > MaxLessonPeers {
-		return fmt.Errorf("lessons: %d of %d peers, at most %d of %d", n, len(m.GetPeer()), MaxLessons, MaxLessonPeers)
+	if n > MaxSamples || len(m.GetPeer()) > MaxSamplePeers {
+		return fmt.Errorf("samples: %d of %d peers, at most %d of %d", n, len(m.GetPeer()), MaxSamples, MaxSamplePeers)
 	}
 	if len(m.GetSite()) != n || len(m.GetWhole()) != n || len(m.GetAsked()) != n || len(m.GetOf()) != n || len(m.GetMeasured()) != n || len(m.GetBy()) != len(m.GetRttUs()) {
-		return fmt.Errorf("lessons: %w", errColumns)
+		return fmt.Errorf("samples: %w", errColumns)
 	}
 	rtts := 0
 	for i, k := range m.GetMeasured() {
-		if k > MaxLessonRTTs {
-			return fmt.Errorf("lessons: %d round trips of one host, at most %d", k, MaxLessonRTTs)
+		if k > MaxSampleRTTs {
+			return fmt.Errorf("samples: %d round trips of one host, at most %d", k, MaxSampleRTTs)
 		}
 		rtts += int(k)
 		if size := len(m.GetSite()[i]); size != 0 && size != 4 && size != 16 {
-			return fmt.Errorf("lessons: address of %d bytes, want 4 or 16, or none", size)
+			return fmt.Errorf("samples: address of %d bytes, want 4 or 16, or none", size)
 		}
 		if m.GetWhole()[i] > 1 {
-			return fmt.Errorf("lessons: whole is %d, want 0 or 1", m.GetWhole()[i])
+			return fmt.Errorf("samples: whole is %d, want 0 or 1", m.GetWhole()[i])
 		}
 	}
 	if rtts != len(m.GetBy()) {
-		return fmt.Errorf("lessons: %d round trips, %d announced", len(m.GetBy()), rtts)
+		return fmt.Errorf("samples: %d round trips, %d announced", len(m.GetBy()), rtts)
 	}
 	for _, by := range m.GetBy() {
 		if int64(by) >= int64(len(m.GetPeer())) {
-			return fmt.Errorf("lessons: peer %d of %d", by, len(m.GetPeer()))
+			return fmt.Errorf("samples: peer %d of %d", by, len(m.GetPeer()))
 		}
 	}
-	return errors.Join(each("host of a lesson", m.GetHost(), 1, crawlwire.MaxHost), each("peer of a lesson", m.GetPeer(), 1, MaxPeerID))
+	return errors.Join(each("host of a sample", m.GetHost(), 1, crawlwire.MaxHost), each("peer of a sample", m.GetPeer(), 1, MaxPeerID))
 }
 
-// Samples are what was told; the message must be valid.
-func (m *Lessons) Samples() []adaptive.Sample {
+// List is what was told; the message must be valid.
+func (m *Samples) List() []adaptive.Sample {
 	list := make([]adaptive.Sample, len(m.GetHost()))
 	at := 0
 	for i := range list {
 		addr, _ := netip.AddrFromSlice(m.GetSite()[i])
 		l := adaptive.Sample{
 			Host: string(m.GetHost()[i]), Site: addr.Unmap(), Whole: m.GetWhole()[i] == 1,
-			Asked: int(min(m.GetAsked()[i], MaxLessonPeers)), Of: int(min(m.GetOf()[i], MaxLessonPeers)),
+			Asked: int(min(m.GetAsked()[i], MaxSamplePeers)), Of: int(min(m.GetOf()[i], MaxSamplePeers)),
 		}
 		for range m.GetMeasured()[i] {
 			l.RTTs = append(l.RTTs, adaptive.PeerRTT{
