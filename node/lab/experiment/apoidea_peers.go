@@ -91,8 +91,8 @@ func runApoideaPeers(ctx context.Context, o *Options, r *Report, progress func(P
 				return err
 			}
 			results = append(results, got)
-			line.X, line.Y = append(line.X, float64(peers)), append(line.Y, 100*got.perPeer()/results[0].perPeer())
-			said.X, said.Y = append(said.X, float64(peers)), append(said.Y, got.perPage())
+			line.add(float64(peers), 100*got.perPeer()/results[0].perPeer())
+			said.add(float64(peers), got.perPage())
 			s.Rows = append(s.Rows, []float64{float64(n), float64(peers), got.perPeer(), got.perPage(), got.cpuShare()})
 		}
 		peersTable(&r.Table, c.row, results)

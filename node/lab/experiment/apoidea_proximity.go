@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -184,34 +185,25 @@ func proximityTable(r *Report, families []family, cases []threadsCase, pages [][
 		r.Table.Add(families[f].row, "rtt_median", "ms", rtts[f][len(rtts[f])/2].Seconds()*1000)
 		row := []float64{float64(f), rtts[f][len(rtts[f])/2].Seconds() * 1000}
 		for i := range cases {
-			r.Table.Add(families[f].row, "pages_"+cases[i].row, "pages/s", meanOf(pages[i][f]))
-			row = append(row, meanOf(pages[i][f]))
+			r.Table.Add(families[f].row, "pages_"+cases[i].row, "pages/s", mean(pages[i][f]))
+			row = append(row, mean(pages[i][f]))
 		}
 		s.Rows = append(s.Rows, row)
 		plot.Groups = append(plot.Groups, fmt.Sprintf("%s, %.0f ms", families[f].row, row[1]))
 	}
 	for i := range cases {
-		near, far := meanOf(pages[i][0]), meanOf(pages[i][2])
-		metric := "near_over_far_" + cases[i].row
+		near, far := mean(pages[i][0]), mean(pages[i][2])
+		paper := math.NaN()
 		if i == 0 { // the paper does not say which load; that of a peer alone
-			r.Table.Compare("near/far", metric, "times", paperProximity, near/far)
-		} else {
-			r.Table.Add("near/far", metric, "times", near/far)
+			paper = paperProximity
 		}
+		r.Table.Compare("near/far", "near_over_far_"+cases[i].row, "times", paper, near/far)
 		bars := Bars{Label: cases[i].label}
 		for f := range families {
-			bars.Values = append(bars.Values, 100*meanOf(pages[i][f])/near)
+			bars.Values = append(bars.Values, 100*mean(pages[i][f])/near)
 		}
 		plot.Bars = append(plot.Bars, bars)
 		s.Columns = append(s.Columns, "pages_per_s_"+cases[i].row)
 	}
 	r.Plots, r.Series = append(r.Plots, plot), append(r.Series, s)
-}
-
-func meanOf(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }

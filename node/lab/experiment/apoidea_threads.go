@@ -134,14 +134,11 @@ func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duratio
 
 func threadsTable(t *Table, c *threadsCase, pages, cpu []float64) {
 	best := bestOf(pages)
+	t.Compare(c.row, "best_threads", "threads", orNone(c.best), float64(c.threads[best]))
+	t.Compare(c.row, "cpu_at_best", "%", orNone(c.cpu), cpu[best])
 	if c.best > 0 {
-		t.Compare(c.row, "best_threads", "threads", c.best, float64(c.threads[best]))
-		t.Compare(c.row, "cpu_at_best", "%", c.cpu, cpu[best])
 		at := slices.Index(c.threads, int(c.best))
 		t.Add(c.row, fmt.Sprintf("share_%d_threads", c.threads[at]), "% of the best", 100*pages[at]/slices.Max(pages))
-	} else {
-		t.Add(c.row, "best_threads", "threads", float64(c.threads[best]))
-		t.Add(c.row, "cpu_at_best", "%", cpu[best])
 	}
 	for i, n := range c.threads {
 		if n&(n-1) == 0 || n == 6 {

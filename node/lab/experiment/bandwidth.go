@@ -97,7 +97,7 @@ func runBandwidth(ctx context.Context, o *Options, r *Report, progress func(Prog
 			return err
 		}
 		f := run.figures()
-		trade.Lines[0].X, trade.Lines[0].Y = append(trade.Lines[0].X, f.use), append(trade.Lines[0].Y, f.violations)
+		trade.Lines[0].add(f.use, f.violations)
 		if !equal && (f.use >= alone.use || i == len(equalDepths)-1) {
 			equal = true
 			run.table(&r.Table, s)
@@ -168,11 +168,7 @@ func (r *bandwidthRun) figures() (f bandwidthFigures) {
 
 func (r *bandwidthRun) table(t *Table, s bandwidthSetting) {
 	f := r.figures()
-	if s.paper > 0 {
-		t.Compare(s.row, "use", "mean/L", s.paper, f.use)
-	} else {
-		t.Add(s.row, "use", "mean/L", f.use)
-	}
+	t.Compare(s.row, "use", "mean/L", orNone(s.paper), f.use)
 	t.Add(s.row, "windows_above", "share", f.above)
 	t.Add(s.row, "windows_above_cap", "share", f.aboveCap)
 	t.Add(s.row, "order_violations", "share", f.violations)
@@ -208,7 +204,7 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []Plot {
 	line := func(label string, values []float64) Line {
 		l := Line{Label: label}
 		for i, v := range values[from : from+shown] {
-			l.X, l.Y = append(l.X, float64(i)), append(l.Y, v)
+			l.add(float64(i), v)
 		}
 		return l
 	}
@@ -237,18 +233,17 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []Plot {
 
 // bandwidthSeries are the rates of all settings, second by second.
 func bandwidthSeries(settings []bandwidthSetting, runs map[string]*bandwidthRun) Series {
-	s := Series{Name: "rates", Columns: []string{"second"}}
-	var all [][]float64
-	for _, setting := range settings {
-		s.Columns = append(s.Columns, setting.row)
-		all = append(all, runs[setting.row].perSecond())
+	var seconds []float64
+	for i := range runs[settings[0].row].perSecond() {
+		seconds = append(seconds, float64(i))
 	}
-	for i := range all[0] {
-		row := []float64{float64(i)}
-		for _, values := range all {
-			row = append(row, math.Round(1000*values[i]))
+	s := newSeries("rates", "second", seconds)
+	for _, setting := range settings {
+		rates := runs[setting.row].perSecond()
+		for i, v := range rates {
+			rates[i] = math.Round(1000 * v)
 		}
-		s.Rows = append(s.Rows, row)
+		s.column(setting.row, rates)
 	}
 	return s
 }

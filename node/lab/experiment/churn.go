@@ -201,18 +201,6 @@ func crawlTable(r *Report, row string, c *sim.CrawlReport) {
 	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[dhttest.Upkeep].Bytes)/c.PeerSeconds)
 }
 
-// spread is the greatest over the mean.
-func spread(ascending []float64) float64 {
-	sum := 0.0
-	for _, v := range ascending {
-		sum += v
-	}
-	if sum == 0 {
-		return math.NaN()
-	}
-	return ascending[len(ascending)-1] * float64(len(ascending)) / sum
-}
-
 func crawlPlots(r *Report, peers int, c *sim.CrawlReport) {
 	s := Series{Name: "crawl", Columns: []string{"minutes", "peers", "requests", "refetched", "urls_done", "urls_pending", "keys_not_with_owner_pct"}}
 	for p := range sim.Purposes {
@@ -237,13 +225,9 @@ func crawlPlots(r *Report, peers int, c *sim.CrawlReport) {
 		done, pending = append(done, float64(p.Done)), append(pending, float64(p.Pending))
 		last = p
 	}
-	loads := Series{Name: "load", Columns: []string{"share_of_peers", "requests_per_hour"}}
-	load := Line{Label: "requests of a worker"}
-	for i, v := range c.Loads {
-		share := 100 * float64(i+1) / float64(len(c.Loads))
-		loads.Rows = append(loads.Rows, []float64{share, v})
-		load.X, load.Y = append(load.X, share), append(load.Y, v)
-	}
+	load := ranked("requests of a worker", c.Loads)
+	loads := newSeries("load", "share_of_peers", load.X)
+	loads.column("requests_per_hour", load.Y)
 	r.Series = append(r.Series, s, loads)
 	var lines []Line
 	for p := range sim.Purposes {

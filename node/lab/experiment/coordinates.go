@@ -188,13 +188,5 @@ func (c *counted) another(text string) {
 	c.tell(Progress{text, float64(c.done) / float64(c.of)})
 }
 
-// quantile of ascending values; 0 of none.
-func quantile(ascending []float64, p float64) float64 {
-	if len(ascending) == 0 {
-		return 0
-	}
-	return ascending[int(p*float64(len(ascending)-1)+0.5)]
-}
-
 // thetaRow names the row of a threshold.
 func thetaRow(theta float64) string { return "proxy-" + strconv.FormatFloat(theta, 'g', -1, 64) }

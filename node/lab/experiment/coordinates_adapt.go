@@ -200,7 +200,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 func (a *adapting) feed(run *coordRun, p, s int) {
 	took, failed := a.w.download(a.rnd, p, s, internet.PageSize(a.rnd))
 	run.clock.After(took, func() {
-		if at, ok := (peersOf{run, 0}).Of(run.ids[p]); ok && !failed {
+		if at, ok := run.seenBy(0).Of(run.ids[p]); ok && !failed {
 			run.tables[0].Observe(run.clock.Now(), a.w.servers[s].addr, run.ids[p], &at, took)
 		}
 	})
@@ -209,12 +209,7 @@ func (a *adapting) feed(run *coordRun, p, s int) {
 // disturb strikes the most used peer when its time has come, and heals it.
 func (a *adapting) disturb(minute int) {
 	switch minute {
-	case a.d.from:
-		for p := range a.used {
-			if a.used[p] > a.used[a.struck] {
-				a.struck = p
-			}
-		}
+	case a.d.from: // minute has noted which it is
 		a.d.strike(&a.w.peers[a.struck])
 	case a.d.to:
 		a.d.heal(&a.w.peers[a.struck])
@@ -253,18 +248,10 @@ func (a *adapting) minute(minute int, err, distance float64) {
 			}
 		}
 		for i := range t.share {
-			t.share[i] = a.used[a.struck] / max(sumOf(a.used), 1)
+			t.share[i] = a.used[a.struck] / max(sum(a.used), 1)
 		}
 	}
 	clear(a.given)
-}
-
-func sumOf(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum
 }
 
 // distance is the median from the servers to the peers that have them.
@@ -272,7 +259,7 @@ func (a *adapting) distance(run *coordRun, now time.Time) float64 {
 	var all []float64
 	for s := range a.at {
 		at, ok := run.tables[0].At(now, a.w.servers[s].addr)
-		peer, known := (peersOf{run, 0}).Of(run.ids[a.at[s]])
+		peer, known := run.seenBy(0).Of(run.ids[a.at[s]])
 		if ok && known {
 			all = append(all, at.Distance(&peer))
 		}

@@ -51,20 +51,20 @@ func (d *disturbance) table(r *Report, traces []*adaptTrace) {
 		slices.Sort(values)
 		return values[len(values)/2]
 	}
-	compareOrAdd(r, d.name, "assignments_halve_after", "min", d.halves, middle(halves))
-	compareOrAdd(r, d.name, "stops_after", "min", d.stops, middle(stops))
+	r.Table.Compare(d.name, "assignments_halve_after", "min", d.halves, middle(halves))
+	r.Table.Compare(d.name, "stops_after", "min", d.stops, middle(stops))
 	if !math.IsNaN(traces[0].geo[0]) {
-		compareOrAdd(r, d.name, "faster_than_geo_after", "min", d.faster, middle(faster))
-		compareOrAdd(r, d.name, "time_against_geo_before", "share", math.NaN(), middle(before))
-		compareOrAdd(r, d.name, "time_against_geo_in_the_end", "share", math.NaN(), middle(during))
+		r.Table.Compare(d.name, "faster_than_geo_after", "min", d.faster, middle(faster))
+		r.Table.Compare(d.name, "time_against_geo_before", "share", math.NaN(), middle(before))
+		r.Table.Compare(d.name, "time_against_geo_in_the_end", "share", math.NaN(), middle(during))
 	}
-	compareOrAdd(r, d.name, "used_again_after", "min", d.ret, middle(back))
+	r.Table.Compare(d.name, "used_again_after", "min", d.ret, middle(back))
 	if !d.strategy {
 		paper := math.NaN()
 		if d.name == "bandwidth" {
 			paper = 0.43
 		}
-		compareOrAdd(r, d.name, "error_peak", "median error", paper, middle(peak))
+		r.Table.Compare(d.name, "error_peak", "median error", paper, middle(peak))
 	}
 	r.Table.Add(d.name, "repetitions_counted", "runs", float64(len(before)))
 }
@@ -73,22 +73,22 @@ func (d *disturbance) table(r *Report, traces []*adaptTrace) {
 func (d *disturbance) plot(r *Report, traces []*adaptTrace) {
 	at := slices.IndexFunc(traces, func(t *adaptTrace) bool { return t.share[d.from-1] >= 2*adaptUnused })
 	t := traces[max(at, 0)]
-	var minutes, share []float64
 	s := Series{Name: d.name, Columns: []string{"minutes", "share_of_assignments_pct", "expected_ms", "geo_ms", "median_error", "median_distance_ms"}}
 	for m := range t.share {
-		minutes, share = append(minutes, float64(m)), append(share, 100*t.share[m])
 		s.Rows = append(s.Rows, []float64{float64(m), 100 * t.share[m], t.mine[m], t.geo[m], t.err[m], t.median[m]})
 	}
 	r.Series = append(r.Series, s)
+	placed, geo := s.line("placed", 2), s.line("geo", 3)
+	geo.Dashed = true
 	marks := []Mark{{X: float64(d.from), Label: "begins"}, {X: float64(d.to), Label: "ends"}}
 	r.Plots = append(r.Plots,
 		Plot{
 			Name: d.name + "-assignments", Title: "Assignments to the peer that is disturbed: " + d.name, X: "minutes", Y: "% of assigned URLs",
-			Lines: []Line{{Label: "share", X: minutes, Y: share}}, Marks: marks,
+			Lines: []Line{s.line("share", 1)}, Marks: marks,
 		},
 		Plot{
 			Name: d.name + "-times", Title: "Expected download time: " + d.name, X: "minutes", Y: "download time, ms",
-			Lines: []Line{{Label: "placed", X: minutes, Y: t.mine}, {Label: "geo", X: minutes, Y: t.geo, Dashed: true}}, Marks: marks,
+			Lines: []Line{placed, geo}, Marks: marks,
 		})
 }
 
@@ -116,7 +116,7 @@ func serverSlowdown(net *internet.Internet, o *Options, r *Report) error {
 	run.clock.Run(coordWarmUp)
 	run.cycles[0].Add(run.bucket(0, 0, 10*adaptURLs))
 	s := Series{Name: "server", Columns: []string{"minutes", "distance_ms", "median_error", "pace"}}
-	var minutes, distance, pace, errs []float64
+	var distance, pace, errs []float64
 	for m := range slowMinutes {
 		switch m {
 		case slowFrom:
@@ -127,7 +127,7 @@ func serverSlowdown(net *internet.Internet, o *Options, r *Report) error {
 		run.clock.Run(time.Minute)
 		at, _ := run.tables[0].At(run.clock.Now(), w.servers[0].addr)
 		me := run.gossip[0].At()
-		minutes, distance = append(minutes, float64(m)), append(distance, at.Distance(&me))
+		distance = append(distance, at.Distance(&me))
 		errs, pace = append(errs, at.Error), append(pace, run.tables[0].Pace(w.servers[0].addr))
 		s.Rows = append(s.Rows, []float64{float64(m), distance[m], errs[m], pace[m]})
 	}
@@ -141,10 +141,10 @@ func serverSlowdown(net *internet.Internet, o *Options, r *Report) error {
 	r.Table.Add("server", "asked_less_after", "min", after(slowFrom, slowTo, func(m int) bool { return pace[m] > 1 }))
 	r.Series = append(r.Series, s)
 	r.Plots = append(r.Plots, Plot{
-		Name: "server-distance", Title: "Distance of a server that takes " + strconv.Itoa(slowExtra/1000) + " s longer", X: "minutes", Y: "distance, ms", Lines: []Line{{Label: "distance", X: minutes, Y: distance}},
+		Name: "server-distance", Title: "Distance of a server that takes " + strconv.Itoa(slowExtra/1000) + " s longer", X: "minutes", Y: "distance, ms", Lines: []Line{s.line("distance", 1)},
 		Marks: []Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	}, Plot{
-		Name: "server-error", Title: "Error of the coordinate of that server", X: "minutes", Y: "relative error", Lines: []Line{{Label: "error", X: minutes, Y: errs}},
+		Name: "server-error", Title: "Error of the coordinate of that server", X: "minutes", Y: "relative error", Lines: []Line{s.line("error", 2)},
 		Marks: []Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	})
 	return nil

@@ -272,20 +272,13 @@ func (c *coordCrawl) table(r *Report, row string, paper bool) {
 		asked += s.Asked
 	}
 	slices.Sort(updates)
-	pages, least, most := 0.0, math.Inf(1), 0.0
-	for _, n := range c.done {
-		pages += float64(n)
-		least, most = min(least, float64(n)), max(most, float64(n))
-	}
-	mean, deviation := pages/float64(len(c.done)), 0.0
-	for _, n := range c.done {
-		deviation += (float64(n) - mean) * (float64(n) - mean) / float64(len(c.done))
-	}
+	done := ascendingInts(c.done)
+	pages := sum(done)
 	add := func(metric, unit string, published, here float64) {
 		if !paper {
 			published = math.NaN()
 		}
-		compareOrAdd(r, row, metric, unit, published, here)
+		r.Table.Compare(row, metric, unit, published, here)
 	}
 	none := math.NaN()
 	waiting := float64(c.assigned - c.answered)
@@ -302,29 +295,24 @@ func (c *coordCrawl) table(r *Report, row string, paper bool) {
 	add("bytes_per_page", "B/page", none, float64(c.run.messages.bytes())/pages)
 	add("coverage", "fetched/due", 0.65, pages/(pages+waiting))
 	add("overlap", "(n-u)/u", none, (pages-float64(len(c.fetched)))/float64(len(c.fetched)))
-	add("urls_of_a_peer_min", "fetches", 2125, least)
-	add("urls_of_a_peer_max", "fetches", 28374, most)
-	add("balance_deviation", "fetches", 7440, math.Sqrt(deviation))
-	add("balance", "max/mean", none, most/mean)
+	add("urls_of_a_peer_min", "fetches", 2125, done[0])
+	add("urls_of_a_peer_max", "fetches", 28374, done[len(done)-1])
+	add("balance_deviation", "fetches", 7440, deviation(done))
+	add("balance", "max/mean", none, spread(done))
 	add("estimates", "fetches", none, float64(asked))
 	add("requests_beyond_due", "requests", none, pages-float64(len(c.fetched)))
 }
 
 func (c *coordCrawl) plot(r *Report, row string, pages, load *Plot) {
 	s := Series{Name: row, Columns: []string{"minutes", "pages", "assigned_waiting", "assigned"}}
-	line, waiting := Line{Label: row}, Line{Label: row + ", assigned and waiting", Dashed: true}
 	for m, v := range c.byMinute {
 		s.Rows = append(s.Rows, []float64{float64(m + 1), v[0], v[1], v[2]})
-		line.X, line.Y = append(line.X, float64(m+1)), append(line.Y, v[0])
-		waiting.X, waiting.Y = append(waiting.X, float64(m+1)), append(waiting.Y, v[1])
 	}
-	pages.Lines = append(pages.Lines, line, waiting)
+	waiting := s.line(row+", assigned and waiting", 2)
+	waiting.Dashed = true
+	pages.Lines = append(pages.Lines, s.line(row, 1), waiting)
 	r.Series = append(r.Series, s)
-	by := Line{Label: row}
-	for i, n := range ascendingInts(c.done) {
-		by.X, by.Y = append(by.X, 100*float64(i+1)/float64(len(c.done))), append(by.Y, n)
-	}
-	load.Lines = append(load.Lines, by)
+	load.Lines = append(load.Lines, ranked(row, ascendingInts(c.done)))
 }
 
 // ascendingInts are counts in ascending order.

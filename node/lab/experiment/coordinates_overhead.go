@@ -26,26 +26,21 @@ func runCoordOverhead(ctx context.Context, o *Options, r *Report, progress func(
 		sum := sumOutcomes(outcomes[t])
 		row := thetaRow(theta)
 		r.Table.Compare(row, "updates_p50", "fetches a server", median[t], quantile(sum.updates, 0.5))
-		compareOrAdd(r, row, "updates_p90", "fetches a server", within[t], quantile(sum.updates, 0.9))
+		r.Table.Compare(row, "updates_p90", "fetches a server", within[t], quantile(sum.updates, 0.9))
 		r.Table.Compare(row, "batches_at_bound", "%", bound[t], 100*float64(sum.atBound)/float64(sum.batches))
 		r.Table.Add(row, "seconds_p50", "s", quantile(sum.took, 0.5))
 		servers := float64(len(sum.updates))
 		r.Table.Add(row, "messages_per_server", "messages", float64(sum.messages.asks+sum.messages.reports+sum.messages.assignments)/servers)
 		r.Table.Add(row, "bytes_per_server", "B", float64(sum.messages.bytes())/servers)
 		r.Table.Add(row, "requests_beyond_due", "requests", float64(sum.beyond))
-		line, trace := Line{Label: row}, Line{Label: row}
-		s := Series{Name: "updates-" + row, Columns: []string{"percent_of_servers", "updates"}}
-		for pct := 1; pct <= 100; pct++ {
-			x := quantile(sum.updates, float64(pct)/100)
-			line.X, line.Y = append(line.X, x), append(line.Y, float64(pct))
-			s.Rows = append(s.Rows, []float64{float64(pct), x})
-		}
+		line := percentiles(row, 100, func(percent int) float64 { return quantile(sum.updates, float64(percent)/100) })
+		s := newSeries("updates-"+row, "percent_of_servers", line.Y)
+		s.column("updates", line.X)
 		e := Series{Name: "error-" + row, Columns: []string{"minutes", "median_error"}}
 		for _, at := range outcomes[t][0].errs {
-			trace.X, trace.Y = append(trace.X, at[0]), append(trace.Y, at[1])
 			e.Rows = append(e.Rows, []float64{at[0], at[1]})
 		}
-		updates.Lines, errs.Lines = append(updates.Lines, line), append(errs.Lines, trace)
+		updates.Lines, errs.Lines = append(updates.Lines, line), append(errs.Lines, e.line(row, 1))
 		r.Series = append(r.Series, s, e)
 	}
 	r.Plots = append(r.Plots, updates, errs)
@@ -77,14 +72,6 @@ func (m *coordMessages) add(n *coordMessages) {
 	m.results += n.results
 }
 
-func compareOrAdd(r *Report, row, metric, unit string, paper, here float64) {
-	if math.IsNaN(paper) {
-		r.Table.Add(row, metric, unit, here)
-		return
-	}
-	r.Table.Compare(row, metric, unit, paper, here)
-}
-
 // costOfSeven is the thesis' 5.10: seven peers, a batch each, how long it takes.
 func costOfSeven(ctx context.Context, o *Options, r *Report) error {
 	net, err := loadInternet(o, r, true)
@@ -99,13 +86,6 @@ func costOfSeven(ctx context.Context, o *Options, r *Report) error {
 	}
 	one = sumOutcomes([]*coordOutcome{one})
 	const row = "seven-peers-0.25"
-	mean := func(values []float64) float64 {
-		sum := 0.0
-		for _, v := range values {
-			sum += v
-		}
-		return sum / float64(len(values))
-	}
 	r.Table.Compare(row, "seconds_mean", "s", 1081, mean(one.took))
 	r.Table.Compare(row, "seconds_min", "s", 770, quantile(one.took, 0))
 	r.Table.Compare(row, "seconds_max", "s", 1374, quantile(one.took, 1))

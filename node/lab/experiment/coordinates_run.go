@@ -172,13 +172,15 @@ func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
 	})
 }
 
+// seenBy is where one peer believes the others to be, as the node shows it to its strategy.
+func (r *coordRun) seenBy(i int) *seenFrom { return &seenFrom{r.ids[i], r.gossip[i]} }
+
 // places are where a peer believes all peers to be, itself among them.
 func (r *coordRun) places(i int) []coordinates.Place {
 	var list []coordinates.Place
-	for j, id := range r.ids {
-		if j == i {
-			list = append(list, coordinates.Place{Peer: id, At: r.gossip[i].At()})
-		} else if at, ok := r.gossip[i].Of(id); ok {
+	seen := r.seenBy(i)
+	for _, id := range r.ids {
+		if at, ok := seen.Of(id); ok {
 			list = append(list, coordinates.Place{Peer: id, At: at})
 		}
 	}

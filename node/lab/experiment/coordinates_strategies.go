@@ -149,26 +149,12 @@ func (row *coordRow) fetch(o *Options, set int, w *coordWorld, chosen func(serve
 	}
 }
 
-// peersOf is where one peer believes the others to be, as the node shows it to its strategy.
-type peersOf struct {
-	run *coordRun
-	i   int
-}
-
-// Of implements coordinates.Peers.
-func (p peersOf) Of(id string) (coordinates.Coordinate, bool) {
-	if id == p.run.ids[p.i] {
-		return p.run.gossip[p.i].At(), true
-	}
-	return p.run.gossip[p.i].Of(id)
-}
-
 // coordinatesLive makes the node's strategy as the first peer of a set would have it.
 func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strategy, error) {
 	return func() (placement.Strategy, error) {
 		cfg := coordinates.DefaultConfig()
 		cfg.Theta = 0.15
-		return coordinates.New(cfg, peersOf{first.run, 0}, seed)
+		return coordinates.New(cfg, first.run.seenBy(0), seed)
 	}
 }
 
@@ -257,16 +243,11 @@ func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *plac
 }
 
 func coordTable(r *Report, rows []*coordRow) {
-	t := &r.Table
 	add := func(row *coordRow, metric, unit string, paper, here float64) {
 		if row.ok == 0 {
 			here = math.NaN()
 		}
-		if math.IsNaN(paper) {
-			t.Add(row.name, metric, unit, here)
-		} else {
-			t.Compare(row.name, metric, unit, paper, here)
-		}
+		r.Table.Compare(row.name, metric, unit, paper, here)
 	}
 	none := math.NaN()
 	byName := make(map[string]*coordRow)
@@ -321,21 +302,15 @@ func coordCharted(rows []*coordRow) (out []*coordRow) {
 func coordPlots(r *Report, rows []*coordRow) {
 	cdf := Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
 	bars := Plot{Name: "percentiles", Title: "Download times by strategy", Y: "download time, ms", Groups: []string{"median", "90th percentile"}}
-	s := Series{Name: "download-times", Columns: []string{"percent"}}
 	for _, row := range coordCharted(rows) {
-		s.Columns = append(s.Columns, row.name)
-		line := Line{Label: row.name, Dashed: row.name == oracleName}
-		for pct := 1; pct <= 99; pct++ {
-			line.X = append(line.X, quantile(row.took, float64(pct)/100))
-			line.Y = append(line.Y, float64(pct))
-			if len(s.Rows) < pct {
-				s.Rows = append(s.Rows, []float64{float64(pct)})
-			}
-			s.Rows[pct-1] = append(s.Rows[pct-1], line.X[pct-1])
-		}
+		line := percentiles(row.name, 99, func(percent int) float64 { return quantile(row.took, float64(percent)/100) })
+		line.Dashed = row.name == oracleName
 		cdf.Lines = append(cdf.Lines, line)
 		bars.Bars = append(bars.Bars, Bars{row.name, []float64{quantile(row.took, 0.5), quantile(row.took, 0.9)}})
 	}
-	r.Plots = append(r.Plots, cdf, bars)
-	r.Series = append(r.Series, s)
+	s := newSeries("download-times", "percent", cdf.Lines[0].Y)
+	for _, line := range cdf.Lines {
+		s.column(line.Label, line.X)
+	}
+	r.Plots, r.Series = append(r.Plots, cdf, bars), append(r.Series, s)
 }

@@ -95,40 +95,23 @@ func farApart(net *internet.Internet, pool []int, count int) []int {
 }
 
 func runIPMicraDownload(ctx context.Context, o *Options, r *Report, progress func(Progress)) error {
-	net, err := loadInternet(o, r, true)
+	runs, err := newIPMicraRuns(o, r, downloadCrawlers)
 	if err != nil {
 		return err
 	}
-	tree, err := ipmicra.Build(net.Hierarchy())
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+	d := downloadRun{ipmicraRuns: runs, all: make(map[string][]float64)}
+	if err := d.repeat(o, r, progress, func(rnd *rand.Rand) error { return d.once(ctx, rnd) }); err != nil {
+		return err
 	}
-	peers, repeats := downloadCrawlers, repeatsOf(o)
-	if o.Peers > 0 {
-		peers = o.Peers
-	}
-	r.Input("peers", peers)
-	r.Input("repeats", repeats)
-	d := downloadRun{net: net, tree: tree, at: newAddresses(o, net), peers: peers}
-	for i := range repeats {
-		progress(Progress{Text: fmt.Sprintf("repeat %d", i+1), Done: float64(i) / float64(repeats)})
-		if err := d.repeat(ctx, rand.New(rand.NewPCG(o.Seed, uint64(i)))); err != nil { //nolint:gosec // not negative
-			return err
-		}
-	}
-	downloadTable(r, &d.found, peers)
+	downloadTable(r, &d.found, d.peers)
 	downloadPlot(r, &d)
 	return nil
 }
 
 // downloadRun is the experiment as it goes on.
 type downloadRun struct {
-	net   *internet.Internet
-	tree  *ipmicra.Tree
-	at    *addresses
-	peers int
-	found probesRows
-	all   map[string][]float64 // ms of all downloads, by row
+	*ipmicraRuns
+	all map[string][]float64 // ms of all downloads, by row
 }
 
 // draw chooses crawlers far apart, and sites that are none of them.
@@ -141,10 +124,10 @@ func (d *downloadRun) draw(rnd *rand.Rand) (*ipmicraScene, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newIPMicraScene(d.net, d.tree, d.at, farApart(d.net, hosts, d.peers), sites)
+	return d.scene(farApart(d.net, hosts, d.peers), sites)
 }
 
-func (d *downloadRun) repeat(ctx context.Context, rnd *rand.Rand) error {
+func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 	scene, err := d.draw(rnd)
 	if err != nil {
 		return err
@@ -215,11 +198,7 @@ func times(p *pages, all []placed, of []int) []float64 {
 }
 
 func meanTime(p *pages, all []placed, of []int) float64 {
-	sum, ms := 0.0, times(p, all, of)
-	for _, v := range ms {
-		sum += v
-	}
-	return sum / float64(len(ms))
+	return mean(times(p, all, of))
 }
 
 func (d *downloadRun) judge(name string, p *pages, all []placed, held []int, random float64) {
@@ -233,9 +212,6 @@ func (d *downloadRun) judge(name string, p *pages, all []placed, held []int, ran
 	row.add("optimal", share(all, func(*placed) bool { return true }, (*placed).optimal))
 	row.add("probes_per_site", probesEach(all))
 	row.add("download_mean_held_back", meanTime(p, all, held))
-	if d.all == nil {
-		d.all = make(map[string][]float64)
-	}
 	d.all[name] = append(d.all[name], ms...)
 }
 
@@ -251,41 +227,17 @@ func downloadTable(r *Report, found *probesRows, peers int) {
 		"download_mean": "ms", "download_p50": "ms", "download_p90": "ms", "download_of_random": "of random's time", "probes_per_site": "probes",
 		"download_mean_held_back": "ms", "judged_and_trained": "sites",
 	}
-	for _, name := range found.order {
-		row := found.rows[name]
-		for _, metric := range row.order {
-			unit, ok := units[metric]
-			if !ok {
-				unit = "% of sites"
-			}
-			mean, deviation := row.mean(metric)
-			if said, ok := paper[name][metric]; ok {
-				r.Table.Compare(name, metric, unit, said, mean)
-			} else {
-				r.Table.Add(name, metric, unit, mean)
-			}
-			if metric == "download_mean" {
-				r.Table.Add(name, "spread_download_mean", unit, deviation)
-			}
-		}
-	}
+	found.table(r, paper, units, map[string]bool{"download_mean": true})
 }
 
 // downloadPlot shows how the times of downloads spread, and the means as bars.
 func downloadPlot(r *Report, d *downloadRun) {
 	spread := Plot{Name: "downloads", Title: fmt.Sprintf("A page by one of %d crawlers: who downloads", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
 	bars := Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
-	series := Series{Name: "downloads", Columns: []string{"percent"}}
 	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
-	var lines [][]float64
 	for _, name := range names {
 		ms := slices.Sorted(slices.Values(d.all[name]))
-		l := Line{Label: name}
-		for percent := 1; percent < 100; percent++ {
-			l.X, l.Y = append(l.X, ms[len(ms)*percent/100]), append(l.Y, float64(percent))
-		}
-		spread.Lines, lines = append(spread.Lines, l), append(lines, l.X)
-		series.Columns = append(series.Columns, name+"_ms")
+		spread.Lines = append(spread.Lines, percentiles(name, 99, func(percent int) float64 { return ms[len(ms)*percent/100] }))
 		mean, _ := d.found.rows[name].mean("download_mean")
 		bars.Groups = append(bars.Groups, name)
 		if len(bars.Bars) == 0 {
@@ -293,12 +245,9 @@ func downloadPlot(r *Report, d *downloadRun) {
 		}
 		bars.Bars[0].Values = append(bars.Bars[0].Values, mean)
 	}
-	for i := range lines[0] {
-		row := []float64{float64(i + 1)}
-		for _, l := range lines {
-			row = append(row, l[i])
-		}
-		series.Rows = append(series.Rows, row)
+	series := newSeries("downloads", "percent", spread.Lines[0].Y)
+	for _, l := range spread.Lines {
+		series.column(l.Label+"_ms", l.X)
 	}
 	r.Series, r.Plots = append(r.Series, series), append(r.Plots, spread, bars)
 }

@@ -3,13 +3,11 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
 func init() {
@@ -52,66 +50,28 @@ var thresholds = []int{25, 50, 75, 100, 125}
 // probesPaper are the paper's figures for a threshold.
 var probesPaper = map[int]struct{ optimal, probes float64 }{25: {90, 6.5}, 50: {74.6, 2.99}}
 
-func repeatsOf(o *Options) int {
-	if o.Quick {
-		return 3
-	}
-	return 20
-}
-
-// probesRows are what the repeats found, by row, and the probes of each site in its turn for the learning curve.
-type probesRows struct {
-	order []string
-	rows  map[string]*collected
-	turns map[int][][]int // by number of crawlers
-}
-
-func (p *probesRows) row(name string) *collected {
-	if p.rows == nil {
-		p.rows = make(map[string]*collected)
-	}
-	if p.rows[name] == nil {
-		p.rows[name] = new(collected)
-		p.order = append(p.order, name)
-	}
-	return p.rows[name]
-}
-
 func runIPMicraProbes(ctx context.Context, o *Options, r *Report, progress func(Progress)) error {
-	net, err := loadInternet(o, r, true)
+	p, err := newIPMicraRuns(o, r, probesCrawlers)
 	if err != nil {
 		return err
 	}
-	tree, err := ipmicra.Build(net.Hierarchy())
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+	p.found.turns = make(map[int][][]int)
+	if err := p.repeat(o, r, progress, func(rnd *rand.Rand) error { return p.probes(ctx, rnd) }); err != nil {
+		return err
 	}
-	peers, repeats := probesCrawlers, repeatsOf(o)
-	if o.Peers > 0 {
-		peers = o.Peers
-	}
-	r.Input("peers", peers)
-	r.Input("repeats", repeats)
-	at := newAddresses(o, net)
-	found := probesRows{turns: make(map[int][][]int)}
-	for i := range repeats {
-		progress(Progress{Text: fmt.Sprintf("repeat %d", i+1), Done: float64(i) / float64(repeats)})
-		rnd := rand.New(rand.NewPCG(o.Seed, uint64(i))) //nolint:gosec // not negative
-		if err := probesRepeat(ctx, net, tree, at, rnd, peers, &found); err != nil {
-			return err
-		}
-	}
-	probesTable(r, &found, peers)
-	probesPlots(r, &found, peers)
+	probesTable(r, &p.found, p.peers)
+	probesPlots(r, &p.found, p.peers)
 	return nil
 }
 
-func probesRepeat(ctx context.Context, net *internet.Internet, tree *ipmicra.Tree, at *addresses, rnd *rand.Rand, peers int, found *probesRows) error {
-	crawlers, sites, err := drawHosts(net, rnd, peers, probesSites)
+// probes is a repeat: crawlers and sites are drawn, and placed in every way.
+func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
+	tree, found := p.tree, &p.found
+	crawlers, sites, err := drawHosts(p.net, rnd, p.peers, probesSites)
 	if err != nil {
 		return err
 	}
-	scene, err := newIPMicraScene(net, tree, at, crawlers, sites)
+	scene, err := p.scene(crawlers, sites)
 	if err != nil {
 		return err
 	}
@@ -127,7 +87,7 @@ func probesRepeat(ctx context.Context, net *internet.Internet, tree *ipmicra.Tre
 		judge(row, all, train, held)
 		judgeWays(row, all, train)
 		if t == 50 {
-			found.learnt(peers, all)
+			found.learnt(p.peers, all)
 		}
 	}
 	sole := ipmicra.Machine{Tree: tree, ProbeSole: true}
@@ -140,13 +100,13 @@ func probesRepeat(ctx context.Context, net *internet.Internet, tree *ipmicra.Tre
 	judge(found.row("brute-force"), scene.everybody(), train, held)
 	judge(found.row("random"), scene.drawn(rnd), train, held)
 	judge(found.row("worst"), scene.farthest(), train, held)
-	if err := scatteredRows(ctx, net, tree, at, rnd, crawlers, sites, found); err != nil {
+	if err := p.scattered(ctx, rnd, crawlers, sites); err != nil {
 		return err
 	}
-	if peers <= learningFew {
+	if p.peers <= learningFew {
 		return nil
 	}
-	few, err := newIPMicraScene(net, tree, at, crawlers[:learningFew], sites)
+	few, err := p.scene(crawlers[:learningFew], sites)
 	if err != nil {
 		return err
 	}
@@ -164,24 +124,22 @@ const (
 	leastScattered = 200
 )
 
-// scatteredRows place sites no two of which lie with one organisation; in a synthetic internet also by crawlers that are far apart.
-func scatteredRows(
-	ctx context.Context, net *internet.Internet, tree *ipmicra.Tree, at *addresses, rnd *rand.Rand, crawlers, sites []int, found *probesRows,
-) error {
-	if net.Size() == 0 {
+// scattered places sites no two of which lie with one organisation; in a synthetic internet also by crawlers that are far apart.
+func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
+	if p.net.Size() == 0 {
 		var err error
-		if _, sites, err = net.Draw(rnd, 0, scatteredDraw*probesSites); err != nil {
+		if _, sites, err = p.net.Draw(rnd, 0, scatteredDraw*probesSites); err != nil {
 			return err
 		}
 	}
 	seen := make(map[string]bool)
 	var alone []int
 	for _, site := range sites {
-		addr, err := at.of(site)
+		addr, err := p.at.of(site)
 		if err != nil {
 			return err
 		}
-		place, ok := tree.Locate(addr)
+		place, ok := p.tree.Locate(addr)
 		if ok && place.Organisation != "" && !seen[place.Organisation] && len(alone) < probesSites {
 			seen[place.Organisation] = true
 			alone = append(alone, site)
@@ -192,21 +150,21 @@ func scatteredRows(
 	}
 	train := len(alone) * probesTrain / probesSites
 	held := rnd.Perm(len(alone) - train)[:(len(alone)-train)/2]
-	scene, err := newIPMicraScene(net, tree, at, crawlers, alone)
+	scene, err := p.scene(crawlers, alone)
 	if err != nil {
 		return err
 	}
-	if err := scene.judgeThresholds(ctx, found, scattered, train, held); err != nil || net.Size() > 0 {
+	if err := scene.judgeThresholds(ctx, &p.found, scattered, train, held); err != nil || p.net.Size() > 0 {
 		return err
 	}
-	pool, _, err := net.Draw(rnd, max(farPool, len(crawlers)), 0)
+	pool, _, err := p.net.Draw(rnd, max(farPool, len(crawlers)), 0)
 	if err != nil {
 		return err
 	}
-	if scene, err = newIPMicraScene(net, tree, at, farApart(net, pool, len(crawlers)), alone); err != nil {
+	if scene, err = p.scene(farApart(p.net, pool, len(crawlers)), alone); err != nil {
 		return err
 	}
-	return scene.judgeThresholds(ctx, found, scatteredApart, train, held)
+	return scene.judgeThresholds(ctx, &p.found, scatteredApart, train, held)
 }
 
 // What rows are called whose sites are all of different organisations, and those whose crawlers are far apart besides.
@@ -318,10 +276,7 @@ var probesUnits = map[string]string{
 	"trend": "probes a site, per 100 sites",
 }
 
-// leastSpread is below what figures can differ by: what is less comes from rounding.
-const leastSpread = 1e-9
-
-// probesTable writes means, and the deviation of those that matter.
+// probesTable puts what was found beside the paper's.
 func probesTable(r *Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
 		"brute-force": {"optimal": 100, "probes_per_site": probesCrawlers},
@@ -337,27 +292,7 @@ func probesTable(r *Report, found *probesRows, peers int) {
 		paper = nil
 	}
 	spread := map[string]bool{"optimal": true, "probes_per_site": true, "probes_first": true, "probes_last": true, "trend": true}
-	for _, name := range found.order {
-		row := found.rows[name]
-		for _, metric := range row.order {
-			unit, ok := probesUnits[metric]
-			if !ok {
-				unit = "% of sites"
-			}
-			mean, deviation := row.mean(metric)
-			if math.IsNaN(mean) {
-				continue
-			}
-			if said, ok := paper[name][metric]; ok {
-				r.Table.Compare(name, metric, unit, said, mean)
-			} else {
-				r.Table.Add(name, metric, unit, mean)
-			}
-			if spread[metric] && deviation > leastSpread {
-				r.Table.Add(name, "spread_"+metric, unit, deviation)
-			}
-		}
-	}
+	found.table(r, paper, probesUnits, spread)
 }
 
 // learningWindow is over how many sites in a row the learning curve is a mean, as the paper's.
@@ -386,8 +321,8 @@ func probesPlots(r *Report, found *probesRows, peers int) {
 				sum += v
 			}
 			middle := float64(i + learningWindow/2)
-			smooth.X, smooth.Y = append(smooth.X, middle), append(smooth.Y, sum/learningWindow)
-			trend.X, trend.Y = append(trend.X, middle), append(trend.Y, height+slope*middle)
+			smooth.add(middle, sum/learningWindow)
+			trend.add(middle, height+slope*middle)
 		}
 		smooth.Label, trend.Label, trend.Dashed = fmt.Sprintf("%d crawlers, mean of %d sites", crawlers, learningWindow), fmt.Sprintf("%d crawlers, trend", crawlers), true
 		curve.Lines = append(curve.Lines, smooth, trend)
@@ -403,7 +338,7 @@ func probesPlots(r *Report, found *probesRows, peers int) {
 			}
 			probes, _ := row.mean("probes_per_site")
 			optimal, _ := row.mean("optimal")
-			l.X, l.Y = append(l.X, probes), append(l.Y, optimal)
+			l.add(probes, optimal)
 		}
 		if len(l.X) > 0 {
 			trade.Lines = append(trade.Lines, l)
@@ -412,7 +347,7 @@ func probesPlots(r *Report, found *probesRows, peers int) {
 	if peers == probesCrawlers {
 		for _, t := range thresholds {
 			if said, ok := probesPaper[t]; ok {
-				paper.X, paper.Y = append(paper.X, said.probes), append(paper.Y, said.optimal)
+				paper.add(said.probes, said.optimal)
 			}
 		}
 		trade.Lines = append(trade.Lines, paper)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,8 +113,7 @@ type placementRuns struct {
 func runPlacements(ctx context.Context, worlds []*placementWorld, progress func(Progress)) ([]placementRuns, error) {
 	rows := placementRows(worlds[0])
 	out := make([]placementRuns, len(rows))
-	all, done := float64(len(rows)*len(worlds)), 0.0
-	var mu sync.Mutex // guards done, and that progress is called once at a time
+	together := &counted{of: len(rows) * len(worlds), tell: progress}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range rows {
@@ -137,10 +135,7 @@ func runPlacements(ctx context.Context, worlds []*placementWorld, progress func(
 						return err
 					}
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				done++
-				progress(Progress{fmt.Sprintf("%s, draw %d of %d", rows[i].name, k+1, n), done / all})
+				together.another(fmt.Sprintf("%s, draw %d of %d", rows[i].name, k+1, n))
 				return nil
 			})
 		}
@@ -154,15 +149,7 @@ func (p *placementRuns) mean(of func(*placementRun) float64) float64 {
 	for i, r := range p.runs {
 		values[i] = of(r)
 	}
-	return average(values)
-}
-
-func average(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
+	return mean(values)
 }
 
 func placementTable(r *Report, all []placementRuns) {
@@ -191,8 +178,8 @@ func placementTable(r *Report, all []placementRuns) {
 		}
 		add("optimal_exact", "share", (*placementRun).exact)
 		if p.row.learns && !p.row.all {
-			r.Table.Add(p.row.name, "optimal_unseen", "share", average(p.unseen))
-			r.Table.Add(p.row.name, "probes_unseen", "probes", average(p.unseenProbes))
+			r.Table.Add(p.row.name, "optimal_unseen", "share", mean(p.unseen))
+			r.Table.Add(p.row.name, "probes_unseen", "probes", mean(p.unseenProbes))
 		}
 		add("probes_training", "probes", (*placementRun).probesTraining)
 		add("excess_ms", "ms", (*placementRun).excess)
@@ -205,7 +192,7 @@ func placementTable(r *Report, all []placementRuns) {
 		add("messages_per_page", "messages", (*placementRun).messagesEach)
 		add("bytes_per_page", "B", (*placementRun).bytesEach)
 		add("balance", "max/mean", func(r *placementRun) float64 { return spread(r.loads()) })
-		add("balance_deviation", "pages", (*placementRun).deviation)
+		add("balance_deviation", "pages", func(r *placementRun) float64 { return deviation(r.loads()) })
 		add("coverage", "fetched/due", (*placementRun).coverage)
 		add("overlap", "(fetches-URLs)/URLs", (*placementRun).overlap)
 		add("communication", "URLs sent/page", (*placementRun).communication)
@@ -235,21 +222,19 @@ func placementPlots(r *Report, all []placementRuns) {
 	for _, p := range named(all, scatterRows) {
 		dots := Line{Label: p.row.name, Dots: true}
 		for _, run := range p.runs {
-			dots.X, dots.Y = append(dots.X, run.probesEach()), append(dots.Y, 100*run.optimal())
+			dots.add(run.probesEach(), 100*run.optimal())
 		}
 		scatter.Lines = append(scatter.Lines, dots)
 	}
 	for _, p := range named(all, timesRows) {
-		line := Line{Label: p.row.name, Dashed: p.row.name == oracleName}
-		for percent := 1.0; percent < 100; percent++ {
-			line.X, line.Y = append(line.X, p.runs[0].download(percent/100)), append(line.Y, percent)
-		}
+		line := percentiles(p.row.name, 99, func(percent int) float64 { return p.runs[0].download(float64(percent) / 100) })
+		line.Dashed = p.row.name == oracleName
 		times.Lines = append(times.Lines, line)
 	}
 	for _, p := range named(all, loadRows) {
 		descending := p.runs[0].loads()
 		slices.Reverse(descending)
-		bars, total := Bars{Label: p.row.name}, summed(descending)
+		bars, total := Bars{Label: p.row.name}, sum(descending)
 		for _, v := range descending {
 			bars.Values = append(bars.Values, 100*v/total)
 		}
@@ -272,11 +257,4 @@ func named(all []placementRuns, names []string) (out []*placementRuns) {
 		}
 	}
 	return out
-}
-
-func summed(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum
 }

@@ -385,16 +385,6 @@ func (r *placementRun) loads() []float64 {
 	return all
 }
 
-// deviation of the pages of peers from their mean.
-func (r *placementRun) deviation() float64 {
-	all := r.loads()
-	mean, sum := average(all), 0.0
-	for _, v := range all {
-		sum += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(sum / float64(len(all)))
-}
-
 // heldBack trains a strategy on the sites of a random half of the places and judges it by those of the other half.
 func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
 	f, err := row.fleet(w, true)

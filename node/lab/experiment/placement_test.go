@@ -72,7 +72,7 @@ func TestPlacementRows(t *testing.T) {
 		t.Error("the worst is no worse than a random one")
 	}
 	for i := range runs {
-		if got := summed(runs[i].runs[0].loads()); got != float64(w.pages()) {
+		if got := sum(runs[i].runs[0].loads()); got != float64(w.pages()) {
 			t.Errorf("%s: %v pages were fetched of %d", runs[i].row.name, got, w.pages())
 		}
 	}

@@ -40,6 +40,9 @@ type Line struct {
 	Dots, Dashed bool
 }
 
+// add appends a point.
+func (l *Line) add(x, y float64) { l.X, l.Y = append(l.X, x), append(l.Y, y) }
+
 // Bars are the bars of one kind, one for each group.
 type Bars struct {
 	Label  string    // in the legend

@@ -43,7 +43,7 @@ func (t *Table) Add(row, metric, unit string, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Here: rounded(here)})
 }
 
-// Compare appends a figure beside the paper's.
+// Compare appends a figure beside the paper's, which is NaN where the paper says nothing.
 func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
 }
@@ -148,6 +148,30 @@ type Series struct {
 	Name    string      // of the file, without .csv
 	Columns []string    // their names, the first is the axis
 	Rows    [][]float64 // as many figures in each as there are columns
+}
+
+// newSeries returns a series that has only its axis yet.
+func newSeries(name, axis string, at []float64) Series {
+	s := Series{Name: name, Rows: make([][]float64, len(at))}
+	s.column(axis, at)
+	return s
+}
+
+// column appends figures, one for each point of the axis.
+func (s *Series) column(name string, values []float64) {
+	s.Columns = append(s.Columns, name)
+	for i, v := range values {
+		s.Rows[i] = append(s.Rows[i], v)
+	}
+}
+
+// line draws a column over the axis.
+func (s *Series) line(label string, column int) Line {
+	l := Line{Label: label}
+	for _, row := range s.Rows {
+		l.add(row[0], row[column])
+	}
+	return l
 }
 
 // CSV is the series with a header.
