@@ -34,9 +34,9 @@ var aboutBodies = rpc.Method[*wire.Content, *wire.ContentReply]{
 type ContentsDeps struct {
 	// Records are those of the bodies that this peer answers for.
 	Records kv.Store
-	Router  *rpc.Router
-	Self    peer.ID
-	Log     *slog.Logger
+	Router  *rpc.Router  // finds the owners of bodies
+	Self    peer.ID      // this peer
+	Log     *slog.Logger // hears of owners that do not answer
 }
 
 // Contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.

@@ -1,10 +1,10 @@
-// Package crawling is the worker of a peer, [crawl/worker.Worker], with everything that it uses: the
-// fetcher, the archive, the disk for pages that memory has no room for, and its ways to the owners of
-// hosts and of bodies.
+// Package crawling is the worker of a peer, [crawl/worker.Worker], with everything that it uses:
+// the fetcher, the archive, the disk for pages that memory has no room for, and its ways to the
+// owners of hosts and of bodies.
 //
 // What it promises:
-//   - the worker finds the next owner of a host that has moved, or whose owner is gone, within bounded
-//     time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
+//   - the worker finds the next owner of a host that has moved, or whose owner is gone, within
+//     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
 //   - an owner of bodies that does not answer holds nobody up: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling
@@ -51,8 +51,8 @@ func PageMemory(bound int64) int64 {
 type Config struct {
 	// DataDir has the folders of the archive and of pages that memory has no room for.
 	DataDir string
-	Fetch   fetch.Config
-	Archive warc.Config
+	Fetch   fetch.Config // bounds of an exchange
+	Archive warc.Config  // how WARC files are written
 	// Worker is what is set of the worker, but for the disk that waiting pages may take.
 	Worker worker.Config
 	// Holidays are days on which servers are expected to be as fast as at weekends.
@@ -64,16 +64,17 @@ func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive"
 
 // Deps are what a crawl uses of the peer.
 type Deps struct {
-	Self peer.ID
+	Self peer.ID // this peer
 	// Router finds the owners of hosts, Say carries what the worker says to one of them, which may be this peer.
 	Router *rpc.Router
-	Say    func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	// Say carries a message of the worker to an owner.
+	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
 	// Content, Jobs, OptOuts, Permits and Clock are handed on to the worker.
 	Content pages.Content
-	Jobs    reports.Specs
-	OptOuts worker.OptOuts
-	Permits worker.Permits
-	Clock   worker.Clock
+	Jobs    reports.Specs  // specs of jobs
+	OptOuts worker.OptOuts // this peer's own lists
+	Permits worker.Permits // requests to an address, shared with the ring
+	Clock   worker.Clock   // the lease clock
 	// Servers is where the rates of web servers are kept.
 	Servers *storage.Keyspace
 	// Fetched is told how long an exchange took, and whether there was an answer.
@@ -82,15 +83,15 @@ type Deps struct {
 	SpillRoom func() error
 	// Paused says that the peer takes no hosts.
 	Paused func() bool
-	Log    *slog.Logger
+	Log    *slog.Logger // for the worker and its sessions
 }
 
 // Crawl is the worker with what it uses.
 type Crawl struct {
 	// Worker is the worker itself, Fetcher makes its exchanges, Spill has its pages on disk.
 	Worker  *worker.Worker
-	Fetcher *fetch.Fetcher
-	Spill   *spill.Dir
+	Fetcher *fetch.Fetcher // makes exchanges
+	Spill   *spill.Dir     // pages on disk
 
 	deps    Deps
 	archive *archive

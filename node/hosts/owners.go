@@ -1,11 +1,15 @@
-// Package hosts is the owner's side of hosts in a peer: it drives the state machine of crawl/owner, answers workers and senders of links, and sets going what
-// comes of its steps. Links to the hosts of others wait in its outbox.
+// Package hosts is the owner's side of hosts in a peer: it drives the state machine of crawl/owner,
+// answers workers and senders of links, and sets going what comes of its steps. Links to the hosts
+// of others wait in its outbox.
 //
 // What it promises:
-//   - one goroutine makes steps, another waits for the disk: nothing is acknowledged that a crash could lose, and no lock spans disk or network;
+//   - one goroutine makes steps, another waits for the disk: nothing is acknowledged that a crash
+//     could lose, and no lock spans disk or network;
 //   - answers and effects leave in the order of their steps (TestReleaseInOrder);
-//   - a request that is longer than a step goes on in the next ones, and questions are answered in between (TestQuestionsComeBetween);
-//   - what the outbox took out of the owner is in it until the other owner has it on disk (TestOutboxKeepsWhatIsNotTaken), and what is on its way is bounded.
+//   - a request that is longer than a step goes on in the next ones, and questions are answered in
+//     between (TestQuestionsComeBetween);
+//   - what the outbox took out of the owner is in it until the other owner has it on disk
+//     (TestOutboxKeepsWhatIsNotTaken), and what is on its way is bounded.
 package hosts
 
 import (
@@ -45,7 +49,7 @@ type Deps struct {
 	Router *rpc.Router      // says which hosts are this peer's, and finds the owners of the others
 	Store  kv.Store         // keeps the hosts; what it has written is with the replicas too
 	Now    func() time.Time // the lease clock
-	Jobs   Jobs
+	Jobs   Jobs             // specs of jobs, and their budgets
 	// Place chooses the worker of a host.
 	Place func(ctx context.Context, p owner.Place) owner.Placement
 	// OfferOwn offers hosts to this peer's own worker, and returns which it does not take.
@@ -54,7 +58,7 @@ type Deps struct {
 	ToWorker func(ctx context.Context, id peer.ID) context.Context
 	// Heard is told what workers say they have in hand, Declined why one took no offer.
 	Heard    func(worker string, backlog, capacity uint32)
-	Declined func(worker, why string) (paused bool)
+	Declined func(worker, why string) (paused bool) // is told why a worker took no offer
 	// Admit asks whether jobs may have hosts, beside what calls it; Admitted and Stale are told the answers.
 	Admit func(list []owner.Admission)
 	// LeasesEnd is when the last lease is over that a peer may have given which is not in the ring any more; see the function of that name.

@@ -217,7 +217,7 @@ func (d *Domains) hostsOf(name string) (list []string, err error) {
 type Answers interface {
 	// Admitted says whether a host may be crawled, Stale that a job gets no more hosts of a domain.
 	Admitted(a owner.Admission, v domain.Verdict)
-	Stale(id job.ID, name string)
+	Stale(id job.ID, name string) // says that a job gets no more hosts of a domain
 }
 
 // Inquire asks for admissions beside what calls it, which does not block. What finds no room is not asked: its owner comes back to it.

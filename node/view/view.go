@@ -1,8 +1,9 @@
-// Package view is what commands and the page read of a peer, and of the ring through it: status, the walk over the ring, why a host or a URL is where it is, and
-// the results. It changes nothing.
+// Package view is what commands and the page read of a peer, and of the ring through it: status,
+// the walk over the ring, why a host or a URL is where it is, and the results. It changes nothing.
 //
-// A [View] answers the control API, and the questions of other peers' views (the services status and files). What only the owner of a host knows is asked of
-// that owner. [Offline] reads the results where no peer runs.
+// A [View] answers the control API, and the questions of other peers' views (the services status
+// and files). What only the owner of a host knows is asked of that owner. [Offline] reads the
+// results where no peer runs.
 package view
 
 import (

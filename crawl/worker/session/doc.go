@@ -1,6 +1,6 @@
 // Package session is what a worker and the owners of hosts say to each other, as a plain state
-// machine: it has no goroutine, no lock and no clock, and sends nothing itself. Only Lease.Holds may
-// be asked while it is at work.
+// machine: it has no goroutine, no lock and no clock, and sends nothing itself. Only Lease.Holds
+// may be asked while it is at work.
 //
 // Its words:
 //
