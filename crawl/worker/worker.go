@@ -118,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.ctx, w.fail = inner, cancel
 	for _, s := range w.sessions.Sessions() {
-		w.speak(s)
+		w.speak(s) //nolint:contextcheck // under what was just set
 	}
 	w.hire() //nolint:contextcheck // it hires under what was just set
 	w.mu.Unlock()
