@@ -180,7 +180,7 @@ func (t *hostTable) loadJobs(h *host) {
 			return false
 		}
 		js := t.jobs.of(id)
-		h.jobs = append(h.jobs, &hostJob{state: js, c: newTally(&js.c, c), nextDue: never})
+		h.jobs = append(h.jobs, &hostJob{state: js, c: newTally(js, c), nextDue: never})
 		return true
 	})
 	for _, hj := range h.jobs {
@@ -232,7 +232,7 @@ func (h *host) job(js *jobState, create bool) *hostJob {
 	if !create {
 		return nil
 	}
-	hj := &hostJob{state: js, c: newTally(&js.c, counters{minDepth: 1<<32 - 1}), nextDue: never}
+	hj := &hostJob{state: js, c: newTally(js, counters{minDepth: 1<<32 - 1}), nextDue: never}
 	h.jobs = append(h.jobs, hj)
 	return hj
 }

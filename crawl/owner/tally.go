@@ -8,7 +8,7 @@ import (
 // tally is what is counted of a job on a host. What is summed over the hosts of a job is counted along with it, so the two cannot differ.
 type tally struct {
 	counters
-	all *sums // of the job on this peer
+	job *jobState // has the sums
 
 	out  int64 // leased URLs
 	outD int64 // of them, those with a delayed record
@@ -21,12 +21,12 @@ type sums struct {
 	out int64
 }
 
-func newTally(all *sums, c counters) tally { return tally{counters: c, all: all} }
+func newTally(js *jobState, c counters) tally { return tally{counters: c, job: js} }
 
 // both counts on the host and on the peer.
 func (t *tally) both(count func(c *counters)) {
 	count(&t.counters)
-	count(&t.all.counters)
+	count(&t.job.c.counters)
 }
 
 // found counts one more URL of the set.
@@ -85,7 +85,7 @@ func (t *tally) returned(p *pending) { t.lease(p, -1) }
 
 func (t *tally) lease(p *pending, n int64) {
 	t.out += n
-	t.all.out += n
+	t.job.c.out += n
 	if p.due > 0 {
 		t.outD += n
 	}
@@ -119,7 +119,7 @@ func (t *tally) merge(in *counters) (news bool) {
 		t.admission, news = in.admission, true
 	}
 	for _, n := range []struct{ have, all, in *int64 }{
-		{&t.refetched, &t.all.refetched, &in.refetched}, {&t.requests, &t.all.requests, &in.requests}, {&t.cut, &t.all.cut, &in.cut},
+		{&t.refetched, &t.job.c.refetched, &in.refetched}, {&t.requests, &t.job.c.requests, &in.requests}, {&t.cut, &t.job.c.cut, &in.cut},
 	} {
 		if more := *n.in - *n.have; more > 0 {
 			*n.have += more
@@ -135,7 +135,7 @@ func (t *tally) merge(in *counters) (news bool) {
 
 // leave takes the host out of the sums.
 func (t *tally) leave() {
-	c := &t.all.counters
+	c := &t.job.c.counters
 	c.accepted -= t.accepted
 	for i, n := range t.outcomes {
 		c.outcomes[i] -= n

@@ -9,8 +9,9 @@ import (
 
 // TestTally: what is counted of a job on hosts is its sum on the peer, whatever happens, and nothing is left of a host that goes.
 func TestTally(t *testing.T) {
-	all := new(sums)
-	one, other := newTally(all, counters{minDepth: 9}), newTally(all, counters{minDepth: 9})
+	js := new(jobState)
+	all := &js.c
+	one, other := newTally(js, counters{minDepth: 9}), newTally(js, counters{minDepth: 9})
 	late, paid := &pending{place: place{due: 5}}, &pending{promised: true}
 	page := &Final{Outcome: link.OutcomeOK, Size: 100, LeftOut: 2}
 	for range 3 {
