@@ -173,3 +173,25 @@ func TestHandlers(t *testing.T) {
 		}
 	})
 }
+
+// TestLinksGivenUp: links whose sender no longer waits for the answer are not taken in, since it sends them again.
+func TestLinksGivenUp(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		busy := make(chan struct{})
+		go func() { _ = w.Do(t.Context(), func(*owner.Owner) { <-busy }) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = w.Links(ctx, batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})) }()
+		synctest.Wait()
+		cancel()
+		close(busy)
+		var accepted int64
+		if err := w.Do(t.Context(), func(o *owner.Owner) { accepted = o.Counts(w.spec.ID).Accepted }); err != nil || accepted != 0 {
+			t.Errorf("%d URLs taken in, %v; want none", accepted, err)
+		}
+		if _, err := w.Links(t.Context(), batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})); err != nil {
+			t.Error(err)
+		}
+	})
+}
