@@ -8,7 +8,7 @@
 // life.go (how it starts and ends), hosts (how state changes become durable, and how links travel),
 // rpc (how a key finds its owner), placing (who crawls a host), crawling/content.go (how duplicates
 // are found), jobs (what a crawl was asked for), view/walk.go (how the whole ring is counted),
-// keeping.go and custody (how hosts change owners).
+// records and custody (how hosts change owners).
 //
 // The life of a URL: a worker reports an outcome and the links of its page to the owner of the
 // page's host; the owner writes both in one batch; the outbox carries each link to the owner of its

@@ -22,10 +22,10 @@ func (n *Node) hosting() owner.Config {
 // hosted is what it uses of the peer.
 func (n *Node) hosted() hosts.Deps {
 	return hosts.Deps{
-		Self: n.room.net.Self(), Router: n.router, Store: shippedSpace(n, storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
+		Self: n.room.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
 		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.room.toWorker, Heard: n.placer.Heard, Declined: n.placer.Declined,
 		Admit: func(list []owner.Admission) { n.domains.Inquire(list, n.owners) }, Log: n.log,
-		LeasesEnd: hosts.LeasesEnd(n.room.watch.leftAgo, n.cfg.LeaseTTL, n.clock.Now),
+		LeasesEnd: hosts.LeasesEnd(n.room.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
 	}
 }
 

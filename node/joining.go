@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/view"
 )
 
@@ -35,7 +36,7 @@ type ringRoom struct {
 	net     *p2p.Net
 	kad     *p2p.Kad
 	dht     *dht.DHT
-	watch   *ringWatch
+	watch   *records.Watch
 	sources p2p.Sources
 	nearby  *nearby
 	// restarted says that the data directory knows of an earlier run, which kept memory of the ring.
@@ -111,7 +112,7 @@ func newRingRoom(
 	if r.dht, err = dht.New(config, self, transport, r.kad, log); err != nil {
 		return nil, errors.Join(err, r.net.Close())
 	}
-	r.watch = newRingWatch(r.dht, r.net.Self())
+	r.watch = records.NewWatch(r.dht, r.net.Self())
 	transport.Serve(r.dht.Handle) //nolint:contextcheck // a request has the context of its connection
 	r.net.OnDisconnect(r.dht.Disconnected)
 	if err := r.net.Follow(r.dht); err != nil {
@@ -168,7 +169,7 @@ const (
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	high := r.cfg.connections()
 	c := p2p.Config{
-		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{serviceRecords, view.ServiceFiles},
+		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, view.ServiceFiles},
 		LowWater: high * 5 / 6, HighWater: high,
 	}
 	if r.cfg.Profile == ProfilePublic {

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
@@ -74,9 +75,9 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.domains.Run(ctx) })
 	g.Go(func() error { return n.jobs.Run(ctx) })
 	g.Go(func() error { return loop.UnlessStopping(n.owners.Run(ctx)) })
-	g.Go(func() error { return n.ship.loop.Run(ctx) })
-	g.Go(func() error { return n.ship.run(ctx) })
-	g.Go(func() error { return n.keeping.run(ctx) })
+	g.Go(func() error { return n.ship.Serve(ctx) })
+	g.Go(func() error { return n.ship.Run(ctx) })
+	g.Go(func() error { return n.keeping.Run(ctx) })
 	g.Go(func() error { return n.keepMemory(ctx) })
 	g.Go(func() error { return n.crawl.KeepServers(ctx) })
 	g.Go(func() error { return n.keepEssentials(ctx) })
@@ -127,7 +128,7 @@ var errStays = errors.New("the peer stops without leaving, and keeps its records
 var errNobody = errors.New("nobody else is in the ring to take what this peer keeps: it stays in its data directory")
 
 // leaveTime is what a peer that leaves for good may take to hand its hosts over.
-const leaveTime = time.Minute
+const leaveTime = records.DepartTime
 
 // goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does neither: it keeps its records and goes on with
 // them at its next start.
@@ -137,7 +138,7 @@ func (n *Node) goodbye(ctx context.Context) error {
 	if err := n.room.dht.Leave(ctx); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
-	if err := n.keeping.handOver(ctx); err != nil {
+	if err := n.keeping.HandOver(ctx); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil

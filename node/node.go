@@ -30,6 +30,7 @@ import (
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/node/placing"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/subnets"
 	"github.com/apoidea/apoidea/node/view"
@@ -55,8 +56,8 @@ type Node struct {
 	debug   []debugServer
 
 	router   *rpc.Router
-	ship     *replication
-	keeping  *keeping
+	ship     *records.Replication
+	keeping  *records.Keeping
 	contents *crawling.Contents
 	subnets  *subnets.Service
 	domains  *manners.Domains
@@ -163,7 +164,7 @@ func (n *Node) register(net *p2p.Net) {
 		handler = sync.OnceValue(handler)
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == view.ServiceStatus || name == serviceReplica || name == serviceRecords {
+			if name == view.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
 				open = n.furnished // a walk, or a source, may meet a peer that joins
 			}
 			select {
@@ -184,8 +185,8 @@ func (n *Node) register(net *p2p.Net) {
 	serve(rpc.ServiceWorker, func() p2p.Handler { return n.workerHandler() })
 	serve(placing.ServiceCoordinates, func() p2p.Handler { return n.placer.HandleCoordinates() })
 	serve(placing.ServiceSamples, func() p2p.Handler { return n.placer.HandleSamples() })
-	serve(serviceRecords, func() p2p.Handler { return n.keeping.handler() })
-	serve(serviceReplica, func() p2p.Handler { return n.ship.handle })
+	serve(records.ServiceRecords, func() p2p.Handler { return n.keeping.Handler() })
+	serve(records.ServiceReplica, func() p2p.Handler { return n.ship.Handle })
 	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
 }
 
@@ -195,28 +196,31 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 func (n *Node) furnish() (err error) {
 	self := n.room.net.Self()
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
-	n.ship = newReplication(n)
-	n.keeping = newKeeping(n)
-	bodies := shippedSpace(n, storage.KeyspaceContent)
-	bodies.write = bodies.UpdateLazily // a record that is lost costs a second copy of a body
-	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: n.router, Self: self, Log: n.log}); err != nil {
+	n.ship = records.NewReplication(records.ReplicationDeps{
+		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
+	})
+	n.keeping = records.NewKeeping(records.KeepingDeps{ // the owners come later
+		Watch: n.room.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
+		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() },
+	})
+	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: n.ship.LazySpace(storage.KeyspaceContent), Router: n.router, Self: self, Log: n.log}); err != nil {
 		return err
 	}
-	if n.subnets, err = subnets.NewService(shippedSpace(n, storage.KeyspaceSubnets), n.router, n.log); err != nil {
+	if n.subnets, err = subnets.NewService(n.ship.Space(storage.KeyspaceSubnets), n.router, n.log); err != nil {
 		return err
 	}
 	if err := n.openOptOuts(); err != nil {
 		return err
 	}
 	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
-		Records: shippedSpace(n, storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
+		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
 		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
 	}); err != nil {
 		return err
 	}
 	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
-		Store: shippedSpace(n, storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
+		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Log: n.log,
 	})
@@ -246,12 +250,11 @@ func (n *Node) furnish() (err error) {
 	if n.owners, err = hosts.New(n.hosting(), n.hosted()); err != nil {
 		return err
 	}
-	n.keeping.add(storage.KeyspaceHosts, moverOf(n.owners), n.owners.OnLoop)
-	n.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: n.store.Keyspace(storage.KeyspaceJobs).Scan}, n.jobs}, n.jobs.DoOver)
-	n.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: n.store.Keyspace(storage.KeyspaceContent).Scan}, n.contents}, n.contents.DoOver)
-	n.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: n.store.Keyspace(storage.KeyspaceSubnets).Scan}, n.subnets}, n.subnets.DoOver)
-	n.keeping.add(storage.KeyspaceDomains, domainMover{ranged{scan: n.store.Keyspace(storage.KeyspaceDomains).Scan}, n.domains}, n.domains.DoOver)
-	n.keeping.settled, n.keeping.came = n.owners.SettledChanged, n.owners.RecordsCame
+	n.keeping.Add(storage.KeyspaceHosts, n.owners.Mover(), n.owners.OnLoop)
+	n.keeping.AddService(storage.KeyspaceJobs, n.jobs)
+	n.keeping.AddService(storage.KeyspaceContent, n.contents)
+	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets)
+	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
 	if err := n.furnishDashboard(); err != nil {
@@ -270,7 +273,7 @@ func (n *Node) viewed() view.Deps {
 		Look: n.owners.Look, Ask: n.owners.Ask, Taken: n.owners.Taken, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
-		Moving: func() bool { return !n.keeping.quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
+		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
 		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}
@@ -318,11 +321,11 @@ func (n *Node) ringEvent(e dht.Event) {
 	switch e := e.(type) {
 	case dht.PeerDead:
 		// A process that was stopped keeps its connections. Calls that hang on it would keep workers from telling its successor what they fetched.
-		n.room.watch.died(e.Peer.ID)
+		n.room.watch.Died(e.Peer.ID)
 		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.PeerLeft:
-		n.room.watch.left(e.Peer.ID)
+		n.room.watch.Goodbye(e.Peer.ID)
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
 		n.room.leavesChanged()
@@ -332,8 +335,8 @@ func (n *Node) ringEvent(e dht.Event) {
 	default:
 		return
 	}
-	n.keeping.poke()
-	n.ship.nudge()
+	n.keeping.Poke()
+	n.ship.Nudge()
 }
 
 // Banner is what a person wants to know of a peer that just started.

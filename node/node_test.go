@@ -448,7 +448,7 @@ func TestLeave(t *testing.T) {
 	if err := cl.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !leaver.keeping.clean() {
+	if !leaver.keeping.Clean() {
 		t.Error("it says that it has left, and something of it is still to be handed over")
 	}
 	if lines := said(); !slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(s, "handed ") && strings.Contains(s, " host") }) {

@@ -43,7 +43,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	}
 	r.SitesDown, r.SitesUp = n.line.Down.Used(bandwidth.Sites), n.line.Up.Used(bandwidth.Sites)
 	r.PeersDown, r.PeersUp = n.line.Down.Used(bandwidth.Peers), n.line.Up.Used(bandwidth.Peers)
-	r.ReplicasLevel, r.Replicas = n.ship.level()
+	r.ReplicasLevel, r.Replicas = n.ship.Level()
 	limits := n.limits.View()
 	r.Caps, r.Used, r.Holds = limits.Caps, limits.Used, len(limits.Holds)
 	if free, err := storage.Free(n.cfg.DataDir); err == nil {

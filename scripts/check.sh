@@ -67,7 +67,7 @@ step_targets() {
     scripts/release.sh --build-only "$target"
   done
   case $(go env GOHOSTOS)/$(go env GOHOSTARCH) in
-    linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/wire ./node/subnets ./node/custody ./cmd/... ;;
+    linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/crawling ./node/jobs ./node/records ./node/wire ./node/subnets ./node/custody ./cmd/... ;;
   esac
 }
 

@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"context"
@@ -39,7 +39,7 @@ import (
 // keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
 type keeper struct {
 	*copier
-	keeping  *keeping
+	keeping  *Keeping
 	owners   *hosts.Owners
 	jobs     *jobs.Service
 	contents *crawling.Contents
@@ -107,17 +107,15 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	t.Helper()
 	p := &keeper{copier: newCopier(t, w.net, w.circle, id), texts: new(texts)}
 	r := &rpc.Router{Ring: p.seat, Net: line{w.net, id}}
-	node := &Node{store: p.store, ship: p.ship}
 	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
 	p.keeping.movement.tell = p.texts.tell
 	p.keeping.settled = func() { p.settled.Add(1) }
-	bodies := shippedSpace(node, storage.KeyspaceContent)
-	bodies.write = bodies.UpdateLazily // a record that is lost costs a second copy of a body
+	bodies := p.ship.LazySpace(storage.KeyspaceContent)
 	var err error
 	if p.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: bodies, Router: r, Self: id, Log: quietLog}); err != nil {
 		t.Fatal(err)
 	}
-	if p.subnets, err = subnets.NewService(shippedSpace(node, storage.KeyspaceSubnets), r, quietLog); err != nil {
+	if p.subnets, err = subnets.NewService(p.ship.Space(storage.KeyspaceSubnets), r, quietLog); err != nil {
 		t.Fatal(err)
 	}
 	serves := func(id job.ID) error {
@@ -127,9 +125,9 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 		return nil
 	}
 	p.jobs = jobs.NewService(jobs.ServiceDeps{Store: p.space(storage.KeyspaceJobs), Serves: serves, Log: quietLog})
-	ends := hosts.LeasesEnd(p.watch.leftAgo, keeperTTL, time.Now)
+	ends := hosts.LeasesEnd(p.watch.LeftAgo, keeperTTL, time.Now)
 	if p.owners, err = hosts.New(owner.DefaultConfig(string(id)), hosts.Deps{
-		Self: id, Router: r, Store: shippedSpace(node, storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
+		Self: id, Router: r, Store: p.ship.Space(storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
 		Place: func(ctx context.Context, _ owner.Place) owner.Placement {
 			<-ctx.Done() // there are no workers
 			return owner.Placement{}
@@ -144,13 +142,13 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	p.keeping.add(storage.KeyspaceHosts, moverOf(p.owners), p.owners.OnLoop)
-	p.keeping.add(storage.KeyspaceJobs, jobMover{ranged{scan: p.store.Keyspace(storage.KeyspaceJobs).Scan}, p.jobs}, p.jobs.DoOver)
-	p.keeping.add(storage.KeyspaceContent, bodyMover{ranged{scan: p.store.Keyspace(storage.KeyspaceContent).Scan}, p.contents}, p.contents.DoOver)
-	p.keeping.add(storage.KeyspaceSubnets, subnetMover{ranged{scan: p.store.Keyspace(storage.KeyspaceSubnets).Scan}, p.subnets}, p.subnets.DoOver)
+	p.keeping.Add(storage.KeyspaceHosts, p.owners.Mover(), p.owners.OnLoop)
+	p.keeping.AddService(storage.KeyspaceJobs, p.jobs)
+	p.keeping.AddService(storage.KeyspaceContent, p.contents)
+	p.keeping.AddService(storage.KeyspaceSubnets, p.subnets)
 	p.keeping.came = p.owners.RecordsCame
 	stopShip := p.stop
-	stopRest := background(t, p.jobs.Run, p.contents.Run, p.subnets.Run, p.runOwners, p.keeping.run)
+	stopRest := background(t, p.jobs.Run, p.contents.Run, p.subnets.Run, p.runOwners, p.keeping.Run)
 	var o *owner.Owner
 	if err := p.owners.Do(t.Context(), func(state *owner.Owner) { o = state }); err != nil {
 		t.Fatal(err)
@@ -172,7 +170,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle, serviceRecords: p.keeping.handler(), subnets.ServiceSubnets: p.subnets.Handler()})
+	net.at(p.id, map[string]p2p.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Handler(), subnets.ServiceSubnets: p.subnets.Handler()})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.
@@ -183,8 +181,8 @@ func (w *keepers) set(ids ...peer.ID) {
 
 func (w *keepers) poke() {
 	for _, p := range w.peers {
-		p.keeping.poke()
-		p.ship.nudge()
+		p.keeping.Poke()
+		p.ship.Nudge()
 	}
 }
 
@@ -351,7 +349,7 @@ func (w *keepers) check(t *testing.T) {
 				t.Errorf("%s has %d records of %s, which has %d", follower, len(got), id, len(own))
 			}
 		}
-		if !p.keeping.quiet() {
+		if !p.keeping.Quiet() {
 			t.Errorf("%s is not at rest", id)
 		}
 	}

@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"context"
@@ -122,7 +122,7 @@ type seat struct {
 }
 
 var (
-	_ place    = (*seat)(nil)
+	_ Place    = (*seat)(nil)
 	_ rpc.Ring = (*seat)(nil)
 )
 
@@ -223,9 +223,9 @@ func (s *seat) Unreachable(peer.ID) {}
 type copier struct {
 	id    peer.ID
 	seat  *seat
-	watch *ringWatch
+	watch *Watch
 	store *storage.Store
-	ship  *replication
+	ship  *Replication
 	stop  func()
 }
 
@@ -233,16 +233,16 @@ type copier struct {
 func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
 	t.Helper()
 	p := &copier{id: id, seat: &seat{circle: c, self: id}, store: storagetest.New(t)}
-	p.watch = newRingWatch(p.seat, id)
+	p.watch = NewWatch(p.seat, id)
 	p.ship = replicationOf(id, line{net, id}, p.store, replica.Config{Incarnation: 1, Message: 1024, Span: 256}, quietLog)
 	p.ship.watch(p.watch, 3)
 	p.serve(net)
-	p.stop = background(t, p.ship.loop.Run, p.ship.run)
+	p.stop = background(t, p.ship.Serve, p.ship.Run)
 	return p
 }
 
 func (p *copier) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{serviceReplica: p.ship.handle})
+	net.at(p.id, map[string]p2p.Handler{ServiceReplica: p.ship.Handle})
 }
 
 // background runs parts until stop is called, or the test ends; none of them may fail.
@@ -266,8 +266,8 @@ func background(t *testing.T, parts ...func(context.Context) error) (stop func()
 }
 
 // space is a keyspace of the peer that is shipped.
-func (p *copier) space(prefix byte) shipped {
-	return shippedSpace(&Node{store: p.store, ship: p.ship}, prefix)
+func (p *copier) space(prefix byte) Shipped {
+	return p.ship.Space(prefix)
 }
 
 // set writes a record, and returns what tells that it is safe.
@@ -335,7 +335,7 @@ func ended(safe <-chan error) (err error, still bool) { //nolint:revive // the e
 func (p *copier) level(t *testing.T, want int) {
 	t.Helper()
 	time.Sleep(5 * time.Second)
-	if level, all := p.ship.level(); level != want || all != want {
+	if level, all := p.ship.Level(); level != want || all != want {
 		t.Fatalf("%d of %d replicas are level, want %d", level, all, want)
 	}
 }
@@ -351,7 +351,7 @@ func inBubble(t *testing.T, test func(t *testing.T, net *wires, c *circle, peers
 			peers = append(peers, newCopier(t, net, c, id))
 		}
 		for _, p := range peers {
-			p.ship.nudge()
+			p.ship.Nudge()
 			p.level(t, 2)
 		}
 		test(t, net, c, peers)

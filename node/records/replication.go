@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"bytes"
@@ -24,15 +24,15 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// serviceReplica takes the messages with which a peer keeps its copies level.
-const serviceReplica = "replica"
+// ServiceReplica takes the messages with which a peer keeps its copies level.
+const ServiceReplica = "replica"
 
 // replicaTimeout bounds one message: the follower answers when its disk has it.
 const replicaTimeout = 10 * time.Second
 
-// replication keeps copies of this peer's records on its next successors, and copies of its predecessors' records here (design, section 4,
-// invariant 2). What the owners write goes through [shipped]: an answer leaves when the local disk and all level followers have it.
-type replication struct {
+// Replication keeps copies of this peer's records on its next successors, and copies of its predecessors' records here (design, section 4,
+// invariant 2). What the owners write goes through [Shipped]: an answer leaves when the local disk and all level followers have it.
+type Replication struct {
 	self  peer.ID
 	net   rpc.Caller
 	store *storage.Store
@@ -70,37 +70,57 @@ type waiter struct {
 	done chan struct{}
 }
 
-func newReplication(n *Node) *replication {
-	r := replicationOf(n.room.net.Self(), n.room.net, n.store, replica.Config{Incarnation: n.incarnation}, n.log)
-	r.watch(n.room.watch, n.cfg.Replicas)
-	r.suspect = n.room.dht.Unreachable
+// ReplicationDeps are what replication uses of the peer.
+type ReplicationDeps struct {
+	// Watch says where the copies are to be; Replicas is how many there are, with the original.
+	Watch    *Watch
+	Replicas int
+	// Incarnation counts the starts of the peer.
+	Incarnation uint64
+	// Net carries messages, and Store has what is copied, and the copies of others.
+	Net   rpc.Caller
+	Store *storage.Store
+	// Suspect has the ring ask a peer that did not answer.
+	Suspect func(id peer.ID)
+	// Log is told what goes wrong.
+	Log *slog.Logger
+}
+
+// NewReplication returns a replication that is yet to run.
+func NewReplication(d ReplicationDeps) *Replication {
+	r := replicationOf(d.Watch.self, d.Net, d.Store, replica.Config{Incarnation: d.Incarnation}, d.Log)
+	r.watch(d.Watch, d.Replicas)
+	r.suspect = d.Suspect
 	return r
 }
 
 // watch has the ring say where the copies are to be, of which there are so many with the original.
-func (r *replication) watch(w *ringWatch, replicas int) {
+func (r *Replication) watch(w *Watch, replicas int) {
 	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
 	r.dead = func(id peer.ID) bool { return !w.knows(id) }
 	r.deposes = func(source peer.ID) bool { return w.dht.Serves(ring.PeerKey([]byte(source))) && !w.Departs(source) }
 }
 
 // replicationOf returns the replication of a store, which is yet to be told of the ring.
-func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *replication {
-	return &replication{
+func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *Replication {
+	return &Replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
 		copies: replica.NewCopies(store.Keyspace(storage.KeyspaceCopies)), loop: loop.NewSerial(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
 	}
 }
 
-// nudge has the followers looked at: who they are, and what they need.
-func (r *replication) nudge() {
+// Nudge has the followers looked at: who they are, and what they need.
+func (r *Replication) Nudge() {
 	r.look.Store(true)
 	loop.Wake(r.wake)
 }
 
-// run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
-func (r *replication) run(ctx context.Context) error {
+// Serve answers sources until ctx ends.
+func (r *Replication) Serve(ctx context.Context) error { return r.loop.Run(ctx) }
+
+// Run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
+func (r *Replication) Run(ctx context.Context) error {
 	defer close(r.ended)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -140,7 +160,7 @@ func (r *replication) run(ctx context.Context) error {
 }
 
 // follow tells the source who follows. Before the first one does, batches that were begun without being noted end.
-func (r *replication) follow(ctx context.Context) error {
+func (r *Replication) follow(ctx context.Context) error {
 	var ids []peer.ID
 	if !r.leaving.Load() {
 		ids = r.followers()
@@ -179,7 +199,7 @@ func (r *replication) follow(ctx context.Context) error {
 }
 
 // release lets go the batches that all level followers have; called with the lock held.
-func (r *replication) release() {
+func (r *Replication) release() {
 	if len(r.deposed) > 0 {
 		return // another peer has taken our arc over: nothing is acknowledged until we agree on who serves it
 	}
@@ -192,11 +212,11 @@ func (r *replication) release() {
 	r.waiters = slices.Delete(r.waiters, 0, n)
 }
 
-func (r *replication) call(ctx context.Context, call replica.Call) {
+func (r *Replication) call(ctx context.Context, call replica.Call) {
 	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
 	defer cancel()
 	to := peer.ID(call.To)
-	reply, err := r.net.Call(ctx, to, serviceReplica, call.Message)
+	reply, err := r.net.Call(ctx, to, ServiceReplica, call.Message)
 	if err != nil {
 		r.log.Debug("replica did not take a message", "peer", to, "err", err)
 		if errors.Is(err, context.DeadlineExceeded) { // of one that cannot be reached the ring hears by itself
@@ -212,11 +232,11 @@ func (r *replication) call(ctx context.Context, call replica.Call) {
 	}
 	r.source.Result(time.Now(), call.ID, reply, err)
 	r.mu.Unlock()
-	r.nudge() // one that is to forget its copy and does not answer may be dead
+	r.Nudge() // one that is to forget its copy and does not answer may be dead
 }
 
 // scan reads records for range sync beside the owners.
-func (r *replication) scan(ctx context.Context, scan replica.Scan) {
+func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	r.mu.Lock()
 	records := r.source.Collect(scan)
 	r.mu.Unlock()
@@ -230,7 +250,7 @@ func (r *replication) scan(ctx context.Context, scan replica.Scan) {
 	if ok {
 		r.call(ctx, call)
 	} else {
-		r.nudge()
+		r.Nudge()
 	}
 }
 
@@ -253,7 +273,7 @@ var replicated = []replicatedSpace{
 }
 
 // records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.
-func (r *replication) records(lo []byte, into *replica.Records) error {
+func (r *Replication) records(lo []byte, into *replica.Records) error {
 	for _, space := range replicated {
 		from := space.head
 		if len(lo) > 0 && lo[0] > space.prefix {
@@ -270,7 +290,7 @@ func (r *replication) records(lo []byte, into *replica.Records) error {
 }
 
 // recordsOf hands the records of one keyspace to a scan until it is full.
-func (r *replication) recordsOf(space *replicatedSpace, from []byte, into *replica.Records) (full bool, err error) {
+func (r *Replication) recordsOf(space *replicatedSpace, from []byte, into *replica.Records) (full bool, err error) {
 	keyspace := r.store.Keyspace(space.prefix)
 	serr := keyspace.Scan(from, kv.PrefixEnd(space.head), func(key, value []byte) bool {
 		ok := true
@@ -291,7 +311,7 @@ func (r *replication) recordsOf(space *replicatedSpace, from []byte, into *repli
 }
 
 // append notes a batch that was applied; the returned wait ends when it is on the disks of all level followers.
-func (r *replication) append(ops []replica.Op) (wait func() error) {
+func (r *Replication) append(ops []replica.Op) (wait func() error) {
 	r.mu.Lock()
 	r.source.Append(ops)
 	w := r.waiting()
@@ -303,7 +323,7 @@ func (r *replication) append(ops []replica.Op) (wait func() error) {
 }
 
 // await returns when all level followers have a batch.
-func (r *replication) await(ctx context.Context, w waiter) error {
+func (r *Replication) await(ctx context.Context, w waiter) error {
 	if w.done == nil {
 		return nil
 	}
@@ -324,7 +344,7 @@ func (r *replication) await(ctx context.Context, w waiter) error {
 
 // mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its word also when there is nothing new to be written: it may
 // have dropped its copy since it last gave it, as it believed that this peer was dead.
-func (r *replication) mark() waiter {
+func (r *Replication) mark() waiter {
 	r.mu.Lock()
 	r.source.Append(nil)
 	w := r.waiting()
@@ -336,13 +356,13 @@ func (r *replication) mark() waiter {
 }
 
 // hurried has entries go out at once until done is called: whoever moves records waits for one acknowledgement after another.
-func (r *replication) hurried() (done func()) {
+func (r *Replication) hurried() (done func()) {
 	r.hurry(1)
 	loop.Wake(r.wake)
 	return func() { r.hurry(-1) }
 }
 
-func (r *replication) hurry(more int) {
+func (r *Replication) hurry(more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.moves += more
@@ -350,7 +370,7 @@ func (r *replication) hurry(more int) {
 }
 
 // waiting has a waiter stand for all that was appended; one without done if nothing is to be waited for. Called with the lock held.
-func (r *replication) waiting() (w waiter) {
+func (r *Replication) waiting() (w waiter) {
 	w.seq = r.source.Seq()
 	if len(r.deposed) > 0 || r.source.Durable() < w.seq {
 		w.done = make(chan struct{})
@@ -362,8 +382,8 @@ func (r *replication) waiting() (w waiter) {
 // errDeposed is the answer to a source whose arc is served here.
 var errDeposed = &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves your arc"}
 
-// handle takes a message of a source.
-func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+// Handle takes a message of a source.
+func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if r.deposes(from) {
 		return nil, errDeposed
 	}
@@ -386,7 +406,7 @@ func (r *replication) handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 }
 
 // drop removes a part of a source's copy that is not needed any more.
-func (r *replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
+func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
 	var err error
 	if lerr := r.loop.Do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
 		return lerr
@@ -395,10 +415,10 @@ func (r *replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) e
 }
 
 // dismiss tells the followers of a peer that leaves for good to forget their copies, and waits until they have, or ctx ends.
-func (r *replication) dismiss(ctx context.Context) error {
+func (r *Replication) dismiss(ctx context.Context) error {
 	r.leaving.Store(true)
 	for {
-		r.nudge()
+		r.Nudge()
 		r.mu.Lock()
 		left := r.source.Followers()
 		r.mu.Unlock()
@@ -411,33 +431,40 @@ func (r *replication) dismiss(ctx context.Context) error {
 	}
 }
 
-// level says how many of the present followers have everything, and how many there are.
-func (r *replication) level() (level, all int) {
+// Level says how many of the present followers have everything, and how many there are.
+func (r *Replication) Level() (level, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.source.Level()
 }
 
-// shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine that writes.
-type shipped struct {
+// Shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine that writes.
+type Shipped struct {
 	*storage.Keyspace
 	replicatedSpace // of which the keys without the head are this peer's own affair
 
-	ship *replication
+	ship *Replication
 	// write applies a batch to the keyspace.
 	write func(fn func(kv.Batch)) (wait func() error, err error)
 }
 
-var _ kv.Store = shipped{}
+var _ kv.Store = Shipped{}
 
-// shippedSpace returns a keyspace of this peer whose batches are synced and shipped.
-func shippedSpace(n *Node, prefix byte) shipped {
-	space := n.store.Keyspace(prefix)
-	return shipped{space, replicatedOf(prefix), n.ship, space.Update}
+// Space returns a keyspace whose batches are synced and shipped.
+func (r *Replication) Space(prefix byte) Shipped {
+	space := r.store.Keyspace(prefix)
+	return Shipped{space, replicatedOf(prefix), r, space.Update}
+}
+
+// LazySpace returns a keyspace whose batches are shipped, and synced when somebody waits for them: for records that may be lost at a small price.
+func (r *Replication) LazySpace(prefix byte) Shipped {
+	s := r.Space(prefix)
+	s.write = s.UpdateLazily
+	return s
 }
 
 // Update implements kv.Store: wait returns when the batch is on the disks of this peer and of all level replicas.
-func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
+func (s Shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	if !s.ship.on.Load() {
 		s.ship.plain.Add(1)
 		if !s.ship.on.Load() {

@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"slices"
@@ -13,11 +13,11 @@ import (
 )
 
 // newWatch is peer a in a ring with b and c.
-func newWatch() (*ringWatch, *seat, *circle) {
+func newWatch() (*Watch, *seat, *circle) {
 	c := &circle{}
 	c.set("a", "b", "c")
 	s := &seat{circle: c, self: "a"}
-	return newRingWatch(s, "a"), s, c
+	return NewWatch(s, "a"), s, c
 }
 
 // TestRingWatchVersion: the version changes with each change of what custody asks the ring, and else never.
@@ -36,12 +36,12 @@ func TestRingWatchVersion(t *testing.T) {
 			{"a peer dies", func() { c.set("a", "b", "c") }, true},
 			{"this peer gives up its arc", func() { s.set(func() { s.joining = true }) }, true},
 			{"and serves again", func() { s.set(func() { s.joining = false }) }, true},
-			{"a goodbye", func() { w.left("b") }, true},
+			{"a goodbye", func() { w.Goodbye("b") }, true},
 			{"who said nothing cannot be reached", func() { w.gone("c") }, false},
 			{"who said goodbye cannot be reached", func() { w.gone("b") }, true},
 			{"once more", func() { w.gone("b") }, false},
-			{"another goodbye", func() { w.left("c") }, true},
-			{"a part of its time", func() { time.Sleep(departTime - 1) }, false},
+			{"another goodbye", func() { w.Goodbye("c") }, true},
+			{"a part of its time", func() { time.Sleep(DepartTime - 1) }, false},
 			{"all of it", func() { time.Sleep(time.Nanosecond) }, true},
 			{"long after it", func() { time.Sleep(time.Hour) }, false},
 			{"attached to others", func() { s.set(func() { s.attached = []dht.Peer{dht.NewPeer("b", nil)} }) }, true},
@@ -62,30 +62,30 @@ func TestRingWatchVersion(t *testing.T) {
 func TestRingWatchDeparts(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w, _, c := newWatch()
-		if _, left := w.leftAgo("b"); left || w.Departs("b") {
+		if _, left := w.LeftAgo("b"); left || w.Departs("b") {
 			t.Error("departs without a goodbye")
 		}
-		w.left("b")
+		w.Goodbye("b")
 		c.set("a", "c")
-		time.Sleep(departTime - time.Second)
-		if ago, left := w.leftAgo("b"); !left || ago != departTime-time.Second || !w.Departs("b") {
+		time.Sleep(DepartTime - time.Second)
+		if ago, left := w.LeftAgo("b"); !left || ago != DepartTime-time.Second || !w.Departs("b") {
 			t.Errorf("%s after the goodbye: %t, departs %t", ago, left, w.Departs("b"))
 		}
 		if ids := w.Neighbours(); !slices.Contains(ids, "b") || w.knows("b") {
 			t.Errorf("neighbours %q; b is a leaf: %t", ids, w.knows("b"))
 		}
 		time.Sleep(time.Second)
-		if _, left := w.leftAgo("b"); left || w.Departs("b") {
+		if _, left := w.LeftAgo("b"); left || w.Departs("b") {
 			t.Error("departs when its time is over")
 		}
 		if ids := w.Neighbours(); slices.Contains(ids, "b") {
 			t.Errorf("neighbours %q", ids)
 		}
-		w.left("c")
+		w.Goodbye("c")
 		if !w.gone("c") || w.Departs("c") || w.gone("c") {
 			t.Error("departs, or is news again, although it cannot be reached")
 		}
-		if _, left := w.leftAgo("c"); !left {
+		if _, left := w.LeftAgo("c"); !left {
 			t.Error("no goodbye although there was one, and leases that it gave")
 		}
 	})

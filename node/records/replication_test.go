@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"bytes"
@@ -95,7 +95,7 @@ func TestShippedReplaced(t *testing.T) {
 		}
 		d := newCopier(t, net, c, "d")
 		c.set("a", "b", "d")
-		a.ship.nudge()
+		a.ship.Nudge()
 		if err, still := ended(safe); still || err != nil {
 			t.Errorf("not acknowledged although the dead one was replaced: %v, %t", err, still)
 		}
@@ -128,7 +128,7 @@ func TestShippedStops(t *testing.T) {
 				t.Errorf("wait %d: %v, %t", i, err, still)
 			}
 		}
-		if _, err := a.ship.handle(t.Context(), "b", nil); !errors.Is(err, loop.ErrStopping) {
+		if _, err := a.ship.Handle(t.Context(), "b", nil); !errors.Is(err, loop.ErrStopping) {
 			t.Errorf("a message to a peer that has stopped: %v", err)
 		}
 	})
@@ -175,9 +175,9 @@ func TestShippedSwitch(t *testing.T) {
 		}()
 		<-begun
 		c.set("a", "b")
-		a.ship.nudge()
+		a.ship.Nudge()
 		time.Sleep(time.Minute)
-		if level, _ := a.ship.level(); level != 0 {
+		if level, _ := a.ship.Level(); level != 0 {
 			t.Error("level before a batch that is not noted was written")
 		}
 		late := a.set(t, storage.KeyspaceJobs, "late", "v")
@@ -249,12 +249,12 @@ func TestDeposed(t *testing.T) {
 				a, b := peers[0], peers[1]
 				if row.late {
 					a.seat.believe("a", "c")
-					a.ship.nudge()
+					a.ship.Nudge()
 					a.level(t, 1)
 				}
 				b.seat.believe("b") // all others are dead to it
 				a.seat.believe("a", "b", "c")
-				a.ship.nudge()
+				a.ship.Nudge()
 				time.Sleep(time.Second)
 				safe := a.set(t, storage.KeyspaceJobs, "k", "v")
 				time.Sleep(time.Minute)
@@ -304,7 +304,7 @@ func TestSilentReplica(t *testing.T) {
 		a.set(t, storage.KeyspaceJobs, "k", "v")
 		time.Sleep(replicaTimeout + time.Second)
 		c.set("a") // so that the test can end
-		a.ship.nudge()
+		a.ship.Nudge()
 		mu.Lock()
 		defer mu.Unlock()
 		if suspects["b"] != 1 || suspects["c"] != 0 {
@@ -330,7 +330,7 @@ func TestDeposedByNobody(t *testing.T) {
 		safe := a.set(t, storage.KeyspaceJobs, "k", "v")
 		time.Sleep(time.Second)
 		c.set("a", "b")
-		a.ship.nudge()
+		a.ship.Nudge()
 		time.Sleep(time.Second)
 		close(word)
 		time.Sleep(time.Minute)
@@ -376,7 +376,7 @@ func TestDismiss(t *testing.T) {
 				}
 				c.set("b", "c")
 				for _, p := range peers[1:] {
-					p.watch.left("a")
+					p.watch.Goodbye("a")
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -399,7 +399,7 @@ func TestDismiss(t *testing.T) {
 }
 
 // told counts the followers, and those that are still to be told to forget.
-func (r *replication) told() int {
+func (r *Replication) told() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.source.Followers()
@@ -417,11 +417,11 @@ func TestForgottenDead(t *testing.T) {
 		for _, id := range []peer.ID{first, second, third} {
 			newCopier(t, net, c, id)
 		}
-		a.ship.nudge()
+		a.ship.Nudge()
 		a.level(t, 2)
 		net.at(third, nil)
 		c.set("a", first, second, third)
-		a.ship.nudge()
+		a.ship.Nudge()
 		a.level(t, 2)
 		if n := a.ship.told(); n != 3 {
 			t.Fatalf("%d followers, the last of them to be told to forget", n)
@@ -459,12 +459,12 @@ func TestRangeSync(t *testing.T) {
 		a.level(t, 2)
 		net.at("b", nil)
 		c.set("a", "c")
-		a.ship.nudge()
+		a.ship.Nudge()
 		change()
 		a.level(t, 1)
 		b.serve(net)
 		c.set("a", "b", "c")
-		a.ship.nudge()
+		a.ship.Nudge()
 		change() // meanwhile
 		time.Sleep(time.Minute)
 		a.level(t, 2)
@@ -482,7 +482,7 @@ func TestReplicaRefuses(t *testing.T) {
 		}
 		before := peers[1].copyOf(t, "a")
 		for _, raw := range [][]byte{nil, {0}, {1}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte{7}, 100)} {
-			if _, err := peers[1].ship.handle(t.Context(), "a", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+			if _, err := peers[1].ship.Handle(t.Context(), "a", raw); p2p.CodeOf(err) != p2p.CodeRefused {
 				t.Errorf("%x: %v", raw, err)
 			}
 		}
@@ -509,7 +509,7 @@ func FuzzReplicaHandle(f *testing.F) {
 		stop := background(t, r.loop.Run)
 		defer stop()
 		for range 2 { // as of an answer that went lost
-			if _, err := r.handle(t.Context(), "stranger", raw); err != nil && p2p.CodeOf(err) != p2p.CodeRefused {
+			if _, err := r.Handle(t.Context(), "stranger", raw); err != nil && p2p.CodeOf(err) != p2p.CodeRefused {
 				t.Errorf("answered %v", err)
 			}
 		}

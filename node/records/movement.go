@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"fmt"

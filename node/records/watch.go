@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"maps"
@@ -12,11 +12,11 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// departTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
-const departTime = leaveTime
+// DepartTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
+const DepartTime = time.Minute
 
-// place is what a peer knows of its own place in the ring: dht.DHT.
-type place interface {
+// Place is what a peer knows of its own place in the ring: dht.DHT.
+type Place interface {
 	State() dht.State
 	Arc() (ring.Arc, bool)
 	Serves(key ring.Key) bool
@@ -25,9 +25,9 @@ type place interface {
 	Attachments() []dht.Peer
 }
 
-// ringWatch is the ring as custody looks at it, now and not as of the last event. It is safe for concurrent use.
-type ringWatch struct {
-	dht  place
+// Watch is the ring as custody looks at it, now and not as of the last event. It is safe for concurrent use.
+type Watch struct {
+	dht  Place
 	self peer.ID
 
 	mu        sync.Mutex // guards what follows
@@ -46,11 +46,12 @@ type ringMoment struct {
 	attached []peer.ID // to whom a worker is attached
 }
 
-func newRingWatch(d place, self peer.ID) *ringWatch {
-	return &ringWatch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
+// NewWatch returns the watch of a peer that is named self.
+func NewWatch(d Place, self peer.ID) *Watch {
+	return &Watch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
 }
 
-func (w *ringWatch) now() ringMoment {
+func (w *Watch) now() ringMoment {
 	s := ringMoment{state: w.dht.State(), leaves: w.leaves()}
 	s.arc, s.serves = w.dht.Arc()
 	for _, p := range w.dht.Attachments() {
@@ -63,7 +64,7 @@ func (m *ringMoment) equal(other *ringMoment) bool {
 	return m.state == other.state && m.arc == other.arc && m.serves == other.serves && slices.Equal(m.leaves, other.leaves) && slices.Equal(m.attached, other.attached)
 }
 
-func (w *ringWatch) leaves() []peer.ID {
+func (w *Watch) leaves() []peer.ID {
 	preds, succs := w.dht.Leaves()
 	var ids []peer.ID
 	for _, p := range append(succs, preds...) {
@@ -75,10 +76,10 @@ func (w *ringWatch) leaves() []peer.ID {
 }
 
 // isOver says of a goodbye that it does not count any more.
-func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime }
+func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime }
 
 // Version implements custody.View.
-func (w *ringWatch) Version() uint64 {
+func (w *Watch) Version() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now() // under the lock, or an older moment could follow a newer one
@@ -95,11 +96,11 @@ func (w *ringWatch) Version() uint64 {
 }
 
 // Serves implements custody.View.
-func (w *ringWatch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
+func (w *Watch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
 
 // Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest behind the position to which it is attached; that one
 // tells it if it should be another.
-func (w *ringWatch) Owner(pos ring.Pos) (peer.ID, bool) {
+func (w *Watch) Owner(pos ring.Pos) (peer.ID, bool) {
 	if p, ok := w.dht.Guess(pos.Key()); ok {
 		return p.ID, true
 	}
@@ -113,10 +114,10 @@ func (w *ringWatch) Owner(pos ring.Pos) (peer.ID, bool) {
 }
 
 // Arc implements custody.Neighbours.
-func (w *ringWatch) Arc() (ring.Arc, bool) { return w.dht.Arc() }
+func (w *Watch) Arc() (ring.Arc, bool) { return w.dht.Arc() }
 
 // Neighbours implements custody.Neighbours.
-func (w *ringWatch) Neighbours() []peer.ID {
+func (w *Watch) Neighbours() []peer.ID {
 	ids := w.leaves()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +130,15 @@ func (w *ringWatch) Neighbours() []peer.ID {
 }
 
 // Departs implements custody.View.
-func (w *ringWatch) Departs(id peer.ID) bool {
+func (w *Watch) Departs(id peer.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since, ok := w.departing[id]
 	return ok && !isOver(id, since)
 }
 
-// left notes a peer that said goodbye.
-func (w *ringWatch) left(id peer.ID) {
+// Goodbye notes a peer that said goodbye.
+func (w *Watch) Goodbye(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version++
@@ -147,22 +148,22 @@ func (w *ringWatch) left(id peer.ID) {
 	}
 }
 
-// died notes a peer that the ring has given up: it gives and renews no lease from now on.
-func (w *ringWatch) died(id peer.ID) {
+// Died notes a peer that the ring has given up: it gives and renews no lease from now on.
+func (w *Watch) Died(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.goodbyes, func(_ peer.ID, since time.Time) bool { return time.Since(since) >= departTime })
+	maps.DeleteFunc(w.goodbyes, func(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime })
 	w.goodbyes[id] = time.Now()
 }
 
 // Left implements custody.Neighbours.
-func (w *ringWatch) Left(id peer.ID) (at time.Time, seen bool) {
-	ago, seen := w.leftAgo(id)
+func (w *Watch) Left(id peer.ID) (at time.Time, seen bool) {
+	ago, seen := w.LeftAgo(id)
 	return time.Now().Add(-ago), seen
 }
 
-// leftAgo is how long ago a peer said goodbye or was given up, if it did so within departTime.
-func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
+// LeftAgo is how long ago a peer said goodbye or was given up, if it did so within DepartTime.
+func (w *Watch) LeftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, left := w.goodbyes[id]
@@ -170,7 +171,7 @@ func (w *ringWatch) leftAgo(id peer.ID) (ago time.Duration, left bool) {
 }
 
 // gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this is news.
-func (w *ringWatch) gone(id peer.ID) (departed bool) {
+func (w *Watch) gone(id peer.ID) (departed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, departed = w.departing[id]; departed {
@@ -181,10 +182,10 @@ func (w *ringWatch) gone(id peer.ID) (departed bool) {
 }
 
 // knows says whether a peer is a neighbour on the ring.
-func (w *ringWatch) knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
+func (w *Watch) knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
 
 // successors are the next n peers on the ring, or fewer.
-func (w *ringWatch) successors(n int) []peer.ID {
+func (w *Watch) successors(n int) []peer.ID {
 	_, succs := w.dht.Leaves()
 	var ids []peer.ID
 	for _, p := range succs[:min(max(n, 0), len(succs))] {

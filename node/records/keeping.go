@@ -1,4 +1,18 @@
-package node
+// Package records is who keeps what: [Replication] ships each write to the next peers of the ring and
+// keeps their copies here, [Keeping] moves records to whoever answers for them as the ring changes, and
+// [Watch] is the ring as both of them look at it.
+//
+// What it promises:
+//   - a write that was acknowledged is on this peer's disk and at all level replicas
+//     (TestShippedWaits);
+//   - join, leave, death, return and heal lose no record and leave none at two owners
+//     (TestRecordsMove);
+//   - a peer whose arc another serves acknowledges nothing (TestDeposed);
+//   - what strangers send is checked before it is merged (TestRecordsRefused, FuzzRecordsHandle).
+//
+// What moves when is decided by package custody, a plain state machine; here are its goroutines, disk
+// and network. All types are safe for concurrent use.
+package records
 
 import (
 	"context"
@@ -24,11 +38,11 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// serviceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
-const serviceRecords = "records"
+// ServiceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
+const ServiceRecords = "records"
 
 // moves brings records, or asks whether some are still there. Nothing is answered but that it is done.
-var moves = rpc.Method[*wire.Records, *emptypb.Empty]{Service: serviceRecords}
+var moves = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
 
 const (
 	// pushTimeout bounds one push: the receiver answers when its disk and its replicas have it.
@@ -38,18 +52,10 @@ const (
 	settleEvery = 50 * time.Millisecond
 )
 
-// mover is one kind of records with the state machine that keeps them: hosts, jobs or bodies.
-type mover interface {
-	custody.Space
-	// Import begins to merge records. Merge is called like the rest, by run, until it says that it is through, or fails. Later says that they need not be on disk
-	// when run returns: neither these, nor those that were merged by an earlier try, of which this one finds nothing new.
-	Import(p custody.Push) (merge func() (through bool, err error), later bool)
-}
-
-// room is a kind of records in this peer.
-type room struct {
+// kind is a kind of records in this peer.
+type kind struct {
 	prefix byte
-	mover  mover
+	mover  Mover
 	keeper *custody.Keeper
 	// run has fn run on the goroutine of the state machine until it says that it is through, and returns when that and what it wrote is done. Questions, or
 	// other inputs, come in between.
@@ -58,14 +64,14 @@ type room struct {
 	wake  chan struct{}
 }
 
-// keeping moves records as the ring changes, and knows whether those of this peer's arc are all here. See package custody.
-type keeping struct {
+// Keeping moves records as the ring changes, and knows whether those of this peer's arc are all here. See package custody.
+type Keeping struct {
 	self   peer.ID
 	router *rpc.Router
-	ring   *ringWatch
-	ship   *replication
+	ring   *Watch
+	ship   *Replication
 	log    *slog.Logger
-	rooms  []*room
+	kinds  []*kind
 
 	mu      sync.Mutex // guards what follows
 	settler *custody.Settler
@@ -79,15 +85,29 @@ type keeping struct {
 	came func()
 }
 
-func newKeeping(n *Node) *keeping {
-	k := keepingOf(n.room.watch, n.router, n.ship, n.cfg.LeaseTTL)
-	k.movement.tell = n.watchers.Tell
+// KeepingDeps are what a keeping uses of the peer.
+type KeepingDeps struct {
+	Watch       *Watch
+	Router      *rpc.Router
+	Replication *Replication
+	// TTL is that of leases: as long one waits for records of a peer that does not answer.
+	TTL time.Duration
+	// Tell hears what moves, in words.
+	Tell func(control.RingEvent)
+	// Settled is told when the records of an arc are here, Came of each push that was taken in, or given away.
+	Settled, Came func()
+}
+
+// NewKeeping returns a keeping of nothing yet: see Add and AddService.
+func NewKeeping(d KeepingDeps) *Keeping {
+	k := keepingOf(d.Watch, d.Router, d.Replication, d.TTL)
+	k.movement.tell, k.settled, k.came = d.Tell, d.Settled, d.Came
 	return k
 }
 
 // keepingOf returns a keeping of nothing, which tells nobody.
-func keepingOf(watch *ringWatch, r *rpc.Router, ship *replication, ttl time.Duration) *keeping {
-	k := &keeping{
+func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration) *Keeping {
+	k := &Keeping{
 		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
 		settled: func() {}, came: func() {}, movement: &movement{tell: func(control.RingEvent) {}},
 	}
@@ -95,25 +115,31 @@ func keepingOf(watch *ringWatch, r *rpc.Router, ship *replication, ttl time.Dura
 	return k
 }
 
-// add puts a kind of records under this keeping.
-func (k *keeping) add(prefix byte, m mover, run func(ctx context.Context, fn func() (through bool)) error) {
-	r := &room{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
-	r.keeper = custody.NewKeeper(custody.Config{}, k.self, m, copiesOf{k.ship, prefix, headOf(prefix)}, k.ring)
-	k.rooms = append(k.rooms, r)
+// AddService puts the records of a service under this keeping.
+func (k *Keeping) AddService(prefix byte, s Service) {
+	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s}, s.DoOver)
 }
 
-// poke has everything looked at again, as the ring has changed. It does not block.
-func (k *keeping) poke() {
-	for _, r := range k.rooms {
+// Add puts a kind of records under this keeping. Run has fn run on the goroutine of its state machine, see kind.
+func (k *Keeping) Add(prefix byte, m Mover, run func(ctx context.Context, fn func() (through bool)) error) {
+	r := &kind{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
+	read := ranged{scan: m.Scan, head: headOf(prefix)}
+	r.keeper = custody.NewKeeper(custody.Config{}, k.self, space{read, m}, copiesOf{k.ship, prefix, headOf(prefix)}, k.ring)
+	k.kinds = append(k.kinds, r)
+}
+
+// Poke has everything looked at again, as the ring has changed. It does not block.
+func (k *Keeping) Poke() {
+	for _, r := range k.kinds {
 		loop.Wake(r.wake)
 	}
 	loop.Wake(k.wake)
 }
 
-// clean says whether nothing is here that belongs elsewhere, as this peer sees the ring now.
-func (k *keeping) clean() bool {
+// Clean says whether nothing is here that belongs elsewhere, as this peer sees the ring now.
+func (k *Keeping) Clean() bool {
 	version := k.ring.Version() + 1
-	for _, r := range k.rooms {
+	for _, r := range k.kinds {
 		if r.clean.Load() != version {
 			return false
 		}
@@ -122,40 +148,40 @@ func (k *keeping) clean() bool {
 }
 
 // Settled says whether the records of a key have all arrived here.
-func (k *keeping) Settled(key ring.Key) bool {
+func (k *Keeping) Settled(key ring.Key) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.settler.Settled(ring.PosOf(key))
 }
 
-// quiet says whether no records are on their way to or from this peer.
-func (k *keeping) quiet() bool {
+// Quiet says whether no records are on their way to or from this peer.
+func (k *Keeping) Quiet() bool {
 	k.mu.Lock()
 	all := k.settler.All() || k.ring.dht.State() == dht.Worker
 	k.mu.Unlock()
-	return all && k.clean()
+	return all && k.Clean()
 }
 
-// run moves records until ctx ends.
-func (k *keeping) run(ctx context.Context) error {
+// Run moves records until ctx ends.
+func (k *Keeping) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(k.rooms)+1)
+	errs := make([]error, len(k.kinds)+1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for i, r := range k.rooms {
+	for i, r := range k.kinds {
 		wg.Go(func() {
 			defer cancel()
-			errs[i] = loop.UnlessStopping(k.runRoom(ctx, r))
+			errs[i] = loop.UnlessStopping(k.runKind(ctx, r))
 		})
 	}
-	errs[len(k.rooms)] = k.settle(ctx)
+	errs[len(k.kinds)] = k.settle(ctx)
 	cancel()
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// runRoom walks over one kind of records whenever the ring has changed.
-func (k *keeping) runRoom(ctx context.Context, r *room) error {
+// runKind walks over one kind of records whenever the ring has changed.
+func (k *Keeping) runKind(ctx context.Context, r *kind) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -178,7 +204,7 @@ func (k *keeping) runRoom(ctx context.Context, r *room) error {
 }
 
 // step lets the keeper walk on, and makes its pushes.
-func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
+func (k *Keeping) step(ctx context.Context, r *kind) (next time.Time, _ error) {
 	var ready custody.Ready
 	var err error
 	if lerr := k.soon(ctx, r, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil {
@@ -199,14 +225,14 @@ func (k *keeping) step(ctx context.Context, r *room) (next time.Time, _ error) {
 	return ready.Next, nil
 }
 
-// soon has fn run in a room, and what it writes go to the replicas without waiting for company.
-func (k *keeping) soon(ctx context.Context, r *room, fn func()) error {
+// soon has fn run where a kind of records is kept, and what it writes go to the replicas without waiting for company.
+func (k *Keeping) soon(ctx context.Context, r *kind, fn func()) error {
 	defer k.ship.hurried()()
 	return r.whole(ctx, fn)
 }
 
 // whole is run for what is through at once.
-func (r *room) whole(ctx context.Context, fn func()) error {
+func (r *kind) whole(ctx context.Context, fn func()) error {
 	return r.run(ctx, func() bool {
 		fn()
 		return true
@@ -214,7 +240,7 @@ func (r *room) whole(ctx context.Context, fn func()) error {
 }
 
 // make makes a push, and drops or removes here what is there by then.
-func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
+func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 	failed := k.push(ctx, r, call)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -244,7 +270,7 @@ func (k *keeping) make(ctx context.Context, r *room, call custody.Call) error {
 }
 
 // wentOut says of a push that was taken what moved.
-func (k *keeping) wentOut(r *room, call custody.Call) moved {
+func (k *Keeping) wentOut(r *kind, call custody.Call) moved {
 	l := moved{prefix: r.prefix, peer: call.To, of: call.Push.From, places: positions(r.prefix, call.Push.Records), records: len(call.Push.Records)}
 	switch {
 	case l.of == "":
@@ -269,15 +295,15 @@ func positions(prefix byte, records []kv.Record) (n int) {
 }
 
 // push takes records to where they belong.
-func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
+func (k *Keeping) push(ctx context.Context, r *kind, call custody.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	if call.To == k.self {
 		return k.take(ctx, r, call.Push)
 	}
 	m := &wire.Records{Space: uint32(r.prefix), From: []byte(call.Push.From)}
-	if ago, seen := k.ring.leftAgo(call.Push.From); seen {
-		m.GoneMs = uint32(ago.Milliseconds()) // under departTime
+	if ago, seen := k.ring.LeftAgo(call.Push.From); seen {
+		m.GoneMs = uint32(ago.Milliseconds()) // under DepartTime
 	}
 	for _, rec := range call.Push.Records {
 		m.Key, m.Value = append(m.Key, rec.Key), append(m.Value, rec.Value)
@@ -291,7 +317,7 @@ func (k *keeping) push(ctx context.Context, r *room, call custody.Call) error {
 
 // take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked, with each step, between two
 // steps of the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
-func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
+func (k *Keeping) take(ctx context.Context, r *kind, p custody.Push) error {
 	defer k.ship.hurried()()
 	var merge func() (bool, error)
 	var through, later bool
@@ -324,7 +350,7 @@ func (k *keeping) take(ctx context.Context, r *room, p custody.Push) error {
 }
 
 // foreign refuses records of positions that this peer does not serve.
-func (k *keeping) foreign(r *room, p custody.Push) error {
+func (k *Keeping) foreign(r *kind, p custody.Push) error {
 	at := len(headOf(r.prefix))
 	var last ring.Pos
 	for i := range p.Records {
@@ -342,18 +368,19 @@ func (k *keeping) foreign(r *room, p custody.Push) error {
 	return nil
 }
 
-func (k *keeping) handler() p2p.Handler {
+// Handler answers peers.
+func (k *Keeping) Handler() p2p.Handler {
 	return moves.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
 }
 
 // serve takes records of another peer, or its question whether any of its arc are here.
-func (k *keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) error {
+func (k *Keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) error {
 	if start := m.GetAsk(); len(start) > 0 {
 		return k.answer(ctx, from, ring.Arc{Start: ring.Key(start), End: ring.PeerKey([]byte(from))})
 	}
-	for _, r := range k.rooms {
+	for _, r := range k.kinds {
 		if uint32(r.prefix) != m.GetSpace() {
 			continue
 		}
@@ -372,7 +399,7 @@ func (k *keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) erro
 }
 
 // pushOf reads what a stranger sent.
-func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
+func pushOf(r *kind, m *wire.Records) (p custody.Push, err error) {
 	p.From, p.Gone = peer.ID(m.GetFrom()), time.Duration(m.GetGoneMs())*time.Millisecond
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
@@ -389,7 +416,7 @@ func pushOf(r *room, m *wire.Records) (p custody.Push, err error) {
 
 // answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins knows only what it holds: it keeps no one waiting
 // for what is its own to come.
-func (k *keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
+func (k *Keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
 	free, err := k.isFree(ctx, arc)
 	switch {
 	case err != nil:
@@ -402,11 +429,11 @@ func (k *keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error 
 }
 
 // isFree says whether nothing lies here that belongs into an arc and is to be moved there.
-func (k *keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
-	if k.clean() {
+func (k *Keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
+	if k.Clean() {
 		return true, nil
 	}
-	for _, r := range k.rooms {
+	for _, r := range k.kinds {
 		var free bool
 		var err error
 		if lerr := r.whole(ctx, func() { free, err = r.keeper.Free(arc) }); lerr != nil {
@@ -422,7 +449,7 @@ func (k *keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 var errOnTheWay = rpc.Busy("records are still on their way")
 
 // look finds out whether anything of this peer's arc lies here in copies, for the settler.
-func (k *keeping) look(ctx context.Context) error {
+func (k *Keeping) look(ctx context.Context) error {
 	arc, serves := k.ring.Arc()
 	k.mu.Lock()
 	known := !serves || k.settler.All()
@@ -443,7 +470,7 @@ func (k *keeping) look(ctx context.Context) error {
 }
 
 // settle asks the neighbours, after each change of the arc, whether they hold anything of it, until ctx ends.
-func (k *keeping) settle(ctx context.Context) error {
+func (k *Keeping) settle(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	timer := time.NewTimer(0)
@@ -478,7 +505,7 @@ func (k *keeping) settle(ctx context.Context) error {
 	}
 }
 
-func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
+func (k *Keeping) ask(ctx context.Context, ask custody.Ask) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := moves.Call(ctx, k.router.Net, ask.To, &wire.Records{Ask: ask.Arc.Start[:]})
@@ -486,7 +513,7 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	if err != nil {
 		answer = custody.NotYet
 		if errors.Is(err, p2p.ErrUnreachable) && k.ring.gone(ask.To) {
-			k.poke()
+			k.Poke()
 		}
 	}
 	k.mu.Lock()
@@ -495,11 +522,11 @@ func (k *keeping) ask(ctx context.Context, ask custody.Ask) {
 	loop.Wake(k.wake)
 }
 
-// handOver waits until everything that this peer keeps is elsewhere: it has left the ring.
-func (k *keeping) handOver(ctx context.Context) error {
+// HandOver waits until everything that this peer keeps is elsewhere: it has left the ring.
+func (k *Keeping) HandOver(ctx context.Context) error {
 	defer k.movement.end() // those who watch hear it while they are still answered
-	for !k.clean() {
-		k.poke()
+	for !k.Clean() {
+		k.Poke()
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("some records are still here and were not handed over; they are kept on disk: %w", err)
 		}
@@ -551,7 +578,7 @@ func (r ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) boo
 
 // copiesOf finds the records of one space in the copies of other peers.
 type copiesOf struct {
-	ship   *replication
+	ship   *Replication
 	prefix byte
 	head   []byte
 }

@@ -1,4 +1,4 @@
-package node
+package records
 
 import (
 	"context"
@@ -52,10 +52,10 @@ func TestRecordsMove(t *testing.T) {
 			w.set("a", "d")
 		}},
 		{"one leaves", []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
-			w.peers["a"].watch.left("b")
-			w.peers["c"].watch.left("b")
+			w.peers["a"].watch.Goodbye("b")
+			w.peers["c"].watch.Goodbye("b")
 			w.set("a", "c")
-			if err := w.peers["b"].keeping.handOver(t.Context()); err != nil {
+			if err := w.peers["b"].keeping.HandOver(t.Context()); err != nil {
 				t.Error(err)
 			}
 			for _, space := range replicated {
@@ -91,7 +91,7 @@ func TestRecordsMove(t *testing.T) {
 			var n atomic.Int64
 			w.net.set(func() {
 				broken := func(_ context.Context, m crossing) error {
-					if m.service == serviceRecords && n.Add(1)%2 == 0 {
+					if m.service == ServiceRecords && n.Add(1)%2 == 0 {
 						return errors.New("broken off")
 					}
 					return nil
@@ -214,7 +214,7 @@ func TestRecordsRefused(t *testing.T) {
 			{"nothing", message(t, &wire.Records{}), p2p.CodeRefused},
 			{"no message", []byte{0xff}, p2p.CodeRefused},
 		} {
-			_, err := w.peers["a"].keeping.handler()(t.Context(), "c", row.raw)
+			_, err := w.peers["a"].keeping.Handler()(t.Context(), "c", row.raw)
 			if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 				t.Errorf("%s: %v", row.name, err)
 			}
@@ -242,12 +242,12 @@ func TestRecordsOnTheWay(t *testing.T) {
 		go func() { _ = a.owners.OnLoop(context.Background(), func() bool { <-busy; return true }) }()
 		synctest.Wait()
 		go func() {
-			_, err := a.keeping.handler()(context.Background(), "c", raw)
+			_, err := a.keeping.Handler()(context.Background(), "c", raw)
 			went <- err
 		}()
 		synctest.Wait()
 		for _, id := range []peer.ID{"b", "c"} {
-			w.peers[id].watch.left("a")
+			w.peers[id].watch.Goodbye("a")
 		}
 		w.set("b", "c")
 		close(busy)
@@ -255,7 +255,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 			t.Errorf("records of an arc that is gone: %v", err)
 		}
 		w.rest()
-		if left := a.positions(t, storage.KeyspaceHosts); len(left) > 0 || !a.keeping.clean() {
+		if left := a.positions(t, storage.KeyspaceHosts); len(left) > 0 || !a.keeping.Clean() {
 			t.Errorf("%d positions are left", len(left))
 		}
 		w.set("a", "b", "c")
@@ -287,7 +287,7 @@ func TestRecordsAcknowledged(t *testing.T) {
 				w.rest()
 				w.net.set(func() {
 					w.net.going = func(ctx context.Context, m crossing) error {
-						if m.service == serviceReplica && m.from != "a" {
+						if m.service == ServiceReplica && m.from != "a" {
 							return hold(ctx, m)
 						}
 						return nil
@@ -307,8 +307,8 @@ func TestRecordsAcknowledged(t *testing.T) {
 						t.Errorf("%d positions of %c are left, before anybody else keeps them safe", len(left), space.prefix)
 					}
 				}
-				if w.net.calls(serviceRecords) < 2 || put == 0 {
-					t.Errorf("%d calls", w.net.calls(serviceRecords))
+				if w.net.calls(ServiceRecords) < 2 || put == 0 {
+					t.Errorf("%d calls", w.net.calls(ServiceRecords))
 				}
 				w.net.set(func() { w.net.going = nil })
 				for range 6 {
@@ -335,7 +335,7 @@ func TestRecordsForgotten(t *testing.T) {
 		}
 		w.net.set(func() {
 			w.net.going = func(ctx context.Context, m crossing) error {
-				if m.from == "b" && m.service == serviceReplica {
+				if m.from == "b" && m.service == ServiceReplica {
 					return hold(ctx, m)
 				}
 				return nil
@@ -419,7 +419,7 @@ func TestLeasesOfADeathNotSeen(t *testing.T) {
 				}
 				w.kill("c") // d lies in its arc
 				for _, id := range row.by {
-					w.peers[id].watch.died("c")
+					w.peers[id].watch.Died("c")
 				}
 				time.Sleep(since)
 				w.set("a", "b", "d")
@@ -449,7 +449,7 @@ func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	}); err != nil {
 		t.Error(err)
 	}
-	p.watch.left("c")
+	p.watch.Goodbye("c")
 }
 
 // TestMovesWaitForNoCompany: who is not of the ring any more is rid of its hosts before the time has passed for which entries wait for others.
@@ -486,7 +486,7 @@ func TestAsked(t *testing.T) {
 		{"the asker believes that it is alone", func(*testing.T, *keepers) {}, &alone, p2p.CodeBusy},
 		{"what is here is a third peer's", func(t *testing.T, w *keepers) { w.plant(t, "a", "c") }, nil, 0},
 		{"something of it is here", func(t *testing.T, w *keepers) { w.plant(t, "a", "b") }, nil, p2p.CodeBusy},
-		{"the ring has changed and nobody looked yet", func(_ *testing.T, w *keepers) { w.peers["a"].watch.left("c") }, nil, 0},
+		{"the ring has changed and nobody looked yet", func(_ *testing.T, w *keepers) { w.peers["a"].watch.Goodbye("c") }, nil, 0},
 		{"joining", joins, nil, 0},
 		{"joining, and something of it is here", joins, &alone, p2p.CodeBusy},
 	} {
@@ -497,7 +497,7 @@ func TestAsked(t *testing.T) {
 				if row.start != nil {
 					arc.Start = *row.start
 				}
-				_, err := w.peers["a"].keeping.handler()(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
+				_, err := w.peers["a"].keeping.Handler()(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
 				if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 					t.Errorf("answered %v", err)
 				}
@@ -560,7 +560,7 @@ func TestSettled(t *testing.T) {
 				w.start(t, "c")
 				w.net.set(func() {
 					w.net.going = func(ctx context.Context, m crossing) error {
-						if m.from == "c" && m.service == serviceRecords && row.going != nil {
+						if m.from == "c" && m.service == ServiceRecords && row.going != nil {
 							return row.going(ctx, m)
 						}
 						return nil
@@ -597,7 +597,7 @@ func TestKeepingStops(t *testing.T) {
 		for _, p := range w.peers { // pushes, questions and messages to replicas are all held back
 			p.stop()
 		}
-		if w.net.calls(serviceRecords) == 0 || w.net.calls(serviceReplica) == 0 {
+		if w.net.calls(ServiceRecords) == 0 || w.net.calls(ServiceReplica) == 0 {
 			t.Error("nothing was under way")
 		}
 	})
@@ -609,20 +609,20 @@ func TestHandOverInTime(t *testing.T) {
 		a := w.peers["a"]
 		before := len(a.own(t))
 		w.net.at("b", nil)
-		w.peers["b"].watch.left("a")
+		w.peers["b"].watch.Goodbye("a")
 		w.set("b")
-		ctx, cancel := context.WithTimeout(t.Context(), departTime/3)
+		ctx, cancel := context.WithTimeout(t.Context(), DepartTime/3)
 		defer cancel()
-		if err := a.keeping.handOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := a.keeping.HandOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("handed over to nobody: %v", err)
 		}
 		if after := len(a.own(t)); after != before || before == 0 {
 			t.Errorf("%d of %d records are kept", after, before)
 		}
 		w.peers["b"].serve(w.net)
-		ctx, cancel = context.WithTimeout(t.Context(), departTime/3)
+		ctx, cancel = context.WithTimeout(t.Context(), DepartTime/3)
 		defer cancel()
-		if err := a.keeping.handOver(ctx); err != nil {
+		if err := a.keeping.HandOver(ctx); err != nil {
 			t.Error(err)
 		}
 		if after := len(a.own(t)); after > 0 {
@@ -677,7 +677,7 @@ func FuzzRecordsHandle(f *testing.F) {
 		w.circle.set("a", "b")
 		p := w.start(t, "a")
 		defer p.stop()
-		_, err := p.keeping.handler()(t.Context(), "stranger", raw)
+		_, err := p.keeping.Handler()(t.Context(), "stranger", raw)
 		if code := p2p.CodeOf(err); err != nil && code != p2p.CodeRefused && code != p2p.CodeMoved && code != p2p.CodeBusy {
 			t.Errorf("answered %v", err)
 		}

@@ -1,0 +1,66 @@
+package records
+
+import (
+	"context"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// Mover is one kind of records with the state machine that keeps them.
+type Mover interface {
+	// Scan reads the records, as storage.Keyspace.Scan does.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Note and Remove are those of custody.Space.
+	Note(pos ring.Pos) []byte
+	Remove(pos ring.Pos) error
+	// Import begins to merge records. Merge is called like the rest, by what the kind is run with, until it says that it is through, or fails. Later says that they
+	// need not be on disk then: neither these, nor those that were merged by an earlier try, of which this one finds nothing new.
+	Import(p custody.Push) (merge func() (through bool, err error), later bool)
+}
+
+// Service is a state machine on a loop, whose records merge by union and take no notes along.
+type Service interface {
+	// Remove drops the records of an arc, and Import merges those of another peer: both within DoOver, without waiting for the disk.
+	Remove(lo, hi ring.Pos) error
+	Import(records []kv.Record) error
+	// DoOver runs fn between requests until it says that it is through.
+	DoOver(ctx context.Context, fn func() (through bool)) error
+}
+
+// merging is a Mover of what a Service keeps.
+type merging struct {
+	*storage.Keyspace
+	service Service
+}
+
+// Note implements Mover.
+func (merging) Note(ring.Pos) []byte { return nil }
+
+// Remove implements Mover.
+func (m merging) Remove(pos ring.Pos) error { return m.service.Remove(pos, pos.Next()) }
+
+// recordsAtOnce is how many records are merged before others of the loop have their turn.
+const recordsAtOnce = 256
+
+// Import implements Mover.
+func (m merging) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	records := p.Records
+	return func() (bool, error) {
+		n := min(recordsAtOnce, len(records))
+		if err := m.service.Import(records[:n]); err != nil {
+			return false, rpc.Refuse("%v", err)
+		}
+		records = records[n:]
+		return len(records) == 0, nil
+	}, true
+}
+
+// space is a Mover as custody reads it.
+type space struct {
+	ranged
+	Mover
+}
