@@ -114,11 +114,11 @@ var mixed = []struct {
 // TestLikeGoesLast: pages that say almost the same take long to be told from a trap, and go behind the rest of their site long before, so that a budget of requests
 // goes to that.
 func TestLikeGoesLast(t *testing.T) {
-	const real = 400
+	const articles = 400
 	got := crawl(t, site{name: "a duty rota beside articles", page: func(_ *maker, path, query string) (string, bool) {
 		day := 0
 		if k, _ := fmt.Sscanf(query, "day=%d", &day); k != 1 {
-			return article("/page/%d", real, path) + a(fmt.Sprintf("/rota?day=%d", 7*numberIn(path)), "rota"), true
+			return article("/page/%d", articles, path) + a(fmt.Sprintf("/rota?day=%d", 7*numberIn(path)), "rota"), true
 		}
 		b := nav
 		for i := range 7 {
@@ -126,7 +126,7 @@ func TestLikeGoesLast(t *testing.T) {
 		}
 		return b + fmt.Sprintf("<p>Day %d of week %d: %d places are free.</p>", day%7, day/7, day*37%91), true
 	}}, 1000)
-	for n := range real {
+	for n := range articles {
 		if url := fmt.Sprintf("http://site.example/page/%d", n); got.urls[url] && !got.got[url] || !got.urls[url] && n > 0 {
 			t.Fatalf("%s is not among the first %d", url, got.asked)
 		}
