@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ func (idle) Visit(context.Context, netip.Addr) (leave func(), err error) { retur
 type bench struct {
 	ring   leafSet
 	at     map[peer.ID]*Placer
+	mu     sync.Mutex // guards asked: those that are asked are asked at once
 	asked  []peer.ID
 	paused map[peer.ID]bool
 	out    map[peer.ID]bool // peers by whom the site is not crawled
@@ -67,7 +69,9 @@ func newBench(t *testing.T) *bench {
 		pl, err := New(Config{Strategy: "rtt", Probe: ProbeConnect, Delay: time.Second, Agent: "apoidea"}, Deps{
 			Self: id, Now: time.Now, Ring: &w.ring, Worker: idle{}, Sites: &fakeSites{took: time.Duration(90-30*i) * time.Millisecond},
 			Net: rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+				w.mu.Lock()
 				w.asked = append(w.asked, to)
+				w.mu.Unlock()
 				if service != rpc.ServiceWorker {
 					t.Errorf("service %q is asked", service)
 				}
