@@ -175,6 +175,7 @@ beside() {
   log=$(mktemp)
   (
     renice -n "$nice" -p "$BASHPID" >/dev/null || true
+    failed=()
     for step in "$@"; do run "$step"; done
     [ ${#failed[@]} = 0 ]
   ) >"$log" 2>&1 &
