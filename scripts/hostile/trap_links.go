@@ -31,8 +31,8 @@ var linksFamily = family{
 	},
 	check: func(j *judge) {
 		ports := 0
-		for url := range j.urls {
-			if strings.HasPrefix(url, "http://scan.links.test:") {
+		for url, outcome := range j.urls {
+			if strings.HasPrefix(url, "http://scan.links.test:") && outcome != "out_of_budget" { // that was not let in
 				ports++
 			}
 		}
