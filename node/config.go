@@ -88,9 +88,9 @@ type Config struct {
 	// GeoIP is a MaxMind DB file of positions or countries, for the strategy geo.
 	GeoIP string
 	// Theta is the relative error under which a server's network coordinate is good enough to place its hosts by, more than 0 to 1. Smaller takes more
-	// downloads by estimators (papers.md 3.7: 64 in the median at 0.25, 193 at 0.15) and places better.
+	// downloads by estimators (papers 3.7: 64 in the median at 0.25, 193 at 0.15) and places better.
 	Theta float64
-	// CoordinatesMode is how long placing by network coordinates goes on (papers.md 3.4): persistent, cycle, single or none.
+	// CoordinatesMode is how long placing by network coordinates goes on (papers 3.4): persistent, cycle, single or none.
 	CoordinatesMode string
 	// Gossip is how often a neighbour is asked for its network coordinate.
 	Gossip time.Duration

@@ -29,7 +29,7 @@ func (s star) RTT(i, j int) time.Duration {
 }
 
 // TestTurnsOfEstimators: a host is placed by coordinates among three real peers with distances between them and the site. Estimators take their turns at
-// it, so it has never two workers; each page is fetched once, and the host ends at the peer that is nearest (papers.md 3.4 and 5).
+// it, so it has never two workers; each page is fetched once, and the host ends at the peer that is nearest (papers 3.4 and 5).
 func TestTurnsOfEstimators(t *testing.T) {
 	t.Parallel()
 	const nearest = 2

@@ -36,7 +36,7 @@ func (farApart) RTT(i, j int) time.Duration {
 	}
 }
 
-// TestSubnetsOfRealPeers (papers, 2.5): the first host of a subnet is probed by candidates of its owner, one of which takes the subnet; the second host, which
+// TestSubnetsOfRealPeers (papers 2.5): the first host of a subnet is probed by candidates of its owner, one of which takes the subnet; the second host, which
 // another peer owns, goes to that one as well, and nobody probes it.
 func TestSubnetsOfRealPeers(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@
 //
 // The governor works only while there is a cap. The worker then ranks the hosts that may be visited
 // by the score of their next URL: smaller depth first, then age (crawl/worker/chooser.go). There
-// are three governors: paper is Diligenti et al. (papers.md, 4), start-stop is what they compare it
+// are three governors: paper is Diligenti et al. (papers 4), start-stop is what they compare it
 // with, and ours departs from the paper in these points:
 //
 //   - The paper books a fixed rate for each fetch, learnt over whole downloads. Ours estimates what

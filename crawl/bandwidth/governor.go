@@ -142,7 +142,7 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 }
 
 const (
-	// guardEvery and guardAfter: how often it is looked for fetches that were passed over for how long (papers.md 4.2).
+	// guardEvery and guardAfter: how often it is looked for fetches that were passed over for how long (papers 4.2).
 	guardEvery = 10 * time.Second
 	guardAfter = time.Minute
 	// strangerShare of the cap is expected of a server while none is known at all.

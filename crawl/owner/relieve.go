@@ -19,7 +19,7 @@ func (s *session) overloaded() bool {
 	return s.capacity > 0 && float64(s.backlog) >= overloadedShare*float64(s.capacity)
 }
 
-// relieve takes a host from an overloaded worker (design, section 5; papers, 2.4): the one whose probe results vary least between those that measured it, as it is
+// relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose probe results vary least between those that measured it, as it is
 // nearly as well off elsewhere. It finishes what it has of it. Nothing is taken while nobody is known who could have room for it: then load tells none
 // from another.
 func (pl *placer) relieve(s *session) {

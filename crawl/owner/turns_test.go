@@ -28,7 +28,7 @@ func (s *scene) giveBack(from string, g *wire.Grant, owed uint32, list ...*wire.
 }
 
 // TestTurns: a lease for one URL grants one, is given back with it, and the host is placed anew, so that estimators take turns and the site sees one
-// worker at a time (papers.md, section 5).
+// worker at a time (papers 5).
 func TestTurns(t *testing.T) {
 	s := newScene(t, nil)
 	ready := s.post(0, pages("a.example", 20)...)
@@ -117,7 +117,7 @@ func TestPaceGoesWithTheLease(t *testing.T) {
 }
 
 // TestRequestsThatMeasure: while candidates may send requests to a host nobody fetches from it, and politeness is owed after the last of them
-// (papers.md, section 5: HEAD probes count as requests).
+// (papers 5: HEAD probes count as requests).
 func TestRequestsThatMeasure(t *testing.T) {
 	reserving := func(_ *wire.JobSpec, c *owner.Config) { c.RequestTime = 30 * time.Second }
 	tests := []struct {

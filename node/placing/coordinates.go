@@ -45,7 +45,7 @@ const (
 	gossipMin = 2
 )
 
-// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers.md 3.2): it asks one after another, and answers. Its
+// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers 3.2): it asks one after another, and answers. Its
 // methods are safe for concurrent use.
 type gossip struct {
 	self  peer.ID

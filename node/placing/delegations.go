@@ -48,7 +48,7 @@ type Records interface {
 	Gone(ctx context.Context, id peer.ID) bool
 }
 
-// delegations is the strategy ipmicra in a live peer (papers, 2; 2.5): the search of package ipmicra over records that lie with peers all over the ring. It
+// delegations is the strategy ipmicra in a live peer (papers 2, 2.5): the search of package ipmicra over records that lie with peers all over the ring. It
 // is safe for concurrent use.
 type delegations struct {
 	machine ipmicra.Machine
@@ -261,7 +261,7 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 	return text
 }
 
-// Observe learns from a download that was reported to this owner (papers, 2.4). It does not block.
+// Observe learns from a download that was reported to this owner (papers 2.4). It does not block.
 func (d *delegations) Observe(f *placement.Fetch) {
 	at, ok := d.machine.Tree.Locate(f.Site)
 	if !ok {
@@ -283,7 +283,7 @@ func (d *delegations) Observe(f *placement.Fetch) {
 	})
 }
 
-// seed delegates to this peer the subnet that it lives in, if nobody has it (papers, 2.1). The error says that this is not on the ring yet.
+// seed delegates to this peer the subnet that it lives in, if nobody has it (papers 2.1). The error says that this is not on the ring yet.
 func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 	k, now := d.know(), time.Now()
 	c := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {

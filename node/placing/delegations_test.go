@@ -159,7 +159,7 @@ func slowAt(worker string, ago time.Duration) func(*owner.Place, *placement.View
 	}
 }
 
-// TestDelegationsAreShared (papers, 2.5): what one owner learnt serves the others, as far as their candidates allow.
+// TestDelegationsAreShared (papers 2.5): what one owner learnt serves the others, as far as their candidates allow.
 func TestDelegationsAreShared(t *testing.T) {
 	all := []string{"a", "b", "c"}
 	but := func(id string) []string {
@@ -248,7 +248,7 @@ func TestDelegationsAreShared(t *testing.T) {
 	}
 }
 
-// TestDelegationsCalibrate (papers, 2.4): a subnet whose downloads become slow is delegated anew, and then by fresh probes.
+// TestDelegationsCalibrate (papers 2.4): a subnet whose downloads become slow is delegated anew, and then by fresh probes.
 func TestDelegationsCalibrate(t *testing.T) { crawltest.Bubble(t, testDelegationsCalibrate) }
 
 func testDelegationsCalibrate(t *testing.T) {
@@ -280,7 +280,7 @@ func testDelegationsCalibrate(t *testing.T) {
 	}
 }
 
-// TestOwnSubnet (papers, 2.1): who comes first has the subnet that it lives in, and its neighbours' sites are asked of it first.
+// TestOwnSubnet (papers 2.1): who comes first has the subnet that it lives in, and its neighbours' sites are asked of it first.
 func TestOwnSubnet(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	for _, id := range []string{"b", "c"} {

@@ -1,5 +1,5 @@
 // Package subnets is what the ring keeps of subnets and of the indexes that lead to them (package
-// crawl/placement/ipmicra; papers, 2.5).
+// crawl/placement/ipmicra; papers 2.5).
 //
 // [Store] keeps the records whose places on the ring this peer serves: a plain state machine over a
 // key-value store. Whoever placed something sends what it changed, and records merge in whatever

@@ -125,7 +125,7 @@ type Assignment struct {
 
 // Cycle is the requester's side of estimation (3.4): it collects hosts until they make a batch, sends one URL of each server at a time to a random
 // estimator, moves the servers' coordinates by what comes back, and assigns what remains. A server has at most one URL out at any moment, so
-// estimators take their turns and it sees one request at a time (beyond the paper: papers.md section 5).
+// estimators take their turns and it sees one request at a time (beyond the paper: papers 5).
 type Cycle struct {
 	cfg      CycleConfig
 	servers  *Servers

@@ -1,4 +1,4 @@
-// Package coordinates places hosts by network coordinates (Malet 2009; papers.md section 3),
+// Package coordinates places hosts by network coordinates (Malet 2009; papers 3),
 // without a request to a site that was not due anyway.
 //
 // Its words: a [Coordinate] is a place in a space of a few dimensions with a height, in

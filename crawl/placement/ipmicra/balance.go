@@ -28,7 +28,7 @@ type Move struct {
 }
 
 // Relieve takes subnets worth at least excess from an overloaded worker, those first whose probe results vary least between crawlers, since they are nearly as well
-// off elsewhere, and gives each to the next best crawler that has room for it (papers, 2.4). A subnet that nobody has room for stays. A probe that was never
+// off elsewhere, and gives each to the next best crawler that has room for it (papers 2.4). A subnet that nobody has room for stays. A probe that was never
 // made, of a subnet with fewer than two, is predicted from that crawler's probes around it.
 func (s *Strategy) Relieve(now time.Time, worker string, excess float64, loads []Load, rooms []Room) []Move {
 	predict := s.predictions()

@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Calibration (papers, 2.4): slowFactor above what such downloads took before, slowRuns downloads in a row, and the subnet is delegated anew.
+// Calibration (papers 2.4): slowFactor above what such downloads took before, slowRuns downloads in a row, and the subnet is delegated anew.
 const (
 	slowFactor = 2
 	slowRuns   = 3

@@ -12,7 +12,7 @@
 // placement and of the records that [Knowledge] holds. It names the records it lacks, or one peer
 // to probe, or the worker with the records that this changed; called again with what it asked for
 // it comes further. So the same lines run over one memory that all crawlers share, as in the paper
-// ([Strategy]), and over records that lie at ring owners (papers, 2.5), where nobody coordinates:
+// ([Strategy]), and over records that lie at ring owners (papers 2.5), where nobody coordinates:
 // records are small, bounded, and merge in whatever order they arrive.
 //
 // Records are named by ranges and organisations, not by places in a tree. So peers whose registry

@@ -7,7 +7,7 @@ import (
 )
 
 // Rebuild puts another tree in place of the one there was, after registry data changed much. Delegations and probes are copied so that no address
-// loses its worker (papers, 2.1): a range that is in both trees keeps its record; one that is new takes the record of the range that served its addresses
+// loses its worker (papers 2.1): a range that is in both trees keeps its record; one that is new takes the record of the range that served its addresses
 // before; one that takes over the addresses of ranges which are no more takes the record of the largest of them, if it has no worker itself. What became wrong is found by
 // calibration.
 func (s *Strategy) Rebuild(tree *Tree) {

@@ -39,7 +39,7 @@ type Key struct {
 	Organisation string       // of KindOrganisation, else empty
 }
 
-// Ring is where on the circle the record lies (papers, 2.5). The record of a subnet and that of its children lie together, since who asks for one
+// Ring is where on the circle the record lies (papers 2.5). The record of a subnet and that of its children lie together, since who asks for one
 // mostly needs both.
 func (k Key) Ring() ring.Key {
 	if k.Kind == KindOrganisation {

@@ -48,7 +48,7 @@ type Step struct {
 	Changes Changes
 }
 
-// Next takes a search one step further (papers, 2.3, 2.5). It is called again with the records that it needed and what was measured until it names a
+// Next takes a search one step further (papers 2.3, 2.5). It is called again with the records that it needed and what was measured until it names a
 // worker; a worker probes a target at most once, so what the view or the record holds as measured is not asked again. The view must have candidates.
 //
 // Where the paper leaves open how to go on when none of an organisation's workers is under the threshold, the search goes on. Workers of one level of

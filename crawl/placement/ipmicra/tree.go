@@ -19,7 +19,7 @@ const (
 	MaxOrganisation = 512
 )
 
-// Tree is the hierarchy of IP ranges (papers, 2.1). One root, which stands for all addresses and whose prefix is the zero one, has 0.0.0.0/0 and ::/0
+// Tree is the hierarchy of IP ranges (papers 2.1). One root, which stands for all addresses and whose prefix is the zero one, has 0.0.0.0/0 and ::/0
 // below it, so that the search for a worker does not end at the border of a family. Safe for concurrent use, since it never changes.
 type Tree struct {
 	nodes []node // in the order of addresses, larger ranges first: the ranges below node i are i+1 to nodes[i].end
