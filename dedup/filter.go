@@ -17,8 +17,9 @@ const (
 	PaperURLs   = 4096
 )
 
-// bits is a Bloom filter fed with hashes that are uniform already, so that its locations are arithmetic and no further
-// hashing: with murmur over eight bytes, as the library would do, an Add takes twice as long.
+// bits is a Bloom filter that is fed with hashes, which are uniform already: a location is
+// arithmetic on the hash. If it were hashed again, as the library does with murmur, an Add would
+// take twice as long.
 type bits struct {
 	filter *bloom.BloomFilter
 	count  int // keys added

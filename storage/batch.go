@@ -52,8 +52,9 @@ func (b *batch) DeleteRange(lo, hi []byte) {
 	b.note(b.batch.DeleteRange(lo, hi, nil))
 }
 
-// fewKeys is up to how many keys of a range are deleted one by one. Each range deleted makes all later reads of the memory table dearer: the first
-// after it sorts all of them, so that thousands of small ones, one after another, take minutes.
+// fewKeys: a range with no more keys has them deleted one by one. Each range deleted makes later
+// reads of the memory table dearer, as the first read after it sorts all ranges: thousands of small
+// ones, one after another, take minutes.
 const fewKeys = 32
 
 // fewRanges bounds how many ranges of one batch are looked at for that: a peer may send a million.

@@ -20,8 +20,9 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// gcPercent is how much a peer's heap grows before it is collected, unless GOGC says otherwise. What lives in it is some ten megabytes, so collecting half as often as
-// Go would costs little memory, and less than a limit on memory lets it have.
+// gcPercent is how much a peer's heap grows before it is collected, unless GOGC is set. Some ten
+// megabytes live in it, so collecting half as often as Go would costs little memory, and less than
+// a limit on memory allows.
 const gcPercent = 200
 
 type runOptions struct {

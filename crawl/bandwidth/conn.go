@@ -10,10 +10,14 @@ import (
 	"time"
 )
 
-// Conn is a connection whose bytes pass the limiters of a line: what is read those of what comes down, what is written those of what goes up. A read waits
-// until something is there, then for its turn, and then takes it; so an idle connection holds nothing that others could use, and what is not read stays with
-// the sender but for the kernel's buffer (see [Line.Control]). Of a connection to a site that buffer is accounted for: what it will take in of an answer is
-// paid for before the question goes out, a read pays for what comes in its place, and each look compares. Deadlines bound the waiting for a turn as well.
+// Conn is a connection whose bytes pass the limiters of a line: reads that of what comes down,
+// writes that of what goes up. A read waits until something is there, then for its turn, and then
+// takes it. So an idle connection holds nothing that others could use, and what is not read stays
+// with the sender, but for the kernel's buffer (see [Line.Control]).
+//
+// On a connection to a site that buffer is paid for: what it will take in of an answer before the
+// question goes out, what comes in its place by each read. Deadlines bound the wait for a turn as
+// well.
 type Conn struct {
 	net.Conn
 	line        *Line
@@ -32,8 +36,9 @@ func (l *Line) Conn(c net.Conn, class Class) *Conn {
 	return k
 }
 
-// resize has the kernel's buffer follow a cap that has changed since the connection was made: one that was sized for a wider cap would let that much more come
-// unasked. Connections to peers are few, and carry leases: theirs are left alone.
+// resize makes the kernel's buffer as large as the cap allows, which has changed since the
+// connection was made: a larger one would let more come unasked. Connections to peers are few and
+// carry leases; theirs are left alone.
 func (c *Conn) resize(rate int64) {
 	if c.class != Sites || rate == 0 || c.sized.Swap(rate) == rate {
 		return

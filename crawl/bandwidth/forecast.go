@@ -16,7 +16,8 @@ const (
 	second = 10
 	// smooth is how fast a measured rate follows what is measured, in seconds.
 	smooth = 0.5
-	// overbook is how much more than the cap is admitted where a limiter holds it: so much may end or stall before a byte of the cap is left unused.
+	// overbook is what is admitted where a limiter holds the cap, in parts of it: a twentieth may
+	// end early or stall before some of the cap is left unused.
 	overbook = 1.05
 	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it, under the 5 % that are asked for; lessen is the step
 	// down for one above, in parts of the cap.
@@ -32,12 +33,14 @@ const (
 	firstWait = 0.3
 )
 
-// forecast is our governor. The paper books one figure for a fetch from beginning to end; ours asks what the next two seconds will bring: running fetches
-// go on as they do at present and end when their bytes are there, those that wait for their first byte begin about when their server usually does.
-// The head of the queue starts as soon as it fits into each second of that.
+// forecast is our governor. The paper books one figure for a fetch from beginning to end. Ours asks
+// what each of the next two seconds will bring: running fetches go on as they do at present until
+// their bytes are there, and those that wait for their first byte get it when their server usually
+// answers. The head of the queue starts as soon as it fits.
 //
-// Where a limiter holds the cap beneath, more is admitted than fits, always the head: the order of scores is kept, and the cap is used up. Where nothing
-// does, it aims below the cap by as much as it is mistaken: whenever a second was above, lower, and else, slowly, higher.
+// Where a limiter holds the cap below it, a little more than fits is admitted, so that all of the
+// cap is used. Where none does, the target lies below the cap: it goes down whenever a second was
+// above the cap, and slowly up otherwise.
 type forecast struct {
 	cfg     Config
 	e       *Estimates

@@ -22,12 +22,13 @@ const (
 )
 
 const (
-	// Share of the cap is what is given out, on the average, and windowShare in any window of a second: the rest is for what the kernel takes in of a connection
-	// unasked, and for what happens between being told to read and having read.
+	// Share of the cap is given out on the average, windowShare in any one second. The rest is for
+	// what the kernel takes in of a connection unasked, and for the time between the leave to read
+	// and the read.
 	Share       = 0.97
 	windowShare = 0.98
-	// burst is what may be made up for when something came late, in seconds of the cap: a machine that is busy wakes up late, and what is not given out
-	// then would be lost. More than a few rounds would come in lumps, once a second.
+	// burst is how much of what was not given out in time may be made up for, in seconds of the
+	// cap: a busy machine wakes up late. With more of it bytes would come in lumps, once a second.
 	burst = 0.05
 	// rest is the least time between two rounds of giving out: each wakes the processor up. A second is no multiple of it, or the round of a second ago would
 	// still be in the window.
@@ -43,9 +44,10 @@ const (
 	MaxRate = 1 << 40
 )
 
-// Limiter holds a cap in one direction: of what was waited for, no window of one second, whatever its phase, has more than 0.98 of the cap (under 6.5 kB/s: and
-// 64 bytes), pieces asked for at a time being no larger than [Limiter.Piece]; who never lets it rest gets 0.97. It starts no goroutine. All methods may be
-// called by many goroutines at once.
+// Limiter holds a cap in one direction. Of what passes Wait, no window of one second has more than
+// 0.98 of the cap (and 64 bytes more under 6.5 kB/s), if nobody asks for more at a time than
+// [Limiter.Piece]. Who never lets it rest gets 0.97. It starts no goroutine, and all methods may be
+// called concurrently.
 type Limiter struct {
 	rate atomic.Int64
 	used [classes]atomic.Int64

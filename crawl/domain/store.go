@@ -13,7 +13,8 @@ import (
 const (
 	// DefaultHosts is how many hosts of a registrable domain a job may have (design, section 6).
 	DefaultHosts = 1000
-	// LabHosts is the same on one machine, where all hosts of a synthetic web, and all ports of an address, are of one domain: many more than any experiment has.
+	// LabHosts is DefaultHosts on one machine, where all hosts of a synthetic web, and all ports of
+	// an address, are of one domain. No experiment has as many.
 	LabHosts = 10_000
 	// MaxRecords is how many records are kept here before hosts that would add to them wait, some 100 bytes each.
 	MaxRecords = 4 << 20

@@ -10,9 +10,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Fingerprint is a simhash of a page's words (Charikar): pages that differ in about one word of a hundred have fingerprints that differ in
-// three bits of 64 or less. It says what a page says, not how: markup, numbers, upper case, and words of the page's own URL do not count, so
-// that the pages of a server which makes them up by the address that it is asked for look alike.
+// Fingerprint is a simhash of a page's words (Charikar): pages that differ in about one word of a
+// hundred differ in three bits of 64 or less. Markup, numbers, upper case and the words of the
+// page's own URL do not count: so the pages of a server that makes them up by the address look
+// alike.
 type Fingerprint struct {
 	// Text is of the words beside links, All of those of links as well. Zero: the document is no HTML.
 	Text, All uint64
@@ -139,8 +140,9 @@ type reader struct {
 	ownMask     [16]uint64 // has for each own word the bit that its highest ten say
 }
 
-// begin forgets the last document, and notes the words of the next one's URL. An item's number that is the only one of the path is none of them: it says
-// which of many this is, while several are a date or a place, which anybody can make up.
+// begin forgets the last document, and notes the words of the next one's URL. If its path has one
+// number that is an item's, that is left out: it says which of many items this is. Several are a
+// date or a place, which anybody can make up.
 func (r *reader) begin(url string) {
 	*r = reader{}
 	path := len(url) - len(link.PathQuery(url))

@@ -198,8 +198,9 @@ type pace struct {
 	waited  int64         // track.waited at that moment
 }
 
-// next returns the deadline of a read that begins, and what reaching it means. Time that the line took away, and what this side took since the last read to
-// unpack, copy or write to disk, does not count: it is no fault of the site's.
+// next returns the deadline of a read that begins, and the error if it passes. Time does not count
+// that the line took away, or that this side took since the last read to unpack, copy or write to
+// disk: it is no fault of the site's.
 func (p *pace) next() (time.Time, error) {
 	if !p.left.IsZero() {
 		p.own += time.Since(p.left) - time.Duration(p.track.waited.Load()-p.waited)

@@ -71,8 +71,9 @@ func (f *Fetcher) addrs(ctx context.Context, t *target, known []netip.Addr) ([]n
 	return addrs, err
 }
 
-// admitted keeps the addresses that may and can be dialled. What is dialled is what is judged here, an address and no name, so that a name
-// cannot be one thing when it is looked at and another when it is dialled.
+// admitted keeps the addresses that may and can be dialled. What is judged here is dialled, an
+// address and no name: so a name cannot be one thing when it is judged and another when it is
+// dialled.
 func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	out := make([]netip.Addr, 0, maxAddrs)
 	var blocked, refused netip.Addr

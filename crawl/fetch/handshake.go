@@ -120,8 +120,9 @@ func (x *exchange) carry(c *conn) error {
 // closeTime bounds the farewell to a server that takes nothing any more.
 const closeTime = 250 * time.Millisecond
 
-// forgetful is a TLS connection that is forgotten when it is closed: x/net/http2 holds on to a connection for five seconds more, and to what the server showed in the
-// handshake as well where it can ask for that.
+// forgetful is a TLS connection that is let go of when it is closed. x/net/http2 keeps a closed
+// connection for five seconds more, and with it what the server showed in the handshake, if it can
+// ask for that.
 type forgetful struct {
 	at            atomic.Pointer[tls.Conn]
 	local, remote net.Addr

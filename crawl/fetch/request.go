@@ -37,7 +37,8 @@ type Request struct {
 	MaxBytes int64
 	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of a failure.
 	Cut bool
-	// Once has a request that may have reached the server not be sent a second time within the exchange, which ends with ErrStale: whoever is polite comes back later.
+	// Once: a request that may have reached the server is not sent a second time within the
+	// exchange, which then ends with ErrStale. Whoever is polite comes back later.
 	Once bool
 	// Permit is asked when the connection stands, with the address it leads to, right before the request is written, once for each time that it is
 	// written. Its error ends the exchange. Nil: permitted. It must not block.

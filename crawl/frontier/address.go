@@ -31,8 +31,9 @@ type address[T any] struct {
 	entered bool       // it is in addresses.entered
 }
 
-// Enter opens a visit of an address by a request that is in no queue, such as one that measures: it counts for the bounds of the address like any other. If it must
-// not be made now, due is when to ask again. A true answer is to be followed by Leave.
+// Enter opens a visit of an address for a request that is in no queue, such as one that measures.
+// It counts for the bounds of the address like any other. If it is not allowed now, due says when
+// to ask again; if it is, Leave has to follow.
 func (f *Frontier[T]) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
 	return f.ips.enter(now, ip.Unmap())
 }

@@ -33,8 +33,9 @@ type Config struct {
 	PerIP int
 	// IPDelay is the least time between the starts of two requests to one address. Zero: a quarter of Delay; negative: none.
 	IPDelay time.Duration
-	// Group names what a host belongs to, such as its registrable domain: of the hosts that may be asked the groups have turns, so that one of thousands of hosts
-	// gets no more of the fetchers than others do. Nil: all hosts are of one group.
+	// Group names what a host belongs to, such as its registrable domain. Groups have turns, so
+	// that one of thousands of hosts gets no more of the fetchers than others do. Nil: all hosts
+	// are of one group.
 	Group func(host string) string
 }
 

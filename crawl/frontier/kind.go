@@ -2,8 +2,9 @@ package frontier
 
 import "time"
 
-// kind says whether a host can be expected to answer. A host that takes a request and says nothing holds a fetcher until a timeout, and there may be hundreds of
-// these, in a domain whose other hosts answer; so visits of doubtful hosts have a bound, which leaves fetchers for the others.
+// kind says whether a host can be expected to answer. A host that takes a request and says nothing
+// holds a fetcher until a timeout, and a domain may have hundreds of them among those that answer.
+// So visits of doubtful hosts are bounded, which leaves fetchers for the others.
 type kind int
 
 const (

@@ -12,9 +12,10 @@ type Standing struct {
 	Version uint64 // of two, the higher holds
 }
 
-// Merge is what two standings of one job come to, in whatever order they meet: canceled stays canceled, else the higher version wins. Of two
-// with one version, which changes on two sides of a broken ring leave, the one wins that does less to the web and keeps more of the job open: paused,
-// then running, then done. The version is the higher one in any case.
+// Merge is what two standings of one job come to, in any order. Canceled stays canceled; else the
+// higher version wins. Two of one version come from two sides of a broken ring: then that wins
+// which does less to the web and keeps more of the job open: paused before running before done. The
+// version is the higher one in any case.
 func (s Standing) Merge(t Standing) Standing {
 	won := s
 	if t.rank() > s.rank() || t.rank() == s.rank() && (t.Version > s.Version || t.Version == s.Version && t.State.precedence() > s.State.precedence()) {

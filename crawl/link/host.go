@@ -81,8 +81,9 @@ func resolvable(name string) bool {
 	return true
 }
 
-// plainHost reports whether host, of lower-case letters, digits, hyphens and dots, is its own canonical form at first sight: an IPv4
-// address as one writes it, or a name without punycode (which the parser checks) whose last label begins with a letter.
+// plainHost reports whether a host of lower-case letters, digits, hyphens and dots is surely in
+// canonical form: an IPv4 address as usual, or a name without punycode (which the parser checks)
+// whose last label begins with a letter.
 func plainHost(host []byte) bool {
 	if len(host) == 0 || len(host) > maxHost {
 		return false

@@ -76,8 +76,8 @@ func appendUnescaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// completes reports whether c, appended to dst, would be part of an escape that begins with the lone percent sign: unescaped it would be
-// read anew the next time, and canonical twice would not be canonical once.
+// completes reports whether c, appended to dst, would make an escape of the lone percent sign. The
+// next time it would be read as one, and the canonical form would not be canonical.
 func completes(dst []byte, lone int, c byte) bool {
 	if !isHex(c) {
 		return false

@@ -7,8 +7,8 @@ import "strings"
 const (
 	// maxSegments of a path: links that grow by one folder on every page end here.
 	maxSegments = 40
-	// maxRepeats is how often the same run of one to maxCycle segments may stand behind itself, as in /a/b/a/b/a/b: what a relative
-	// link makes of a server that answers every path with the same page.
+	// maxRepeats is how often a run of one to maxCycle segments may follow itself, as in
+	// /a/b/a/b/a/b. A relative link leads there if a server answers every path with the same page.
 	maxRepeats = 4
 	maxCycle   = 4
 	// maxParams of a query: calendars and filters that carry every earlier choice along.

@@ -32,10 +32,11 @@ type Said struct {
 // HostOf is what a host's name is told by.
 func HostOf(name string) uint32 { return hash(name) }
 
-// Kin looks at the hosts of one registrable domain in a job, whoever owns each of them. Hosts of a few pages each are no trap by themselves; but a domain
-// whose hosts say, one after the other, what other hosts of it have said, and bring nothing but more such hosts, is a farm. A host counts once, and one page
-// that says anything of its own takes off what nineteen hosts add: so wikis in all languages and blogs of many people count for nothing. The zero value is that
-// of a domain of which no page was met.
+// Kin looks at the hosts of one registrable domain in a job, whoever owns them. Hosts of a few
+// pages are no trap each by itself. A domain is a farm if its hosts, one after the other, say what
+// other hosts of it have said and bring nothing but more such hosts. A host counts once, and one
+// page that says something of its own takes off what nineteen hosts add, so that wikis in all
+// languages and blogs of many people are none. The zero value has seen no page.
 type Kin struct {
 	seen    uint64 // pages
 	score   uint32

@@ -17,8 +17,8 @@ const (
 // maxShape bounds a shape; what is longer has the shape of its beginning.
 const maxShape = 512
 
-// Shape is a canonical URL without its host, with what varies from page to page taken out: numbers and dates, tokens, values of parameters and their
-// order, and segments of the path that stand there again.
+// Shape is a canonical URL without its host and without what varies from page to page: numbers and
+// dates, tokens, the values of parameters and their order, segments of the path that are repeated.
 func Shape(url string) string {
 	path, query, asked := strings.Cut(link.PathQuery(url), "?")
 	out := make([]byte, 0, 64)
@@ -88,8 +88,8 @@ func appendSegment(out []byte, s string) []byte {
 	return out
 }
 
-// run measures the letters and digits that a string begins with: how many, how many of them digits, how often one kind follows the other, and whether
-// all are hexadecimal.
+// run measures the letters and digits that a string begins with: their number, how many are digits,
+// how often letters and digits change, and whether all are hexadecimal.
 func run(s string) (n, digits, changes int, hex bool) {
 	hex = true
 	last := false

@@ -22,19 +22,22 @@ const (
 	maxGroups = 128 // parts of a host but for its forms, those met last
 	maxForms  = 48  // forms of a host
 	nearby    = 64
-	// A repeat before which URLs came from elsewhere has the next nearby pages count as grown by others, and as many as there were URLs, up to mostAbroad: two hosts
-	// that lead to each other may be asked in turns of hundreds.
+	// After a repeat that URLs from elsewhere came before, as many pages as there were such URLs
+	// count as grown by others, at least nearby and at most mostAbroad: two hosts that lead to each
+	// other may be asked in turns of hundreds.
 	mostAbroad = 255
 	// A part lives for so many pages after one that brought something: as long as one in ten does, if there were livelyLeast of them; before, as long as
 	// half of its pages did. One of fewer than fewSeen pages is not known.
 	lively  = 10
 	fewSeen = 4
-	// maxProbes pages of parts that are not known are asked for once a host brings nothing new if it brought livelyLeast pages before, and so many of parts
-	// that live keep it from being left as a whole.
+	// maxProbes: once a host that brought livelyLeast pages brings nothing new, so many pages of
+	// parts that are not known are tried. It is not left as a whole while its parts that live have
+	// brought livelyLeast pages.
 	maxProbes   = 64
 	livelyLeast = 8
-	// often is how many times a page has to have been met before it counts as a repeat where its like was met last, most as one anywhere on the
-	// host: mirrors and versions of one tree are none. exactly is that number for the same words on plain paths, as languages times versions are many.
+	// A page counts as a repeat if its like was met often times in the same part of late, or most
+	// times anywhere on the host: mirrors and versions of one tree are none. exactly is that number
+	// for the same words on plain paths, as languages times versions are many.
 	often   = 4
 	most    = 32
 	exactly = 64
@@ -391,8 +394,8 @@ func (s *State) group(kind int, key uint32) *group {
 	return &(*list)[least]
 }
 
-// before orders parts by which goes first where there is no room: that which has come less far, of these the one that does not live, and of these the
-// one met longer ago.
+// before says which of two parts is dropped first for want of room: the one that has come less far,
+// else the one that does not live, else the one met longer ago.
 func (g *group) before(o *group) bool {
 	if g.worst() != o.worst() {
 		return g.worst() < o.worst()

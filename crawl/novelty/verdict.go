@@ -7,12 +7,13 @@ type Verdict struct {
 	// Stop: it is not to be fetched. Why says for people what was seen.
 	Stop bool
 	Why  string // what was seen, in words
-	// Last: a part that it is of is half of the way to that, or a sixteenth by near duplicates, and the host is not, so other URLs of the host go first.
+	// Last: other URLs of the host go first. A part that this one is of is half of the way to a
+	// trap, or a sixteenth by near duplicates, and the host as a whole is not.
 	Last bool
 }
 
-// earlyShare is which part of the way pages that say almost the same go before other URLs of their host go first: they take long to be told from a trap, and a budget
-// of requests is to be spent on what is new.
+// earlyShare: pages that say almost the same go behind other URLs of their host from this part of
+// the way on. They take long to be told from a trap, and a budget of requests is for what is new.
 const earlyShare = 16
 
 // Host says whether the host is a trap, and why; but for parts of it that live, see Verdict.
@@ -54,7 +55,8 @@ func (s *State) livesAt(form uint32) bool {
 	return g != nil && g.lives()
 }
 
-// passes says whether a URL of a host that is a trap is fetched all the same: its form lives, or is not known and there are pages to be asked for to see.
+// passes says whether a URL of a host that is a trap is fetched all the same: its form lives, or is
+// not known yet and may be tried.
 func (s *State) passes(form uint32, stop uint32) bool {
 	if s.links >= stop {
 		return false
@@ -112,8 +114,9 @@ func (s *State) Pace(pages int) float64 {
 	}
 }
 
-// Ahead is how many of so many URLs the host is to be asked for before the answers to them were looked at: the fewer the nearer the host is to a trap, and an eighth at
-// least. What is ahead when the verdict comes is asked for in vain.
+// Ahead is how many URLs, of so many, the host may be asked for before the answers to the earlier
+// ones were looked at. It falls to an eighth as the host comes nearer to a trap: what is ahead when
+// the verdict comes is asked for in vain.
 func (s *State) Ahead(pages, most int) int {
 	way := min(float64(max(s.score, s.near, s.links))/float64(limit(pages)), 1)
 	return max(int(float64(most)*(1-way)), most/8, 1)

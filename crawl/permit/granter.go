@@ -26,8 +26,9 @@ func NewGranter(limit int, chunk time.Duration) *Granter {
 	return &Granter{length: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), granted: make(map[netip.Prefix]int), prefixes: maxPrefixes}
 }
 
-// Grant answers a worker that asks for so many permits: how many it gets, and for how long from now they hold, or, if there are none, after how long it is
-// worth asking again. At most half of what is left is granted at once, so that whoever comes first does not take all.
+// Grant answers a worker that asks for permits: how many it gets, and for how long from now they
+// hold. If it gets none, that is when it is worth asking again. At most half of what is left is
+// granted at once, so that the first does not take all.
 func (g *Granter) Grant(now time.Time, p netip.Prefix, want int) (n int, holds time.Duration, err error) {
 	if begun := now.Truncate(g.length); !begun.Equal(g.chunk) {
 		g.chunk = begun

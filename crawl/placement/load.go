@@ -17,8 +17,9 @@ func load(c *Candidate) float64 {
 	return float64(c.Backlog) / float64(c.Capacity)
 }
 
-// Able are the candidates to choose from (design, section 5): those that are not overloaded, in their order, or all of them if every one is, since then
-// load tells none from another and the host has to be crawled by somebody. The slice may be the view's own: not to be changed.
+// Able are the candidates that are not overloaded, in their order (design, section 5). If every one
+// is overloaded it is all of them, as somebody has to crawl the host. The slice may be the view's
+// own, and must not be changed.
 func (v *View) Able() []Candidate {
 	over := func(c Candidate) bool { return c.Overloaded() }
 	if !slices.ContainsFunc(v.Candidates, over) {

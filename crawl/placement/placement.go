@@ -35,8 +35,8 @@ type View struct {
 	Measured map[string]Measurement
 	// Tiny says that the host has too few URLs to be worth probing.
 	Tiny bool
-	// Anew says that the host was placed before and that downloads by Known have become slower: what was learnt of the way to the site does not hold any
-	// more, and is not in Measured.
+	// Anew says that the host was placed before, and that downloads by Known became slower since.
+	// What was measured before does not count any more and is not in Measured.
 	Anew bool
 	// Known is the worker that the site's range was placed at before, if it is a candidate.
 	Known string

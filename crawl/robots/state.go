@@ -52,8 +52,9 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict(%d)", uint8(v))
 }
 
-// State is what the last fetches of one origin's robots.txt came to. It is plain data: times are kept to the second, those in the past cut to it and those that are
-// waited for rounded up, so that nobody is asked earlier than they wish.
+// State is what the last fetches of one origin's robots.txt came to. It is plain data. Times are
+// kept to the second: those that are waited for are rounded up, the others down, so that nobody is
+// asked too early.
 type State struct {
 	Verdict Verdict // what holds at present
 	// Body is the file last had, at most MaxBody bytes and cut at a whole line; it stays while the site is unreachable.

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// asUTF8 decodes a body in UTF-16, which editors of one system wrote for long: told by its byte order mark, or without one by two characters of ASCII, of
-// which every other byte is zero. RFC 9309 wants UTF-8, but what is read as such would be a file without rules.
+// asUTF8 decodes a body in UTF-16, which some editors wrote for long. It is known by its byte order
+// mark, or by two ASCII characters of which every other byte is zero. RFC 9309 wants UTF-8, and
+// read as that it would be a file without rules.
 func asUTF8(body []byte) []byte {
 	order, found := byteOrder(body)
 	if !found {

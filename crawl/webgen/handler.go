@@ -88,8 +88,8 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	write(rw, req, resp, &visit)
 }
 
-// lastBytes of a body are held back until the visit is entered as ended: the client cannot have the whole response, and so cannot begin
-// another request on the strength of it, before the audit counts this one as over.
+// lastBytes of a body are held back until the audit counts the visit as over: so no client can have
+// all of a response, and begin another request because of it, before that.
 const lastBytes = 64
 
 func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visit) {

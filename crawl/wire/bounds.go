@@ -27,9 +27,10 @@ const (
 	MaxFetched = 1024
 	// MaxPageLinks of one page; a page with more has its first ones reported.
 	MaxPageLinks = 20_000
-	// PieceLinks and PieceBytes of links in one outcome, LinkBytes counted for each beside its URL; a page with more has the first ones told ahead, in outcomes
-	// without one. Each link may be a host of which its owner knows nothing: so many it takes in within a part of a second, also on a busy machine, and the
-	// leases of who tells them wait for the answer.
+	// PieceLinks and PieceBytes bound the links in one outcome; LinkBytes are counted for each
+	// beside its URL. A page with more has the first ones told ahead, in outcomes that say nothing
+	// else. Each link may be of a host that its owner does not know: it takes in so many in a part
+	// of a second, also on a busy machine, and the sender's leases wait for the answer.
 	PieceLinks = 4096
 	PieceBytes = 1 << 20
 	LinkBytes  = 8

@@ -13,11 +13,17 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// A robots.txt may lead to another host, as that of example.com does to www.example.com, and what is found there are then the rules of the host that it was asked
-// for at (RFC 9309, 2.3.1.2). The request is made under the lease of the first host, which waits meanwhile. Of the manners towards the other host, these are kept:
-// it gets no such request if it has opted out; the guard of addresses and the permits for one hold; where the redirect leads to anything but its robots.txt, that is
-// asked for first, and obeyed; this worker makes one such request at a time and has the delay between two, and between them and the other requests that it makes to
-// the host. Not kept is that no other peer asks the host meanwhile: who holds its lease is not asked, for one small request a day for each host that leads there.
+// A robots.txt may lead to another host, as that of example.com does to www.example.com. What is
+// found there are the rules of the host that it was asked for at (RFC 9309, 2.3.1.2). The request
+// is made under the lease of the first host, which waits meanwhile. Towards the other host:
+//
+// The request is not made if that host has opted out. The guard of addresses and the permits hold.
+// If the redirect leads to anything but its robots.txt, that is asked for first and obeyed. This
+// worker makes one such request at a time, and keeps the delay between two of them, and between
+// them and its other requests to the host.
+//
+// One thing is not kept: another peer may ask the host meanwhile. Its lease is not asked for, for
+// one small request a day for each host that leads there.
 
 // errBorrowed: the host that has the robots.txt may not be asked for it.
 var errBorrowed = errors.New("robots.txt leads to another host, which may not be asked for it")

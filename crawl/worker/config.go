@@ -22,8 +22,8 @@ type Config struct {
 	// Politeness towards hosts and addresses.
 	Politeness frontier.Config
 
-	// PermitLimit is how many requests in a chunk of PermitChunk (zero: permit.Chunk, a minute) all workers together may make to an address (or an IPv6 /64),
-	// for which Deps.Permits is asked. Zero: there is no such limit.
+	// PermitLimit is how many requests all workers together may make to an address, or an IPv6 /64,
+	// in each PermitChunk. Deps.Permits is asked for them. Zero: no limit.
 	PermitLimit int
 	PermitChunk time.Duration // zero: permit.Chunk, a minute
 
@@ -34,10 +34,13 @@ type Config struct {
 	// looks for one that fits.
 	Governor string
 	MaxDepth int // queue positions that the governor looks at
-	// MaxInFlight bounds what a crash would have fetched again, times the number of owners spoken to: exchanges under way, pages on their way, and outcomes
-	// that their owners have not acknowledged (those that do not answer aside). At the bound everything that waits for company is hurried on, so it makes
-	// batches rather than breaks them. It is meant for an owner that acknowledges within ackUnit; one that takes longer, as replicas and distances do, counts
-	// for as many more, up to mostUnits, and all owners together for mostUnitsAll.
+	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their
+	// way, and outcomes that an owner which answers has not acknowledged. At the bound everything
+	// that waits for company is sent at once, so that the bound makes batches and does not break
+	// them.
+	//
+	// It holds for each owner that acknowledges within ackUnit. One that takes longer, as replicas
+	// and distances do, counts for up to mostUnits, and all together for mostUnitsAll.
 	MaxInFlight int
 	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
 	Processors int
@@ -62,8 +65,9 @@ type Config struct {
 	ReportBatch  int // outcomes that are told at once
 	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it are forgotten, and fetched again.
 	MaxReports int
-	// MaxReportBytes bounds what outcomes take, with the links of their pages: beyond it nothing further is fetched or worked on until owners have acknowledged
-	// some, and of those for an owner that does not answer the oldest are forgotten.
+	// MaxReportBytes bounds the bytes of outcomes with the links of their pages. Beyond it nothing
+	// further is fetched or worked on until owners have acknowledged some; of outcomes for an owner
+	// that does not answer the oldest are forgotten.
 	MaxReportBytes int64
 	// ReleaseLinger is how long a host without work is kept: links to it may be on their way.
 	ReleaseLinger time.Duration
@@ -86,8 +90,9 @@ type Config struct {
 	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports. Large pages are not waited for: they are fetched again
 	// by whoever comes next.
 	StopTimeout time.Duration
-	// Alone, if not nil, says at a stop that nobody takes over from this peer. Then a person waits for the end, and the stop takes a sixth of StopTimeout at most: what
-	// is not told by then is fetched again after the next start.
+	// Alone, if not nil, is asked at a stop whether nobody takes over from this peer. Then a person
+	// waits for the end, and the stop takes a sixth of StopTimeout at most: what is not told by
+	// then is fetched again after the next start.
 	Alone func() bool
 }
 

@@ -102,20 +102,22 @@ func (w *Worker) inFlight() int {
 }
 
 const (
-	// ackUnit is how long an acknowledgement may take for Config.MaxInFlight to be enough: an owner that is this peer itself, and alone, takes a hundredth of a second.
+	// ackUnit is the time of an acknowledgement for which Config.MaxInFlight is made: a peer that
+	// is its own owner, alone, takes a hundredth of a second.
 	ackUnit = 50 * time.Millisecond
 	// mostUnits bounds what one owner adds to what may be in flight, in terms of Config.MaxInFlight, and mostUnitsAll the sum.
 	mostUnits    = 4
 	mostUnitsAll = 16
 )
 
-// units is what an owner adds to what may be in flight, in terms of Config.MaxInFlight: what comes in while an acknowledgement takes longer is in flight as well.
+// units is how many times Config.MaxInFlight an owner adds to what may be in flight: the longer it
+// takes to acknowledge, the more comes in meanwhile.
 func units(s *session.Session) float64 {
 	return min(max(float64(s.Took())/float64(ackUnit), 1), mostUnits)
 }
 
-// mostInFlight bounds inFlight: Config.MaxInFlight for each owner spoken to, and more for one that takes long, as replicas and distances do; or what more fetchers
-// than those of the Config need. Under the mutex.
+// mostInFlight bounds inFlight: the units of all owners spoken to, or twice the fetchers allowed if
+// these are more than the Config has. Under the mutex.
 func (w *Worker) mostInFlight() int {
 	sum := 0.0
 	for _, s := range w.sessions.Sessions() {

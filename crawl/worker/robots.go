@@ -233,8 +233,9 @@ func (v *visitor) silent(h *host, it reports.Item, o *origin, now time.Time) {
 	w.changed(h.Lease)
 }
 
-// closed deals with a URL whose robots.txt cannot be had: the rest of the window is not tried, and the host left alone until it may be asked again. Took
-// is how long the request for it was under way, zero if none was made.
+// closed deals with a URL whose robots.txt cannot be had: the rest of the window goes back, and the
+// host is left alone until it may be asked again. Took is how long the request for it was under
+// way, zero if none was made.
 func (v *visitor) closed(h *host, it reports.Item, o *origin, took time.Duration) {
 	w := v.w
 	outcome, detail := o.failure, o.detail

@@ -241,8 +241,9 @@ func (w *Worker) accept() { w.sessions.Accept(!w.paused && !w.stopping) }
 // backlog is the number of URLs held.
 func (w *Worker) backlog() int { return w.frontier.Items() + int(w.running.Load()) + w.piped }
 
-// Visit waits until a request may be made to an address beside those of the hosts held, such as one that measures, and counts it as one of the address: neither more
-// at once than may be, nor sooner than the last one allows. Once the request has ended leave is to be called. The error is that of ctx.
+// Visit waits until a request may be made to an address outside of the windows, such as one that
+// measures, and counts it like any other: no more at once than may be, none too soon after the
+// last. Leave has to be called when the request has ended. The error is that of ctx.
 func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err error) {
 	for {
 		w.mu.Lock()

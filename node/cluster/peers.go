@@ -72,14 +72,15 @@ func (c *Cluster) fetchFrom(i int) netip.Addr {
 	return from
 }
 
-// ownEnviron is this process's environment without the variables that stand for flags: the flags that peers are to share are passed to them in
-// words, and the others (a socket, a configuration file, --until-idle) are meant for the command that starts them.
+// ownEnviron is this process's environment without the variables that stand for flags. Flags that
+// peers are to share are passed to them on the command line; the others (a socket, a configuration
+// file, --until-idle) are for the command that starts them.
 func ownEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "APOIDEA_") })
 }
 
-// share tells a peer to use its part of the machine's processors, where GOMAXPROCS does not say another: peers that each think all of them their
-// own spend a tenth of their time on looking for work.
+// share tells a peer to use its part of the machine's processors, unless GOMAXPROCS is set: peers
+// that each count on all of them spend a tenth of their time on looking for work.
 func (c *Cluster) share() []string {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil

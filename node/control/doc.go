@@ -86,8 +86,9 @@ type Backend interface {
 	// SetJob changes a job's state: pause, resume or cancel.
 	SetJob(ctx context.Context, id, action string) (*Job, error)
 
-	// Wait calls fn now and then until the ring has no outstanding work of the job (or of any job when it is empty), but URLs whose next try is further away than
-	// the patience: 0 is without end, negative as the peer has it.
+	// Wait calls fn now and then, until the ring has no outstanding work of the job, or of any job
+	// if it is empty. URLs whose next try is further away than the patience do not count: a
+	// patience of 0 has no end, a negative one is the peer's own.
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(Progress) error) error
 	// Pause stops fetching for a while, or with 0 until Resume, which ends no more than such a pause: Limits tell of what else holds.
 	Pause(ctx context.Context, d time.Duration) (*Limits, error)

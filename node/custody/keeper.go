@@ -172,8 +172,8 @@ func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 // CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero if never.
 func (k *Keeper) CleanAt() uint64 { return k.clean }
 
-// Free says whether nothing lies here that belongs into the arc of a peer, this one or another, and is to be moved there. A peer that is not Clean,
-// because it waits for a third one to serve what it holds of that one's, or to serve it itself, is free of all other arcs.
+// Free says whether nothing lies here that is to be moved into this arc, whoever's it is. Another
+// arc may still hold up Clean: a third peer does not serve yet what is to be moved to it.
 func (k *Keeper) Free(arc ring.Arc) (bool, error) {
 	if k.Clean() {
 		return true, nil
@@ -182,8 +182,9 @@ func (k *Keeper) Free(arc ring.Arc) (bool, error) {
 	return !held, err
 }
 
-// holds says whether anything of an arc lies here, as own records unless the arc is this peer's, or in copies, but for the copies of the peer whose arc
-// it is and of those that hand over what they hold by themselves.
+// holds says whether records of an arc lie here that somebody else should have: own records, unless
+// the arc is this peer's, and copies, but for those of the peer whose arc it is and of peers that
+// are leaving, which hand over by themselves.
 func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 	if arc.End != ring.PeerKey([]byte(k.self)) {
 		if held, err := within(k.space, arc); held || err != nil {
@@ -326,7 +327,8 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	return call, false, err
 }
 
-// skip goes on behind the arc in which records are in their place: that of this peer, or of the source, each of which ends at the peer's own position.
+// skip goes on behind the arc in which records are in their place: this peer's own, or that of the
+// source. Either ends at the position of its peer.
 func (k *Keeper) skip(pos ring.Pos) {
 	w := k.walk
 	id := k.self

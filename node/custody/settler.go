@@ -39,8 +39,9 @@ type Ask struct {
 
 // Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
 //
-// A wait of Patience ends it: then no lease that another peer gave for a host of the arc is alive any more, and what comes later is merged. When a
-// neighbour dies that has not answered, the arc may have been its own a moment ago: Patience counts from its death then, if that was seen.
+// A wait of Patience ends it. Then no lease is alive that another peer gave for a host of the arc,
+// and what comes later is merged. If a neighbour dies that has not answered, the arc may have been
+// its own a moment ago: Patience then counts from its death, if that was seen.
 type Settler struct {
 	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
 	patience, again time.Duration
@@ -181,8 +182,10 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	s.next[from] = now.Add(s.again)
 }
 
-// Answers says what a peer answers to the question of another about its arc: it must see the ring as the asker does, whose arc begins behind
-// the last peer that it believes alive, and be free of that arc, see Keeper. Else it may keep the copy of a peer for alive that the asker knows is dead.
+// Answers says what a peer answers when another asks about its arc. It says that it holds nothing
+// if it is free of the arc (see Keeper) and sees the ring as the asker does, whose arc begins
+// behind the last peer that it believes alive. If it saw it otherwise it might keep the copy of a
+// peer for alive that the asker knows to be dead.
 func Answers(from peer.ID, arc ring.Arc, view View, free bool) Answer {
 	if !free || arc.End != ring.PeerKey([]byte(from)) {
 		return NotYet

@@ -39,8 +39,9 @@ func around(at, radius float64) (x, y float64) {
 	return radius * sin, -radius * cos
 }
 
-// svg draws the circle: what this peer and its leaf set answer for as arcs with a gap wherever nobody known answers, every peer known as a dot,
-// hosts being crawled where their keys lie, and a line to each peer that crawls hosts for this one.
+// svg draws the circle. Arcs are what this peer and its leaf set answer for, with a gap where
+// nobody known answers. Dots are the peers known, marks the hosts being crawled, where their keys
+// lie. A line leads to each peer that crawls hosts for this one.
 func (c *Circle) svg(hosts []Host) template.HTML {
 	d := new(drawing)
 	fmt.Fprintf(d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-labelledby="circle-title circle-words">`,
@@ -110,8 +111,8 @@ func (c *Circle) unserved() (share float64, known bool) {
 	return share, true
 }
 
-// Open says that the leaf set is the whole ring, and that for some of the circle nobody of it is known to answer: somebody died, and who took over has not said
-// so here yet.
+// Open says that nobody of the leaf set answers for a part of the circle, though the leaf set is
+// the whole ring: somebody died, and who took over has not said so here yet.
 func (c *Circle) Open() bool {
 	share, known := c.unserved()
 	return known && share > 0

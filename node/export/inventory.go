@@ -9,8 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// inventory compares what archives hold with what the records of URLs say that they do: lines that are sorted on disk, the ID of a WARC record and behind
-// it that it was read, or whose it should be.
+// inventory compares what archives hold with what the records of URLs say that they hold. It sorts
+// lines on disk: the ID of a WARC record, then that it was read, or who should have it.
 type inventory struct{ *sorter }
 
 const (
@@ -41,8 +41,8 @@ type Lost struct {
 // maxLost bounds the lost records that a report names.
 const maxLost = 10_000
 
-// expect lists the records that archives should hold by the records of URLs: before they are read, since a page is in its archive before its outcome is
-// written down.
+// expect lists the records that archives should hold, by the records of URLs. It does so before the
+// archives are read: a page is in its archive before its outcome is written down.
 func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	if e.What == URLs {
 		return nil

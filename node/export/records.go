@@ -13,8 +13,9 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// keeper takes the records of a file: read sees each as it comes and may read of it, keep is called when it was read to its end and its digests are
-// right, with its bytes as they stand in the file.
+// keeper takes the records of a file. read is shown each as it comes, and may read of it. keep is
+// called once a record was read to its end and its digests are right; raw are its bytes as they
+// stand in the file.
 type keeper interface {
 	read(rec *warc.Record) error
 	keep(rec *warc.Record, raw *spool) error

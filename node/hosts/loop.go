@@ -20,8 +20,8 @@ const (
 	stepTime = 10 * time.Millisecond
 	// looksMax bounds the questions that wait.
 	looksMax = 64
-	// piecesAtLeast are taken in whatever time has gone by: where the processor is shared with many, the time is others', and steps of one piece would be so many that
-	// none of their answers came in time.
+	// piecesAtLeast are taken in whatever time has gone by. On a busy machine the time may have
+	// been that of others: steps of one piece would be so many that no answer came in time.
 	piecesAtLeast = 16
 	// stepsAhead bounds the steps that wait for the disk while the next is made.
 	stepsAhead = 16
@@ -89,7 +89,8 @@ func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, l.requests, whole(apply))
 }
 
-// DoOver is Do for what may take several steps: apply is called again in the next one until it says that it is through, and no other input comes in between.
+// DoOver is Do for what may take several steps: apply is called in one after another until it says
+// that it is through. No other request comes in between.
 func (l *Loop) DoOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
 	return l.request(ctx, l.requests, input{apply: apply, ended: make(chan error, 1)})
 }

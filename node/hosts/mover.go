@@ -102,9 +102,12 @@ func (m Mover) adopt(n custody.Note) error {
 // tries.
 const reportGrace = 1500 * time.Millisecond
 
-// LeasesEnd returns when the last lease is over that a peer may have given which is not in the ring any more; told is how long ago that was as another peer saw
-// it, 0 if nobody did. The zero time: it may have given one a moment ago. It goes by what this peer itself saw of the ring, which leftAgo tells. A newcomer, which
-// came when the others had given a peer up, goes by what it is told: else the hosts that a push brings it would stand still for another TTL.
+// LeasesEnd returns a function of a peer that is not in the ring any more: it says when the last
+// lease is over that the peer may have given. The zero time: it may have given one a moment ago.
+//
+// It goes by what this peer saw of the ring, which leftAgo tells. A peer that came too late to see
+// the other go uses told: how long ago that was as a third one saw it, 0 if none did. Otherwise the
+// hosts that a push brings would stand still for another TTL.
 func LeasesEnd(leftAgo func(id peer.ID) (time.Duration, bool), ttl time.Duration, now func() time.Time) func(id peer.ID, told time.Duration) time.Time {
 	return func(id peer.ID, told time.Duration) time.Time {
 		ago, seen := leftAgo(id)

@@ -5,9 +5,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// taken counts, per job, what this process took in from others: batches of links, outcomes, and, under the zero ID, hosts that came or went.
-// Two walks that find these counts unchanged know that nothing came in between them, not even what leaves the number of accepted URLs as it
-// is: a link to a known page at a smaller depth has that page's links emitted anew.
+// taken counts, by job, what this process took in from others: batches of links and outcomes. Hosts
+// that came or went count under the zero ID. If two walks find these counts the same, nothing came
+// in between them. The number of accepted URLs does not show all of that: a link to a known page at
+// a smaller depth has the links of that page emitted anew.
 type taken map[job.ID]uint64
 
 // links counts a batch of links for the jobs of those that were taken.

@@ -114,8 +114,8 @@ func (b *Book) asked(now time.Time, id job.ID, failed bool) {
 	}
 }
 
-// hear takes in what a job's owner says of its state. Of an owner that is behind, since an earlier one is gone and with it what it knew, it makes one
-// that knows: it posts the job with the state known here, which merges.
+// hear takes in what a job's owner says of its state. The owner may be behind, if an earlier one is
+// gone with what it knew: then the job is posted to it with the state known here, which merges.
 func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
 	merged := k.standing().Merge(s)
 	if merged == s {

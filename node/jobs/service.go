@@ -38,8 +38,9 @@ type Service struct {
 // ServiceDeps are what the service uses of the peer.
 type ServiceDeps struct {
 	Store kv.Store // where records of jobs are kept
-	// Serves returns a moved error where another peer owns the job, and busy as long as its records may not have arrived: a budget would be drawn without
-	// its accounts, and a job called unknown that is on its way.
+	// Serves returns a moved error if another peer owns the job, and busy while its records may not
+	// have arrived. Without them a budget would be drawn without its accounts, and a job that is on
+	// its way be called unknown.
 	Serves func(id job.ID) error
 	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
@@ -198,8 +199,9 @@ func (s *Service) RunSeeds(ctx context.Context) error {
 	}
 }
 
-// sow delivers what is left of the seeds of the jobs kept here; those that cannot be delivered hold up no other job. A job whose key another
-// peer serves by now is no exception: its seeds count as outstanding here until they are on disk at the owners of their hosts, or the job has moved.
+// sow delivers what is left of the seeds of the jobs kept here, also of a job whose key another
+// peer serves by now: its seeds count as outstanding here until they are on disk at the owners of
+// their hosts, or the job has moved. Those that cannot be delivered hold up no other job.
 func (s *Service) sow(ctx context.Context) error {
 	left, err := s.Unsent(ctx)
 	if err != nil {

@@ -17,8 +17,9 @@ const (
 	restAfter = 15 * time.Second
 	// restEvery is how often it is looked at.
 	restEvery = 5 * time.Second
-	// restGrowth is how much more memory than after the last time a peer at rest holds before it gives back again: others' questions and hosts that it owns take
-	// some as well. Collecting costs some ten milliseconds.
+	// restGrowth is how much more memory a peer at rest must hold than after the last time before
+	// it gives back again. Questions of others and its own hosts take some too, and collecting
+	// costs some ten milliseconds.
 	restGrowth = 16 << 20
 )
 

@@ -37,8 +37,9 @@ const (
 	gossipTimeout = 5 * time.Second
 	// LeastGossip is the shortest time between two questions that a peer can be told to leave.
 	LeastGossip = 10 * time.Millisecond
-	// A peer that is new asks youngFaster times as often until it was answered youngRounds times by each neighbour, so that placing by coordinates begins in
-	// the first minute and not after several: the paper's runs are hours, and theirs were warm.
+	// A new peer asks youngFaster times as often until each neighbour has answered it youngRounds
+	// times, so that placing by coordinates begins in the first minute. The paper's runs take hours
+	// and begin warm.
 	youngFaster = 10
 	youngRounds = 4
 	// gossipMin samples of a neighbour are enough here to move by: of two the smaller counts, so that the first, which may have opened a connection, does not.
@@ -103,7 +104,8 @@ func (l *located) Observe(f *placement.Fetch) {
 	l.Strategy.Observe(f)
 }
 
-// within is a worker's time as far as it can be true: a report comes minutes after the fetch at most, and the clocks of strangers may be wrong by years.
+// within is the time that a worker gives, or now if that cannot be true: a report comes minutes
+// after the fetch at most, and a stranger's clock may be wrong by years.
 func within(at, now time.Time) time.Time {
 	const most = 10 * time.Minute
 	if at.After(now) || now.Sub(at) > most {

@@ -30,8 +30,9 @@ const (
 	// choicesKept bounds the choices that this peer keeps to itself, believed for choiceAge.
 	choicesKept = 4096
 	choiceAge   = 10 * time.Minute
-	// recordRounds bounds how often a search may ask the ring for records before it goes on with what it has: an index leads to another at each level of
-	// the tree, which is seldom higher than eight. roundKeys bounds what it asks for at a time.
+	// recordRounds bounds how often a search asks the ring for records before it goes on with what
+	// it has: an index leads to another at each level of the tree, and there are seldom more than
+	// eight. roundKeys bounds what it asks for at a time.
 	recordRounds = 10
 	roundKeys    = 256
 	// turnTime is how long a search waits for another in the same subnet, which may make its own unnecessary.

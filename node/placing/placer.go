@@ -260,8 +260,8 @@ func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) 
 	return list
 }
 
-// candidates are this peer, its leaf set, nearest on the ring first, and some of the workers attached to it, without those that would not take the host or
-// do not answer at present.
+// candidates are this peer, its leaf set from the nearest on, and some of the workers attached to
+// it; without those that would not take the host, or that do not answer at present.
 func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	self, r := string(pl.deps.Self), pl.deps.Ring
 	list := []placement.Candidate{{Peer: self, Self: true}}

@@ -45,8 +45,9 @@ type Config struct {
 	Probe string
 	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their organisations; empty: there is none.
 	GeoIP, Hierarchy string
-	// Theta is the relative error under which a server's network coordinate is good enough to place by, CoordinatesMode how long placing by them goes on, Gossip
-	// how often a neighbour is asked for its own. Zero values take those of the papers.
+	// Theta is the relative error under which a server's network coordinate is good enough to place
+	// by, CoordinatesMode how long placing by them goes on, Gossip how often a neighbour is asked
+	// for its own. Zero: as in the papers.
 	Theta           float64
 	CoordinatesMode string        // as coordinates.Mode has it
 	Gossip          time.Duration // pause between two questions

@@ -11,9 +11,10 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Import merges values of other peers, or of copies, into this one's, as one batch; wait is never nil. A value that is malformed, or is not what its key
-// says, or is ahead of its time, is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has
-// nowhere else to go.
+// Import merges values of other peers, or of copies, into this one's, as one batch; wait is never
+// nil. A value that is malformed, not what its key says, or ahead of its time is refused with an
+// error that names it, and nothing is taken. No bound on the number of records holds here: what
+// moves was let in once, and has nowhere else to go.
 func (s *Store) Import(now time.Time, kvs []kv.Record) (wait func() error, err error) {
 	var all ipmicra.Changes
 	for _, rec := range kvs {

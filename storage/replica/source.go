@@ -21,8 +21,9 @@ type Config struct {
 	MaxLog int
 	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
 	SyncPause time.Duration
-	// Pace is the least time from one message of entries to the next to the same follower, unless one is full or Hurry says otherwise: each
-	// costs the follower a sync of its disk and both ends some wake-ups, and what waits meanwhile shares them.
+	// Pace is the least time between two messages of entries to one follower, unless a message is
+	// full or Hurry is set. Each costs the follower a sync of its disk and both ends some wake-ups;
+	// entries that wait share these.
 	Pace time.Duration
 	// Retry is the wait after a call that failed.
 	Retry time.Duration
@@ -384,9 +385,11 @@ func (s *Source) entries(f *follower) *message {
 	return s.message(f, m)
 }
 
-// latest puts changes in the order of their keys, and leaves out what a later change of the same key makes void: entries that share a message apply as one, and the
-// records of a busy host are written anew in each of them. Neighbours share the beginnings of their keys, and find their places in a table of recent writes
-// next to each other. What lies before the removal of a range stays before it.
+// latest puts changes in the order of their keys and leaves out those that a later change of the
+// same key makes void. All of a message is applied at once, and the records of a busy host are
+// written again and again. Neighbours in order share the beginnings of their keys, and lie next to
+// each other in the follower's table of recent writes. What comes before the removal of a range
+// stays before it.
 func latest(ops []Op) []Op {
 	kept := make([]Op, 0, len(ops))
 	for {

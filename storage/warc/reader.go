@@ -85,8 +85,9 @@ func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
 	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10), n: offset}, verify: verify}
 }
 
-// Tee has every byte of the file that is read from here on written to w as well, and none that was only read ahead: what w got between two calls of
-// Next, once the record was read to its end, is that record as it stands in the file. An error of w ends reading.
+// Tee writes every byte that is read from here on to w as well, but none that is only read ahead.
+// So what w got between two calls of Next is one record as it stands in the file, if that was read
+// to its end. An error of w ends reading.
 func (r *Reader) Tee(w io.Writer) { r.in.tee = w }
 
 // Next skips what is left of the last record and returns the next. It returns io.EOF at the end of the file, and an

@@ -40,9 +40,10 @@ func IsZipped(name string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffixGzip)
 }
 
-// Sift calls each for every record of a file that can be read, those behind damage too, and lost for each stretch between them that cannot. Each reads
-// the record to its end, by Skip if need be, and keeps what it took only then: an error that is damage makes the record a loss. Known is where records lie
-// by the file's index, see Extents.
+// Sift goes through a file, behind damage too: it calls each for every record that can be read, and
+// lost for each stretch between them that cannot. Each has to read the record to its end, by Skip
+// if need be, and to keep what it took only then: an error that is damage makes the record a loss.
+// Known is where the file's index has its records, see Extents.
 func Sift(open Source, name string, known []Extent, each func(*Record) error, lost func(Loss) error) error {
 	for at := int64(0); ; {
 		bad, err := siftFrom(open, at, each, lost)
@@ -98,8 +99,8 @@ func siftFrom(open Source, at int64, each func(*Record) error, lost func(Loss) e
 	}
 }
 
-// checkable refuses a record that says nothing of its block by which it could be checked, as every one of ours does, and a head that damage has made of
-// parts of two.
+// checkable refuses a record whose head cannot be trusted: every record of ours has an ID, a length
+// and a digest of its block, each once; what damage made of parts of two has not.
 func (r *Record) checkable() error {
 	once := 0
 	for _, f := range r.Header {
@@ -116,8 +117,9 @@ func (r *Record) checkable() error {
 	return nil
 }
 
-// Resume returns where the next record behind damage begins, at an offset or behind it: the first place that looks like the beginning of one and does not lie
-// inside of a record that the index knows, since a page may be an archive itself. It returns io.EOF where there is none.
+// Resume returns where the next record begins, at an offset or behind it, io.EOF if there is none.
+// It is the first place that looks like the beginning of a record and lies in none that the index
+// knows: a page may be an archive itself.
 func Resume(open Source, name string, from int64, known []Extent) (int64, error) {
 	for {
 		at, err := nextHead(open, name, from)

@@ -9,8 +9,9 @@ import (
 const (
 	// paceHosts bounds the hosts by which a worker is judged: those that it fetched from last.
 	paceHosts = 32
-	// paceHalf is after how long a host counts half as much, paceAge after how long no more: a worker that got slow gets no hosts, so nothing else would
-	// ever say that it recovered. What is known fades, so that one host tries again before all of them do.
+	// A host counts half after paceHalf, and not at all after paceAge. A worker that is avoided
+	// gets no hosts, so nothing else would say that it has recovered. As what is known fades, one
+	// host tries it before all of them do.
 	paceHalf, paceAge = 3 * time.Minute, 20 * time.Minute
 	// paceEvery is how often workers are compared without anything new.
 	paceEvery = 10 * time.Second
@@ -18,15 +19,17 @@ const (
 	paceRate = 0.25
 	// latest bounds by how much a download may be late, in milliseconds: a stalled one must not outweigh all.
 	latest = 10_000
-	// paceLeast is how many hosts there have to be, beyond one for each worker, before workers are compared, and paceRatio by how much workers
-	// have to differ more than hosts of one worker do (the F of an analysis of variance): servers differ, and that is nobody's fault.
+	// Workers are compared when there are paceLeast hosts more than workers, and differ when the
+	// variance between them is paceRatio times that between hosts of one worker (the F of an
+	// analysis of variance): servers differ as well, and no worker is to blame for that.
 	paceLeast, paceRatio = 6, 3.5
 	// paceNoise is the least deviation between hosts in milliseconds.
 	paceNoise = 5
 )
 
-// A worker that gets slow is slow for all its hosts at once, each compared with itself: that shows sooner than a comparison of workers, whose hosts differ, and
-// also where one worker has nearly all of them.
+// A worker that gets slow is slow for all its hosts at once. So each host is compared with what was
+// usual of it: this shows sooner than a comparison of workers, and also where one worker has nearly
+// all hosts.
 const (
 	// slowHosts must have been fetched from within slowFresh, and known for slowKnown downloads before, for half of them to tell. Later, while the worker is
 	// avoided, whichever host tries it again does.
@@ -135,9 +138,10 @@ func trips(bytes int64) float64 {
 	return n
 }
 
-// compare the workers: whose downloads are later than those of the others, in the mean over hosts, by more than chance between hosts explains? What is left
-// of the difference is that share of it which is not chance (empirical Bayes), so that two or three hosts say little and a dozen much. And whose downloads are later
-// than they were themselves?
+// compare finds out who is slow, in two ways. A worker's downloads are later than those of others,
+// by more than chance between hosts explains: of the difference that share counts which is not
+// chance (empirical Bayes), so two or three hosts say little and a dozen much. Or they are later
+// than they used to be.
 func (s *Strategy) compare(now time.Time) {
 	if !s.paceNews && now.Sub(s.compared).Abs() < paceEvery {
 		return

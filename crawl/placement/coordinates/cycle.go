@@ -123,9 +123,10 @@ type Assignment struct {
 	URLs []URL  // at most CycleConfig.Message of them
 }
 
-// Cycle is the requester's side of estimation (3.4): it collects hosts until they make a batch, sends one URL of each server at a time to a random
-// estimator, moves the servers' coordinates by what comes back, and assigns what remains. A server has at most one URL out at any moment, so
-// estimators take their turns and it sees one request at a time (beyond the paper: papers 5).
+// Cycle is the requester's side of estimation (3.4). It collects hosts until they make a batch and
+// sends one URL of each server at a time to a random estimator. What comes back moves the servers'
+// coordinates; the remaining URLs are assigned by them. A server has one URL out at most: so
+// estimators take their turns, and it sees one request at a time (beyond the paper: papers 5).
 type Cycle struct {
 	cfg      CycleConfig
 	servers  *Servers

@@ -44,9 +44,10 @@ func (w *window) slower() float64 {
 	return w.last / w.was
 }
 
-// Pace is by how much a server should be asked less often than usual: 1, or the median of how much slower its latest downloads were than those before, at
-// most 16, while two thirds of the estimators that know it find it at least twice as slow, the one that asked last among them. It falls back to 1 when downloads
-// are as before, or when the windows have come to know nothing else.
+// Pace is how many times less often than usual a server should be asked: 1 if it is as quick as
+// ever. It is slow when at least two thirds of the estimators that know it find it at least twice
+// as slow as before, and the one that asked last is among them. Then it is the median of their
+// ratios, at most 16.
 func (s *Servers) Pace(addr netip.Addr) float64 {
 	e := s.byAddr[addr]
 	if e == nil {
@@ -75,8 +76,8 @@ func (s *Servers) Pace(addr netip.Addr) float64 {
 	return min(ratios[len(ratios)/2], maxPace)
 }
 
-// unsure says whether somebody else must look before it is known if a server has become slow or the way to it: the download that an estimator made last was slow, and
-// this one, which knows the server as well, was not there since.
+// unsure says whether this estimator should look next, to tell a slow server from a slow way to it:
+// another one found the server slow since this one, which knows it and did not, was there.
 func (s *Servers) unsure(addr netip.Addr, estimator string) bool {
 	e := s.byAddr[addr]
 	if e == nil {

@@ -143,8 +143,8 @@ func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site net
 	return s.choose(&at, who, updates)
 }
 
-// secondOpinion has another candidate fetch one URL of a server that was slow for the one before, if that one was not there since: it tells a slow
-// server, which is to be left alone, from a slow peer.
+// secondOpinion has another candidate fetch one URL of a server whose last download was slow. That
+// tells a slow server, which is to be left alone, from a slow peer.
 func (s *Strategy) secondOpinion(site netip.Addr, who []placement.Candidate) (placement.Choice, bool) {
 	for _, c := range who {
 		if _, ok := s.peers.Of(c.Peer); ok && s.servers.unsure(site, c.Peer) {
@@ -154,9 +154,10 @@ func (s *Strategy) secondOpinion(site netip.Addr, who []placement.Candidate) (pl
 	return placement.Choice{}, false
 }
 
-// enoughEstimators must have had a turn, or every candidate that has a coordinate, before a server's coordinate counts: it has that many unknowns with its
-// height, and one more tells a mirrored place from the true one. A single estimator, such as the owner while the host was small, can bring
-// the error near zero, and says only how far the server is from itself.
+// enoughEstimators must have had a turn before a server's coordinate counts, or all candidates that
+// have a coordinate. A coordinate has one unknown less than that, height included; the one
+// estimator more tells a place from its mirror image. One alone, such as the owner of a small host,
+// can bring the error near zero, and then knows only how far away the server is.
 const enoughEstimators = Dimensions + 2
 
 // fewEstimators says whether more candidates should have a turn before the coordinate counts.
@@ -216,8 +217,9 @@ func (s *Strategy) turnToExplore(host string) bool {
 	return true
 }
 
-// tiny places a host that has too few URLs left to estimate by: by its coordinate as it stands, if several estimators made it and it does not contradict
-// them, else where its range is.
+// tiny places a host that has too few URLs left to estimate by. Its coordinate decides if several
+// estimators made it and do not contradict it; else the worker that is known for its range, else
+// the owner.
 func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.Choice {
 	site := s.site(v)
 	if at, ok := s.servers.At(v.Now, site); ok && !s.fewEstimators(site, who) && !s.contradicted(site, &at, who) {

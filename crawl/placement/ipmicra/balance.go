@@ -27,9 +27,11 @@ type Move struct {
 	Load     float64      // what the subnet costs
 }
 
-// Relieve takes subnets worth at least excess from an overloaded worker, those first whose probe results vary least between crawlers, since they are nearly as well
-// off elsewhere, and gives each to the next best crawler that has room for it (papers 2.4). A subnet that nobody has room for stays. A probe that was never
-// made, of a subnet with fewer than two, is predicted from that crawler's probes around it.
+// Relieve takes subnets worth at least excess from an overloaded worker and gives each to the next
+// best crawler that has room for it (papers 2.4). Those go first whose probe results vary least
+// between crawlers, as they are nearly as well off elsewhere. A subnet that nobody has room for
+// stays. Where a crawler has no probe of a subnet with fewer than two, one is predicted from its
+// probes around it.
 func (s *Strategy) Relieve(now time.Time, worker string, excess float64, loads []Load, rooms []Room) []Move {
 	predict := s.predictions()
 	free := make(map[string]float64, len(rooms))

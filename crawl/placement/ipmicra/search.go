@@ -39,8 +39,8 @@ type Step struct {
 	Probe string
 	// Worker takes the site.
 	Worker string
-	// Local says that the subnet is delegated to a peer that is no candidate here, or that no subnet is known: the worker is this owner's own choice,
-	// which it may keep to itself, and no delegation.
+	// Local says that Worker is this owner's own choice and no delegation, which it may keep to
+	// itself: no subnet is known, or it is delegated to a peer that is no candidate here.
 	Local bool
 	// Why says so for people.
 	Why string
@@ -251,7 +251,8 @@ func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) 
 	return len(s.need) == 0
 }
 
-// level goes through the workers of the ranges of a level that the search has not met, those first that have a range which shares most bits with the subnet.
+// level goes through the workers of the ranges of a level that the search has not met. The ranges
+// that share most bits with the subnet come first.
 func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) bool {
 	if s.left == 0 {
 		return false // nobody is left to be met

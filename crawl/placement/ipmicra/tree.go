@@ -19,8 +19,9 @@ const (
 	MaxOrganisation = 512
 )
 
-// Tree is the hierarchy of IP ranges (papers 2.1). One root, which stands for all addresses and whose prefix is the zero one, has 0.0.0.0/0 and ::/0
-// below it, so that the search for a worker does not end at the border of a family. Safe for concurrent use, since it never changes.
+// Tree is the hierarchy of IP ranges (papers 2.1). It never changes, so it is safe for concurrent
+// use. Its root stands for all addresses, with the zero prefix, and has 0.0.0.0/0 and ::/0 below
+// it: so a search for a worker goes on from one family to the other.
 type Tree struct {
 	nodes []node // in the order of addresses, larger ranges first: the ranges below node i are i+1 to nodes[i].end
 	at    bart.Table[int32]
@@ -142,8 +143,9 @@ func (t *Tree) Size() int { return len(t.nodes) - 3 }
 
 // Place is where an address lies.
 type Place struct {
-	// Subnet is the smallest range around it that is not unary. An address that no registered range holds has its /24 or /48 as its subnet, directly
-	// below the root of its family: that one is too large to be anybody's.
+	// Subnet is the smallest range around it that is not unary. If no registered range holds the
+	// address it is its /24 or /48, right below the root of its family, which is too large to be
+	// anybody's.
 	Subnet netip.Prefix
 	// Unary is the range of this address alone, the zero Prefix if none is registered.
 	Unary netip.Prefix

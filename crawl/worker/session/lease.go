@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// stopShare of the TTL is how long a worker acts on a lease, counted from the moment it sent
-	// the request that got or renewed it: the rest is for clocks that differ and for a request that
-	// is on its way to the site.
+	// stopShare of the TTL is how long a worker acts on a lease, from when it sent the request that
+	// got or renewed it. The rest is for clocks that differ, and for a request that is on its way
+	// to the site.
 	stopShareNum, stopShareDen = 3, 4
 	// renewShare: leases are renewed at this part of the TTL, so that two heartbeats may be lost.
 	renewShare = 4

@@ -223,10 +223,9 @@ func (m *Machine) forget(l *Lease) {
 	}
 }
 
-// Revoke forgets a lease that its owner does not know of (any more), or that has lapsed, and wishes
-// for the host again if it was offered meanwhile. An exchange that is under way may end, as long as
-// the lease would have held: nobody else is at the host before that, and what is broken off is
-// fetched twice.
+// Revoke forgets a lease that has lapsed, or that its owner does not know of, and wishes for the
+// host again if it was offered meanwhile. The exchange under way goes on for as long as the lease
+// would have held: nobody else is at the host before that, and what is broken off is fetched twice.
 func (m *Machine) Revoke(now time.Time, l *Lease) {
 	m.forget(l)
 	if l.again {

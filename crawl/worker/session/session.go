@@ -304,9 +304,9 @@ func Milliseconds(d time.Duration) uint32 {
 	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) //nolint:gosec // bounded
 }
 
-// Wish is a time for which a site is to be left alone, as an owner counts it: in whole
-// milliseconds, from one that may have begun when it was told. So that nobody comes earlier than
-// was asked, it has one more.
+// Wish is a time for which a site is to be left alone, in milliseconds as an owner counts them. It
+// has one more than was asked: the owner's clock is cut to the millisecond, and nobody may come too
+// early.
 func Wish(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0
