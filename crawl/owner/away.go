@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // away sums up the hosts that rest and that memory had no room for: there may be millions of them, and whether a crawl has an end hangs on all. What a host has in the
@@ -39,7 +40,7 @@ func (r *rests) leave(h *host) {
 	until, n := never, int64(0)
 	for _, hj := range h.jobs {
 		w := hj.wait()
-		if urls, at := w.until(whole, h.rec.backoffUntil > r.now); urls > 0 && at > r.now+awayUnit {
+		if urls, at := w.until(whole, h.rec.BackoffUntil > r.now); urls > 0 && at > r.now+awayUnit {
 			until = min(until, at)
 			n += urls
 			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.id[:]...), uint64(urls)) //nolint:gosec // positive
@@ -49,9 +50,9 @@ func (r *rests) leave(h *host) {
 		return
 	}
 	until -= until % awayUnit
-	value := binary.BigEndian.AppendUint64([]byte{format, h.work}, uint64(r.start))              //nolint:gosec // a time
-	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.failOutcome)) //nolint:gosec // a time
-	r.buf.set(workKey(h.pos), append(value, parts...))
+	value := binary.BigEndian.AppendUint64([]byte{ondisk.Format, h.work}, uint64(r.start))       //nolint:gosec // a time
+	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.FailOutcome)) //nolint:gosec // a time
+	r.buf.set(ondisk.WorkKey(h.pos), append(value, parts...))
 	r.tally(value, parts, 1)
 }
 
@@ -63,14 +64,14 @@ const (
 
 // back takes a host that is loaded out of the sums.
 func (r *rests) back(h *host) {
-	value, ok := r.buf.get(workKey(h.pos))
+	value, ok := r.buf.get(ondisk.WorkKey(h.pos))
 	if !ok || len(value) < awayHead {
 		return
 	}
 	if binary.BigEndian.Uint64(value[2:]) == uint64(r.start) { //nolint:gosec // a time
 		r.tally(value[:awayHead], value[awayHead:], -1)
 	}
-	r.buf.set(workKey(h.pos), []byte{format, value[1]})
+	r.buf.set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, value[1]})
 }
 
 // tally counts one host into the sums, or out of them.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -29,7 +30,7 @@ const drawShare = 16
 //
 // It knows nothing of hosts, disk or clock.
 type budget struct {
-	pages, bytes account
+	pages, bytes ondisk.Account
 	reported     [6]uint64 // totals of both accounts as last told to the job's owner
 	drawing      bool      // a draw is under way
 	drawn        int64     // when the last draw was answered or sent
@@ -64,17 +65,17 @@ func (l *bounds) least() uint64 { return max(min(l.reserve, l.bytes/4)/16, 1) }
 
 // affords says whether a URL may be granted now.
 func (b *budget) affords(l bounds) bool {
-	return (l.pages == 0 || b.pages.free() > 0) && (l.bytes == 0 || b.bytes.free() >= l.least())
+	return (l.pages == 0 || b.pages.Free() > 0) && (l.bytes == 0 || b.bytes.Free() >= l.least())
 }
 
 // promise binds tokens to a URL, and says how many bytes.
 func (b *budget) promise(l bounds) (bytes uint64) {
 	if l.pages > 0 {
-		b.pages.bound++
+		b.pages.Bound++
 	}
 	if l.bytes > 0 {
-		bytes = min(l.reserve, b.bytes.free())
-		b.bytes.bound += bytes
+		bytes = min(l.reserve, b.bytes.Free())
+		b.bytes.Bound += bytes
 	}
 	b.changed = true
 	return bytes
@@ -84,26 +85,26 @@ func (b *budget) promise(l bounds) (bytes uint64) {
 // is one, of the bytes what was read, and the rest is free again.
 func (b *budget) settle(bounded bool, promised, pages, size uint64) {
 	if bounded {
-		b.pages.bound -= min(1, b.pages.bound)
-		b.pages.used += pages
+		b.pages.Bound -= min(1, b.pages.Bound)
+		b.pages.Used += pages
 	}
-	b.bytes.bound -= promised
-	b.bytes.used += min(size, promised)
+	b.bytes.Bound -= promised
+	b.bytes.Used += min(size, promised)
 	b.changed = true
 }
 
 // cede books promises as used of which another peer will learn what became.
 func (b *budget) cede(pages, bytes uint64) {
-	b.pages.spend(pages)
-	b.bytes.spend(bytes)
+	b.pages.Spend(pages)
+	b.bytes.Spend(bytes)
 	b.changed = true
 }
 
 func (b *budget) totals() [6]uint64 {
-	return [6]uint64{b.pages.drawn, b.pages.returned, b.pages.used, b.bytes.drawn, b.bytes.returned, b.bytes.used}
+	return [6]uint64{b.pages.Drawn, b.pages.Returned, b.pages.Used, b.bytes.Drawn, b.bytes.Returned, b.bytes.Used}
 }
 
-func (b *budget) free() uint64 { return b.pages.free() + b.bytes.free() }
+func (b *budget) free() uint64 { return b.pages.Free() + b.bytes.Free() }
 
 // draw is the next word to the job's owner: what is needed, given back and used.
 func (b *budget) draw(d demand, now int64) *wire.Draw {
@@ -113,10 +114,10 @@ func (b *budget) draw(d demand, now int64) *wire.Draw {
 			// Nothing comes back here; what is held of the one budget must not keep another peer from using the other.
 			b.giveBack()
 		}
-		if d.pages > 0 && b.pages.free() == 0 {
+		if d.pages > 0 && b.pages.Free() == 0 {
 			m.Pages = min(uint64(max(d.waiting, 1)), d.bounds.draw, max(d.pages/drawShare, 1))
 		}
-		if d.bytes > 0 && b.bytes.free() < d.least() {
+		if d.bytes > 0 && b.bytes.Free() < d.least() {
 			m.Bytes = min(drawShare*d.reserve, max(d.bytes/drawShare, d.reserve))
 		}
 	} else if d.waiting == 0 || d.out == 0 && now >= b.granted+reportEvery {
@@ -125,17 +126,17 @@ func (b *budget) draw(d demand, now int64) *wire.Draw {
 	if d.bytes > 0 {
 		m.MinBytes = d.least()
 	}
-	m.ReturnPages, m.DrawnPages, m.UsedPages = b.pages.returned, b.pages.drawn, b.pages.used
-	m.ReturnBytes, m.DrawnBytes, m.UsedBytes = b.bytes.returned, b.bytes.drawn, b.bytes.used
+	m.ReturnPages, m.DrawnPages, m.UsedPages = b.pages.Returned, b.pages.Drawn, b.pages.Used
+	m.ReturnBytes, m.DrawnBytes, m.UsedBytes = b.bytes.Returned, b.bytes.Drawn, b.bytes.Used
 	b.drawing, b.drawn = true, now
 	return m
 }
 
 // giveBack returns what the peer has no use for.
 func (b *budget) giveBack() {
-	for _, a := range []*account{&b.pages, &b.bytes} {
-		if n := a.free(); n > 0 {
-			a.returned += n
+	for _, a := range []*ondisk.Account{&b.pages, &b.bytes} {
+		if n := a.Free(); n > 0 {
+			a.Returned += n
 			b.changed = true
 		}
 	}
@@ -154,7 +155,7 @@ func (b *budget) drawAt(d demand) int64 {
 		return max(b.drawn+askEvery, b.granted+reportEvery)
 	case b.totals() != b.reported:
 		return b.drawn + reportEvery
-	case b.free()+b.pages.bound+b.bytes.bound > 0:
+	case b.free()+b.pages.Bound+b.bytes.Bound > 0:
 		return b.drawn + refreshEvery
 	default:
 		return never
@@ -168,12 +169,12 @@ func (b *budget) answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool
 		return false
 	}
 	b.reported = [6]uint64{
-		b.pages.drawn, draw.GetReturnPages(), draw.GetUsedPages(), b.bytes.drawn, draw.GetReturnBytes(), draw.GetUsedBytes(),
+		b.pages.Drawn, draw.GetReturnPages(), draw.GetUsedPages(), b.bytes.Drawn, draw.GetReturnBytes(), draw.GetUsedBytes(),
 	}
-	if reply.GetPages() > b.pages.drawn || reply.GetBytes() > b.bytes.drawn {
-		b.pages.drawn = max(b.pages.drawn, reply.GetPages())
-		b.bytes.drawn = max(b.bytes.drawn, reply.GetBytes())
-		b.reported[0], b.reported[3] = b.pages.drawn, b.bytes.drawn
+	if reply.GetPages() > b.pages.Drawn || reply.GetBytes() > b.bytes.Drawn {
+		b.pages.Drawn = max(b.pages.Drawn, reply.GetPages())
+		b.bytes.Drawn = max(b.bytes.Drawn, reply.GetBytes())
+		b.reported[0], b.reported[3] = b.pages.Drawn, b.bytes.Drawn
 		b.granted = now
 		b.drawn = now - askEvery // more is asked for at once if this is not enough
 		b.changed = true

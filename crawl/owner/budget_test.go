@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -23,18 +24,18 @@ func TestBudgetStates(t *testing.T) {
 		t.Errorf("after a draw that was lost the next one is at %d", b.drawAt(d))
 	}
 	m = b.draw(d, 3000)
-	if !b.answered(m, &wire.JobReply{Pages: 5}, 3100) || b.starved || b.pages.free() != 5 {
-		t.Errorf("five pages came, %d are free", b.pages.free())
+	if !b.answered(m, &wire.JobReply{Pages: 5}, 3100) || b.starved || b.pages.Free() != 5 {
+		t.Errorf("five pages came, %d are free", b.pages.Free())
 	}
-	if bytes := b.promise(d.bounds); bytes != 0 || b.pages.free() != 4 {
-		t.Errorf("%d bytes are promised where bytes have no bound, %d pages are free", bytes, b.pages.free())
+	if bytes := b.promise(d.bounds); bytes != 0 || b.pages.Free() != 4 {
+		t.Errorf("%d bytes are promised where bytes have no bound, %d pages are free", bytes, b.pages.Free())
 	}
 	b.settle(true, 0, 1, 0)
-	if b.pages.used != 1 || b.pages.bound != 0 {
+	if b.pages.Used != 1 || b.pages.Bound != 0 {
 		t.Errorf("after a page: %+v", b.pages)
 	}
 	d.waiting = 0 // nothing is left to be granted
-	if m = b.draw(d, 9000); m.GetReturnPages() != 4 || m.GetUsedPages() != 1 || b.pages.free() != 0 {
+	if m = b.draw(d, 9000); m.GetReturnPages() != 4 || m.GetUsedPages() != 1 || b.pages.Free() != 0 {
 		t.Errorf("given back is %v", m)
 	}
 	b.answered(m, &wire.JobReply{Pages: 5}, 9100)
@@ -47,7 +48,7 @@ func TestBudgetStates(t *testing.T) {
 func TestBudgetBytes(t *testing.T) {
 	b := newBudget()
 	l := bounds{bytes: 4000, reserve: 1600}
-	b.bytes.drawn = 1700
+	b.bytes.Drawn = 1700
 	if got := b.promise(l); got != 1600 {
 		t.Errorf("promised %d bytes", got)
 	}
@@ -58,7 +59,7 @@ func TestBudgetBytes(t *testing.T) {
 		t.Error("a URL is granted without a byte")
 	}
 	b.settle(false, 1600, 1, 300)
-	if b.bytes.used != 300 || b.bytes.free() != 1300 || b.pages != (account{}) {
+	if b.bytes.Used != 300 || b.bytes.Free() != 1300 || b.pages != (ondisk.Account{}) {
 		t.Errorf("after a page of 300 bytes: %+v, %+v", b.bytes, b.pages)
 	}
 }
@@ -96,16 +97,16 @@ func TestBudgetTokens(t *testing.T) {
 					b.answered(m, nil, now)
 				}
 			}
-			if b.pages.bound != uint64(len(out)) {
-				t.Fatalf("seed %d: %d URLs are out, %d pages bound", seed, len(out), b.pages.bound)
+			if b.pages.Bound != uint64(len(out)) {
+				t.Fatalf("seed %d: %d URLs are out, %d pages bound", seed, len(out), b.pages.Bound)
 			}
-			for _, a := range []account{b.pages, b.bytes} {
-				if a.returned+a.used+a.bound > a.drawn {
+			for _, a := range []ondisk.Account{b.pages, b.bytes} {
+				if a.Returned+a.Used+a.Bound > a.Drawn {
 					t.Fatalf("seed %d: overdrawn: %+v", seed, a)
 				}
 			}
 		}
-		if b.pages.used == 0 {
+		if b.pages.Used == 0 {
 			t.Errorf("seed %d: nothing was ever used", seed)
 		}
 	}

@@ -3,7 +3,7 @@ package owner
 import (
 	"fmt"
 
-	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -19,12 +19,12 @@ type buffer struct {
 	// entries are the URL entries among the writes, sets their hashes by URL set, as far as sorted: most steps ask for no set.
 	entries []written
 	sorted  int
-	sets    map[SetID][]uint64
+	sets    map[ondisk.SetID][]uint64
 }
 
 // written is an entry among the writes.
 type written struct {
-	set  SetID
+	set  ondisk.SetID
 	hash uint64
 }
 
@@ -32,14 +32,14 @@ type written struct {
 const keepWrites = 1 << 13
 
 func newBuffer(store kv.Store) *buffer {
-	return &buffer{store: store, writes: make(map[string][]byte), sets: make(map[SetID][]uint64)}
+	return &buffer{store: store, writes: make(map[string][]byte), sets: make(map[ondisk.SetID][]uint64)}
 }
 
 func (b *buffer) set(key, value []byte) {
-	if kindOf(key) == kindEntry && len(key) == jobPrefixLen+8 {
-		if _, again := b.writes[string(key)]; !again {
-			d := dec{b: key[jobPrefixLen:]}
-			b.entries = append(b.entries, written{SetID{ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:])}, d.hash()})
+	if ondisk.KindOf(key) == ondisk.KindEntry {
+		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
+		if _, again := b.writes[string(key)]; ok && !again {
+			b.entries = append(b.entries, written{ondisk.SetID{Pos: ring.Pos(key[1:]), Job: ondisk.JobIn(key)}, hash})
 		}
 	}
 	b.writes[string(key)] = value
@@ -107,7 +107,7 @@ func (b *buffer) empty() {
 	if len(b.writes) > keepWrites {
 		b.writes = make(map[string][]byte)
 		b.entries = nil
-		b.sets = make(map[SetID][]uint64)
+		b.sets = make(map[ondisk.SetID][]uint64)
 	}
 	clear(b.writes)
 	clear(b.sets)
@@ -116,14 +116,14 @@ func (b *buffer) empty() {
 
 // hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of size many is read no further: of one that is new in this
 // step the store is not asked.
-func (b *buffer) hashes(set SetID, size int64, fn func(hash uint64) bool) {
+func (b *buffer) hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
 	for _, w := range b.entries[b.sorted:] {
 		b.sets[w.set] = append(b.sets[w.set], w.hash)
 	}
 	b.sorted = len(b.entries)
 	n, more := int64(0), true
 	for _, hash := range b.sets[set] {
-		if more && b.writes[string(entryKey(set.Pos, set.Job, hash))] != nil {
+		if more && b.writes[string(ondisk.EntryKey(set.Pos, set.Job, hash))] != nil {
 			n++
 			more = fn(hash)
 		}
@@ -131,14 +131,14 @@ func (b *buffer) hashes(set SetID, size int64, fn func(hash uint64) bool) {
 	if !more || n >= size {
 		return
 	}
-	prefix := jobPrefix(set.Pos, kindEntry, set.Job)
+	prefix := ondisk.JobPrefix(set.Pos, ondisk.KindEntry, set.Job)
 	b.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
-		if _, changed := b.writes[string(key)]; changed || len(key) != jobPrefixLen+8 {
+		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
+		if _, changed := b.writes[string(key)]; changed || !ok {
 			return true
 		}
-		d := dec{b: key[jobPrefixLen:]}
 		n++
-		return fn(d.hash()) && n < size
+		return fn(hash) && n < size
 	})
 }
 

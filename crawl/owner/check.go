@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -16,8 +17,8 @@ func (o *Owner) Check() error {
 	if len(o.buf.writes) > 0 {
 		return fmt.Errorf("check: %d writes outside a step", len(o.buf.writes))
 	}
-	c := checker{o: o, jobs: make(map[job.ID]*counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
-	o.buf.scan([]byte{spaceHost}, []byte{spaceHost + 1}, func(key, value []byte) bool {
+	c := checker{o: o, jobs: make(map[job.ID]*ondisk.Counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
+	o.buf.scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
 	})
@@ -38,16 +39,16 @@ type checker struct {
 	name  string
 	hosts int64
 	// of the current host
-	counted  map[job.ID]*counters
-	stored   map[job.ID]*counters
-	records  map[uint64]pending
-	open     map[uint64]place
-	rec      hostRecord
+	counted  map[job.ID]*ondisk.Counters
+	stored   map[job.ID]*ondisk.Counters
+	records  map[uint64]ondisk.Pending
+	open     map[uint64]ondisk.Spot
+	rec      ondisk.Host
 	entries  uint64
 	outLinks map[job.ID]int64
 	outN     map[job.ID]int64
 	// over all
-	jobs       map[job.ID]*counters
+	jobs       map[job.ID]*ondisk.Counters
 	boundPages map[job.ID]uint64
 	boundBytes map[job.ID]uint64
 }
@@ -58,9 +59,9 @@ func (c *checker) fail(text string, args ...any) {
 	}
 }
 
-func (c *checker) of(m map[job.ID]*counters, id job.ID) *counters {
+func (c *checker) of(m map[job.ID]*ondisk.Counters, id job.ID) *ondisk.Counters {
 	if m[id] == nil {
-		m[id] = &counters{}
+		m[id] = &ondisk.Counters{}
 	}
 	return m[id]
 }
@@ -68,8 +69,8 @@ func (c *checker) of(m map[job.ID]*counters, id job.ID) *counters {
 // beginHost forgets what was counted of the host before.
 func (c *checker) beginHost(pos ring.Pos) {
 	c.pos, c.name, c.entries = pos, "", 0
-	c.counted, c.stored = make(map[job.ID]*counters), make(map[job.ID]*counters)
-	c.records, c.open = make(map[uint64]pending), make(map[uint64]place)
+	c.counted, c.stored = make(map[job.ID]*ondisk.Counters), make(map[job.ID]*ondisk.Counters)
+	c.records, c.open = make(map[uint64]ondisk.Pending), make(map[uint64]ondisk.Spot)
 	c.outLinks, c.outN = make(map[job.ID]int64), make(map[job.ID]int64)
 }
 
@@ -81,38 +82,38 @@ func (c *checker) record(key, value []byte) {
 	}
 	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	switch kind {
-	case kindHost:
+	case ondisk.KindHost:
 		c.host(value)
 		return
-	case kindRobots:
+	case ondisk.KindRobots:
 		return
 	}
 	id := job.ID(tail)
 	tail = tail[job.IDSize:]
 	switch kind {
-	case kindCounters:
-		got, err := decodeCounters(value)
+	case ondisk.KindCounters:
+		got, err := ondisk.DecodeCounters(value)
 		if err != nil {
 			c.fail("counters: %w", err)
 		}
 		c.stored[id] = &got
-	case kindReady, kindDelayed:
+	case ondisk.KindReady, ondisk.KindDelayed:
 		c.waiting(id, kind, tail, value)
-	case kindEntry:
+	case ondisk.KindEntry:
 		c.entry(id, tail, value)
-	case kindOutbox:
-		list, err := decodeLinks(value)
+	case ondisk.KindOutbox:
+		list, err := ondisk.DecodeLinks(value)
 		if err != nil {
 			c.fail("outbox: %w", err)
 		}
 		c.entries++
 		c.outN[id]++
-		c.outLinks[id] += int64(max(len(list.links), 1))
-	case kindNovelty:
-		if _, err := decodeNovelty(value); err != nil {
+		c.outLinks[id] += int64(max(len(list.Links), 1))
+	case ondisk.KindNovelty:
+		if _, err := ondisk.DecodeNovelty(value); err != nil {
 			c.fail("novelty: %w", err)
 		}
-	case kindOutlinks:
+	case ondisk.KindOutlinks:
 	default:
 		c.fail("unknown record %x", key)
 	}
@@ -120,53 +121,53 @@ func (c *checker) record(key, value []byte) {
 
 // host reads the record of the host itself.
 func (c *checker) host(value []byte) {
-	rec, err := decodeHost(value)
+	rec, err := ondisk.DecodeHost(value)
 	if err != nil {
 		c.fail("record: %w", err)
 	}
-	c.rec, c.name = rec, rec.name
+	c.rec, c.name = rec, rec.Name
 	c.hosts++
 }
 
 // waiting counts a pending record.
 func (c *checker) waiting(id job.ID, kind byte, tail, value []byte) {
-	at, ok := placeIn(kind, tail)
-	if kind == kindDelayed {
-		c.of(c.counted, id).delayed++
+	at, ok := ondisk.SpotIn(kind, tail)
+	if kind == ondisk.KindDelayed {
+		c.of(c.counted, id).Delayed++
 	}
-	p, err := decodePending(at, value)
-	if err != nil || !ok || link.Hash(id, p.url) != p.hash || link.Host(p.url) != c.name {
+	p, err := ondisk.DecodePending(at, value)
+	if err != nil || !ok || link.Hash(id, p.URL) != p.Hash || link.Host(p.URL) != c.name {
 		c.fail("pending record %x of job %s: %v", tail, id, err)
 	}
-	if _, twice := c.records[p.hash]; twice {
-		c.fail("%s is pending twice", p.url)
+	if _, twice := c.records[p.Hash]; twice {
+		c.fail("%s is pending twice", p.URL)
 	}
-	c.records[p.hash] = p
-	if p.promised {
-		c.of(c.counted, id).promised++
+	c.records[p.Hash] = p
+	if p.Promised {
+		c.of(c.counted, id).Promised++
 	}
-	if p.promised && !p.foreign {
+	if p.Promised && !p.Foreign {
 		c.boundPages[id]++
-		c.boundBytes[id] += p.promisedBytes
+		c.boundBytes[id] += p.PromisedBytes
 	}
 }
 
 // entry counts a URL.
 func (c *checker) entry(id job.ID, tail, value []byte) {
-	n, err := decodeEntry(value)
+	n, err := ondisk.DecodeEntry(value)
 	if err != nil {
 		c.fail("entry: %w", err)
 	}
 	k := c.of(c.counted, id)
-	k.accepted++
-	if !n.done {
-		d := dec{b: tail}
-		c.open[d.hash()] = n.at
+	k.Accepted++
+	if !n.Done {
+		hash, _ := ondisk.HashIn(tail)
+		c.open[hash] = n.At
 		return
 	}
-	k.outcomes[n.final.Outcome]++
-	k.bytes += int64(n.final.Size)
-	k.leftOut += int64(n.final.LeftOut)
+	k.Outcomes[n.Final.Outcome]++
+	k.Bytes += int64(n.Final.Size)
+	k.LeftOut += int64(n.Final.LeftOut)
 }
 
 func (c *checker) endHost() {
@@ -175,14 +176,14 @@ func (c *checker) endHost() {
 	}
 	for hash, at := range c.open {
 		p, ok := c.records[hash]
-		p.depth = max(p.depth, 0)
-		if !ok || p.place != at {
-			c.fail("entry %x says %v, its record %v (%v)", hash, at, p.place, ok)
+		p.Depth = max(p.Depth, 0)
+		if !ok || p.Spot != at {
+			c.fail("entry %x says %v, its record %v (%v)", hash, at, p.Spot, ok)
 		}
 	}
 	for hash, p := range c.records {
 		if _, ok := c.open[hash]; !ok {
-			c.fail("%s has a pending record and no pending entry", p.url)
+			c.fail("%s has a pending record and no pending entry", p.URL)
 		}
 	}
 	for id, k := range c.counted {
@@ -191,15 +192,15 @@ func (c *checker) endHost() {
 			c.fail("job %s has no counters", id)
 			return
 		}
-		if s.accepted != k.accepted || s.outcomes != k.outcomes || s.delayed != k.delayed || s.promised != k.promised || s.bytes != k.bytes || s.leftOut != k.leftOut {
+		if s.Accepted != k.Accepted || s.Outcomes != k.Outcomes || s.Delayed != k.Delayed || s.Promised != k.Promised || s.Bytes != k.Bytes || s.LeftOut != k.LeftOut {
 			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
 		}
 	}
 	c.sumUp()
-	if c.rec.outbox != c.entries {
-		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.outbox)
+	if c.rec.Outbox != c.entries {
+		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.Outbox)
 	}
-	_, work := c.o.buf.get(workKey(c.pos))
+	_, work := c.o.buf.get(ondisk.WorkKey(c.pos))
 	if want := len(c.open) > 0 || c.entries > 0; work != want {
 		c.fail("in the index of work: %v, want %v", work, want)
 	}
@@ -212,30 +213,30 @@ func (c *checker) endHost() {
 func (c *checker) sumUp() {
 	for id, s := range c.stored {
 		sum := c.of(c.jobs, id)
-		sum.accepted += s.accepted
-		for i, n := range s.outcomes {
-			sum.outcomes[i] += n
+		sum.Accepted += s.Accepted
+		for i, n := range s.Outcomes {
+			sum.Outcomes[i] += n
 		}
-		sum.delayed += s.delayed
-		sum.promised += s.promised
-		sum.bytes += s.bytes
-		sum.leftOut += s.leftOut
-		sum.refetched += s.refetched
-		sum.requests += s.requests
-		sum.cut += s.cut
+		sum.Delayed += s.Delayed
+		sum.Promised += s.Promised
+		sum.Bytes += s.Bytes
+		sum.LeftOut += s.LeftOut
+		sum.Refetched += s.Refetched
+		sum.Requests += s.Requests
+		sum.Cut += s.Cut
 	}
 	for id, n := range c.outN {
 		sum := c.of(c.jobs, id)
-		sum.entries += n
-		sum.outbox += c.outLinks[id]
+		sum.Entries += n
+		sum.Outbox += c.outLinks[id]
 	}
 }
 
 // memory compares what is in memory of a host.
 func (c *checker) memory(h *host) {
 	for _, hj := range h.jobs {
-		if s := c.stored[hj.state.id]; s != nil && *s != hj.c.counters {
-			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c.counters, *s)
+		if s := c.stored[hj.state.id]; s != nil && *s != hj.c.Counters {
+			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c.Counters, *s)
 		}
 		var out, outD, outP int64
 		if h.lease != nil {
@@ -244,14 +245,14 @@ func (c *checker) memory(h *host) {
 					continue
 				}
 				out++
-				if it.due > 0 {
+				if it.Due > 0 {
 					outD++
 				}
-				if it.promised {
+				if it.Promised {
 					outP++
 				}
-				if at, ok := c.open[hash]; !ok || at != it.place {
-					c.fail("leased URL %x is at %v, want %v (%v)", hash, at, it.place, ok)
+				if at, ok := c.open[hash]; !ok || at != it.Spot {
+					c.fail("leased URL %x is at %v, want %v (%v)", hash, at, it.Spot, ok)
 				}
 			}
 		}
@@ -260,18 +261,18 @@ func (c *checker) memory(h *host) {
 		}
 	}
 	for _, p := range c.records {
-		if h.lease.item(p.hash) != nil {
+		if h.lease.item(p.Hash) != nil {
 			continue
 		}
 		for _, hj := range h.jobs {
-			if link.Hash(hj.state.id, p.url) != p.hash {
+			if link.Hash(hj.state.id, p.URL) != p.Hash {
 				continue
 			}
-			if p.due > 0 && p.due < hj.nextDue {
-				c.fail("%s is due before the next one", p.url)
+			if p.Due > 0 && p.Due < hj.nextDue {
+				c.fail("%s is due before the next one", p.URL)
 			}
-			if p.due == 0 && p.before(hj.from) {
-				c.fail("%s lies before the mark", p.url)
+			if p.Due == 0 && p.Before(hj.from) {
+				c.fail("%s lies before the mark", p.URL)
 			}
 		}
 	}
@@ -280,13 +281,13 @@ func (c *checker) memory(h *host) {
 // sums compares the counters of the peer with those of its hosts.
 func (c *checker) sums() {
 	c.name = "*"
-	if c.hosts != c.o.hosts.totals.hosts {
-		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.totals.hosts)
+	if c.hosts != c.o.hosts.totals.Hosts {
+		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.totals.Hosts)
 	}
 	for _, js := range c.o.jobs.order {
 		want := *c.of(c.jobs, js.id)
-		got := js.c.counters
-		got.exhausted, got.minDepth = false, 0
+		got := js.c.Counters
+		got.Exhausted, got.MinDepth = false, 0
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
 		}
@@ -298,13 +299,13 @@ func (c *checker) resters() {
 	o := c.o
 	for i := range o.rests.list {
 		if h := o.rests.list[i].h; h.rester != i+1 || !h.kept() {
-			c.fail("%s is not where it waits", h.rec.name)
+			c.fail("%s is not where it waits", h.rec.Name)
 			return
 		}
 	}
 	for _, h := range o.hosts.byName {
-		c.name = h.rec.name
-		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
+		c.name = h.rec.Name
+		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome}
 		for _, horizon := range []int64{o.now, o.now + 5*60_000} {
 			jobs, gotJobs := make(map[job.ID]PutOff), make(map[job.ID]PutOff)
 			var got rest
@@ -332,8 +333,8 @@ func (c *checker) leases() {
 			continue
 		}
 		leased++
-		if _, ok := h.lease.session.leases[h]; !ok || h.key != ring.HostKey(h.rec.name) {
-			c.fail("lease of %s is unknown to its session", h.rec.name)
+		if _, ok := h.lease.session.leases[h]; !ok || h.key != ring.HostKey(h.rec.Name) {
+			c.fail("lease of %s is unknown to its session", h.rec.Name)
 		}
 		for _, it := range h.lease.out {
 			out[it.job.state]++
@@ -353,11 +354,11 @@ func (c *checker) leases() {
 		if js.spec.MaxPages == 0 {
 			pages = 0
 		}
-		if js.budget.pages.bound != pages || js.budget.bytes.bound != c.boundBytes[js.id] {
-			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.pages.bound, js.budget.bytes.bound)
+		if js.budget.pages.Bound != pages || js.budget.bytes.Bound != c.boundBytes[js.id] {
+			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.pages.Bound, js.budget.bytes.Bound)
 		}
-		for _, a := range []account{js.budget.pages, js.budget.bytes} {
-			if a.returned+a.used+a.bound > a.drawn {
+		for _, a := range []ondisk.Account{js.budget.pages, js.budget.bytes} {
+			if a.Returned+a.Used+a.Bound > a.Drawn {
 				c.fail("job %s: account %+v is overdrawn", js.id, a)
 			}
 		}

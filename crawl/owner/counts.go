@@ -28,8 +28,8 @@ func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 
 func (js *jobState) counts() Counts {
 	c := Counts{
-		Accepted: js.c.accepted, Done: js.c.done(), Waiting: js.c.delayed, Leased: js.c.out, Outbox: js.c.outbox,
-		Outcomes: js.c.outcomes, Bytes: js.c.bytes, Refetched: js.c.refetched, LeftOut: js.c.leftOut,
+		Accepted: js.c.Accepted, Done: js.c.Done(), Waiting: js.c.Delayed, Leased: js.c.out, Outbox: js.c.Outbox,
+		Outcomes: js.c.Outcomes, Bytes: js.c.Bytes, Refetched: js.c.Refetched, LeftOut: js.c.LeftOut,
 	}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	return c
@@ -67,7 +67,7 @@ func (bk *books) AllCounts() map[job.ID]Counts {
 	waiting := false
 	for _, js := range bk.jobs.order {
 		all[js.id] = js.counts()
-		waiting = waiting || js.c.delayed > 0
+		waiting = waiting || js.c.Delayed > 0
 	}
 	if !waiting {
 		return all
@@ -113,13 +113,13 @@ type Totals struct {
 
 // Totals returns the sums over all jobs.
 func (bk *books) Totals() Totals {
-	t := Totals{HostsOwned: bk.hosts.totals.hosts, HostsLeased: int64(bk.leases.n)}
+	t := Totals{HostsOwned: bk.hosts.totals.Hosts, HostsLeased: int64(bk.leases.n)}
 	for _, js := range bk.jobs.order {
 		c := js.counts()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
 		t.LeftOut += c.LeftOut
-		t.LinksCut += js.c.cut
+		t.LinksCut += js.c.Cut
 		t.URLsSeen += c.Accepted
 		t.URLsPending += c.Pending
 		t.URLsLeased += c.Leased

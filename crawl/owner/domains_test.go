@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -24,9 +25,9 @@ func newDomains() *domains {
 func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
 	hj := &hostJob{state: &jobState{}}
-	hj.c.accepted = 1
-	h := &host{rec: hostRecord{name: "a.site.example"}, jobs: []*hostJob{hj}}
-	d.say(h, hj, &Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
+	hj.c.Accepted = 1
+	h := &host{rec: ondisk.Host{Name: "a.site.example"}, jobs: []*hostJob{hj}}
+	d.say(h, hj, &ondisk.Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
 	for i, c := range []struct {
 		now   int64
 		asked int
@@ -39,7 +40,7 @@ func TestDomainsAsk(t *testing.T) {
 	if first, second := d.ready.Admissions[0].Said, d.ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
 		t.Errorf("told are %v, then %v", first, second)
 	}
-	if hj.c.admission = domain.Admitted; d.ask(h) != never || !d.admitted(h, hj) {
+	if hj.c.Admission = domain.Admitted; d.ask(h) != never || !d.admitted(h, hj) {
 		t.Error("an admitted host is asked for")
 	}
 }
@@ -48,8 +49,8 @@ func TestDomainsAsk(t *testing.T) {
 func TestDomainsStale(t *testing.T) {
 	d := newDomains()
 	hj := &hostJob{state: &jobState{}}
-	hj.c.admission = domain.Admitted
-	h := &host{rec: hostRecord{name: "a.site.example"}}
+	hj.c.Admission = domain.Admitted
+	h := &host{rec: ondisk.Host{Name: "a.site.example"}}
 	key := crowd{domain: "site.example"}
 	for i, c := range []struct {
 		verdict domain.Verdict
@@ -59,7 +60,7 @@ func TestDomainsStale(t *testing.T) {
 			t.Errorf("word %d: late is %v", i, !c.late)
 		}
 	}
-	if hj.c.requests = 1; d.late(h, hj) {
+	if hj.c.Requests = 1; d.late(h, hj) {
 		t.Error("a host of which something was asked for ends")
 	}
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -13,39 +14,39 @@ type Draw struct {
 }
 
 func (t *jobTable) demand(js *jobState) demand {
-	return demand{bounds: t.boundsOf(js), waiting: js.c.open() - js.c.out, out: js.c.out, grants: js.state.Grants(), exhausted: js.c.exhausted}
+	return demand{bounds: t.boundsOf(js), waiting: js.c.Open() - js.c.out, out: js.c.out, grants: js.state.Grants(), exhausted: js.c.Exhausted}
 }
 
 // affords says whether a URL of the job may be granted now.
 func (t *jobTable) affords(js *jobState) bool { return js.budget.affords(t.boundsOf(js)) }
 
 // promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
-func (u *urlSets) promise(h *host, hj *hostJob, p *pending) {
+func (u *urlSets) promise(h *host, hj *hostJob, p *ondisk.Pending) {
 	js := hj.state
 	js.budget.granted = u.now
-	if !bounded(js.spec) || p.promised {
+	if !bounded(js.spec) || p.Promised {
 		return
 	}
-	p.promised = true
+	p.Promised = true
 	hj.c.promises(1)
-	p.promisedBytes = js.budget.promise(u.boundsOf(js))
-	u.buf.set(p.key(h.pos, js.id), p.encode())
+	p.PromisedBytes = js.budget.promise(u.boundsOf(js))
+	u.buf.set(p.Key(h.pos, js.id), p.Encode())
 	u.hosts.changed(h, hj)
 }
 
 // settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and the rest is free again. The caller writes the
 // record anew or deletes it.
-func (u *urlSets) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
-	if !p.promised {
+func (u *urlSets) settle(h *host, hj *hostJob, p *ondisk.Pending, pages, size uint64) {
+	if !p.Promised {
 		return
 	}
 	js := hj.state
 	hj.c.promises(-1)
 	u.hosts.changed(h, hj)
-	if !p.foreign {
-		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.promisedBytes, pages, size)
+	if !p.Foreign {
+		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.PromisedBytes, pages, size)
 	}
-	p.promised, p.foreign, p.promisedBytes = false, false, 0
+	p.Promised, p.Foreign, p.PromisedBytes = false, false, 0
 }
 
 // cede books the promises to URLs of a host that another owner keeps from now on. What the host's records say is promised is paid for by the peer that drew
@@ -62,15 +63,15 @@ func (u *urlSets) settle(h *host, hj *hostJob, p *pending, pages, size uint64) {
 // drawn and not promised, and each promise to a URL that ended without a page after its host moved: the job ends that much below its budget.
 func (u *urlSets) cede(h *host) {
 	for _, hj := range h.jobs {
-		if hj.c.promised == 0 {
+		if hj.c.Promised == 0 {
 			continue
 		}
 		var pages, bytes uint64
-		for _, kind := range []byte{kindReady, kindDelayed} {
-			prefix := jobPrefix(h.pos, kind, hj.state.id)
+		for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
+			prefix := ondisk.JobPrefix(h.pos, kind, hj.state.id)
 			u.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
-				if p, err := decodeValue(value); err == nil && p.promised && !p.foreign {
-					pages, bytes = pages+1, bytes+p.promisedBytes
+				if p, err := ondisk.DecodeWaiting(value); err == nil && p.Promised && !p.Foreign {
+					pages, bytes = pages+1, bytes+p.PromisedBytes
 				}
 				return true
 			})
@@ -118,8 +119,8 @@ func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 	if js.budget.changed {
 		o.jobs.changed(js)
 	}
-	if reply.GetExhausted() && !o.jobs.affords(js) && !js.c.exhausted {
-		js.c.exhausted = true
+	if reply.GetExhausted() && !o.jobs.affords(js) && !js.c.Exhausted {
+		js.c.Exhausted = true
 		o.jobs.changed(js)
 	}
 	o.reviewer.job(js)

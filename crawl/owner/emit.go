@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -18,7 +19,7 @@ type ahead struct {
 }
 
 // rest are the links that are still to be taken in for a page at a depth.
-func (a ahead) rest(links []outlink, depth uint32) []outlink {
+func (a ahead) rest(links []ondisk.Link, depth uint32) []ondisk.Link {
 	if depth < a.depth {
 		return links
 	}
@@ -40,7 +41,7 @@ type emitter struct {
 }
 
 // emit sends the links of a page on their way, and keeps them where a smaller depth may be met later.
-func (em *emitter) emit(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
+func (em *emitter) emit(h *host, js *jobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went ahead) {
 	links := children(page, f)
 	if len(links) == 0 {
 		return
@@ -52,24 +53,24 @@ func (em *emitter) emit(h *host, js *jobState, hash uint64, page *Final, f *wire
 }
 
 // keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
-func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *Final, links []outlink) {
+func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
 	if !js.spec.HasMaxDepth || page.Depth == 0 {
 		return
 	}
-	key := outlinksKey(h.pos, js.id, hash)
-	list := linkList{links: links}
+	key := ondisk.OutlinksKey(h.pos, js.id, hash)
+	list := ondisk.Links{Links: links}
 	if raw, ok := em.buf.get(key); ok {
-		if had, err := decodeLinks(raw); err == nil {
-			list.links, list.rest = merge(had.links, links), had.rest
+		if had, err := ondisk.DecodeLinks(raw); err == nil {
+			list.Links, list.Rest = ondisk.Union(had.Links, links), had.Rest
 		}
 	}
-	em.buf.set(key, list.encode())
+	em.buf.set(key, list.Encode())
 }
 
 // children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
 // redirected to, and for the sitemaps a robots.txt names. An index of sitemaps within another one counts as a redirect does, as it passes on what it was asked for.
-func children(page *Final, f *wire.Fetched) []outlink {
-	links := make([]outlink, 0, len(f.GetLinks()))
+func children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
+	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
 	passed := page.Hops >= wire.MaxRedirects
 	if redirect && passed {
@@ -79,22 +80,22 @@ func children(page *Final, f *wire.Fetched) []outlink {
 		if redirect && i > 0 {
 			break // it leads to one place
 		}
-		k := outlink{url: string(url), depth: 1}
+		k := ondisk.Link{URL: string(url), Depth: 1}
 		switch {
 		case len(f.GetLinkKind()) > 0:
-			k.kind = link.Kind(f.GetLinkKind()[i])
+			k.Kind = link.Kind(f.GetLinkKind()[i])
 		case redirect:
-			k.kind = page.Kind
+			k.Kind = page.Kind
 		}
-		switch index := k.kind == link.KindSitemap && page.Kind == link.KindSitemap; {
+		switch index := k.Kind == link.KindSitemap && page.Kind == link.KindSitemap; {
 		case redirect:
-			k.depth, k.hops = 0, page.Hops+1
+			k.Depth, k.Hops = 0, page.Hops+1
 		case index && passed:
 			continue
 		case index:
-			k.hops = page.Hops + 1
-		case k.kind == link.KindRequisite || page.Kind == link.KindRobots && k.kind == link.KindSitemap:
-			k.depth = 0
+			k.Hops = page.Hops + 1
+		case k.Kind == link.KindRequisite || page.Kind == link.KindRobots && k.Kind == link.KindSitemap:
+			k.Depth = 0
 		}
 		links = append(links, k)
 	}
@@ -102,19 +103,19 @@ func children(page *Final, f *wire.Fetched) []outlink {
 }
 
 // forward takes the links of a page met at a depth: those to hosts of this peer into their sets, the others into the outbox.
-func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, links []outlink) {
+func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, links []ondisk.Link) {
 	var own []arrival
-	var foreign []outlink
+	var foreign []ondisk.Link
 	var last string
 	var here, inScope, brings bool
 	for _, k := range links {
-		k.depth += depth
-		name := link.Host(k.url)
-		if name == "" || !js.spec.AdmitsDepth(k.depth) {
+		k.Depth += depth
+		name := link.Host(k.URL)
+		if name == "" || !js.spec.AdmitsDepth(k.Depth) {
 			continue
 		}
-		target := link.Hash(js.id, k.url)
-		if m := memo(target, k.kind); em.intake.known.covers(m, k.depth) || em.sent.covers(m, k.depth) {
+		target := link.Hash(js.id, k.URL)
+		if m := memo(target, k.Kind); em.intake.known.covers(m, k.Depth) || em.sent.covers(m, k.Depth) {
 			continue
 		}
 		if name != last {
@@ -127,15 +128,15 @@ func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, lin
 		case !brings:
 			em.cutLink(h, js)
 		case here:
-			own = append(own, arrival{outlink: k, js: js, host: name, hash: target})
-		case Refusal(js.spec, k.url, k.depth, k.kind) == "":
-			em.sent.put(memo(target, k.kind), k.depth)
+			own = append(own, arrival{Link: k, js: js, host: name, hash: target})
+		case Refusal(js.spec, k.URL, k.Depth, k.Kind) == "":
+			em.sent.put(memo(target, k.Kind), k.Depth)
 			foreign = append(foreign, k)
 		}
 	}
 	em.intake.admit(own)
 	if len(foreign) > 0 {
-		em.outgoing.put(h, js, hash, depth, linkList{links: foreign})
+		em.outgoing.put(h, js, hash, depth, ondisk.Links{Links: foreign})
 	}
 }
 
@@ -199,18 +200,18 @@ func (em *emitter) emitAgain(e *outEntry) (through bool) {
 }
 
 // linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
-func (em *emitter) linksAgain(e *outEntry, raw []byte) ([]outlink, error) {
-	own, err := decodeLinks(raw)
+func (em *emitter) linksAgain(e *outEntry, raw []byte) ([]ondisk.Link, error) {
+	own, err := ondisk.DecodeLinks(raw)
 	if err != nil {
 		return nil, err
 	}
-	for i := range own.links {
-		own.links[i].depth -= min(e.at, own.links[i].depth)
+	for i := range own.Links {
+		own.Links[i].Depth -= min(e.at, own.Links[i].Depth)
 	}
-	value, ok := em.buf.get(outlinksKey(e.pos, e.job.id, e.hash))
+	value, ok := em.buf.get(ondisk.OutlinksKey(e.pos, e.job.id, e.hash))
 	if !ok {
-		return own.links, nil
+		return own.Links, nil
 	}
-	list, err := decodeLinks(value)
-	return merge(list.links, own.links), err
+	list, err := ondisk.DecodeLinks(value)
+	return ondisk.Union(list.Links, own.Links), err
 }

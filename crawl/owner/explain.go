@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -19,8 +20,8 @@ type HostDetail struct {
 	Key  ring.Key // place on the ring
 	// Worker and its lease; the worker is empty if there is none.
 	Worker    string
-	Epoch     Epoch     // of the last lease
-	LeaseEnds time.Time // unless it is renewed
+	Epoch     ondisk.Epoch // of the last lease
+	LeaseEnds time.Time    // unless it is renewed
 	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its reason.
 	NotBefore time.Time
 	Backoff   string // why, in words
@@ -32,9 +33,9 @@ type HostDetail struct {
 	Robots map[string][]byte
 	// Placed is the worker chosen last, when and why, by what measurements.
 	Placed    string
-	PlacedAt  time.Time     // when that was
-	PlacedWhy string        // in words
-	Measured  []Measurement // what candidates measured then
+	PlacedAt  time.Time            // when that was
+	PlacedWhy string               // in words
+	Measured  []ondisk.Measurement // what candidates measured then
 	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty and zero if it may be.
 	OptedOut   string
 	OptedOutAt time.Time    // zero: not by a record
@@ -63,28 +64,28 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		return HostDetail{}, false
 	}
 	d := HostDetail{
-		Host: h.rec.name, Key: h.key, Epoch: h.rec.epoch, Fails: h.rec.fails, FailOutcome: h.rec.failOutcome,
-		Addrs: h.rec.addrs, Placed: h.rec.placed, PlacedWhy: h.rec.placedWhy, Measured: append([]Measurement(nil), h.rec.measured...),
+		Host: h.rec.Name, Key: h.key, Epoch: h.rec.Epoch, Fails: h.rec.Fails, FailOutcome: h.rec.FailOutcome,
+		Addrs: h.rec.Addrs, Placed: h.rec.Placed, PlacedWhy: h.rec.PlacedWhy, Measured: append([]ondisk.Measurement(nil), h.rec.Measured...),
 		Robots: make(map[string][]byte),
 	}
-	if d.OptedOut = bk.optedOut(h); h.rec.optOut.on {
-		d.OptedOutAt = time.UnixMilli(h.rec.optOut.at)
+	if d.OptedOut = bk.optedOut(h); h.rec.OptOut.On {
+		d.OptedOutAt = time.UnixMilli(h.rec.OptOut.At)
 	}
-	if h.rec.placedAt > 0 {
-		d.PlacedAt = time.UnixMilli(h.rec.placedAt)
+	if h.rec.PlacedAt > 0 {
+		d.PlacedAt = time.UnixMilli(h.rec.PlacedAt)
 	}
 	if h.lease != nil {
 		d.Worker, d.LeaseEnds = h.lease.session.peer, time.UnixMilli(h.lease.expires)
 	}
-	if until := max(bk.politeAt(h), h.rec.backoffUntil); until > bk.now {
+	if until := max(bk.politeAt(h), h.rec.BackoffUntil); until > bk.now {
 		d.NotBefore = time.UnixMilli(until)
 	}
-	if h.rec.backoffUntil > bk.now {
-		d.Backoff = h.rec.backoffReason
+	if h.rec.BackoffUntil > bk.now {
+		d.Backoff = h.rec.BackoffReason
 	}
-	prefix := hostPrefix(h.pos, kindRobots)
+	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
 	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if state, err := robotsState(value); err == nil {
+		if state, err := ondisk.RobotsState(value); err == nil {
 			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
 		}
 		return true
@@ -101,9 +102,9 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 }
 
 func (hj *hostJob) detail() HostCounts {
-	c := HostCounts{Job: hj.state.id, Admission: hj.c.admission, Requests: hj.c.requests, LinksCut: hj.c.cut, Counts: Counts{
-		Accepted: hj.c.accepted, Done: hj.c.done(), Waiting: hj.c.delayed, Leased: hj.c.out, Outcomes: hj.c.outcomes,
-		Bytes: hj.c.bytes, Refetched: hj.c.refetched, LeftOut: hj.c.leftOut,
+	c := HostCounts{Job: hj.state.id, Admission: hj.c.Admission, Requests: hj.c.Requests, LinksCut: hj.c.Cut, Counts: Counts{
+		Accepted: hj.c.Accepted, Done: hj.c.Done(), Waiting: hj.c.Delayed, Leased: hj.c.out, Outcomes: hj.c.Outcomes,
+		Bytes: hj.c.Bytes, Refetched: hj.c.Refetched, LeftOut: hj.c.LeftOut,
 	}}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	if hj.nextDue != never {
@@ -126,17 +127,17 @@ type HostSummary struct {
 func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 	bk.hosts.flush()
 	var list []HostSummary
-	next := hostKey(after)
+	next := ondisk.HostKey(after)
 	next = append(next, 0)
 	for len(list) < limit {
 		var pos ring.Pos
 		found := false
-		bk.buf.scan(next, []byte{spaceHost + 1}, func(key, value []byte) bool {
-			if key[1+ring.PosSize] == kindHost && len(key) == 1+ring.PosSize+1 {
+		bk.buf.scan(next, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
+			if key[1+ring.PosSize] == ondisk.KindHost && len(key) == 1+ring.PosSize+1 {
 				pos, found = ring.Pos(key[1:]), true
-				if rec, err := decodeHost(value); err == nil {
-					s := bk.summary(pos, rec.name)
-					s.Placed = rec.placed
+				if rec, err := ondisk.DecodeHost(value); err == nil {
+					s := bk.summary(pos, rec.Name)
+					s.Placed = rec.Placed
 					list = append(list, s)
 				}
 				return false
@@ -149,9 +150,9 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 			return list
 		}
 		if found {
-			next = hostPrefix(pos, kindHost+1)
+			next = ondisk.HostPrefix(pos, ondisk.KindHost+1)
 		} else {
-			next = kv.PrefixEnd(hostPrefix(pos))
+			next = kv.PrefixEnd(ondisk.HostPrefix(pos))
 		}
 		if next == nil {
 			return list
@@ -167,13 +168,13 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 			s.Worker = h.lease.session.peer
 		}
 		for _, hj := range h.jobs {
-			s.add(&hj.c.counters, hj.c.out)
+			s.add(&hj.c.Counters, hj.c.out)
 		}
 		return s
 	}
-	prefix := hostPrefix(pos, kindCounters)
+	prefix := ondisk.HostPrefix(pos, ondisk.KindCounters)
 	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
-		if c, err := decodeCounters(value); err == nil {
+		if c, err := ondisk.DecodeCounters(value); err == nil {
 			s.add(&c, 0)
 		}
 		return true
@@ -181,11 +182,11 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 	return s
 }
 
-func (s *HostSummary) add(c *counters, out int64) {
-	s.Accepted += c.accepted
-	s.Pending += c.open() - out
+func (s *HostSummary) add(c *ondisk.Counters, out int64) {
+	s.Accepted += c.Accepted
+	s.Pending += c.Open() - out
 	s.Leased += out
-	s.OK += c.outcomes[link.OutcomeOK]
+	s.OK += c.Outcomes[link.OutcomeOK]
 }
 
 // Leased is a host that a worker has a lease on.
@@ -200,8 +201,8 @@ type Leased struct {
 func (bk *books) Leases(limit int) (list []Leased, total int) {
 	for _, s := range bk.placer.sessions {
 		for h := range s.leases {
-			l := Leased{HostSummary: bk.summary(h.pos, h.rec.name)}
-			for _, m := range h.rec.measured {
+			l := Leased{HostSummary: bk.summary(h.pos, h.rec.Name)}
+			for _, m := range h.rec.Measured {
 				if m.Peer == l.Worker {
 					l.RTTUs = m.RTTUs
 				}
@@ -219,7 +220,7 @@ type Fate struct {
 	// State is unknown, pending, waiting, leased or done.
 	State string
 	// Final is set once done; before, its URL, Depth, Hops, Kind and Tries are.
-	Final  Final
+	Final  ondisk.Final
 	Due    time.Time // of a waiting URL
 	Lapses int       // leases that lapsed while it was out
 	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says why, HostFails how often in a row it failed.
@@ -248,114 +249,46 @@ func (bk *books) Why(url string) []Fate {
 
 func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	hash := link.Hash(js.id, url)
-	raw, ok := bk.buf.get(entryKey(h.pos, js.id, hash))
+	raw, ok := bk.buf.get(ondisk.EntryKey(h.pos, js.id, hash))
 	if !ok {
 		return false
 	}
-	n, err := decodeEntry(raw)
+	n, err := ondisk.DecodeEntry(raw)
 	if err != nil {
 		return false
 	}
-	if n.done {
-		f.State, f.Final = "done", n.final
+	if n.Done {
+		f.State, f.Final = "done", n.Final
 		return true
 	}
-	p, ok := bk.urls.pending(h, js, n.at)
+	p, ok := bk.urls.pending(h, js, n.At)
 	if !ok {
 		return false
 	}
-	f.State, f.Lapses = "pending", int(p.lapses)
-	f.Final = Final{URL: p.url, Depth: p.depth, Hops: p.hops, Kind: p.kind, Tries: p.tries}
-	if until := bk.restsUntil(h); h.rec.backoffUntil > bk.now {
-		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.backoffReason, h.rec.fails
+	f.State, f.Lapses = "pending", int(p.Lapses)
+	f.Final = ondisk.Final{URL: p.URL, Depth: p.Depth, Hops: p.Hops, Kind: p.Kind, Tries: p.Tries}
+	if until := bk.restsUntil(h); h.rec.BackoffUntil > bk.now {
+		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.BackoffReason, h.rec.Fails
 	}
 	switch {
 	case h.lease.item(hash) != nil:
 		f.State = "leased"
-	case p.due > 0:
-		f.State, f.Due = "waiting", time.UnixMilli(p.due)
+	case p.Due > 0:
+		f.State, f.Due = "waiting", time.UnixMilli(p.Due)
 	}
 	return true
 }
 
-// Cursor is a place in the walk over all URLs; nil before the first.
-type Cursor []byte
-
 // URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. There may be fewer than
 // limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
-func (bk *books) URLs(after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
+func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondisk.Final)) (ondisk.Cursor, error) {
 	bk.hosts.flush()
 	if bk.buf.err != nil {
 		return nil, bk.buf.err
 	}
-	next, err := URLsIn(bk.buf.store, after, limit, fn)
+	next, err := ondisk.URLsIn(bk.buf.store, after, limit, fn)
 	if err != nil {
 		bk.buf.fail(fmt.Errorf("owner: %w", err))
 	}
 	return next, err
-}
-
-// Scanner is the part of a Store that a listing needs.
-type Scanner interface {
-	// Scan calls fn in the order of keys, lo to hi without hi, until it returns false.
-	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-}
-
-const (
-	// passedAtOnce bounds the records that one call of URLsIn passes over, a search for the next one counting as searchPasses: most URLs may not be done.
-	passedAtOnce = 1 << 14
-	searchPasses = 16
-)
-
-// entriesBehind is where the next entries lie behind a record of another kind: behind the host's other records, or those of the next host.
-func entriesBehind(key []byte) []byte {
-	if key[1+ring.PosSize] > kindEntry {
-		return kv.PrefixEnd(key[:1+ring.PosSize])
-	}
-	return append(append([]byte(nil), key[:1+ring.PosSize]...), kindEntry)
-}
-
-// URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not run.
-func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
-	next := []byte{spaceHost}
-	if after != nil {
-		next = append(slices.Clone(after), 0)
-	}
-	last := slices.Clone(after)
-	for n, passed := 0, 0; n < limit && next != nil; {
-		var jump []byte
-		end := true
-		if passed += searchPasses; passed > passedAtOnce {
-			return last, nil
-		}
-		if err := store.Scan(slices.Clone(next), []byte{spaceHost + 1}, func(key, value []byte) bool {
-			end = false
-			last = append(last[:0], key...)
-			passed++
-			if key[1+ring.PosSize] != kindEntry {
-				jump = entriesBehind(key)
-				return false
-			}
-			next = append(append(next[:0], key...), 0)
-			if e, err := decodeEntry(value); err == nil && e.done && len(key) >= jobPrefixLen {
-				fn(job.ID(key[1+ring.PosSize+1:jobPrefixLen]), &e.final)
-				n++
-			}
-			return n < limit && passed < passedAtOnce
-		}); err != nil {
-			return nil, fmt.Errorf("list URLs: %w", err)
-		}
-		switch {
-		case jump != nil:
-			next = jump
-		case passed >= passedAtOnce:
-			return last, nil
-		case end || n < limit:
-			return nil, nil
-		}
-	}
-	if next == nil {
-		return nil, nil
-	}
-	return next[:len(next)-1], nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -12,38 +13,35 @@ import (
 func Canonical(key, value []byte) (name, text string, err error) {
 	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	name = fmt.Sprintf("%x %c ", key[1:1+ring.PosSize], kind)
-	if kind != kindHost && kind != kindRobots {
+	if kind != ondisk.KindHost && kind != ondisk.KindRobots {
 		name += fmt.Sprintf("%s ", job.ID(tail))
 		tail = tail[job.IDSize:]
 	}
 	switch kind {
-	case kindHost:
-		r, err := decodeHost(value)
-		r.version, r.seq, r.outbox, r.worker = 0, 0, 0, ""
+	case ondisk.KindHost:
+		r, err := ondisk.DecodeHost(value)
+		r.Version, r.Seq, r.Outbox, r.Worker = 0, 0, 0, ""
 		return name, fmt.Sprintf("%+v", r), err
-	case kindReady, kindDelayed:
-		at, _ := readyPlace(tail)
-		if kind == kindDelayed {
-			at, _ = delayedPlace(tail)
-		}
-		p, err := decodePending(at, value)
-		p.seq, p.promised, p.promisedBytes, p.foreign = 0, false, 0, false
-		return name + fmt.Sprintf("%x", p.hash), fmt.Sprintf("%+v", p), err
-	case kindEntry:
-		n, err := decodeEntry(value)
-		if !n.done {
+	case ondisk.KindReady, ondisk.KindDelayed:
+		at, _ := ondisk.SpotIn(kind, tail)
+		p, err := ondisk.DecodePending(at, value)
+		p.Seq, p.Promised, p.PromisedBytes, p.Foreign = 0, false, 0, false
+		return name + fmt.Sprintf("%x", p.Hash), fmt.Sprintf("%+v", p), err
+	case ondisk.KindEntry:
+		n, err := ondisk.DecodeEntry(value)
+		if !n.Done {
 			return "", "", err
 		}
-		return name + fmt.Sprintf("%x", tail), fmt.Sprintf("%+v", n.final), err
-	case kindOutlinks, kindOutbox:
-		list, err := decodeLinks(value)
-		if len(list.links) == 0 {
+		return name + fmt.Sprintf("%x", tail), fmt.Sprintf("%+v", n.Final), err
+	case ondisk.KindOutlinks, ondisk.KindOutbox:
+		list, err := ondisk.DecodeLinks(value)
+		if len(list.Links) == 0 {
 			return "", "", err
 		}
-		return name + fmt.Sprintf("%x", tail), fmt.Sprint(sorted(list.links)), err
-	case kindCounters:
-		c, err := decodeCounters(value)
-		c.promised, c.down, c.downUntil = 0, 0, 0
+		return name + fmt.Sprintf("%x", tail), fmt.Sprint(ondisk.Sorted(list.Links)), err
+	case ondisk.KindCounters:
+		c, err := ondisk.DecodeCounters(value)
+		c.Promised, c.Down, c.DownUntil = 0, 0, 0
 		return name, fmt.Sprintf("%+v", c), err
 	default:
 		return name + string(tail), fmt.Sprintf("%x", value), nil

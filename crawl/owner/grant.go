@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -24,13 +25,13 @@ func (gr *granter) all() {
 		w.lease.want = 0
 		switch {
 		case w.h.lease != w.lease:
-			w.reply.revoke(w.h.rec.name)
+			w.reply.revoke(w.h.rec.Name)
 		case w.h.frozen > 0: // it asks again, here or where the host went
 		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
 			gr.grant(w.h, w.n, w.reply)
 		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
 			gr.leases.end(w.h, released, 0)
-			w.reply.revoke(w.h.rec.name)
+			w.reply.revoke(w.h.rec.Name)
 		}
 	}
 	clear(gr.wants)
@@ -40,7 +41,7 @@ func (gr *granter) all() {
 // grant gives a worker URLs of a host: those due for another try, then by depth and arrival, the host's jobs in turn.
 func (gr *granter) grant(h *host, n int, reply *answer) {
 	l := h.lease
-	g := &wire.Grant{Host: h.rec.name, Epoch: l.epoch.wire(), GiveBack: h.search.replace}
+	g := &wire.Grant{Host: h.rec.Name, Epoch: l.epoch.Wire(), GiveBack: h.search.replace}
 	n = min(n, gr.traps.window(h)-len(l.out), wire.MaxGrant)
 	if l.bounded {
 		n = min(n, l.left)
@@ -58,7 +59,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 			h.search.pause(gr.now)
 		}
 		gr.leases.end(h, released, 0)
-		reply.revoke(h.rec.name)
+		reply.revoke(h.rec.Name)
 		return
 	}
 	f := max(gr.traps.pace(h), l.pace)
@@ -81,7 +82,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.
 func (gr *granter) hasLargeRobots(h *host) bool {
 	size := 0
-	prefix := hostPrefix(h.pos, kindRobots)
+	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
 	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		size += len(value)
 		return size <= smallRobots
@@ -92,14 +93,14 @@ func (gr *granter) hasLargeRobots(h *host) bool {
 // introduce tells a new worker what it has to know of a host, its robots.txt included: else the worker would ask the site again.
 func (gr *granter) introduce(h *host, g *wire.Grant) {
 	until := gr.politeAt(h)
-	if h.rec.backoffUntil > until {
-		until, g.BackoffReason = h.rec.backoffUntil, clip(h.rec.backoffReason) // others may have cut it
+	if h.rec.BackoffUntil > until {
+		until, g.BackoffReason = h.rec.BackoffUntil, ondisk.Clip(h.rec.BackoffReason) // others may have cut it
 	}
 	g.NotBeforeMs = uint32(min(max(until-gr.now, 0), 1<<31))
-	g.Addrs = h.rec.addrs
-	prefix := hostPrefix(h.pos, kindRobots)
+	g.Addrs = h.rec.Addrs
+	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
 	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if state, err := robotsState(value); err == nil {
+		if state, err := ondisk.RobotsState(value); err == nil {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
 		}
 		return len(g.GetRobots()) < wire.MaxOrigins
@@ -161,18 +162,18 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 	if limit <= 0 || f.full() || delayed && hj.nextDue > f.now || !delayed && hj.ready() <= 0 {
 		return 0
 	}
-	kind, from := byte(kindReady), hj.from
+	kind, from := byte(ondisk.KindReady), hj.from
 	if delayed {
-		kind, from = kindDelayed, place{due: hj.nextDue}
+		kind, from = ondisk.KindDelayed, ondisk.Spot{Due: hj.nextDue}
 	}
 	id := hj.state.id
-	prefix := jobPrefix(f.h.pos, kind, id)
+	prefix := ondisk.JobPrefix(f.h.pos, kind, id)
 	w := walk{filler: f, hj: hj, limit: limit, mark: from}
-	f.buf.scan(from.key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		at, ok := placeIn(kind, key[len(prefix):])
-		p, err := decodePending(at, value)
+	f.buf.scan(from.Key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
+		at, ok := ondisk.SpotIn(kind, key[len(prefix):])
+		p, err := ondisk.DecodePending(at, value)
 		if !ok || err != nil {
-			f.buf.fail(errFormat)
+			f.buf.fail(ondisk.ErrFormat)
 			return false
 		}
 		return w.meet(&p)
@@ -187,22 +188,22 @@ type walk struct {
 	*filler
 	hj             *hostJob
 	limit, granted int
-	mark           place // the first record left behind, if any was
+	mark           ondisk.Spot // the first record left behind, if any was
 	marked         bool
 	gone           []notGranted
 }
 
 // meet grants a URL, or leaves it behind; false if the walk ends.
-func (w *walk) meet(p *pending) (more bool) {
-	if _, done := w.filler.gone[p.hash]; done {
+func (w *walk) meet(p *ondisk.Pending) (more bool) {
+	if _, done := w.filler.gone[p.Hash]; done {
 		return true
 	}
-	if w.h.lease.item(p.hash) != nil {
-		w.pass(p.place) // it is looked at again only if it comes back
+	if w.h.lease.item(p.Hash) != nil {
+		w.pass(p.Spot) // it is looked at again only if it comes back
 		return true
 	}
-	if w.granted == w.limit || w.full() || p.due > w.now {
-		w.note(p.place)
+	if w.granted == w.limit || w.full() || p.Due > w.now {
+		w.note(p.Spot)
 		return false
 	}
 	if out, left := w.left(w.hj, p); left {
@@ -210,24 +211,24 @@ func (w *walk) meet(p *pending) (more bool) {
 		return len(w.gone) < purgePerStep
 	}
 	if !w.mayGrant(w.hj, p) {
-		w.note(p.place)
+		w.note(p.Spot)
 		return !w.alone && w.hj.promisedHere() > 0
 	}
 	w.add(w.hj, p)
 	w.granted++
-	w.pass(p.place)
+	w.pass(p.Spot)
 	return true
 }
 
 // note leaves a record behind.
-func (w *walk) note(at place) {
+func (w *walk) note(at ondisk.Spot) {
 	if !w.marked {
 		w.mark, w.marked = at, true
 	}
 }
 
 // pass goes on behind a record.
-func (w *walk) pass(at place) {
+func (w *walk) pass(at ondisk.Spot) {
 	if !w.marked {
 		w.mark = at
 	}
@@ -235,24 +236,24 @@ func (w *walk) pass(at place) {
 
 // notGranted is a URL that waits and is not granted.
 type notGranted struct {
-	pending
+	ondisk.Pending
 	outcome link.Outcome // none: it goes last
 	why     string
 }
 
 // left says why a URL is to be left out that was taken in: it came onto the list of this peer since, its like turned out to be a trap, or is about to.
-func (f *filler) left(hj *hostJob, p *pending) (out notGranted, left bool) {
-	if why := f.cfg.OptOuts.URL(p.url); why != "" {
+func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool) {
+	if why := f.cfg.OptOuts.URL(p.URL); why != "" {
 		return notGranted{*p, link.OutcomeOptedOut, why}, true
 	}
-	if f.cfg.Novelty == 0 || p.kind != link.KindPage {
+	if f.cfg.Novelty == 0 || p.Kind != link.KindPage {
 		return out, false
 	}
-	switch v := f.traps.of(f.h, hj).Verdict(p.url, f.cfg.Novelty); {
+	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{*p, link.OutcomeTrap, v.Why}, true
-	case v.Last && p.due == 0 && !p.promised && f.cfg.Delay > 0:
-		return notGranted{pending: *p}, true
+	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0:
+		return notGranted{Pending: *p}, true
 	default:
 		return out, false
 	}
@@ -261,25 +262,25 @@ func (f *filler) left(hj *hostJob, p *pending) (out notGranted, left bool) {
 // leave gives URLs their outcome without being tried, and those that go last a time at which they are due.
 func (f *filler) leave(hj *hostJob, gone []notGranted) {
 	for i := range gone {
-		p := &gone[i].pending
+		p := &gone[i].Pending
 		if f.gone == nil {
 			f.gone = make(map[uint64]struct{})
 		}
-		f.gone[p.hash] = struct{}{}
+		f.gone[p.Hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
 			f.urls.wait(f.h, hj, p, f.now+min(lastFor*f.cfg.Delay.Milliseconds(), lastMost))
 			continue
 		}
 		f.urls.settle(f.h, hj, p, 0, 0)
-		f.urls.conclude(f.h, hj, p, Final{Outcome: gone[i].outcome, Detail: clip(gone[i].why)})
+		f.urls.conclude(f.h, hj, p, ondisk.Final{Outcome: gone[i].outcome, Detail: ondisk.Clip(gone[i].why)})
 	}
 }
 
 // marks remembers where the next scan starts.
-func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
+func (f *filler) marks(hj *hostJob, delayed bool, mark ondisk.Spot, left bool) {
 	switch {
 	case delayed && left:
-		hj.nextDue = mark.due
+		hj.nextDue = mark.Due
 	case delayed:
 		hj.nextDue = never
 	default:
@@ -288,12 +289,12 @@ func (f *filler) marks(hj *hostJob, delayed bool, mark place, left bool) {
 }
 
 // mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and what must be alone.
-func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
+func (f *filler) mayGrant(hj *hostJob, p *ondisk.Pending) bool {
 	js := hj.state
 	if f.requestsLeft(hj) <= 0 {
 		return false
 	}
-	if p.promised {
+	if p.Promised {
 		return f.mayBeside(p)
 	}
 	if !f.jobs.affords(js) {
@@ -304,8 +305,8 @@ func (f *filler) mayGrant(hj *hostJob, p *pending) bool {
 }
 
 // mayBeside holds back what must be alone.
-func (f *filler) mayBeside(p *pending) bool {
-	if p.lapses < aloneAfter {
+func (f *filler) mayBeside(p *ondisk.Pending) bool {
+	if p.Lapses < aloneAfter {
 		return true
 	}
 	f.alone = true
@@ -313,24 +314,24 @@ func (f *filler) mayBeside(p *pending) bool {
 }
 
 // add puts one URL into the grant and the lease.
-func (f *filler) add(hj *hostJob, p *pending) {
+func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	g := f.g
 	f.urls.promise(f.h, hj, p)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
 		g.JobIds = append(g.JobIds, hj.state.id[:])
 	}
-	g.Url = append(g.Url, []byte(p.url))
-	f.bytes += len(p.url)
+	g.Url = append(g.Url, []byte(p.URL))
+	f.bytes += len(p.URL)
 	g.Job = append(g.Job, uint32(f.column)) //nolint:gosec // a handful
-	g.Depth = append(g.Depth, p.depth)
-	g.Hops = append(g.Hops, p.hops)
-	g.Kind = append(g.Kind, byte(p.kind))
-	g.Tries = append(g.Tries, p.tries)
-	g.MaxBytes = append(g.MaxBytes, p.promisedBytes)
-	it := &item{pending: *p, job: hj, seq: f.h.lease.session.seq}
-	it.url = ""
-	f.h.lease.out[p.hash] = it
+	g.Depth = append(g.Depth, p.Depth)
+	g.Hops = append(g.Hops, p.Hops)
+	g.Kind = append(g.Kind, byte(p.Kind))
+	g.Tries = append(g.Tries, p.Tries)
+	g.MaxBytes = append(g.MaxBytes, p.PromisedBytes)
+	it := &item{Pending: *p, job: hj, seq: f.h.lease.session.seq}
+	it.URL = ""
+	f.h.lease.out[p.Hash] = it
 	hj.c.leased(p)
 	f.room--
 }
@@ -341,8 +342,8 @@ func (hj *hostJob) pagesLeft() int64 {
 	if spec.MaxPagesPerHost == 0 {
 		return 1 << 62
 	}
-	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.promised
+	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.Promised
 }
 
 // promisedHere counts pending URLs, not out, that are paid for.
-func (hj *hostJob) promisedHere() int64 { return hj.c.promised - hj.c.outP }
+func (hj *hostJob) promisedHere() int64 { return hj.c.Promised - hj.c.outP }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -45,7 +46,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	}
 	l := h.lease
 	m := &wire.LeaseNote{
-		Host: h.rec.name, Worker: []byte(l.session.peer), Incarnation: l.session.incarnation, Epoch: l.epoch.wire(),
+		Host: h.rec.Name, Worker: []byte(l.session.peer), Incarnation: l.session.incarnation, Epoch: l.epoch.Wire(),
 		RemainingMs: uint32(min(max(l.expires-o.now, 0), wire.MaxLeaseMs)), //nolint:gosec // bounded
 	}
 	columns := make(map[*hostJob]uint32)
@@ -78,7 +79,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if h == nil {
 		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
 	}
-	epoch := Epoch{m.GetEpoch().GetCounter(), string(m.GetEpoch().GetPeer())}
+	epoch := ondisk.Epoch{Counter: m.GetEpoch().GetCounter(), Peer: string(m.GetEpoch().GetPeer())}
 	if o.ahead(epoch) {
 		return fmt.Errorf("lease note: epoch %d is ahead of its time", epoch.Counter)
 	}
@@ -90,13 +91,13 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if later {
 		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
 	}
-	h.rec.follow(epoch)
+	h.rec.Follow(epoch)
 	o.hosts.touched(h)
 	if s == nil {
 		if !later {
 			h.over = epoch
 		}
-		h.rec.owe(o.now + o.cfg.Delay.Milliseconds())
+		h.rec.Owe(o.now + o.cfg.Delay.Milliseconds())
 		o.agenda.schedule(h)
 		return nil
 	}
@@ -141,52 +142,52 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 		return
 	}
 	hj := h.job(js, false)
-	raw, ok := ls.buf.get(entryKey(h.pos, id, hash))
+	raw, ok := ls.buf.get(ondisk.EntryKey(h.pos, id, hash))
 	if hj == nil || !ok {
 		return
 	}
-	n, err := decodeEntry(raw)
-	if err != nil || n.done {
+	n, err := ondisk.DecodeEntry(raw)
+	if err != nil || n.Done {
 		return
 	}
-	p, ok := ls.urls.pending(h, js, n.at)
+	p, ok := ls.urls.pending(h, js, n.At)
 	if !ok {
 		return
 	}
-	if !p.promised && (!ls.jobs.knows(js) || bounded(js.spec)) {
-		p.promised, p.foreign = true, true
+	if !p.Promised && (!ls.jobs.knows(js) || bounded(js.spec)) {
+		p.Promised, p.Foreign = true, true
 		hj.c.promises(1)
-		ls.buf.set(p.key(h.pos, id), p.encode())
+		ls.buf.set(p.Key(h.pos, id), p.Encode())
 		ls.hosts.changed(h, hj)
 	}
-	it := &item{pending: p, job: hj}
-	it.url = ""
+	it := &item{Pending: p, job: hj}
+	it.URL = ""
 	h.lease.out[hash] = it
 	hj.c.leased(&p)
 }
 
 // claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
 // lease of its epoch is over, whatever older copies say that come before or after it.
-func (ls *leases) claimed(h *host, in *hostRecord, until int64) {
-	if in.worker == "" {
-		h.tenure.ended(in.epoch)
+func (ls *leases) claimed(h *host, in *ondisk.Host, until int64) {
+	if in.Worker == "" {
+		h.tenure.ended(in.Epoch)
 		return
 	}
-	if h.tenure.knows(in.epoch) {
+	if h.tenure.knows(in.Epoch) {
 		return
 	}
 	if until <= ls.now {
-		h.rec.owe(ls.owedAfter(until))
+		h.rec.Owe(ls.owedAfter(until))
 		return
 	}
-	h.tenure.claimed(in.epoch, until, ls.now)
-	ls.names(h, in.worker)
+	h.tenure.claimed(in.Epoch, until, ls.now)
+	ls.names(h, in.Worker)
 }
 
 // names notes in the record a worker that may hold a lease. It has room for one name, and after a crash a worker of this peer's own is known to be gone: so
 // another's is not overwritten by it while it counts.
 func (ls *leases) names(h *host, worker string) {
-	if !h.barred(ls.now) || h.rec.worker == "" || h.rec.worker == ls.cfg.Self {
-		h.rec.names(worker)
+	if !h.barred(ls.now) || h.rec.Worker == "" || h.rec.Worker == ls.cfg.Self {
+		h.rec.Names(worker)
 	}
 }

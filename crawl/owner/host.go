@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -15,7 +16,7 @@ import (
 type host struct {
 	key  ring.Key
 	pos  ring.Pos
-	rec  hostRecord
+	rec  ondisk.Host
 	jobs []*hostJob
 
 	saved, dirty bool
@@ -45,16 +46,16 @@ type hostJob struct {
 	// askedAt is when the host's admission was asked for; 0: not yet.
 	askedAt int64
 	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
-	from    place
+	from    ondisk.Spot
 	nextDue int64
 }
 
-func (hj *hostJob) ready() int64   { return hj.c.open() - hj.c.delayed - (hj.c.out - hj.c.outD) }
-func (hj *hostJob) waiting() int64 { return hj.c.delayed - hj.c.outD }
+func (hj *hostJob) ready() int64   { return hj.c.Open() - hj.c.Delayed - (hj.c.out - hj.c.outD) }
+func (hj *hostJob) waiting() int64 { return hj.c.Delayed - hj.c.outD }
 
 // pages are those fetched, also if only their beginnings were taken.
 func (hj *hostJob) pages() int64 {
-	return hj.c.outcomes[link.OutcomeOK] + hj.c.outcomes[link.OutcomeDuplicate] + hj.c.outcomes[link.OutcomeTooLarge]
+	return hj.c.Outcomes[link.OutcomeOK] + hj.c.Outcomes[link.OutcomeDuplicate] + hj.c.Outcomes[link.OutcomeTooLarge]
 }
 
 const (
@@ -72,7 +73,7 @@ type hostTable struct {
 	byName     map[string]*host
 	byPos      map[ring.Pos]*host
 	busy, idle lru // with URLs that wait, and without
-	totals     totals
+	totals     ondisk.Totals
 	totalsMod  bool
 	sweep      sweep
 }
@@ -107,16 +108,16 @@ func (t *hostTable) open(name string) *host {
 	}
 	name = strings.Clone(name) // it may be part of a URL, which need not live as long
 	h := &host{key: ring.HostKey(name), heap: -1, wakeAt: never}
-	h.pos, h.rec.name = ring.PosOf(h.key), name
+	h.pos, h.rec.Name = ring.PosOf(h.key), name
 	t.keep(h)
-	t.totals.hosts++
+	t.totals.Hosts++
 	t.totalsMod = true
 	t.touched(h)
 	return h
 }
 
 func (t *hostTable) keep(h *host) {
-	t.byName[h.rec.name], t.byPos[h.pos] = h, h
+	t.byName[h.rec.Name], t.byPos[h.pos] = h, h
 	t.touch(h)
 }
 
@@ -131,33 +132,33 @@ func (t *hostTable) touch(h *host) {
 
 // load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
 func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
-	raw, ok := t.buf.get(hostKey(pos))
+	raw, ok := t.buf.get(ondisk.HostKey(pos))
 	if !ok {
 		return nil
 	}
-	rec, err := decodeHost(raw)
-	if err == nil && name != "" && rec.name != name {
-		err = errFormat
+	rec, err := ondisk.DecodeHost(raw)
+	if err == nil && name != "" && rec.Name != name {
+		err = ondisk.ErrFormat
 	}
 	if err != nil {
-		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.name, err))
+		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.Name, err))
 		return nil
 	}
 	if name == "" {
-		key = ring.HostKey(rec.name)
+		key = ring.HostKey(rec.Name)
 	}
 	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
 	t.loadJobs(h)
-	if h.rec.outbox > 0 {
+	if h.rec.Outbox > 0 {
 		h.work |= workOutbox
 	}
 	if h.openURLs() > 0 {
 		h.work |= workPending
 	}
-	if h.rec.worker != "" {
+	if h.rec.Worker != "" {
 		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
-		h.rec.owe(t.start + t.cfg.Delay.Milliseconds())
-		if h.rec.worker != t.cfg.Self {
+		h.rec.Owe(t.start + t.cfg.Delay.Milliseconds())
+		if h.rec.Worker != t.cfg.Self {
 			h.barUntil(t.start + t.cfg.TTL.Milliseconds())
 		}
 	}
@@ -168,15 +169,15 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 }
 
 func (t *hostTable) loadJobs(h *host) {
-	prefix := hostPrefix(h.pos, kindCounters)
+	prefix := ondisk.HostPrefix(h.pos, ondisk.KindCounters)
 	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[len(prefix):])
-		c, err := decodeCounters(value)
+		c, err := ondisk.DecodeCounters(value)
 		if !ok {
-			err = errFormat
+			err = ondisk.ErrFormat
 		}
 		if err != nil {
-			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.name, err))
+			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.Name, err))
 			return false
 		}
 		js := t.jobs.of(id)
@@ -184,7 +185,7 @@ func (t *hostTable) loadJobs(h *host) {
 		return true
 	})
 	for _, hj := range h.jobs {
-		if hj.c.delayed > 0 {
+		if hj.c.Delayed > 0 {
 			hj.nextDue = t.firstDue(h, hj)
 		}
 	}
@@ -193,10 +194,10 @@ func (t *hostTable) loadJobs(h *host) {
 // firstDue reads when the first delayed record is due.
 func (t *hostTable) firstDue(h *host, hj *hostJob) int64 {
 	due := never
-	prefix := jobPrefix(h.pos, kindDelayed, hj.state.id)
+	prefix := ondisk.JobPrefix(h.pos, ondisk.KindDelayed, hj.state.id)
 	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
-		if at, ok := delayedPlace(key[len(prefix):]); ok {
-			due = at.due
+		if at, ok := ondisk.DelayedSpot(key[len(prefix):]); ok {
+			due = at.Due
 		}
 		return false
 	})
@@ -209,7 +210,7 @@ func (h *host) kept() bool { return h.in != nil }
 // openURLs counts the host's URLs without an outcome.
 func (h *host) openURLs() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.c.open()
+		n += hj.c.Open()
 	}
 	return n
 }
@@ -217,7 +218,7 @@ func (h *host) openURLs() (n int64) {
 // unleased counts those of them that are not out.
 func (h *host) unleased() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.c.open() - hj.c.out
+		n += hj.c.Open() - hj.c.out
 	}
 	return n
 }
@@ -232,7 +233,7 @@ func (h *host) job(js *jobState, create bool) *hostJob {
 	if !create {
 		return nil
 	}
-	hj := &hostJob{state: js, c: newTally(js, counters{minDepth: 1<<32 - 1}), nextDue: never}
+	hj := &hostJob{state: js, c: newTally(js, ondisk.Counters{MinDepth: 1<<32 - 1}), nextDue: never}
 	h.jobs = append(h.jobs, hj)
 	return hj
 }
@@ -252,26 +253,26 @@ func (t *hostTable) changed(h *host, hj *hostJob) {
 
 func (t *hostTable) save(h *host) {
 	h.dirty, h.saved = false, true
-	h.rec.version++
+	h.rec.Version++
 	t.rests.note(h)
-	t.buf.set(hostKey(h.pos), h.rec.encode())
-	if h.rec.optOut.on {
-		t.buf.set(optOutKey(h.pos), append([]byte{format}, h.rec.name...))
-	} else if h.rec.optOut.version > 0 {
-		t.buf.delete(optOutKey(h.pos))
+	t.buf.set(ondisk.HostKey(h.pos), h.rec.Encode())
+	if h.rec.OptOut.On {
+		t.buf.set(ondisk.OptOutKey(h.pos), append([]byte{ondisk.Format}, h.rec.Name...))
+	} else if h.rec.OptOut.Version > 0 {
+		t.buf.delete(ondisk.OptOutKey(h.pos))
 	}
 	var work byte
 	for _, hj := range h.jobs {
 		if hj.dirty {
 			hj.dirty = false
-			t.buf.set(countersKey(h.pos, hj.state.id), hj.c.encode())
+			t.buf.set(ondisk.CountersKey(h.pos, hj.state.id), hj.c.Encode())
 			t.traps.save(h, hj)
 		}
-		if hj.c.open() > 0 {
+		if hj.c.Open() > 0 {
 			work |= workPending
 		}
 	}
-	if h.rec.outbox > 0 {
+	if h.rec.Outbox > 0 {
 		work |= workOutbox
 	}
 	if work == h.work {
@@ -282,9 +283,9 @@ func (t *hostTable) save(h *host) {
 		t.touch(h)
 	}
 	if work == 0 {
-		t.buf.delete(workKey(h.pos))
+		t.buf.delete(ondisk.WorkKey(h.pos))
 	} else {
-		t.buf.set(workKey(h.pos), []byte{format, work})
+		t.buf.set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, work})
 	}
 }
 
@@ -322,6 +323,6 @@ func (t *hostTable) forget(h *host) {
 	t.agenda.wakes.remove(h)
 	t.rests.forget(h)
 	h.in.remove(h)
-	delete(t.byName, h.rec.name)
+	delete(t.byName, h.rec.Name)
 	delete(t.byPos, h.pos)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // askEvery is how long after one request for a job's spec, or for a part of its budget that brought nothing, the next one goes out.
@@ -55,32 +56,32 @@ func (t *jobTable) of(id job.ID) *jobState {
 
 // load reads the jobs from the store, and says whether any has entries in the outbox.
 func (t *jobTable) load() (outbox bool) {
-	t.buf.scan([]byte{spaceJob}, []byte{spaceJob + 1}, func(key, value []byte) bool {
+	t.buf.scan([]byte{ondisk.SpaceJob}, []byte{ondisk.SpaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
-		c, err := decodeCounters(value)
+		c, err := ondisk.DecodeCounters(value)
 		if !ok {
-			err = errFormat
+			err = ondisk.ErrFormat
 		}
 		if err != nil {
 			t.buf.fail(fmt.Errorf("owner: job counters: %w", err))
 			return false
 		}
 		js := t.of(id)
-		js.c.counters = c
-		outbox = outbox || c.entries > 0
+		js.c.Counters = c
+		outbox = outbox || c.Entries > 0
 		return true
 	})
 	for _, js := range t.order {
-		raw, ok := t.buf.get(jobKey(spaceBudget, js.id))
+		raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
 		if !ok {
 			continue
 		}
-		a, err := decodeAccounts(raw)
+		a, err := ondisk.DecodeAccounts(raw)
 		if err != nil {
 			t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 			return outbox
 		}
-		js.budget.pages, js.budget.bytes, js.rest = a.pages, a.bytes, a.rest
+		js.budget.pages, js.budget.bytes, js.rest = a.Pages, a.Bytes, a.Rest
 	}
 	return outbox
 }
@@ -94,14 +95,14 @@ func (t *jobTable) changed(js *jobState) {
 
 func (t *jobTable) save(js *jobState) {
 	js.dirty = false
-	t.buf.set(jobKey(spaceJob, js.id), js.c.encode())
+	t.buf.set(ondisk.JobKey(ondisk.SpaceJob, js.id), js.c.Encode())
 	if js.farmMod {
 		js.farmMod = false
-		t.buf.set(jobKey(spaceFarm, js.id), js.farm.Append([]byte{format}))
+		t.buf.set(ondisk.JobKey(ondisk.SpaceFarm, js.id), js.farm.Append([]byte{ondisk.Format}))
 	}
 	if js.budget.changed {
 		js.budget.changed = false
-		t.buf.set(jobKey(spaceBudget, js.id), (&accounts{js.budget.pages, js.budget.bytes, js.rest}).encode())
+		t.buf.set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.pages, Bytes: js.budget.bytes, Rest: js.rest}).Encode())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -24,16 +25,16 @@ type domains struct {
 
 // say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain. Kin: its links lead to hosts
 // of that domain that are new.
-func (d *domains) say(h *host, hj *hostJob, got *Final, f *wire.Fetched, kin bool) {
+func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
-	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.requests > saidOf || domain.Plain(h.rec.name) {
+	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.Requests > saidOf || domain.Plain(h.rec.Name) {
 		return
 	}
 	brought := len(f.GetLinks()) > 0 && kin
 	if redirect && !brought {
 		return
 	}
-	key := crowd{hj.state.id, domain.Of(h.rec.name)}
+	key := crowd{hj.state.id, domain.Of(h.rec.Name)}
 	if d.crowded[key] == domain.Stale {
 		return
 	}
@@ -41,9 +42,9 @@ func (d *domains) say(h *host, hj *hostJob, got *Final, f *wire.Fetched, kin boo
 		clear(d.kin)
 	}
 	list := d.kin[key]
-	list = append(list, novelty.Said{Host: novelty.HostOf(h.rec.name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
+	list = append(list, novelty.Said{Host: novelty.HostOf(h.rec.Name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
 	if d.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
-		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.name, d.take(hj.state, h.rec.name)})
+		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.Name, d.take(hj.state, h.rec.Name)})
 	}
 }
 

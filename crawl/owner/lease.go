@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -17,7 +18,7 @@ const (
 // lease is the grant of a host to a worker.
 type lease struct {
 	session *session
-	epoch   Epoch
+	epoch   ondisk.Epoch
 	expires int64
 	lookAt  int64 // when to look again whether it has lapsed; 0: when it expires
 	out     map[uint64]*item
@@ -34,7 +35,7 @@ type lease struct {
 
 // item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
 type item struct {
-	pending
+	ondisk.Pending
 	job *hostJob
 	seq uint64 // of the Session whose answer granted it
 }
@@ -51,7 +52,7 @@ func (l *lease) spokenOf() bool { return l.said > 0 && l.said == l.session.visit
 
 // leasedTo says whether a worker has a host under that epoch.
 func (h *host) leasedTo(s *session, epoch *wire.Epoch) bool {
-	return h != nil && h.lease != nil && h.lease.session == s && h.lease.epoch.is(epoch)
+	return h != nil && h.lease != nil && h.lease.session == s && h.lease.epoch.Is(epoch)
 }
 
 // session is what is known of a worker.
@@ -70,7 +71,7 @@ type session struct {
 }
 
 func errMissing(h *host, js *jobState) error {
-	return fmt.Errorf("owner: pending record of job %s on %s is missing", js.id, h.rec.name)
+	return fmt.Errorf("owner: pending record of job %s on %s is missing", js.id, h.rec.Name)
 }
 
 // leases begins and ends the leases of hosts.
@@ -85,9 +86,9 @@ type leases struct {
 }
 
 func (ls *leases) begin(h *host, s *session) {
-	h.rec.lead(ls.cfg.Self, s.peer)
+	h.rec.Lead(ls.cfg.Self, s.peer)
 	h.tenure.begin(&lease{
-		session: s, epoch: h.rec.epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
+		session: s, epoch: h.rec.Epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
 		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
 	})
 	s.leases[h] = struct{}{}
@@ -124,7 +125,7 @@ func (ls *leases) lapse(l *lease) ending {
 func (ls *leases) end(h *host, how ending, bar int64) {
 	l := h.tenure.end(bar)
 	if !h.barred(ls.now) {
-		h.rec.names("")
+		h.rec.Names("")
 	}
 	delete(l.session.leases, h)
 	ls.n--
@@ -140,26 +141,26 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (ls *leases) takeBack(h *host, it *item, how ending) {
 	hj := it.job
-	hj.c.returned(&it.pending)
-	hj.lower(it.place)
-	if how == released || how == untouched && (!it.promised || it.foreign) {
+	hj.c.returned(&it.Pending)
+	hj.lower(it.Spot)
+	if how == released || how == untouched && (!it.Promised || it.Foreign) {
 		return
 	}
-	p, ok := ls.urls.pending(h, hj.state, it.place)
+	p, ok := ls.urls.pending(h, hj.state, it.Spot)
 	if !ok {
 		return
 	}
 	if how == untouched {
 		ls.urls.settle(h, hj, &p, 0, 0)
-		ls.buf.set(p.key(h.pos, hj.state.id), p.encode())
+		ls.buf.set(p.Key(h.pos, hj.state.id), p.Encode())
 		return
 	}
-	if p.lapses++; p.lapses >= quarantineAfter {
-		ls.urls.settle(h, hj, &p, 1, p.promisedBytes) // it may well have been fetched
-		ls.urls.conclude(h, hj, &p, Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
+	if p.Lapses++; p.Lapses >= quarantineAfter {
+		ls.urls.settle(h, hj, &p, 1, p.PromisedBytes) // it may well have been fetched
+		ls.urls.conclude(h, hj, &p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
-	ls.buf.set(p.key(h.pos, hj.state.id), p.encode())
+	ls.buf.set(p.Key(h.pos, hj.state.id), p.Encode())
 }
 
 // session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
@@ -195,7 +196,7 @@ func (ls *leases) disown(s *session) {
 // void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
 func (ls *leases) void(s *session) {
 	for h := range s.leases {
-		h.rec.owe(ls.now + ls.cfg.Delay.Milliseconds())
+		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())
 		ls.end(h, lapsed, 0)
 	}
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // arrival is a link to a host of this peer.
 type arrival struct {
-	outlink
+	ondisk.Link
 	js   *jobState
 	host string
 	hash uint64
@@ -27,7 +28,7 @@ func memo(hash uint64, kind link.Kind) uint64 {
 	return hash
 }
 
-func (a *arrival) memo() uint64 { return memo(a.hash, a.kind) }
+func (a *arrival) memo() uint64 { return memo(a.hash, a.Kind) }
 
 // linksAtOnce is how many links are taken in between two looks at whether the step has room for more.
 const linksAtOnce = 128
@@ -82,20 +83,20 @@ func (d *Delivery) take(from, to int) {
 	var lastState hostVerdict
 	for i := from; i < to; i++ {
 		a := arrival{js: jobs[column32(m.GetJob(), i)]}
-		a.depth, a.hops, a.kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
+		a.Depth, a.Hops, a.Kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
 		if a.js == nil {
 			reply.Busy = append(reply.Busy, uint32(i))
 			continue
 		}
-		a.url = string(m.GetUrl()[i])
+		a.URL = string(m.GetUrl()[i])
 		if m.GetRules() != link.RulesVersion {
-			canonical, err := link.Canonical(a.url)
+			canonical, err := link.Canonical(a.URL)
 			if err != nil {
 				continue
 			}
-			a.url = canonical
+			a.URL = canonical
 		}
-		if a.host = link.Host(a.url); a.host == "" {
+		if a.host = link.Host(a.URL); a.host == "" {
 			continue
 		}
 		if a.host != lastHost {
@@ -107,7 +108,7 @@ func (d *Delivery) take(from, to int) {
 		case hostBusy:
 			reply.Busy = append(reply.Busy, uint32(i))
 		default:
-			a.hash = link.Hash(a.js.id, a.url)
+			a.hash = link.Hash(a.js.id, a.URL)
 			list = append(list, a)
 		}
 	}
@@ -189,13 +190,13 @@ func (in *intake) admit(list []arrival) {
 	}
 	for i := range list {
 		a := &list[i]
-		if a.js == nil || in.known.covers(a.memo(), a.depth) {
+		if a.js == nil || in.known.covers(a.memo(), a.Depth) {
 			continue
 		}
-		in.known.put(a.memo(), a.depth)
+		in.known.put(a.memo(), a.Depth)
 		h := in.hosts.open(a.host)
 		value := stored[i]
-		if newer, ok := in.buf.writes[string(entryKey(h.pos, a.js.id, a.hash))]; ok {
+		if newer, ok := in.buf.writes[string(ondisk.EntryKey(h.pos, a.js.id, a.hash))]; ok {
 			value = newer // the same URL twice in a step
 		}
 		if value == nil {
@@ -220,10 +221,10 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 			continue
 		}
 		hj := h.job(a.js, false)
-		if hj == nil || hj.c.accepted == 0 {
+		if hj == nil || hj.c.Accepted == 0 {
 			continue
 		}
-		verdict, err := in.seen.Test(SetID{h.pos, a.js.id}, a.hash)
+		verdict, err := in.seen.Test(ondisk.SetID{Pos: h.pos, Job: a.js.id}, a.hash)
 		if err != nil {
 			in.buf.fail(err)
 			return nil, false
@@ -232,7 +233,7 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 		case verdict == Yes && in.cfg.SeenBloom:
 			a.js = nil // believed
 		case verdict != No:
-			looks = append(looks, look{i, entryKey(h.pos, a.js.id, a.hash)})
+			looks = append(looks, look{i, ondisk.EntryKey(h.pos, a.js.id, a.hash)})
 		}
 	}
 	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
@@ -250,15 +251,15 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 
 // refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job does not admit it, or nothing may be taken of its host.
 func (in *intake) refuses(a *arrival) bool {
-	if in.known.covers(a.memo(), a.depth) {
+	if in.known.covers(a.memo(), a.Depth) {
 		return true
 	}
-	canonical, err := link.Canonical(a.url)
-	if err != nil || canonical != a.url || Refusal(a.js.spec, a.outlink.url, a.depth, a.kind) != "" || a.js.state == job.StateCanceled {
-		in.known.put(a.memo(), a.depth)
+	canonical, err := link.Canonical(a.URL)
+	if err != nil || canonical != a.URL || Refusal(a.js.spec, a.Link.URL, a.Depth, a.Kind) != "" || a.js.state == job.StateCanceled {
+		in.known.put(a.memo(), a.Depth)
 		return true
 	}
-	return in.turnsAway(a.js, a.outlink.url) != ""
+	return in.turnsAway(a.js, a.Link.URL) != ""
 }
 
 // Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.
@@ -287,14 +288,14 @@ type urlSets struct {
 // accept takes a URL into the set.
 func (in *intake) accept(h *host, a *arrival) {
 	hj := h.job(a.js, true)
-	h.rec.serves(a.url)
-	p := pending{place: place{depth: a.depth, seq: h.rec.number()}, hash: a.hash, hops: a.hops, kind: a.kind, url: a.url}
-	in.buf.set(p.key(h.pos, a.js.id), p.encode())
-	n := entry{at: p.place}
-	in.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
-	in.urls.count(h, hj, a.depth)
+	h.rec.Serves(a.URL)
+	p := ondisk.Pending{Spot: ondisk.Spot{Depth: a.Depth, Seq: h.rec.Number()}, Hash: a.hash, Hops: a.Hops, Kind: a.Kind, URL: a.URL}
+	in.buf.set(p.Key(h.pos, a.js.id), p.Encode())
+	n := ondisk.Entry{At: p.Spot}
+	in.buf.set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
+	in.urls.count(h, hj, a.Depth)
 	in.urls.addSeen(h, a.js, a.hash)
-	hj.lower(p.place)
+	hj.lower(p.Spot)
 	in.agenda.schedule(h)
 }
 
@@ -305,46 +306,46 @@ func (u *urlSets) count(h *host, hj *hostJob, depth uint32) {
 }
 
 func (u *urlSets) addSeen(h *host, js *jobState, hash uint64) {
-	if err := u.seen.Add(SetID{h.pos, js.id}, hash); err != nil {
+	if err := u.seen.Add(ondisk.SetID{Pos: h.pos, Job: js.id}, hash); err != nil {
 		u.buf.fail(err)
 	}
 }
 
 // lower makes sure that the next grant looks at a place.
-func (hj *hostJob) lower(at place) {
-	if at.due > 0 {
-		hj.nextDue = min(hj.nextDue, at.due)
-	} else if at.before(hj.from) {
+func (hj *hostJob) lower(at ondisk.Spot) {
+	if at.Due > 0 {
+		hj.nextDue = min(hj.nextDue, at.Due)
+	} else if at.Before(hj.from) {
 		hj.from = at
 	}
 }
 
 // meet deals with a link to a URL that is in the set: the smaller depth wins.
 func (in *intake) meet(h *host, a *arrival, value []byte) {
-	n, err := decodeEntry(value)
+	n, err := ondisk.DecodeEntry(value)
 	if err != nil {
 		in.buf.fail(err)
 		return
 	}
 	hj := h.job(a.js, true)
 	switch {
-	case n.done && a.depth < n.final.Depth:
-		n.final.Depth = a.depth
-		in.buf.set(entryKey(h.pos, a.js.id, a.hash), n.encode())
+	case n.Done && a.Depth < n.Final.Depth:
+		n.Final.Depth = a.Depth
+		in.buf.set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
 		if a.js.spec.HasMaxDepth {
-			in.outgoing.putAgain(h, a.js, a.hash, a.depth)
+			in.outgoing.putAgain(h, a.js, a.hash, a.Depth)
 		}
-	case !n.done:
-		in.meetPending(h, hj, a, n.at)
+	case !n.Done:
+		in.meetPending(h, hj, a, n.At)
 	}
-	if hj.c.shallower(a.depth) {
+	if hj.c.shallower(a.Depth) {
 		in.hosts.changed(h, hj)
 	}
 }
 
-func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at place) {
-	upgrade := a.kind == link.KindPage && a.js.spec.Requisites
-	if a.depth >= at.depth && !upgrade {
+func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) {
+	upgrade := a.Kind == link.KindPage && a.js.spec.Requisites
+	if a.Depth >= at.Depth && !upgrade {
 		return
 	}
 	p, ok := in.urls.pending(h, a.js, at)
@@ -352,59 +353,59 @@ func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at place) {
 		return
 	}
 	it := h.lease.item(a.hash)
-	upgrade = upgrade && p.kind == link.KindRequisite && it == nil
-	if a.depth >= p.depth && !upgrade {
+	upgrade = upgrade && p.Kind == link.KindRequisite && it == nil
+	if a.Depth >= p.Depth && !upgrade {
 		return
 	}
-	in.buf.delete(p.key(h.pos, a.js.id))
-	p.depth = min(p.depth, a.depth)
+	in.buf.delete(p.Key(h.pos, a.js.id))
+	p.Depth = min(p.Depth, a.Depth)
 	if upgrade {
-		p.kind = link.KindPage
+		p.Kind = link.KindPage
 	}
 	in.urls.put(h, a.js, &p)
 	if it != nil {
-		it.place = p.place
+		it.Spot = p.Spot
 	} else {
-		hj.lower(p.place)
+		hj.lower(p.Spot)
 	}
 }
 
 // pending reads a pending record; a missing one is a broken promise of ours.
-func (u *urlSets) pending(h *host, js *jobState, at place) (pending, bool) {
-	raw, ok := u.buf.get(at.key(h.pos, js.id))
+func (u *urlSets) pending(h *host, js *jobState, at ondisk.Spot) (ondisk.Pending, bool) {
+	raw, ok := u.buf.get(at.Key(h.pos, js.id))
 	if !ok {
 		u.buf.fail(errMissing(h, js))
-		return pending{}, false
+		return ondisk.Pending{}, false
 	}
-	p, err := decodePending(at, raw)
+	p, err := ondisk.DecodePending(at, raw)
 	if err != nil {
 		u.buf.fail(err)
-		return pending{}, false
+		return ondisk.Pending{}, false
 	}
 	return p, true
 }
 
 // put writes a pending record where it lies, and the URL's entry.
-func (u *urlSets) put(h *host, js *jobState, p *pending) {
-	u.buf.set(p.key(h.pos, js.id), p.encode())
-	n := entry{at: p.place}
-	u.buf.set(entryKey(h.pos, js.id, p.hash), n.encode())
+func (u *urlSets) put(h *host, js *jobState, p *ondisk.Pending) {
+	u.buf.set(p.Key(h.pos, js.id), p.Encode())
+	n := ondisk.Entry{At: p.Spot}
+	u.buf.set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
 }
 
 // Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
-func (o *Owner) Hashes(set SetID, fn func(hash uint64) bool) error {
+func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
 	o.buf.hashes(set, o.urls.size(set), fn)
 	return o.buf.err
 }
 
 // size is how many URLs a set has at most: as many as are counted of its host in memory.
-func (u *urlSets) size(set SetID) int64 {
+func (u *urlSets) size(set ondisk.SetID) int64 {
 	h, js := u.hosts.byPos[set.Pos], u.jobs.byID[set.Job]
 	if h == nil || js == nil {
 		return math.MaxInt64
 	}
 	if hj := h.job(js, false); hj != nil {
-		return hj.c.accepted
+		return hj.c.Accepted
 	}
 	return math.MaxInt64
 }

@@ -66,7 +66,7 @@ func (q *queue) add(h *host) {
 	}
 	h.queued = true
 	q.n++
-	name := domain.Of(h.rec.name)
+	name := domain.Of(h.rec.Name)
 	l := q.lines[name]
 	if l == nil {
 		if q.lines == nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -21,9 +21,9 @@ import (
 
 // rangeOf are the keys of the hosts at positions in [lo, hi); a zero hi is the end of the circle.
 func rangeOf(lo, hi ring.Pos) (from, to []byte) {
-	from = hostPrefix(lo)
-	if to = hostPrefix(hi); hi == (ring.Pos{}) {
-		to = []byte{spaceHost + 1}
+	from = ondisk.HostPrefix(lo)
+	if to = ondisk.HostPrefix(hi); hi == (ring.Pos{}) {
+		to = []byte{ondisk.SpaceHost + 1}
 	}
 	return from, to
 }
@@ -91,22 +91,22 @@ func (m *Merge) Go() (through bool, err error) {
 
 // one merges one record, h being the host of the one before it, and returns the host that it is of.
 func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
-	if len(rec.Key) < 1+ring.PosSize+1 || rec.Key[0] != spaceHost {
+	if len(rec.Key) < 1+ring.PosSize+1 || rec.Key[0] != ondisk.SpaceHost {
 		return nil, fmt.Errorf("import: key %.40x is none of a host", rec.Key)
 	}
 	pos := ring.Pos(rec.Key[1:])
-	if rec.Key[1+ring.PosSize] == kindHost {
-		own, err := decodeHost(rec.Value)
+	if rec.Key[1+ring.PosSize] == ondisk.KindHost {
+		own, err := ondisk.DecodeHost(rec.Value)
 		if err != nil {
 			return nil, fmt.Errorf("import: %w", err)
 		}
-		if ring.PosOf(ring.HostKey(own.name)) != pos || len(rec.Key) != 1+ring.PosSize+1 {
-			return nil, fmt.Errorf("import: host %q lies elsewhere", own.name)
+		if ring.PosOf(ring.HostKey(own.Name)) != pos || len(rec.Key) != 1+ring.PosSize+1 {
+			return nil, fmt.Errorf("import: host %q lies elsewhere", own.Name)
 		}
 		if err := m.admitRecord(&own); err != nil {
-			return nil, fmt.Errorf("import: host %q: %w", own.name, err)
+			return nil, fmt.Errorf("import: host %q: %w", own.Name, err)
 		}
-		h = m.hosts.open(own.name)
+		h = m.hosts.open(own.Name)
 		m.into(h)
 		m.host(h, &own, bar)
 		return h, nil
@@ -118,7 +118,7 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 		m.into(h)
 	}
 	if err := m.record(h, rec); err != nil {
-		return nil, fmt.Errorf("import: %s: %w", h.rec.name, err)
+		return nil, fmt.Errorf("import: %s: %w", h.rec.Name, err)
 	}
 	return h, nil
 }
@@ -150,7 +150,7 @@ func (o *Owner) Remove(lo, hi ring.Pos) {
 	var list []ring.Pos
 	from, to := rangeOf(lo, hi)
 	o.buf.scan(from, to, func(key, _ []byte) bool {
-		if key[1+ring.PosSize] == kindHost {
+		if key[1+ring.PosSize] == ondisk.KindHost {
 			list = append(list, ring.Pos(key[1:]))
 		}
 		return true
@@ -191,21 +191,21 @@ func (m *remover) remove(h *host) {
 	for _, hj := range h.jobs {
 		hj.c.leave()
 		m.jobs.changed(hj.state)
-		m.seen.Drop(SetID{h.pos, hj.state.id})
+		m.seen.Drop(ondisk.SetID{Pos: h.pos, Job: hj.state.id})
 	}
-	m.hosts.totals.hosts--
+	m.hosts.totals.Hosts--
 	m.hosts.totalsMod = true
 	m.records(h)
-	m.buf.delete(workKey(h.pos))
-	if h.rec.optOut.version > 0 {
-		m.buf.delete(optOutKey(h.pos))
+	m.buf.delete(ondisk.WorkKey(h.pos))
+	if h.rec.OptOut.Version > 0 {
+		m.buf.delete(ondisk.OptOutKey(h.pos))
 	}
 	h.jobs = nil
 	m.hosts.forget(h)
 }
 
 func (g *outgoing) remove(h *host) {
-	if h.rec.outbox == 0 {
+	if h.rec.Outbox == 0 {
 		return
 	}
 	for id, e := range g.box.entries {
@@ -213,11 +213,11 @@ func (g *outgoing) remove(h *host) {
 			g.box.drop(id)
 		}
 	}
-	prefix := hostPrefix(h.pos, kindOutbox)
+	prefix := ondisk.HostPrefix(h.pos, ondisk.KindOutbox)
 	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if list, err := decodeLinks(value); err == nil && len(key) >= jobPrefixLen {
-			js := g.jobs.of(job.ID(key[1+ring.PosSize+1:]))
-			js.c.queued(-1, -int64(max(len(list.links), 1)))
+		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
+			js := g.jobs.of(ondisk.JobIn(key))
+			js.c.queued(-1, -int64(max(len(list.Links), 1)))
 			g.jobs.changed(js)
 		}
 		return true
@@ -226,7 +226,7 @@ func (g *outgoing) remove(h *host) {
 
 func (m *remover) records(h *host) {
 	var keys [][]byte
-	prefix := hostPrefix(h.pos)
+	prefix := ondisk.HostPrefix(h.pos)
 	m.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		keys = append(keys, slices.Clone(key))
 		return len(keys) <= removedOne

@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -35,14 +36,14 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 		return hj.novelty
 	}
 	hj.novelty = new(novelty.State)
-	if hj.c.requests < fewPages {
+	if hj.c.Requests < fewPages {
 		return hj.novelty
 	}
-	raw, ok := t.buf.get(noveltyKey(h.pos, hj.state.id))
+	raw, ok := t.buf.get(ondisk.NoveltyKey(h.pos, hj.state.id))
 	if !ok {
 		return hj.novelty
 	}
-	s, err := decodeNovelty(raw)
+	s, err := ondisk.DecodeNovelty(raw)
 	if err != nil {
 		t.buf.fail(err)
 		return hj.novelty
@@ -51,20 +52,9 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 	return s
 }
 
-func decodeNovelty(raw []byte) (*novelty.State, error) {
-	if len(raw) == 0 || raw[0] != format || len(raw) > 1+novelty.MaxBytes {
-		return nil, errFormat
-	}
-	s, err := novelty.Decode(raw[1:])
-	if err != nil {
-		return nil, errFormat
-	}
-	return s, nil
-}
-
 // observe notes what a page of a host brought, links to its own host among it.
-func (oc *outcomes) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, brought int64) {
-	if oc.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.trap {
+func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, brought int64) {
+	if oc.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.Trap {
 		return
 	}
 	oc.domains.say(h, hj, got, f, oc.emitter.page.url == got.URL && oc.emitter.page.kin > 0)
@@ -73,7 +63,7 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, b
 		Links: int(f.GetOwnLinks()), New: int(brought),
 	}
 	if hj.noted > 0 {
-		p.Came = int(max(hj.c.accepted-brought-hj.noted, 0))
+		p.Came = int(max(hj.c.Accepted-brought-hj.noted, 0))
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:
@@ -82,7 +72,7 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *Final, f *wire.Fetched, b
 	default:
 		return
 	}
-	hj.noted = hj.c.accepted
+	hj.noted = hj.c.Accepted
 	s := oc.traps.of(h, hj)
 	s.Observe(p, oc.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
@@ -110,7 +100,7 @@ func (ls *leases) keepNovelty(h *host) {
 // save writes what is known of the pages of a job on a host.
 func (t *traps) save(h *host, hj *hostJob) {
 	if hj.news && hj.novelty != nil {
-		t.buf.set(noveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{format}))
+		t.buf.set(ondisk.NoveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{ondisk.Format}))
 		if h.lease == nil {
 			hj.novelty = nil // some kilobytes, and nobody asks until the next lease
 		}
@@ -120,13 +110,13 @@ func (t *traps) save(h *host, hj *hostJob) {
 
 // novelty merges what is known of the pages of a job on a host: what knows more stays.
 func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) error {
-	if _, err := decodeNovelty(rec.Value); err != nil || len(tail) > 0 {
-		return errFormat
+	if _, err := ondisk.DecodeNovelty(rec.Value); err != nil || len(tail) > 0 {
+		return ondisk.ErrFormat
 	}
 	hj := h.job(js, true)
 	raw, ok := m.buf.get(rec.Key)
 	if hj.novelty != nil {
-		raw, ok = hj.novelty.Append([]byte{format}), true
+		raw, ok = hj.novelty.Append([]byte{ondisk.Format}), true
 	}
 	if !ok || novelty.Later(rec.Value[1:], raw[1:]) {
 		m.buf.set(rec.Key, rec.Value)
@@ -139,10 +129,10 @@ func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) er
 func (t *traps) text(h *host, hj *hostJob) string {
 	if t.cfg.Novelty > 0 {
 		if _, why := t.of(h, hj).Host(t.cfg.Novelty); why != "" {
-			return clip(why)
+			return ondisk.Clip(why)
 		}
 	}
-	if hj.c.trap {
+	if hj.c.Trap {
 		return "an owner of the host found that its pages bring nothing new"
 	}
 	return ""
@@ -176,7 +166,7 @@ func (t *traps) farm(js *jobState) *novelty.Farm {
 		return js.farm
 	}
 	js.farm = new(novelty.Farm)
-	if raw, ok := t.buf.get(jobKey(spaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == format {
+	if raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
 		if f, err := novelty.DecodeFarm(raw[1:]); err == nil {
 			js.farm = f
 		}
@@ -232,14 +222,14 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 // accepted is how many URLs of a host a job has.
 func (u *urlSets) accepted(h *host, js *jobState) int64 {
 	if hj := h.job(js, false); hj != nil {
-		return hj.c.accepted
+		return hj.c.Accepted
 	}
 	return 0
 }
 
 // mayBring says whether a page of a host may bring a link to another one: any host that is known here, and so many others.
 func (em *emitter) mayBring(h *host, js *jobState, name string, here bool) bool {
-	if name == h.rec.name || em.cfg.PageHosts == 0 && em.cfg.Novelty == 0 {
+	if name == h.rec.Name || em.cfg.PageHosts == 0 && em.cfg.Novelty == 0 {
 		return true
 	}
 	if admitted, again := em.page.fresh[name]; again {
@@ -262,7 +252,7 @@ func (em *emitter) mayBring(h *host, js *jobState, name string, here bool) bool 
 	if ok {
 		em.met.put(met, 0)
 	}
-	if em.cfg.Admission && domain.Of(name) == domain.Of(h.rec.name) {
+	if em.cfg.Admission && domain.Of(name) == domain.Of(h.rec.Name) {
 		em.page.kin++
 	}
 	return ok
@@ -279,7 +269,7 @@ func (em *emitter) brings(h *host, js *jobState) int {
 	}
 	js.farmMod = true
 	em.jobs.changed(js)
-	return min(most, em.traps.farm(js).Observe(h.rec.name, em.page.text, em.cfg.Novelty))
+	return min(most, em.traps.farm(js).Observe(h.rec.Name, em.page.text, em.cfg.Novelty))
 }
 
 // cutLink counts a link that is not taken.

@@ -1,12 +1,11 @@
 package owner
 
 import (
-	"cmp"
-
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why, in a few words; nothing if there is no reason.
@@ -22,29 +21,6 @@ type noOptOuts struct{}
 func (noOptOuts) Host(string) string { return "" }
 func (noOptOuts) URL(string) string  { return "" }
 
-// optOut is the wish of those who run a host, as its record keeps it. Of two copies the later version wins, and of two that are equally late the one that
-// has opted out.
-type optOut struct {
-	version uint64 // 0: nobody ever asked
-	on      bool
-	at      int64 // Unix ms
-	why     string
-}
-
-// maxVersion bounds the number of wishes.
-const maxVersion = 1 << 48
-
-// after orders what copies say.
-func (r *optOut) after(q *optOut) bool {
-	on := func(r *optOut) int {
-		if r.on {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(r.version, q.version), cmp.Compare(on(r), on(q)), cmp.Compare(r.at, q.at), cmp.Compare(r.why, q.why)) > 0
-}
-
 // OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says whether it was otherwise before. Why is for people. Nothing
 // is granted of the host from here on, its worker hears with its next message that it has lost it, and what was pending ends as opted out. Part of a step.
 func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
@@ -52,10 +28,10 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	if h == nil && on {
 		h = o.hosts.open(name)
 	}
-	if h == nil || h.rec.optOut.on == on {
+	if h == nil || h.rec.OptOut.On == on {
 		return false
 	}
-	h.rec.opts(on, o.now, why)
+	h.rec.Opts(on, o.now, why)
 	o.reviewer.optOutChanged(h)
 	return true
 }
@@ -85,7 +61,7 @@ func (o *Owner) OptOutsChanged() {
 // OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
 func (bk *books) OptedOut(limit int) (hosts []string) {
 	bk.hosts.flush()
-	bk.buf.scan([]byte{spaceOptOut}, []byte{spaceOptOut + 1}, func(_, value []byte) bool {
+	bk.buf.scan([]byte{ondisk.SpaceOptOut}, []byte{ondisk.SpaceOptOut + 1}, func(_, value []byte) bool {
 		if len(value) > 1 {
 			hosts = append(hosts, string(value[1:]))
 		}
@@ -101,13 +77,13 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 	}
 	name := link.Host(url)
 	h := in.hosts.find(name)
-	if h != nil && h.rec.optOut.on {
+	if h != nil && h.rec.OptOut.On {
 		return in.optedOut(h)
 	}
 	if h != nil {
 		if hj := h.job(js, false); hj != nil {
-			if hj.c.admission.TurnsAway() {
-				return in.domains.turnedAway(hj.c.admission)
+			if hj.c.Admission.TurnsAway() {
+				return in.domains.turnedAway(hj.c.Admission)
 			}
 			return ""
 		}
@@ -150,7 +126,7 @@ type crowd struct {
 
 // admitted says whether a job may have a host as far as is known here.
 func (d *domains) admitted(h *host, hj *hostJob) bool {
-	return !d.cfg.Admission || hj.c.admission == domain.Admitted || domain.Plain(h.rec.name)
+	return !d.cfg.Admission || hj.c.Admission == domain.Admitted || domain.Plain(h.rec.Name)
 }
 
 // ask asks what is yet to be asked of a host, and says when to look again.
@@ -159,12 +135,12 @@ func (d *domains) ask(h *host) (again int64) {
 		return again
 	}
 	for _, hj := range h.jobs {
-		if hj.c.admission != domain.Unknown || hj.c.open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
+		if hj.c.Admission != domain.Unknown || hj.c.Open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
 			continue
 		}
 		if hj.askedAt == 0 || d.now-hj.askedAt >= admissionEvery {
 			hj.askedAt = max(d.now, 1)
-			d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.name, d.take(hj.state, h.rec.name)})
+			d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.Name, d.take(hj.state, h.rec.Name)})
 		}
 		again = min(again, hj.askedAt+admissionEvery)
 	}
@@ -186,7 +162,7 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		return
 	}
 	hj := h.job(js, false)
-	if hj == nil || hj.c.admission != domain.Unknown {
+	if hj == nil || hj.c.Admission != domain.Unknown {
 		return
 	}
 	hj.c.admit(v)

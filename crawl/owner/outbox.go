@@ -3,6 +3,7 @@ package owner
 import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -53,10 +54,10 @@ type outEntry struct {
 	left int
 	sent []uint64 // bits
 	// rest are the links that are still to be emitted anew, of an entry of which some were.
-	rest []outlink
+	rest []ondisk.Link
 }
 
-// linkIDBits is room for the links of an entry.
+// linkIDBits is room for the links of an entry, of which there are maxList at most.
 const linkIDBits = 16
 
 func newOutbox(most int) outbox {
@@ -67,7 +68,7 @@ func (b *outbox) queued() int { return len(b.queue) - b.head }
 
 // room says whether memory has room for the links of an entry; if not, it is to be searched for on disk.
 func (b *outbox) room(n int) bool {
-	if b.links > 0 && b.links+n > b.most || b.queued()+n > 2*b.most+maxList { // what was dropped lies in the queue until it is skipped
+	if b.links > 0 && b.links+n > b.most || b.queued()+n > 2*b.most+ondisk.MaxList { // what was dropped lies in the queue until it is skipped
 		b.spilled, b.missed = true, true
 		return false
 	}

@@ -3,8 +3,8 @@ package owner
 import (
 	"slices"
 
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -21,78 +21,64 @@ type outgoing struct {
 }
 
 // put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
-func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list linkList) {
-	key := outboxKey(h.pos, js.id, hash, depth)
+func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list ondisk.Links) {
+	key := ondisk.OutboxKey(h.pos, js.id, hash, depth)
 	if raw, ok := g.buf.get(key); ok {
-		if had, err := decodeLinks(raw); err == nil {
-			links := merge(had.links, list.links)
-			if len(links) == len(had.links) && (had.again || !list.again) {
+		if had, err := ondisk.DecodeLinks(raw); err == nil {
+			links := ondisk.Union(had.Links, list.Links)
+			if len(links) == len(had.Links) && (had.Again || !list.Again) {
 				return // nothing new, and what is under way stays so
 			}
-			list.again, list.links, list.rest = list.again || had.again, links, max(list.rest, had.rest)
+			list.Again, list.Links, list.Rest = list.Again || had.Again, links, max(list.Rest, had.Rest)
 		}
 		g.drop(h, js, key, raw)
 	}
-	g.buf.set(key, list.encode())
-	n := int64(max(len(list.links), 1))
+	g.buf.set(key, list.Encode())
+	n := int64(max(len(list.Links), 1))
 	js.c.queued(1, n)
-	h.rec.queued(1)
+	h.rec.Queued(1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
 	g.hold(h.pos, js, key, hash, depth, &list)
 }
 
-// merge adds the links of more that are not in links.
-func merge(links, more []outlink) []outlink {
-	have := make(map[outlink]struct{}, len(links))
-	for _, k := range links {
-		have[k] = struct{}{}
-	}
-	for _, k := range more {
-		if _, ok := have[k]; !ok {
-			links = append(links, k)
-		}
-	}
-	return links
-}
-
 // putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
 // becomes no endless step; durably, so that no crash forgets it.
 func (g *outgoing) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
-	g.put(h, js, hash, depth, linkList{again: true})
+	g.put(h, js, hash, depth, ondisk.Links{Again: true})
 }
 
 // drop deletes an entry.
 func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 	n := int64(1)
-	if list, err := decodeLinks(raw); err == nil {
-		n = int64(max(len(list.links), 1))
+	if list, err := ondisk.DecodeLinks(raw); err == nil {
+		n = int64(max(len(list.Links), 1))
 	}
 	if id, ok := g.box.byKey[string(key)]; ok {
 		g.box.drop(id)
 	}
 	g.buf.delete(key)
 	js.c.queued(-1, -n)
-	h.rec.queued(-1)
+	h.rec.Queued(-1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
 }
 
 // hold takes an entry into memory if there is room.
-func (g *outgoing) hold(pos ring.Pos, js *jobState, key []byte, hash uint64, depth uint32, list *linkList) bool {
-	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: max(len(list.links), 1)}
+func (g *outgoing) hold(pos ring.Pos, js *jobState, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
+	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: max(len(list.Links), 1)}
 	if !g.box.room(e.n) {
 		return false
 	}
 	id := g.box.hold(e)
-	if list.again {
+	if list.Again {
 		g.box.again = append(g.box.again, id)
 		return true
 	}
-	for i, k := range list.links {
-		name := link.Host(k.url)
+	for i, k := range list.Links {
+		name := link.Host(k.URL)
 		g.box.queue = append(g.box.queue, OutLink{
-			ID: id<<linkIDBits | uint64(i), Job: js.id, URL: k.url, Host: name, Key: g.hosts.keyOf(name), Depth: k.depth, Hops: k.hops, Kind: k.kind,
+			ID: id<<linkIDBits | uint64(i), Job: js.id, URL: k.URL, Host: name, Key: g.hosts.keyOf(name), Depth: k.Depth, Hops: k.Hops, Kind: k.Kind,
 		})
 	}
 	return true
@@ -130,11 +116,11 @@ func (g *outgoing) refill() {
 	g.hosts.flush()
 	if b.cursor == nil {
 		b.missed = false
-		b.cursor = []byte{spaceWork}
+		b.cursor = []byte{ondisk.SpaceWork}
 	}
 	var hosts []ring.Pos
 	end, passed := true, 0
-	g.buf.scan(slices.Clone(b.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+	g.buf.scan(slices.Clone(b.cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
@@ -148,7 +134,7 @@ func (g *outgoing) refill() {
 	room := refillLinks
 	for _, pos := range hosts {
 		if !g.refillFrom(pos, &room) {
-			b.cursor, end = workKey(pos), false
+			b.cursor, end = ondisk.WorkKey(pos), false
 			break
 		}
 	}
@@ -163,24 +149,24 @@ const refillLinks = 4096
 // refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
 func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true
-	prefix := hostPrefix(pos, kindOutbox)
+	prefix := ondisk.HostPrefix(pos, ondisk.KindOutbox)
 	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if _, held := g.box.byKey[string(key)]; held || len(key) != jobPrefixLen+12 {
+		if _, held := g.box.byKey[string(key)]; held || len(key) < ondisk.JobPrefixLen {
 			return true
 		}
-		list, err := decodeLinks(value)
+		hash, depth, ok := ondisk.PageIn(key[ondisk.JobPrefixLen:])
+		if !ok {
+			return true
+		}
+		list, err := ondisk.DecodeLinks(value)
 		if err != nil {
 			g.buf.fail(err)
 			return false
 		}
-		id := job.ID(key[1+ring.PosSize+1 : jobPrefixLen])
-		d := dec{b: key[jobPrefixLen:]}
-		hash := d.hash()
-		depth := uint32(d.b[0])<<24 | uint32(d.b[1])<<16 | uint32(d.b[2])<<8 | uint32(d.b[3])
-		if !g.hold(pos, g.jobs.of(id), key, hash, depth, &list) {
+		if !g.hold(pos, g.jobs.of(ondisk.JobIn(key)), key, hash, depth, &list) {
 			return false
 		}
-		*room -= len(list.links)
+		*room -= len(list.Links)
 		through = *room > 0
 		return through
 	})

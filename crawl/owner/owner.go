@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -46,7 +47,7 @@ type Place struct {
 	// Secure says that a URL of the host is https, so that a probe knows the port.
 	Secure bool
 	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says that it does not hold any more: fetches have become slower.
-	Measured   []Measurement
+	Measured   []ondisk.Measurement
 	MeasuredAt time.Time // zero: never
 	Remeasure  bool      // what was measured does not hold any more
 	// NotBefore is until when politeness is owed to the host. RequestsUntil, unless it is zero, lets candidates send requests to measure the host from then on
@@ -60,12 +61,6 @@ type Offer struct {
 	Hosts  []string // names
 }
 
-// totals of the peer that no job's counters hold.
-type totals struct {
-	hosts int64
-	rest  string // fields of later versions
-}
-
 // New returns an owner over the state in the store, whose leases ended with the process that gave them. Now is the time of the lease
 // clock, as in Begin.
 func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.Time) (*Owner, error) {
@@ -76,9 +71,9 @@ func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.T
 	at := now.UnixMilli()
 	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at})}}
 	o.outgoing.box.spilled = o.jobs.load()
-	if raw, ok := o.buf.get([]byte{spaceTotals}); ok {
+	if raw, ok := o.buf.get([]byte{ondisk.SpaceTotals}); ok {
 		var err error
-		if o.hosts.totals, err = decodeTotals(raw); err != nil {
+		if o.hosts.totals, err = ondisk.DecodeTotals(raw); err != nil {
 			return nil, fmt.Errorf("owner: totals: %w", err)
 		}
 	}
@@ -165,7 +160,7 @@ func (t *hostTable) flush() {
 	}
 	t.dirtyJobs = t.dirtyJobs[:0]
 	if t.totalsMod {
-		t.buf.set([]byte{spaceTotals}, t.totals.encode())
+		t.buf.set([]byte{ondisk.SpaceTotals}, t.totals.Encode())
 		t.totalsMod = false
 	}
 	t.buf.flush()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -16,14 +17,8 @@ const (
 	maxExcluded = 3
 	// offerURLs is how much backlog an offer that is not answered yet stands for.
 	offerURLs = 8
-	// Calibration (design, section 5): slowFactor above what it was, slowRuns reports in a row, is slower; the first report of a
-	// worker makes the measure.
-	slowFactor = 2
-	// slowFloor in ms: growth below it is noise, as of a loaded machine, and not worth a move.
-	slowFloor = 50
 	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
 	grownFactor = 4
-	slowRuns    = 3
 	// leastPlacing hosts are placed at a time even while nobody seems to have room.
 	leastPlacing = 32
 
@@ -58,7 +53,7 @@ func (o *Owner) evaluate(h *host) {
 	case h.lease.expires > o.read:
 		h.lease.lookAt = o.now + unreadAfter
 	default:
-		h.rec.owe(o.owedAfter(h.lease.expires))
+		h.rec.Owe(o.owedAfter(h.lease.expires))
 		o.leases.end(h, o.leases.lapse(h.lease), 0)
 	}
 	if h.search.state != searchIdle && h.search.until <= o.now {
@@ -131,7 +126,7 @@ func (a *agenda) urlsAt(h *host) int64 {
 // starved says whether URLs of a host wait for a part of their job's budget.
 func (h *host) starved() bool {
 	for _, hj := range h.jobs {
-		if hj.state.budget.starved && !hj.state.c.exhausted && hj.ready()+hj.waiting() > 0 {
+		if hj.state.budget.starved && !hj.state.c.Exhausted && hj.ready()+hj.waiting() > 0 {
 			return true
 		}
 	}
@@ -147,7 +142,7 @@ func (a *agenda) placeAt(h *host) int64 {
 	if at == never || !a.ring.Mine(h.key) || !a.cfg.Settled(h.key) {
 		return never
 	}
-	polite := max(a.politeAt(h), h.rec.backoffUntil) - a.cfg.PlaceAhead.Milliseconds()
+	polite := max(a.politeAt(h), h.rec.BackoffUntil) - a.cfg.PlaceAhead.Milliseconds()
 	return max(at, h.bar, h.search.rest, polite)
 }
 
@@ -176,11 +171,11 @@ func (pl *placer) ask(h *host) {
 	n := h.unleased()
 	h.search.tiny = n < pl.cfg.PlaceMin
 	p := Place{
-		Host: h.rec.name, Addrs: h.rec.addrs, Pending: n, Tiny: h.search.tiny, Known: h.rec.placed, Exclude: slices.Clone(h.search.exclude),
-		Secure: h.rec.secure, Remeasure: h.search.remeasure, Measured: slices.Clone(h.rec.measured), NotBefore: time.UnixMilli(pl.politeAt(h)),
+		Host: h.rec.Name, Addrs: h.rec.Addrs, Pending: n, Tiny: h.search.tiny, Known: h.rec.Placed, Exclude: slices.Clone(h.search.exclude),
+		Secure: h.rec.Secure, Remeasure: h.search.remeasure, Measured: slices.Clone(h.rec.Measured), NotBefore: time.UnixMilli(pl.politeAt(h)),
 	}
-	if h.rec.placedAt > 0 {
-		p.MeasuredAt = time.UnixMilli(h.rec.placedAt)
+	if h.rec.PlacedAt > 0 {
+		p.MeasuredAt = time.UnixMilli(h.rec.PlacedAt)
 	}
 	pl.reserve(h, &p)
 	pl.ready.Places = append(pl.ready.Places, p)
@@ -189,13 +184,13 @@ func (pl *placer) ask(h *host) {
 // reserve keeps a host from being fetched from while candidates may send requests to measure it. It is on disk before the first of them, and goes along with
 // the host's record: should this peer die meanwhile, whoever is the owner then waits as well.
 func (pl *placer) reserve(h *host, p *Place) {
-	if pl.cfg.RequestTime <= 0 || h.search.tiny || h.rec.backoffUntil > pl.now {
+	if pl.cfg.RequestTime <= 0 || h.search.tiny || h.rec.BackoffUntil > pl.now {
 		return
 	}
 	polite := pl.politeAt(h)
 	until := max(pl.now, polite, 1) + pl.cfg.RequestTime.Milliseconds()
 	h.search.reserve(polite, until)
-	h.rec.reserve(until)
+	h.rec.Reserve(until)
 	p.RequestsUntil = time.UnixMilli(until)
 	pl.hosts.touched(h)
 }
@@ -206,9 +201,9 @@ func (pl *placer) unreserve(h *host, owed time.Time) {
 	if before == 0 {
 		return
 	}
-	h.rec.unreserve(until, before)
+	h.rec.Unreserve(until, before)
 	if !owed.IsZero() {
-		h.rec.owe(min(owedFor(owed), pl.now+pl.cfg.MaxRetryAfter.Milliseconds()))
+		h.rec.Owe(min(owedFor(owed), pl.now+pl.cfg.MaxRetryAfter.Milliseconds()))
 	}
 	pl.hosts.touched(h)
 }
@@ -222,7 +217,7 @@ type Placement struct {
 	// Pace is by how much the host is to be asked less often than usual; 1 or less: as usual.
 	Pace float64
 	// Measured is what the candidates measured, Why says why it was this worker.
-	Measured []Measurement
+	Measured []ondisk.Measurement
 	Why      string // reason of the choice, in words
 	// NotBefore is until when politeness is owed for requests that were made to measure; zero if none was.
 	NotBefore time.Time
@@ -246,7 +241,7 @@ func (o *Owner) Placed(name string, p Placement) {
 	if h.search.anew != "" {
 		p.Why += "; " + h.search.anew
 	}
-	if h.rec.placedBy(&p, o.now) {
+	if h.rec.PlacedBy(p.Worker, p.Why, p.Measured, o.now) {
 		o.hosts.touched(h)
 	}
 	h.search.found(&p)
@@ -269,11 +264,11 @@ func (pl *placer) offer(h *host, worker string) {
 	h.search.offer(worker, pl.now+pl.cfg.OfferTimeout.Milliseconds())
 	for i := range pl.ready.Offers {
 		if offer := &pl.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
-			offer.Hosts = append(offer.Hosts, h.rec.name)
+			offer.Hosts = append(offer.Hosts, h.rec.Name)
 			return
 		}
 	}
-	pl.ready.Offers = append(pl.ready.Offers, Offer{worker, []string{h.rec.name}})
+	pl.ready.Offers = append(pl.ready.Offers, Offer{worker, []string{h.rec.Name}})
 }
 
 // Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
@@ -324,7 +319,7 @@ func (pl *placer) calibrate(h *host, fetched []*wire.Fetched) {
 		h.search.again(anewGrown)
 		h.search.tiny = false
 	}
-	if mean := uint32(min(sum/n, 1<<31)); h.rec.slower(mean) { //nolint:gosec // bounded
+	if mean := uint32(min(sum/n, 1<<31)); h.rec.Slower(mean) { //nolint:gosec // bounded
 		h.search.again(anewSlower)
 		h.search.remeasure = true
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -49,19 +50,19 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeNone, true
 	case a.optedOut(h) != "":
 		return link.OutcomeOptedOut, true
-	case hj.c.admission == domain.Crowded:
+	case hj.c.Admission == domain.Crowded:
 		return link.OutcomeOutOfBudget, true
-	case hj.c.admission == domain.Stale || a.domains.late(h, hj):
+	case hj.c.Admission == domain.Stale || a.domains.late(h, hj):
 		return link.OutcomeTrap, true
-	case hj.c.trap:
+	case hj.c.Trap:
 		return link.OutcomeTrap, true
-	case hj.c.down != link.OutcomeNone && a.now < hj.c.downUntil:
-		return hj.c.down, true
-	case js.c.exhausted:
+	case hj.c.Down != link.OutcomeNone && a.now < hj.c.DownUntil:
+		return hj.c.Down, true
+	case js.c.Exhausted:
 		return link.OutcomeOutOfBudget, true
-	case a.cfg.MaxRequests > 0 && hj.c.requests >= a.cfg.MaxRequests:
+	case a.cfg.MaxRequests > 0 && hj.c.Requests >= a.cfg.MaxRequests:
 		return link.OutcomeOutOfBudget, true
-	case js.spec.MaxPagesPerHost > 0 && hj.c.promised == 0 && hj.pagesLeft() <= 0:
+	case js.spec.MaxPagesPerHost > 0 && hj.c.Promised == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
 	default:
 		return 0, false
@@ -70,10 +71,10 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 
 // late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet.
 func (d *domains) late(h *host, hj *hostJob) bool {
-	if hj.c.admission != domain.Admitted || hj.c.requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
+	if hj.c.Admission != domain.Admitted || hj.c.Requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
 		return false
 	}
-	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.name)}] == domain.Stale
+	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.Name)}] == domain.Stale
 }
 
 // checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
@@ -134,21 +135,21 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(g.now) && hj.promisedHere() > 0 {
 		return 0
 	}
-	var doomed []pending
-	for _, kind := range []byte{kindReady, kindDelayed} {
-		prefix := jobPrefix(h.pos, kind, hj.state.id)
+	var doomed []ondisk.Pending
+	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
+		prefix := ondisk.JobPrefix(h.pos, kind, hj.state.id)
 		from := prefix
-		if kind == kindReady {
-			from = hj.from.key(h.pos, hj.state.id)
+		if kind == ondisk.KindReady {
+			from = hj.from.Key(h.pos, hj.state.id)
 		}
 		g.buf.scan(from, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-			at, ok := placeIn(kind, key[len(prefix):])
-			p, err := decodePending(at, value)
+			at, ok := ondisk.SpotIn(kind, key[len(prefix):])
+			p, err := ondisk.DecodePending(at, value)
 			if !ok || err != nil {
-				g.buf.fail(errFormat)
+				g.buf.fail(ondisk.ErrFormat)
 				return false
 			}
-			if h.lease.item(p.hash) == nil {
+			if h.lease.item(p.Hash) == nil {
 				doomed = append(doomed, p)
 			}
 			return len(doomed) < limit
@@ -161,12 +162,12 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 	for i := range doomed {
 		p := &doomed[i]
 		g.urls.settle(h, hj, p, 0, 0)
-		if p.due == 0 {
-			hj.from = p.place
+		if p.Due == 0 {
+			hj.from = p.Spot
 		}
-		g.urls.conclude(h, hj, p, Final{Outcome: fate, Detail: detail})
+		g.urls.conclude(h, hj, p, ondisk.Final{Outcome: fate, Detail: detail})
 	}
-	if hj.c.delayed == hj.c.outD {
+	if hj.c.Delayed == hj.c.outD {
 		hj.nextDue = never
 	}
 	return len(doomed)
@@ -178,20 +179,20 @@ func (g *purger) text(h *host, hj *hostJob, fate link.Outcome) string {
 	case fate == link.OutcomeNone:
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
-		return clip(g.optedOut(h))
+		return ondisk.Clip(g.optedOut(h))
 	case g.domains.late(h, hj):
-		return clip(g.domains.turnedAway(domain.Stale))
-	case hj.c.admission.TurnsAway():
-		return clip(g.domains.turnedAway(hj.c.admission))
+		return ondisk.Clip(g.domains.turnedAway(domain.Stale))
+	case hj.c.Admission.TurnsAway():
+		return ondisk.Clip(g.domains.turnedAway(hj.c.Admission))
 	case fate == link.OutcomeTrap:
 		return g.traps.text(h, hj)
-	case fate == link.OutcomeOutOfBudget && hj.state.c.exhausted:
+	case fate == link.OutcomeOutOfBudget && hj.state.c.Exhausted:
 		return "the job's budget was used up before its turn"
-	case fate == link.OutcomeOutOfBudget && g.cfg.MaxRequests > 0 && hj.c.requests >= g.cfg.MaxRequests:
+	case fate == link.OutcomeOutOfBudget && g.cfg.MaxRequests > 0 && hj.c.Requests >= g.cfg.MaxRequests:
 		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", g.cfg.MaxRequests)
 	case fate == link.OutcomeOutOfBudget:
 		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.spec.MaxPagesPerHost)
 	default:
-		return "the host failed too often in a row: " + h.rec.backoffReason
+		return "the host failed too often in a row: " + h.rec.BackoffReason
 	}
 }

@@ -37,19 +37,19 @@ func TestFate(t *testing.T) {
 		dead bool
 	}{
 		{"nothing", func(*host, *hostJob) {}, 0, false},
-		{"down", func(_ *host, hj *hostJob) { hj.c.down, hj.c.downUntil = link.OutcomeDNS, now+1 }, link.OutcomeDNS, true},
-		{"down until now", func(_ *host, hj *hostJob) { hj.c.down, hj.c.downUntil = link.OutcomeDNS, now }, 0, false},
-		{"a trap, and down", func(_ *host, hj *hostJob) { hj.c.trap, hj.c.down, hj.c.downUntil = true, link.OutcomeDNS, now+1 }, link.OutcomeTrap, true},
-		{"crowded, and a trap", func(_ *host, hj *hostJob) { hj.c.admission, hj.c.trap = domain.Crowded, true }, link.OutcomeOutOfBudget, true},
-		{"a stale domain", func(_ *host, hj *hostJob) { hj.c.admission = domain.Stale }, link.OutcomeTrap, true},
-		{"opted out, and crowded", func(h *host, hj *hostJob) { h.rec.optOut.on, hj.c.admission = true, domain.Crowded }, link.OutcomeOptedOut, true},
-		{"canceled, and opted out", func(h *host, hj *hostJob) { h.rec.optOut.on, hj.state.state = true, job.StateCanceled }, link.OutcomeNone, true},
+		{"down", func(_ *host, hj *hostJob) { hj.c.Down, hj.c.DownUntil = link.OutcomeDNS, now+1 }, link.OutcomeDNS, true},
+		{"down until now", func(_ *host, hj *hostJob) { hj.c.Down, hj.c.DownUntil = link.OutcomeDNS, now }, 0, false},
+		{"a trap, and down", func(_ *host, hj *hostJob) { hj.c.Trap, hj.c.Down, hj.c.DownUntil = true, link.OutcomeDNS, now+1 }, link.OutcomeTrap, true},
+		{"crowded, and a trap", func(_ *host, hj *hostJob) { hj.c.Admission, hj.c.Trap = domain.Crowded, true }, link.OutcomeOutOfBudget, true},
+		{"a stale domain", func(_ *host, hj *hostJob) { hj.c.Admission = domain.Stale }, link.OutcomeTrap, true},
+		{"opted out, and crowded", func(h *host, hj *hostJob) { h.rec.OptOut.On, hj.c.Admission = true, domain.Crowded }, link.OutcomeOptedOut, true},
+		{"canceled, and opted out", func(h *host, hj *hostJob) { h.rec.OptOut.On, hj.state.state = true, job.StateCanceled }, link.OutcomeNone, true},
 		{"an unknown job, canceled", func(_ *host, hj *hostJob) { hj.state.known, hj.state.state = false, job.StateCanceled }, 0, false},
-		{"a budget used up", func(_ *host, hj *hostJob) { hj.state.c.exhausted = true }, link.OutcomeOutOfBudget, true},
-		{"all requests made", func(_ *host, hj *hostJob) { hj.c.requests = 50 }, link.OutcomeOutOfBudget, true},
-		{"all pages fetched", func(_ *host, hj *hostJob) { hj.state.spec.MaxPagesPerHost, hj.c.outcomes[link.OutcomeOK] = 3, 3 }, link.OutcomeOutOfBudget, true},
+		{"a budget used up", func(_ *host, hj *hostJob) { hj.state.c.Exhausted = true }, link.OutcomeOutOfBudget, true},
+		{"all requests made", func(_ *host, hj *hostJob) { hj.c.Requests = 50 }, link.OutcomeOutOfBudget, true},
+		{"all pages fetched", func(_ *host, hj *hostJob) { hj.state.spec.MaxPagesPerHost, hj.c.Outcomes[link.OutcomeOK] = 3, 3 }, link.OutcomeOutOfBudget, true},
 		{"all but what is promised", func(_ *host, hj *hostJob) {
-			hj.state.spec.MaxPagesPerHost, hj.c.outcomes[link.OutcomeOK], hj.c.promised = 3, 2, 1
+			hj.state.spec.MaxPagesPerHost, hj.c.Outcomes[link.OutcomeOK], hj.c.Promised = 3, 2, 1
 		}, 0, false},
 	} {
 		s := &step{cfg: Config{MaxRequests: 50, OptOuts: noOptOuts{}}, now: now}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 const (
@@ -34,7 +36,7 @@ func (pl *placer) relieve(s *session) {
 			continue
 		}
 		v := h.variance(means)
-		if least == nil || cmp.Or(cmp.Compare(v, variance), cmp.Compare(h.rec.name, least.rec.name)) < 0 {
+		if least == nil || cmp.Or(cmp.Compare(v, variance), cmp.Compare(h.rec.Name, least.rec.Name)) < 0 {
 			least, variance = h, v
 		}
 	}
@@ -54,14 +56,14 @@ func (pl *placer) hasRoomFor(h *host, than *session) bool {
 		s := pl.sessions[peer]
 		return peer != than.peer && (s == nil || pl.now-s.heard > pl.cfg.TTL.Milliseconds() || !s.overloaded())
 	}
-	return room(pl.cfg.Self) || slices.ContainsFunc(h.rec.measured, func(m Measurement) bool { return m.Error == "" && room(m.Peer) })
+	return room(pl.cfg.Self) || slices.ContainsFunc(h.rec.Measured, func(m ondisk.Measurement) bool { return m.Error == "" && room(m.Peer) })
 }
 
 // meansOf are the mean round trips of those that measured hosts of a worker, in ms.
 func meansOf(s *session) map[string]float64 {
 	sum, n := make(map[string]float64), make(map[string]float64)
 	for h := range s.leases {
-		for _, m := range h.rec.measured {
+		for _, m := range h.rec.Measured {
 			if m.Error == "" {
 				sum[m.Peer] += float64(m.RTTUs) / 1000
 				n[m.Peer]++
@@ -78,7 +80,7 @@ func meansOf(s *session) map[string]float64 {
 // either it is infinite, so that hosts of which something is known go first.
 func (h *host) variance(means map[string]float64) float64 {
 	var times []float64
-	for _, m := range h.rec.measured {
+	for _, m := range h.rec.Measured {
 		if m.Error == "" {
 			times = append(times, float64(m.RTTUs)/1000)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -35,7 +36,7 @@ type outcomes struct {
 func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 	js := oc.jobs.of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
-	if link.Host(url) != h.rec.name {
+	if link.Host(url) != h.rec.Name {
 		return
 	}
 	hash := link.Hash(js.id, url)
@@ -47,25 +48,25 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 		return
 	}
 	hj := h.job(js, true)
-	p := pending{hash: hash, hops: got.Hops, kind: got.Kind, url: url}
-	p.depth = got.Depth
+	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
+	p.Depth = got.Depth
 	if it := h.lease.item(hash); it != nil && it.job == hj {
 		delete(h.lease.out, hash)
-		hj.c.returned(&it.pending)
-		p = it.pending
-		p.url = url
+		hj.c.returned(&it.Pending)
+		p = it.Pending
+		p.URL = url
 		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else if raw, ok := oc.buf.get(entryKey(h.pos, js.id, hash)); ok {
-		n, err := decodeEntry(raw)
+	} else if raw, ok := oc.buf.get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
+		n, err := ondisk.DecodeEntry(raw)
 		if err != nil {
 			oc.buf.fail(err)
 			return
 		}
-		if n.done {
-			oc.again(h, hj, &n.final, &got, f, went)
+		if n.Done {
+			oc.again(h, hj, &n.Final, &got, f, went)
 			return
 		}
-		if p, ok = oc.urls.pending(h, js, n.at); !ok {
+		if p, ok = oc.urls.pending(h, js, n.At); !ok {
 			return
 		}
 		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
@@ -76,7 +77,7 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 }
 
 // unknown takes in a URL that is leased by an owner whose records did not reach this one; false if the job does not admit it. What was fetched is not fetched again.
-func (oc *outcomes) unknown(h *host, hj *hostJob, got *Final, hash uint64) bool {
+func (oc *outcomes) unknown(h *host, hj *hostJob, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
 	if err != nil || canonical != got.URL || Refusal(hj.state.spec, got.URL, got.Depth, got.Kind) != "" {
 		return false
@@ -87,10 +88,10 @@ func (oc *outcomes) unknown(h *host, hj *hostJob, got *Final, hash uint64) bool 
 }
 
 // finalOf is what a worker tells of a URL.
-func finalOf(url, from string, f *wire.Fetched) Final {
-	return Final{
+func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
+	return ondisk.Final{
 		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
-		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), maxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
+		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), ondisk.MaxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
 		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
 		MIME: f.GetMime(), Detail: f.GetDetail(), LeftOut: f.GetLeftOut(),
 	}
@@ -98,7 +99,7 @@ func finalOf(url, from string, f *wire.Fetched) Final {
 
 // piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that has more than one outcome may hold. The page's depth is that
 // of its record, and what is kept of its links for a smaller one grows by these.
-func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
 			return // nobody of ours tells so few: it would cost more than it brings
@@ -118,25 +119,25 @@ func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *Final, f *wi
 }
 
 // placeOfPage gives a page the depth that is known here.
-func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *Final) {
-	raw, ok := oc.buf.get(entryKey(h.pos, js.id, hash))
+func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk.Final) {
+	raw, ok := oc.buf.get(ondisk.EntryKey(h.pos, js.id, hash))
 	if !ok {
 		return
 	}
-	n, err := decodeEntry(raw)
+	n, err := ondisk.DecodeEntry(raw)
 	switch {
 	case err != nil:
 		oc.buf.fail(err)
-	case n.done:
-		page.Depth, page.Hops = n.final.Depth, n.final.Hops
+	case n.Done:
+		page.Depth, page.Hops = n.Final.Depth, n.Final.Hops
 	default:
-		page.Depth = n.at.depth
+		page.Depth = n.At.Depth
 	}
 }
 
 // forwardPiece is forward for some of the links of a page, which have an entry of their own in the outbox.
-func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []outlink) {
-	em.forward(h, js, link.Hash(js.id, page+" "+links[0].url), depth, links)
+func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []ondisk.Link) {
+	em.forward(h, js, link.Hash(js.id, page+" "+links[0].URL), depth, links)
 }
 
 // wholePiece says whether links without an outcome are as many as a worker puts into a piece.
@@ -149,7 +150,7 @@ func wholePiece(f *wire.Fetched) bool {
 }
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
-func (oc *outcomes) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
 	oc.urls.requested(h, hj)
@@ -168,24 +169,24 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *pending, got *Final, f *
 	if got.Outcome == link.OutcomeDNS {
 		got.Status = 0 // which says how often to try, and nothing to people
 	}
-	if retryable && int(p.tries) < spec.Retries && hj.state.state != job.StateCanceled {
-		p.tries++
-		wait := max(oc.cfg.backoff(uint32(p.tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
+	if retryable && int(p.Tries) < spec.Retries && hj.state.state != job.StateCanceled {
+		p.Tries++
+		wait := max(oc.cfg.backoff(uint32(p.Tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
 		oc.urls.wait(h, hj, p, oc.now+wait)
 		return
 	}
 	final := *got
 	oc.urls.conclude(h, hj, p, final)
 	if hj.state.state != job.StateCanceled {
-		final.Depth, final.Hops = p.depth, p.hops
-		before := hj.c.accepted
-		oc.emitter.emit(h, hj.state, p.hash, &final, f, went)
-		oc.observe(h, hj, &final, f, went.brought+hj.c.accepted-before)
+		final.Depth, final.Hops = p.Depth, p.Hops
+		before := hj.c.Accepted
+		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
+		oc.observe(h, hj, &final, f, went.brought+hj.c.Accepted-before)
 	}
 }
 
 // stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does not answer, or wants to be left alone.
-func stalls(got *Final) bool {
+func stalls(got *ondisk.Final) bool {
 	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
 }
 
@@ -196,38 +197,38 @@ func (u *urlSets) requested(h *host, hj *hostJob) {
 }
 
 // wait puts a URL back that is not out any more: among the ready ones, or until due.
-func (u *urlSets) wait(h *host, hj *hostJob, p *pending, due int64) {
+func (u *urlSets) wait(h *host, hj *hostJob, p *ondisk.Pending, due int64) {
 	u.drop(h, hj, p)
-	if p.seq == 0 || due > 0 {
-		p.seq = h.rec.number()
+	if p.Seq == 0 || due > 0 {
+		p.Seq = h.rec.Number()
 	}
-	if p.due = due; due > 0 {
+	if p.Due = due; due > 0 {
 		hj.c.waits(1)
 	}
 	u.put(h, hj.state, p)
-	hj.lower(p.place)
+	hj.lower(p.Spot)
 	u.hosts.changed(h, hj)
 	u.agenda.schedule(h)
 }
 
 // drop deletes a pending record.
-func (u *urlSets) drop(h *host, hj *hostJob, p *pending) {
-	if p.seq == 0 {
+func (u *urlSets) drop(h *host, hj *hostJob, p *ondisk.Pending) {
+	if p.Seq == 0 {
 		return // it never had one
 	}
-	u.buf.delete(p.key(h.pos, hj.state.id))
-	if p.due > 0 {
+	u.buf.delete(p.Key(h.pos, hj.state.id))
+	if p.Due > 0 {
 		hj.c.waits(-1)
 	}
 	u.hosts.changed(h, hj)
 }
 
 // conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the pending record.
-func (u *urlSets) conclude(h *host, hj *hostJob, p *pending, f Final) {
+func (u *urlSets) conclude(h *host, hj *hostJob, p *ondisk.Pending, f ondisk.Final) {
 	u.drop(h, hj, p)
-	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.url, p.depth, p.hops, p.kind, p.tries
-	n := entry{done: true, final: f}
-	u.buf.set(entryKey(h.pos, hj.state.id, p.hash), n.encode())
+	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
+	n := ondisk.Entry{Done: true, Final: f}
+	u.buf.set(ondisk.EntryKey(h.pos, hj.state.id, p.Hash), n.Encode())
 	hj.c.concluded(&f)
 	u.hosts.changed(h, hj)
 	u.agenda.schedule(h)
@@ -235,7 +236,7 @@ func (u *urlSets) conclude(h *host, hj *hostJob, p *pending, f Final) {
 
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
 // counts only where it knows more: never an error in place of a page.
-func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.Fetched, went ahead) {
 	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
 		return
@@ -244,13 +245,13 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched
 		hj.c.refetchedOne()
 		oc.urls.requested(h, hj)
 	}
-	if knows(got.Outcome) <= knows(had.Outcome) {
+	if ondisk.Knows(got.Outcome) <= ondisk.Knows(had.Outcome) {
 		return
 	}
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
-	n := entry{done: true, final: *got}
+	n := ondisk.Entry{Done: true, Final: *got}
 	js := hj.state
-	oc.buf.set(entryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.encode())
+	oc.buf.set(ondisk.EntryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.Encode())
 	hj.c.corrected(had, got)
 	oc.hosts.changed(h, hj)
 	if js.state != job.StateCanceled {
@@ -258,32 +259,18 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *Final, f *wire.Fetched
 	}
 }
 
-// knows orders outcomes by what they tell of a URL.
-func knows(outcome link.Outcome) int {
-	switch outcome {
-	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeRedirect:
-		return 3
-	case link.OutcomeHTTPError, link.OutcomeRobotsDenied, link.OutcomeTooLarge:
-		return 2
-	case link.OutcomeNone, link.OutcomeOutOfBudget, link.OutcomeQuarantined:
-		return 0
-	default:
-		return 1
-	}
-}
-
 // hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in a row its pending URLs share the outcome.
 // The failures of one window count as one. A first URL that stalls does not end the lease: the next one tells whether it is the host.
-func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
+func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 	r := &h.rec
 	retryable := got.Outcome.Retryable(got.Status)
-	if retryable && oc.now < r.backoffUntil && r.failOutcome == got.Outcome {
+	if retryable && oc.now < r.BackoffUntil && r.FailOutcome == got.Outcome {
 		return
 	}
-	r.failed(got.Outcome)
+	r.Failed(got.Outcome)
 	if retryable {
-		wait := max(oc.cfg.backoff(r.fails), min(retryAfter, oc.cfg.MaxRetryAfter.Milliseconds()))
-		r.backOff(oc.now+wait, failureText(got))
+		wait := max(oc.cfg.backoff(r.Fails), min(retryAfter, oc.cfg.MaxRetryAfter.Milliseconds()))
+		r.BackOff(oc.now+wait, failureText(got))
 	}
 	for _, hj := range h.jobs {
 		if !hj.state.known {
@@ -300,13 +287,13 @@ func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
 		case !got.Outcome.HostWide():
 			limit = max(limit, stallsLeast)
 		}
-		if int(r.fails) > limit {
+		if int(r.Fails) > limit {
 			hj.c.fails(got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds())
 			oc.hosts.changed(h, hj)
 		}
 	}
 	oc.hosts.touched(h)
-	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.fails > 1) {
+	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
 		// lease would have run out.
 		oc.leases.end(h, released, h.lease.expires)
@@ -315,7 +302,7 @@ func (oc *outcomes) hostFailed(h *host, got *Final, retryAfter int64) {
 }
 
 // failureText says for people what a host failed with.
-func failureText(got *Final) string {
+func failureText(got *ondisk.Final) string {
 	text := got.Outcome.String()
 	if got.Outcome == link.OutcomeHTTPError {
 		text = "status " + strconv.Itoa(got.Status)
@@ -329,12 +316,12 @@ func failureText(got *Final) string {
 	if detail != "" {
 		text += ": " + detail
 	}
-	return clip(text)
+	return ondisk.Clip(text)
 }
 
 // hostAnswered ends a run of failures.
 func (oc *outcomes) hostAnswered(h *host) {
-	if !h.rec.answered() {
+	if !h.rec.Answered() {
 		return
 	}
 	for _, hj := range h.jobs {

@@ -40,7 +40,7 @@ func (r *rests) note(h *host) {
 		h.rester = len(r.list)
 	}
 	e := &r.list[h.rester-1]
-	*e = rester{h: h, whole: whole, backoff: h.rec.backoffUntil, outcome: h.rec.failOutcome}
+	*e = rester{h: h, whole: whole, backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome}
 	if len(h.jobs) == 1 {
 		e.js, e.wait = h.jobs[0].state, h.jobs[0].wait()
 	}

@@ -3,6 +3,8 @@ package owner
 import (
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // TestRests: of hosts that rest each is noted once, and is found again where it was put when another goes; what has rested is forgotten.
@@ -11,13 +13,13 @@ func TestRests(t *testing.T) {
 	var l lru
 	var hosts []*host
 	for i := range int64(3) {
-		h := &host{rec: hostRecord{backoffUntil: 2000 + i}}
+		h := &host{rec: ondisk.Host{BackoffUntil: 2000 + i}}
 		l.touch(h)
 		r.note(h)
 		r.note(h)
 		hosts = append(hosts, h)
 	}
-	dropped := &host{rec: hostRecord{backoffUntil: 9000}}
+	dropped := &host{rec: ondisk.Host{BackoffUntil: 9000}}
 	if r.note(dropped); dropped.rester != 0 || len(r.list) != 3 {
 		t.Errorf("%d hosts rest, one that is not in memory is number %d", len(r.list), dropped.rester)
 	}

@@ -26,7 +26,7 @@ func (c *concern) of(h *host) bool {
 		return true
 	}
 	for _, hj := range h.jobs {
-		if _, ok := c.jobs[hj.state]; ok && hj.c.open() > 0 {
+		if _, ok := c.jobs[hj.state]; ok && hj.c.Open() > 0 {
 			return true
 		}
 	}
@@ -81,7 +81,7 @@ func (rv *reviewer) some() {
 	for _, h := range r.list[:n] {
 		switch {
 		case !h.kept(): // it was dropped meanwhile
-		case r.about.optOuts && rv.cfg.OptOuts.Host(h.rec.name) != "":
+		case r.about.optOuts && rv.cfg.OptOuts.Host(h.rec.Name) != "":
 			rv.optOutChanged(h)
 		case r.about.of(h):
 			rv.agenda.schedule(h)

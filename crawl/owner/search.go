@@ -129,21 +129,5 @@ func (s *searches) taken() { s.refused = max(s.refused-1, 0) }
 // waiting says whether a host stands in the queue for which there is room.
 func (s *searches) waiting() bool { return s.queue.len() > 0 && s.room() }
 
-// slower compares the mean time of fetches with that of when the worker was new (design, section 5), and says whether they were slower several times in a row.
-func (r *hostRecord) slower(mean uint32) bool {
-	switch {
-	case r.fetchBase == 0:
-		r.fetchBase = max(mean, 1)
-	case mean > slowFactor*r.fetchBase && mean-r.fetchBase > slowFloor:
-		if r.slowRuns++; r.slowRuns >= slowRuns {
-			r.slowRuns = 0
-			return true
-		}
-	default:
-		r.slowRuns = 0
-	}
-	return false
-}
-
 // owedFor is until when politeness is owed, in the time of the records, rounded up.
 func owedFor(at time.Time) int64 { return at.Add(time.Millisecond - 1).UnixMilli() }

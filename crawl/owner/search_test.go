@@ -3,6 +3,8 @@ package owner
 import (
 	"slices"
 	"testing"
+
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // TestSearchStates drives the search for a worker through its table of states.
@@ -107,10 +109,10 @@ func TestSlower(t *testing.T) {
 		{"not in a row", []uint32{100, 300, 300, 100, 300, 300}, false},
 		{"little in sum", []uint32{5, 40, 40, 40}, false},
 	} {
-		var r hostRecord
+		var r ondisk.Host
 		got := false
 		for _, mean := range c.means {
-			got = r.slower(mean)
+			got = r.Slower(mean)
 		}
 		if got != c.want {
 			t.Errorf("%s: slower is %v", c.name, got)

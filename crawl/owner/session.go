@@ -5,6 +5,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -171,7 +172,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	if len(w.GetFetched()) > 0 {
 		o.placer.calibrate(h, w.GetFetched())
 		if o.cfg.Fetched != nil {
-			o.cfg.Fetched(h.rec.name, h.rec.addrs, s.peer, w.GetFetched())
+			o.cfg.Fetched(h.rec.Name, h.rec.Addrs, s.peer, w.GetFetched())
 		}
 	}
 	o.visits.afterReports(s, h, w, held, reply)
@@ -214,7 +215,7 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.jobs.of(job.ID(f.GetJob()))
 	v.account(js, f)
-	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.name || js.state == job.StateCanceled {
+	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.Name || js.state == job.StateCanceled {
 		return true
 	}
 	page := finalOf(string(f.GetUrl()), v.session.peer, f)
@@ -292,33 +293,30 @@ func (vs *visits) knowsAll(w *wire.HostWork) bool {
 // learn notes what a worker found out about a host.
 func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 	if len(w.GetAddrs()) > 0 {
-		h.rec.at(w.GetAddrs())
+		h.rec.At(w.GetAddrs())
 		vs.hosts.touched(h)
 	}
 	for _, r := range w.GetRobots() {
-		value := encodeRobots(r.GetState())
-		if _, err := decodeRobots(value); err == nil && h.hasOrigin(r.GetOrigin()) {
-			vs.buf.set(robotsKey(h.pos, r.GetOrigin()), value)
+		value := ondisk.EncodeRobots(r.GetState())
+		if _, err := ondisk.DecodeRobots(value); err == nil && h.hasOrigin(r.GetOrigin()) {
+			vs.buf.set(ondisk.RobotsKey(h.pos, r.GetOrigin()), value)
 		}
 	}
 	if held && w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), vs.cfg.MaxRetryAfter.Milliseconds())
-		why := clip(w.GetBackoffReason())
-		if strings.HasPrefix(h.rec.backoffReason, why) {
-			why = h.rec.backoffReason // the failure that it is for says more
+		why := ondisk.Clip(w.GetBackoffReason())
+		if strings.HasPrefix(h.rec.BackoffReason, why) {
+			why = h.rec.BackoffReason // the failure that it is for says more
 		}
-		h.rec.backOff(vs.now+wait, why)
+		h.rec.BackOff(vs.now+wait, why)
 		vs.hosts.touched(h)
 	}
 }
 
-// clip keeps a reason within its bound, and whole runes of it: a message with half a one is not sent.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
-
 // owe notes the politeness that whoever comes next owes to the host.
 func (vs *visits) owe(h *host, w *wire.HostWork) {
 	owed := min(int64(w.GetOwedMs()), vs.cfg.MaxRetryAfter.Milliseconds())
-	h.rec.owe(vs.now + owed)
+	h.rec.Owe(vs.now + owed)
 }
 
 // returned takes URLs back that the worker did not touch.
@@ -341,7 +339,7 @@ func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
 	}
 	offered := h.search.offeredTo(s.peer)
 	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(vs.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || vs.agenda.urlsAt(h) > vs.now {
-		reply.revoke(h.rec.name)
+		reply.revoke(h.rec.Name)
 		if offered {
 			vs.placer.end(h)
 			vs.agenda.schedule(h)

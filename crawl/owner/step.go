@@ -1,5 +1,7 @@
 package owner
 
+import "github.com/apoidea/apoidea/crawl/owner/ondisk"
+
 // step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
 type step struct {
 	cfg   Config
@@ -27,7 +29,7 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 	if s.cfg.MaxRequests == 0 {
 		return 1 << 62
 	}
-	return s.cfg.MaxRequests - hj.c.requests - hj.c.out
+	return s.cfg.MaxRequests - hj.c.Requests - hj.c.out
 }
 
 // owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
@@ -36,10 +38,10 @@ func (s *step) owedAfter(end int64) int64 {
 }
 
 // politeAt is when a host may be asked again, back-offs aside.
-func (s *step) politeAt(h *host) int64 { return max(h.rec.notBefore, s.owedAfter(h.bar)) }
+func (s *step) politeAt(h *host) int64 { return max(h.rec.NotBefore, s.owedAfter(h.bar)) }
 
 // ahead says whether an epoch is one that no host has come to: a lease takes more than a millisecond. So there is always a later one that others take as well.
-func (s *step) ahead(e Epoch) bool {
+func (s *step) ahead(e ondisk.Epoch) bool {
 	const room = 1 << 40 // for clocks that differ
 	return e.Counter > uint64(max(s.now, 0))+room
 }
@@ -55,10 +57,10 @@ func (s *step) latest() int64 {
 
 // optedOut says why nothing of a host is fetched; empty if it may be.
 func (s *step) optedOut(h *host) string {
-	if h.rec.optOut.on {
-		return "the site has opted out: " + h.rec.optOut.why
+	if h.rec.OptOut.On {
+		return "the site has opted out: " + h.rec.OptOut.Why
 	}
-	return s.cfg.OptOuts.Host(h.rec.name)
+	return s.cfg.OptOuts.Host(h.rec.Name)
 }
 
 // Within bounds the step that was begun: room is asked between pieces of work, and once it says that there is none what is left of a list is for a later
@@ -71,4 +73,4 @@ func (s *step) HasRoom() bool {
 }
 
 // restsUntil is until when nothing at all of a host is fetched.
-func (s *step) restsUntil(h *host) int64 { return max(s.politeAt(h), h.rec.backoffUntil, h.bar) }
+func (s *step) restsUntil(h *host) int64 { return max(s.politeAt(h), h.rec.BackoffUntil, h.bar) }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -19,10 +20,10 @@ const (
 
 // Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it loads by [Owner.Hashes].
 type Seen interface {
-	Test(set SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
-	Add(set SetID, hash uint64) error             // puts a hash into a set
+	Test(set ondisk.SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
+	Add(set ondisk.SetID, hash uint64) error             // puts a hash into a set
 	// Drop forgets a set, because its URLs are gone from here.
-	Drop(set SetID)
+	Drop(set ondisk.SetID)
 }
 
 // Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs]; [Owner.JobChanged] says that the answer may
@@ -36,3 +37,17 @@ type Jobs interface {
 type Ring interface {
 	Mine(key ring.Key) bool // says whether this peer owns a key
 }
+
+// What of a record others read as well.
+type (
+	// Final is how a URL ended.
+	Final = ondisk.Final
+	// Epoch grows with every change of a host's owner or worker.
+	Epoch = ondisk.Epoch
+	// Measurement is what one candidate measured to a site.
+	Measurement = ondisk.Measurement
+	// SetID names one URL set.
+	SetID = ondisk.SetID
+	// Cursor is a place in the walk over all URLs.
+	Cursor = ondisk.Cursor
+)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -39,11 +40,11 @@ func (t *hostTable) sweepSome() {
 	t.flush()
 	if s.cursor == nil {
 		s.dropped = false
-		s.cursor = []byte{spaceWork}
+		s.cursor = []byte{ondisk.SpaceWork}
 	}
 	var missing []ring.Pos
 	end, passed := true, 0
-	t.buf.scan(slices.Clone(s.cursor), []byte{spaceWork + 1}, func(key, value []byte) bool {
+	t.buf.scan(slices.Clone(s.cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(missing) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false

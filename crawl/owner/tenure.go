@@ -1,5 +1,7 @@
 package owner
 
+import "github.com/apoidea/apoidea/crawl/owner/ondisk"
+
 // tenure says who has a host, and until when nobody else may have it.
 //
 //	state    next     because
@@ -16,7 +18,7 @@ type tenure struct {
 	bar   int64 // nothing is granted before
 	// barBy is the lease that an imported record named and that bar waits for, if it is the only reason. over is the lease that ended here last:
 	// a copy that still names it says nothing new.
-	barBy, over Epoch
+	barBy, over ondisk.Epoch
 	frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
 }
 
@@ -38,7 +40,7 @@ func (t *tenure) end(bar int64) *lease {
 }
 
 // ended notes that the lease of an epoch is over, whatever older copies say that come before or after this.
-func (t *tenure) ended(epoch Epoch) {
+func (t *tenure) ended(epoch ondisk.Epoch) {
 	t.lift(epoch)
 	if epoch.After(t.over) {
 		t.over = epoch
@@ -46,30 +48,30 @@ func (t *tenure) ended(epoch Epoch) {
 }
 
 // lift ends the bar if it is for the lease of that epoch alone.
-func (t *tenure) lift(epoch Epoch) {
+func (t *tenure) lift(epoch ondisk.Epoch) {
 	if t.barBy == epoch {
-		t.bar, t.barBy = 0, Epoch{}
+		t.bar, t.barBy = 0, ondisk.Epoch{}
 	}
 }
 
 // knows says whether the lease of an epoch is the one here, or the last one that ended here.
-func (t *tenure) knows(epoch Epoch) bool {
+func (t *tenure) knows(epoch ondisk.Epoch) bool {
 	return epoch == t.over && t.over.Counter > 0 || t.lease != nil && t.lease.epoch == epoch
 }
 
 // claimed notes that the lease of an epoch may be alive until a time. A bar that waits for several leases is for none alone.
-func (t *tenure) claimed(epoch Epoch, until, now int64) {
+func (t *tenure) claimed(epoch ondisk.Epoch, until, now int64) {
 	switch {
 	case !t.barred(now):
 		t.barBy = epoch
 	case t.barBy != epoch:
-		t.barBy = Epoch{}
+		t.barBy = ondisk.Epoch{}
 	}
 	t.barUntil(until)
 }
 
 // awaits has the host wait for the lease of an epoch.
-func (t *tenure) awaits(epoch Epoch, until int64) {
+func (t *tenure) awaits(epoch ondisk.Epoch, until int64) {
 	t.barUntil(until)
 	t.barBy = epoch
 }

@@ -1,10 +1,14 @@
 package owner
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+)
 
 // TestTenureStates drives the tenure of a host through its table of states.
 func TestTenureStates(t *testing.T) {
-	one, two := Epoch{1, "a"}, Epoch{2, "b"}
+	one, two := ondisk.Epoch{Counter: 1, Peer: "a"}, ondisk.Epoch{Counter: 2, Peer: "b"}
 	var n tenure
 	if n.barred(0) || n.lapsed(0) || n.changesAt() != never || n.thaw() {
 		t.Errorf("a free host: %+v", n)
@@ -25,7 +29,7 @@ func TestTenureStates(t *testing.T) {
 
 // TestTenureClaims: the lease that a record names keeps others from the host until it is known to be over, and one that ended here keeps nobody.
 func TestTenureClaims(t *testing.T) {
-	one, two := Epoch{1, "a"}, Epoch{2, "b"}
+	one, two := ondisk.Epoch{Counter: 1, Peer: "a"}, ondisk.Epoch{Counter: 2, Peer: "b"}
 	for _, c := range []struct {
 		name   string
 		events func(n *tenure)
@@ -51,7 +55,7 @@ func TestTenureClaims(t *testing.T) {
 	if n.ended(one); !n.knows(two) || n.knows(one) {
 		t.Error("an earlier end takes the place of a later one")
 	}
-	if n = (tenure{}); n.knows(Epoch{}) {
+	if n = (tenure{}); n.knows(ondisk.Epoch{}) {
 		t.Error("no epoch is known where nothing ever ended")
 	}
 }

@@ -100,7 +100,7 @@ type wait struct {
 	due     int64 // when the first of those is due; never if there is none
 }
 
-func (hj *hostJob) wait() wait { return wait{hj.c.open() - hj.c.out, hj.waiting(), hj.nextDue} }
+func (hj *hostJob) wait() wait { return wait{hj.c.Open() - hj.c.out, hj.waiting(), hj.nextDue} }
 
 // until says how many URLs wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
 func (w *wait) until(whole int64, rests bool) (urls, at int64) {
@@ -126,7 +126,7 @@ func (w *Wait) add(h *host, r *rest) {
 		w.HostsPutOff++
 		w.NextPutOff = earlier(w.NextPutOff, until)
 	}
-	e := Waiting{Host: h.rec.name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.fails, Why: h.rec.backoffReason}
+	e := Waiting{Host: h.rec.Name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.Fails, Why: h.rec.BackoffReason}
 	at, _ := slices.BinarySearchFunc(w.Examples, e, func(a, b Waiting) int {
 		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
 	})

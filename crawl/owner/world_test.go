@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -144,14 +145,14 @@ type both struct{ own, copied kv.Batch }
 
 func (b both) Set(key, value []byte) {
 	b.own.Set(key, value)
-	if k, v, ok := owner.Copied(key, value); ok && key[0] == 'h' {
+	if k, v, ok := ondisk.Copied(key, value); ok && key[0] == 'h' {
 		b.copied.Set(k, v)
 	}
 }
 
 func (b both) Delete(key []byte) {
 	b.own.Delete(key)
-	if k, _, ok := owner.Copied(key, nil); ok && key[0] == 'h' {
+	if k, _, ok := ondisk.Copied(key, nil); ok && key[0] == 'h' {
 		b.copied.Delete(k)
 	}
 }
@@ -167,7 +168,7 @@ func (b both) DeleteRange(lo, hi []byte) {
 func (p *peer) copied(fn func(key, value []byte)) {
 	p.t.Helper()
 	if err := p.store.Scan([]byte{'h'}, []byte{'h' + 1}, func(key, value []byte) bool {
-		v, ok, err := owner.CopiedRecord(key, value, p.store.Get)
+		v, ok, err := ondisk.CopiedRecord(key, value, p.store.Get)
 		if err != nil {
 			p.t.Fatal(err)
 		}

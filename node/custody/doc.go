@@ -34,7 +34,7 @@
 //
 // Each writes through a store that also notes the batch for the replicas. An answer leaves when the
 // batch is on disk here and at every *level* follower, that is at the next two peers. A follower
-// keeps the records of each source apart. It keeps one record of a URL (owner.Copied), and not its
+// keeps the records of each source apart. It keeps one record of a URL (ondisk.Copied), and not its
 // place among those that wait: whoever takes over from a copy crawls URLs of one depth in another
 // order. A follower that is new or comes back is made level by range sync: digests of small ranges
 // of keys, the records of those ranges that differ, then the log from there on. Each follower gets

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
@@ -318,10 +319,10 @@ func TestLaterRecords(t *testing.T) {
 		}
 		return value
 	})
-	if _, err := Check(t.Context(), dir, Options{}); !errors.Is(err, owner.ErrNewer) || !strings.Contains(err.Error(), "format 77") {
+	if _, err := Check(t.Context(), dir, Options{}); !errors.Is(err, ondisk.ErrNewer) || !strings.Contains(err.Error(), "format 77") {
 		t.Errorf("check: %v", err)
 	}
-	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, owner.ErrNewer) {
+	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, ondisk.ErrNewer) {
 		t.Errorf("repair: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -212,7 +213,7 @@ func (b *rebuilding) open() (err error) {
 	store := b.dst.Keyspace(storage.KeyspaceHosts)
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
-		if errors.Is(rerr, owner.ErrNewer) {
+		if errors.Is(rerr, ondisk.ErrNewer) {
 			err = rerr
 			return false
 		}
@@ -271,7 +272,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 	n := 0
 	if err := hosts.each(func(key, value []byte) error {
 		r, err := owner.ReadRecord(key, value)
-		if errors.Is(err, owner.ErrNewer) {
+		if errors.Is(err, ondisk.ErrNewer) {
 			return err
 		}
 		if err != nil {

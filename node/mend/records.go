@@ -9,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/jobs"
@@ -32,7 +33,7 @@ func (x *examination) records(ctx context.Context) error {
 	err = hosts.Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := owner.ReadRecord(key, value)
 		switch {
-		case errors.Is(rerr, owner.ErrNewer):
+		case errors.Is(rerr, ondisk.ErrNewer):
 			later = rerr
 			return false
 		case rerr != nil:

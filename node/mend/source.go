@@ -38,7 +38,7 @@ type under struct {
 	space byte
 }
 
-// Scan implements owner.Scanner.
+// Scan implements ondisk.Scanner.
 func (u under) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	end := []byte{u.space + 1}
 	if hi != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -258,7 +258,7 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 type replicatedSpace struct {
 	prefix byte
 	head   []byte // begins the keys of those records that move with the ring
-	// change and record say what replicas keep of a change and of a record, where that is not the same as here: see owner.Copied and owner.CopiedRecord.
+	// change and record say what replicas keep of a change and of a record, where that is not the same as here: see ondisk.Copied and ondisk.CopiedRecord.
 	change func(key, value []byte) (k, v []byte, ok bool)
 	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
 }
@@ -267,7 +267,7 @@ type replicatedSpace struct {
 var replicated = []replicatedSpace{
 	{prefix: storage.KeyspaceContent},
 	{prefix: storage.KeyspaceDomains},
-	{prefix: storage.KeyspaceHosts, head: []byte{'h'}, change: owner.Copied, record: owner.CopiedRecord},
+	{prefix: storage.KeyspaceHosts, head: []byte{'h'}, change: ondisk.Copied, record: ondisk.CopiedRecord},
 	{prefix: storage.KeyspaceJobs},
 	{prefix: storage.KeyspaceSubnets},
 }

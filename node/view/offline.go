@@ -10,6 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
@@ -108,6 +109,6 @@ func (o *Offline) finals(of, after string, limit int, fn func(id job.ID, f *owne
 	if err != nil {
 		return "", control.Usage(fmt.Sprintf("urls: %v", err))
 	}
-	next, err := owner.URLsIn(o.store.Keyspace(storage.KeyspaceHosts), cursor, limit, fn)
+	next, err := ondisk.URLsIn(o.store.Keyspace(storage.KeyspaceHosts), cursor, limit, fn)
 	return fmt.Sprintf("%x", []byte(next)), err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/rpc"
 )
@@ -153,7 +154,7 @@ func (v *View) finals(ctx context.Context, after string, limit int, fn func(id j
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	to, err := owner.URLsIn(v.deps.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
+	to, err := ondisk.URLsIn(v.deps.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
 	return fmt.Sprintf("%x", []byte(to)), err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -46,7 +47,7 @@ type Deps struct {
 	// Taken is what this process took in; it is called within a question.
 	Taken func() map[string]uint64
 	// Records are the records of hosts.
-	Records owner.Scanner
+	Records ondisk.Scanner
 	// SeenLoss is how many URLs the filters are expected to have lost; nil where URL sets are exact.
 	SeenLoss func() float64
 	// Unsent are the seeds that have not left for the owners of their hosts.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
@@ -107,7 +107,7 @@ func (b *batch) note(op replica.Op) {
 	}
 	ok := true
 	if op.Kind != replica.DeleteRange {
-		op.Key, op.Value, ok = owner.Copied(op.Key, op.Value)
+		op.Key, op.Value, ok = ondisk.Copied(op.Key, op.Value)
 	}
 	if op.Key = []byte(b.s.key(op.Key)); ok {
 		b.ops = append(b.ops, op)

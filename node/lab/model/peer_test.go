@@ -11,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
@@ -238,7 +239,7 @@ func (w *world) ship(p *pc) (more bool) {
 		records := x.source.Collect(scan)
 		full := false
 		p.disk.scan(max(string(scan.Lo), "hh"), "hi", func(key, value []byte) bool {
-			value, ok, err := owner.CopiedRecord(key[1:], value, x.space.Get)
+			value, ok, err := ondisk.CopiedRecord(key[1:], value, x.space.Get)
 			if err != nil {
 				panic(err)
 			}

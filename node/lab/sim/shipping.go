@@ -7,7 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/replica"
@@ -110,7 +110,7 @@ func (s *shipping) scan(scan replica.Scan) {
 			ok := true
 			if part.space == hostSpace {
 				var err error
-				if value, ok, err = owner.CopiedRecord(key, value, part.store.Get); err != nil {
+				if value, ok, err = ondisk.CopiedRecord(key, value, part.store.Get); err != nil {
 					s.c.world.fail(err)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -34,7 +34,7 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 // batch applies its changes as they come: a simulated process is not killed in the middle of one.
 type batch struct {
 	store *store
-	// note, when set, sees the changes that the replicas are to have as well, as owner.Copied says for hosts: those of which the keys begin with the head of the space.
+	// note, when set, sees the changes that the replicas are to have as well, as ondisk.Copied says for hosts: those of which the keys begin with the head of the space.
 	note  func(op replica.Op)
 	space *space
 }
@@ -76,7 +76,7 @@ func (b batch) ship(op replica.Op) {
 	}
 	if op.Kind != replica.DeleteRange && b.space == hostSpace {
 		var ok bool
-		if op.Key, op.Value, ok = owner.Copied(op.Key, op.Value); !ok {
+		if op.Key, op.Value, ok = ondisk.Copied(op.Key, op.Value); !ok {
 			return
 		}
 	}

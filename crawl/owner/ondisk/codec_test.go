@@ -1,4 +1,4 @@
-package owner
+package ondisk
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -28,40 +27,40 @@ import (
 
 // samples are values of every kind with every field set.
 func samples() map[string][]byte {
-	host := hostRecord{
-		name: "a.example", epoch: Epoch{3, "peer"}, version: 7, worker: "w", notBefore: 5, backoffUntil: 6, backoffReason: "429",
-		fails: 2, failOutcome: link.OutcomeDNS, addrs: [][]byte{{1, 2, 3, 4}}, placed: "w", placedAt: 8, placedWhy: "near",
-		measured: []Measurement{{"w", 100, ""}, {"v", 0, "refused"}}, fetchBase: 9, slowRuns: 1, seq: 10, outbox: 11, secure: true,
+	host := Host{
+		Name: "a.example", Epoch: Epoch{3, "peer"}, Version: 7, Worker: "w", NotBefore: 5, BackoffUntil: 6, BackoffReason: "429",
+		Fails: 2, FailOutcome: link.OutcomeDNS, Addrs: [][]byte{{1, 2, 3, 4}}, Placed: "w", PlacedAt: 8, PlacedWhy: "near",
+		Measured: []Measurement{{"w", 100, ""}, {"v", 0, "refused"}}, fetchBase: 9, slowRuns: 1, Seq: 10, Outbox: 11, Secure: true,
 	}
-	count := counters{
-		accepted: 9, delayed: 1, promised: 2, bytes: 100, refetched: 1, minDepth: 3, down: link.OutcomeTLS, downUntil: 44, outbox: 5, entries: 2,
-		exhausted: true,
+	count := Counters{
+		Accepted: 9, Delayed: 1, Promised: 2, Bytes: 100, Refetched: 1, MinDepth: 3, Down: link.OutcomeTLS, DownUntil: 44, Outbox: 5, Entries: 2,
+		Exhausted: true,
 	}
-	count.outcomes[link.OutcomeOK] = 4
-	wait := pending{place: place{depth: 2, due: 99, seq: 3}, hash: 77, hops: 1, kind: link.KindSitemap, tries: 2, lapses: 1, promised: true, promisedBytes: 9, url: "http://a.example/"}
-	open := entry{at: place{depth: 2, due: 99, seq: 3}}
-	done := entry{done: true, final: Final{
+	count.Outcomes[link.OutcomeOK] = 4
+	wait := Pending{Spot: Spot{Depth: 2, Due: 99, Seq: 3}, Hash: 77, Hops: 1, Kind: link.KindSitemap, Tries: 2, Lapses: 1, Promised: true, PromisedBytes: 9, URL: "http://a.example/"}
+	open := Entry{At: Spot{Depth: 2, Due: 99, Seq: 3}}
+	done := Entry{Done: true, Final: Final{
 		URL: "http://a.example/", Outcome: link.OutcomeOK, Status: 200, Depth: 1, Hops: 2, Kind: link.KindPage, Tries: 1, FetchedMs: 5, DurationMs: 6, Size: 7,
 		Digest: make([]byte, 32), RecordID: make([]byte, 16), Holder: "w", ETag: "e", LastModified: "l", MIME: "text/html", Detail: "d",
 	}}
-	short := linkList{links: []outlink{{"http://a.example/", 1, 2, link.KindPage}}}
-	var long linkList
+	short := Links{Links: []Link{{"http://a.example/", 1, 2, link.KindPage}}}
+	var long Links
 	for range 100 {
-		long.links = append(long.links, short.links[0])
+		long.Links = append(long.Links, short.Links[0])
 	}
 	out := host
-	out.optOut = optOut{version: 3, on: true, at: 12, why: "by its form"}
+	out.OptOut = OptOut{Version: 3, On: true, At: 12, Why: "by its form"}
 	asked := count
-	asked.admission, asked.leftOut, asked.requests, asked.cut, asked.trap = domain.Crowded, 7, 8, 9, true
+	asked.Admission, asked.LeftOut, asked.Requests, asked.Cut, asked.Trap = domain.Crowded, 7, 8, 9, true
 	full := done
-	full.final.LeftOut = 5
+	full.Final.LeftOut = 5
 	return map[string][]byte{
-		"host that opted out": out.encode(), "counters of an admission": asked.encode(), "done with links left out": full.encode(),
-		"totals":         (&totals{hosts: 300}).encode(),
-		"open in a copy": append(open.encode(), wait.encode()[1:]...),
-		"host":           host.encode(), "counters": count.encode(), "pending": wait.encode(), "open": open.encode(), "done": done.encode(),
-		"links": short.encode(), "packed links": long.encode(), "again": (&linkList{again: true}).encode(),
-		"accounts": (&accounts{pages: account{9, 1, 2, 3}, bytes: account{8, 1, 1, 1}}).encode(),
+		"host that opted out": out.Encode(), "counters of an admission": asked.Encode(), "done with links left out": full.Encode(),
+		"totals":         (&Totals{Hosts: 300}).Encode(),
+		"open in a copy": append(open.Encode(), wait.Encode()[1:]...),
+		"host":           host.Encode(), "counters": count.Encode(), "pending": wait.Encode(), "open": open.Encode(), "done": done.Encode(),
+		"links": short.Encode(), "packed links": long.Encode(), "again": (&Links{Again: true}).Encode(),
+		"accounts": (&Accounts{Pages: Account{9, 1, 2, 3}, Bytes: Account{8, 1, 1, 1}}).Encode(),
 	}
 }
 
@@ -69,32 +68,32 @@ func samples() map[string][]byte {
 func recode(kind string, b []byte) ([]byte, error) {
 	switch kind {
 	case "host", "host that opted out":
-		v, err := decodeHost(b)
-		return v.encode(), err
+		v, err := DecodeHost(b)
+		return v.Encode(), err
 	case "counters", "counters of an admission":
-		v, err := decodeCounters(b)
-		return v.encode(), err
+		v, err := DecodeCounters(b)
+		return v.Encode(), err
 	case "pending":
-		v, err := decodePending(place{depth: 2, seq: 3}, b)
-		return v.encode(), err
+		v, err := DecodePending(Spot{Depth: 2, Seq: 3}, b)
+		return v.Encode(), err
 	case "open", "done", "done with links left out", "open in a copy":
-		v, err := decodeEntry(b)
-		if v.waits != nil {
-			return append(v.encode(), v.waits.encode()[1:]...), err
+		v, err := DecodeEntry(b)
+		if v.Waits != nil {
+			return append(v.Encode(), v.Waits.Encode()[1:]...), err
 		}
-		return v.encode(), err
+		return v.Encode(), err
 	case "totals":
-		v, err := decodeTotals(b)
-		return v.encode(), err
+		v, err := DecodeTotals(b)
+		return v.Encode(), err
 	case "robots":
-		v, err := robotsState(b)
-		return encodeRobots(v), err
+		v, err := RobotsState(b)
+		return EncodeRobots(v), err
 	case "accounts":
-		v, err := decodeAccounts(b)
-		return v.encode(), err
+		v, err := DecodeAccounts(b)
+		return v.Encode(), err
 	default:
-		v, err := decodeLinks(b)
-		return v.encode(), err
+		v, err := DecodeLinks(b)
+		return v.Encode(), err
 	}
 }
 
@@ -193,13 +192,13 @@ func TestLaterFields(t *testing.T) {
 
 // TestLinksAreTheMessage: what is written by hand of links is the message that the generated code reads and writes.
 func TestLinksAreTheMessage(t *testing.T) {
-	for _, list := range []linkList{
+	for _, list := range []Links{
 		{},
-		{again: true},
-		{links: []outlink{{url: "http://a.example/"}}},
-		{links: []outlink{{"http://a.example/", 1, 2, link.KindSitemap}, {"http://b.example/", 300, 0, link.KindPage}}},
+		{Again: true},
+		{Links: []Link{{URL: "http://a.example/"}}},
+		{Links: []Link{{"http://a.example/", 1, 2, link.KindSitemap}, {"http://b.example/", 300, 0, link.KindPage}}},
 	} {
-		value := list.encode()
+		value := list.Encode()
 		var m record.Links
 		if err := proto.Unmarshal(value[1:], &m); err != nil {
 			t.Fatal(err)
@@ -207,7 +206,7 @@ func TestLinksAreTheMessage(t *testing.T) {
 		if again, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&m); err != nil || !bytes.Equal(again, value[1:]) {
 			t.Errorf("%v: %v\n%x\n%x", list, err, value[1:], again)
 		}
-		if m.GetAgain() != list.again || len(m.GetUrl()) != len(list.links) {
+		if m.GetAgain() != list.Again || len(m.GetUrl()) != len(list.Links) {
 			t.Errorf("%v comes back as %v", list, &m)
 		}
 	}
@@ -216,18 +215,18 @@ func TestLinksAreTheMessage(t *testing.T) {
 func TestKeysOrder(t *testing.T) {
 	var pos ring.Pos
 	var id job.ID
-	places := []place{{depth: 0, seq: 1}, {depth: 0, seq: 300}, {depth: 1, seq: 2}, {depth: 300, seq: 0}}
+	places := []Spot{{Depth: 0, Seq: 1}, {Depth: 0, Seq: 300}, {Depth: 1, Seq: 2}, {Depth: 300, Seq: 0}}
 	for i := 1; i < len(places); i++ {
-		a, b := places[i-1].key(pos, id), places[i].key(pos, id)
-		if string(a) >= string(b) || !places[i-1].before(places[i]) {
+		a, b := places[i-1].Key(pos, id), places[i].Key(pos, id)
+		if string(a) >= string(b) || !places[i-1].Before(places[i]) {
 			t.Errorf("%v is not before %v", places[i-1], places[i])
 		}
-		if got, ok := readyPlace(b[jobPrefixLen:]); !ok || got != places[i] {
+		if got, ok := readySpot(b[JobPrefixLen:]); !ok || got != places[i] {
 			t.Errorf("%v comes back as %v", places[i], got)
 		}
 	}
-	due := place{due: 77, seq: 4}
-	if got, ok := delayedPlace(due.key(pos, id)[jobPrefixLen:]); !ok || got != due {
+	due := Spot{Due: 77, Seq: 4}
+	if got, ok := DelayedSpot(due.Key(pos, id)[JobPrefixLen:]); !ok || got != due {
 		t.Errorf("%v comes back as %v", due, got)
 	}
 }
@@ -262,28 +261,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestDepths(t *testing.T) {
-	d := newDepths(8)
-	d.put(1, 5)
-	if d.covers(1, 4) || !d.covers(1, 5) || !d.covers(1, 6) || d.covers(2, 9) {
-		t.Error("wrong at first")
-	}
-	d.put(1, 3)
-	d.put(1, 9)
-	if !d.covers(1, 3) {
-		t.Error("the smaller depth is forgotten")
-	}
-	for i := range uint64(1000) {
-		d.put(i+10, 0)
-		if i%2 == 0 && !d.covers(1, 3) {
-			t.Fatal("what is asked for is forgotten")
-		}
-		if len(d.young)+len(d.old) > 9 {
-			t.Fatalf("%d are remembered", len(d.young)+len(d.old))
-		}
-	}
-}
-
 // TestBoundedLinks: what is written of links decodes, and fits into a message, however many they are.
 func TestBoundedLinks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -294,7 +271,7 @@ func TestBoundedLinks(t *testing.T) {
 		all  bool
 	}{
 		{"a large sitemap", 50_000, func(i int) string { return fmt.Sprintf("http://a.example/%s/%d", strings.Repeat("a-long-path/", 5), i) }, true},
-		{"too many", maxList + 1, func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }, false},
+		{"too many", MaxList + 1, func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }, false},
 		{"what does not shrink", 20_000, func(int) string {
 			b := make([]byte, 200)
 			for i := range b {
@@ -305,52 +282,17 @@ func TestBoundedLinks(t *testing.T) {
 		{"what shrinks to nothing", 30_000, func(i int) string { return strings.Repeat("x", link.MaxURL-10) + strconv.Itoa(i) }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var list linkList
+			var list Links
 			for i := range row.n {
-				list.links = append(list.links, outlink{url: row.url(i)})
+				list.Links = append(list.Links, Link{URL: row.url(i)})
 			}
-			raw := list.encode()
-			back, err := decodeLinks(raw)
-			if err != nil || len(raw) > maxValue || len(back.links) != len(list.links) || len(back.links) < 1000 {
-				t.Errorf("%d of %d links in %d bytes, %d decoded, %v", len(list.links), row.n, len(raw), len(back.links), err)
+			raw := list.Encode()
+			back, err := DecodeLinks(raw)
+			if err != nil || len(raw) > maxValue || len(back.Links) != len(list.Links) || len(back.Links) < 1000 {
+				t.Errorf("%d of %d links in %d bytes, %d decoded, %v", len(list.Links), row.n, len(raw), len(back.Links), err)
 			}
-			if all := len(back.links) == row.n; all != row.all {
+			if all := len(back.Links) == row.n; all != row.all {
 				t.Errorf("all of them %v, want %v", all, row.all)
-			}
-		})
-	}
-}
-
-// TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and says nothing that could never be outdone.
-func TestAdmitRecord(t *testing.T) {
-	m := &importer{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}
-	far := m.now + time.Hour.Milliseconds()
-	for _, row := range []struct {
-		name string
-		r    hostRecord
-		ok   bool
-	}{
-		{"a name", hostRecord{name: "a.example"}, true},
-		{"with a port", hostRecord{name: "a.example:8080", addrs: [][]byte{make([]byte, 4), make([]byte, 16)}}, true},
-		{"with the port of the other scheme", hostRecord{name: "a.example:443"}, true},
-		{"with that too", hostRecord{name: "a.example:80"}, true},
-		{"an address", hostRecord{name: "[2001:db8::1]:8080"}, true},
-		{"not canonical", hostRecord{name: "A.example"}, false},
-		{"no name", hostRecord{}, false},
-		{"no text", hostRecord{name: "a\xff.example"}, false},
-		{"a path", hostRecord{name: "a.example/x"}, false},
-		{"half an address", hostRecord{name: "a.example", addrs: [][]byte{make([]byte, 3)}}, false},
-		{"an epoch as late as others take", hostRecord{name: "a.example", epoch: Epoch{1e12 + 1<<40, "p"}}, true},
-		{"the last epoch", hostRecord{name: "a.example", epoch: Epoch{1<<64 - 1, "p"}}, false},
-		{"the year 5138", hostRecord{name: "a.example", notBefore: maxTime, backoffUntil: maxTime, placedAt: maxTime, optOut: optOut{version: 1, at: maxTime}}, true},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			r := row.r
-			if err := m.admitRecord(&r); (err == nil) != row.ok {
-				t.Errorf("%v, want ok %v", err, row.ok)
-			}
-			if row.ok && max(r.notBefore, r.backoffUntil, r.placedAt, r.optOut.at) > far {
-				t.Errorf("times %d %d %d %d, after %d", r.notBefore, r.backoffUntil, r.placedAt, r.optOut.at, far)
 			}
 		})
 	}
@@ -359,26 +301,26 @@ func TestAdmitRecord(t *testing.T) {
 // BenchmarkRecords writes and reads a record of each kind, as a crawl has them.
 func BenchmarkRecords(b *testing.B) {
 	peer := strings.Repeat("p", 38)
-	host := hostRecord{
-		name: "www.example.org", epoch: Epoch{1_795_000_000_000, peer}, version: 700, worker: peer, notBefore: 1_795_000_000_000, addrs: [][]byte{{192, 0, 2, 1}},
-		placed: peer, placedAt: 1_795_000_000_000, placedWhy: "the only candidate", measured: []Measurement{{peer, 812, ""}, {peer, 1290, ""}, {peer, 455, ""}}, seq: 100_000,
+	host := Host{
+		Name: "www.example.org", Epoch: Epoch{1_795_000_000_000, peer}, Version: 700, Worker: peer, NotBefore: 1_795_000_000_000, Addrs: [][]byte{{192, 0, 2, 1}},
+		Placed: peer, PlacedAt: 1_795_000_000_000, PlacedWhy: "the only candidate", Measured: []Measurement{{peer, 812, ""}, {peer, 1290, ""}, {peer, 455, ""}}, Seq: 100_000,
 	}
-	count := counters{accepted: 90_000, delayed: 3, promised: 64, bytes: 1 << 31, requests: 70_000}
-	count.outcomes[link.OutcomeOK] = 60_000
-	var list linkList
+	count := Counters{Accepted: 90_000, Delayed: 3, Promised: 64, Bytes: 1 << 31, Requests: 70_000}
+	count.Outcomes[link.OutcomeOK] = 60_000
+	var list Links
 	for i := range 60 {
-		list.links = append(list.links, outlink{url: fmt.Sprintf("http://www.example.org/some/folder/page%d.html", i*7919), depth: 1})
+		list.Links = append(list.Links, Link{URL: fmt.Sprintf("http://www.example.org/some/folder/page%d.html", i*7919), Depth: 1})
 	}
-	wait := pending{place: place{depth: 3, seq: 5000}, hash: 77, promised: true, promisedBytes: 1 << 20, url: "http://www.example.org/some/folder/page12345.html"}
-	open := entry{at: wait.place}
-	done := entry{done: true, final: Final{
-		URL: wait.url, Outcome: link.OutcomeOK, Status: 200, Depth: 3, FetchedMs: 1_795_000_000_000, DurationMs: 120, Size: 38_000, Digest: make([]byte, 32),
+	wait := Pending{Spot: Spot{Depth: 3, Seq: 5000}, Hash: 77, Promised: true, PromisedBytes: 1 << 20, URL: "http://www.example.org/some/folder/page12345.html"}
+	open := Entry{At: wait.Spot}
+	done := Entry{Done: true, Final: Final{
+		URL: wait.URL, Outcome: link.OutcomeOK, Status: 200, Depth: 3, FetchedMs: 1_795_000_000_000, DurationMs: 120, Size: 38_000, Digest: make([]byte, 32),
 		RecordID: make([]byte, 16), Holder: peer, ETag: `"5f3a-1b2c"`, LastModified: "Mon, 23 Nov 2026 13:08:23 GMT", MIME: "text/html",
 	}}
 	for _, row := range []struct {
 		kind  string
 		write func() []byte
-	}{{"host", host.encode}, {"counters", count.encode}, {"links", list.encode}, {"pending", wait.encode}, {"open", open.encode}, {"done", done.encode}} {
+	}{{"host", host.Encode}, {"counters", count.Encode}, {"links", list.Encode}, {"pending", wait.Encode}, {"open", open.Encode}, {"done", done.Encode}} {
 		value := row.write()
 		b.Run(row.kind+"/write", func(b *testing.B) {
 			b.ReportAllocs()
@@ -401,15 +343,15 @@ func BenchmarkRecords(b *testing.B) {
 func read(kind string, value []byte) (err error) {
 	switch kind {
 	case "host":
-		_, err = decodeHost(value)
+		_, err = DecodeHost(value)
 	case "counters":
-		_, err = decodeCounters(value)
+		_, err = DecodeCounters(value)
 	case "links":
-		_, err = decodeLinks(value)
+		_, err = DecodeLinks(value)
 	case "pending":
-		_, err = decodeValue(value)
+		_, err = DecodeWaiting(value)
 	default:
-		_, err = decodeEntry(value)
+		_, err = DecodeEntry(value)
 	}
 	return err
 }

@@ -1,19 +1,19 @@
-package owner
+package ondisk
 
 import (
 	"encoding/binary"
 	"errors"
 )
 
-// format is the first byte of a value that is not a message; formatMessage of one that is. Another
+// Format is the first byte of a value that is not a message; formatMessage of one that is. Another
 // one is refused.
-const format = 1
+const Format = 1
 
-// maxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations cannot wrap.
-const maxTime = 100_000_000_000_000
+// MaxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations cannot wrap.
+const MaxTime = 100_000_000_000_000
 
-// errFormat says that a value is none that this version or an earlier one writes.
-var errFormat = errors.New("record: malformed or of another format")
+// ErrFormat says that a value is none that this version or an earlier one writes.
+var ErrFormat = errors.New("record: malformed or of another format")
 
 // dec reads a value. After the first thing that does not fit, bad stays true and everything reads as zero.
 type dec struct {
@@ -27,7 +27,7 @@ func newDec(b []byte) *dec {
 	if len(b) > 0 && b[0] > formatMessage {
 		return &dec{bad: true, newer: b[0]}
 	}
-	if len(b) == 0 || b[0] != format {
+	if len(b) == 0 || b[0] != Format {
 		return &dec{bad: true}
 	}
 	return &dec{b: b[1:]}
@@ -49,7 +49,7 @@ func (d *dec) uint(limit uint64) uint64 {
 
 func (d *dec) u32() uint32      { return uint32(d.uint(1<<32 - 1)) }
 func (d *dec) u64() uint64      { return d.uint(1<<64 - 1) }
-func (d *dec) time() int64      { return int64(d.uint(maxTime)) }
+func (d *dec) time() int64      { return int64(d.uint(MaxTime)) }
 func (d *dec) count() int64     { return int64(d.uint(1 << 62)) }
 func (d *dec) size(m int) int   { return int(d.uint(uint64(m))) }
 func (d *dec) bool() bool       { return d.uint(1) == 1 }
@@ -99,7 +99,7 @@ func (d *dec) end() error {
 		return newer(d.newer)
 	}
 	if d.bad || len(d.b) > 0 {
-		return errFormat
+		return ErrFormat
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (d *dec) end() error {
 // enc appends a value.
 type enc []byte
 
-func newEnc(room int) enc { return append(make(enc, 0, room), format) }
+func newEnc(room int) enc { return append(make(enc, 0, room), Format) }
 
 func (e *enc) u64(n uint64)   { *e = binary.AppendUvarint(*e, n) }
 func (e *enc) int(n int64)    { *e = binary.AppendUvarint(*e, uint64(max(n, 0))) }

@@ -1,9 +1,8 @@
-package owner
+package ondisk
 
 import (
 	"bytes"
 
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -12,10 +11,10 @@ import (
 
 // Copied says what a change of a record is for its copies; a nil value deletes. False: they need not hear of it.
 func Copied(key, value []byte) (k, v []byte, ok bool) {
-	switch kind := kindOf(key); {
-	case kind == kindEntry:
+	switch kind := KindOf(key); {
+	case kind == KindEntry:
 		return key, value, value == nil || isDone(value)
-	case kind != kindReady && kind != kindDelayed:
+	case kind != KindReady && kind != KindDelayed:
 		return key, value, true
 	case value == nil: // it lies elsewhere, or the URL has its outcome: that is told there
 		return nil, nil, false
@@ -27,21 +26,21 @@ func Copied(key, value []byte) (k, v []byte, ok bool) {
 // CopiedRecord says what copies have under the key of a record; false: nothing, as of one that cannot be read. Get reads the records beside it. Should they be changing
 // meanwhile, then what is missed or old here comes with a later change.
 func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool, err error)) (v []byte, ok bool, err error) {
-	switch kindOf(key) {
-	case kindReady, kindDelayed:
+	switch KindOf(key) {
+	case KindReady, KindDelayed:
 		return nil, false, nil
-	case kindEntry:
+	case KindEntry:
 		if isDone(value) {
 			return value, true, nil
 		}
 	default:
 		return value, true, nil
 	}
-	n, derr := decodeEntry(value)
+	n, derr := DecodeEntry(value)
 	if derr != nil {
 		return nil, false, nil
 	}
-	at := n.at.key(ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:]))
+	at := n.At.Key(ring.Pos(key[1:]), JobIn(key))
 	raw, ok, err := get(at)
 	if !ok || err != nil {
 		return nil, false, err
@@ -50,9 +49,9 @@ func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool
 	return v, ok && bytes.Equal(k, key), nil
 }
 
-// kindOf returns the kind of a record of a host and job, by its key; 0 for others.
-func kindOf(key []byte) byte {
-	if len(key) < jobPrefixLen || key[0] != spaceHost {
+// KindOf returns the kind of a record of a host and job, by its key; 0 for others.
+func KindOf(key []byte) byte {
+	if len(key) < JobPrefixLen || key[0] != SpaceHost {
 		return 0
 	}
 	return key[1+ring.PosSize]
@@ -62,16 +61,13 @@ func kindOf(key []byte) byte {
 func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 	d := newDec(value)
 	hash := d.hash()
-	at, valid := delayedPlace(key[jobPrefixLen:])
-	if kindOf(key) == kindReady {
-		at, valid = readyPlace(key[jobPrefixLen:])
-	}
+	at, valid := SpotIn(KindOf(key), key[JobPrefixLen:])
 	depth := d.u32()
 	if d.bad || !valid {
 		return nil, nil, false
 	}
-	n := entry{at: place{depth: depth, due: at.due}} // where it stands among others is this owner's affair
-	return entryKey(ring.Pos(key[1:]), job.ID(key[1+ring.PosSize+1:]), hash), append(n.encode(), value[1:]...), true
+	n := Entry{At: Spot{Depth: depth, Due: at.Due}} // where it stands among others is this owner's affair
+	return EntryKey(ring.Pos(key[1:]), JobIn(key), hash), append(n.Encode(), value[1:]...), true
 }
 
 // isDone says whether an entry has its outcome.

@@ -1,7 +1,9 @@
-package owner
+package ondisk
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -13,41 +15,41 @@ import (
 // packFrom is the size from which a list of links is packed: below it S2 wins nothing.
 const packFrom = 256
 
-// maxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where there are more, and several fetches of a page may
+// MaxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where there are more, and several fetches of a page may
 // bring different ones.
-const maxList = 1<<linkIDBits - 1
+const MaxList = 1<<16 - 1
 
-// outlink is a link on its way. In the record of a page's links depth is relative to the page's.
-type outlink struct {
-	url   string
-	depth uint32
-	hops  uint8
-	kind  link.Kind
+// Link is a link on its way. In the record of a page's links depth is relative to the page's.
+type Link struct {
+	URL   string    // canonical
+	Depth uint32    // links from a seed, or from the page
+	Hops  uint8     // redirects followed to come there
+	Kind  link.Kind // what it was found as
 }
 
-// linkList is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set also stands for the recorded links
+// Links is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set also stands for the recorded links
 // of a page, to be emitted anew because the page was met at a smaller depth.
-type linkList struct {
-	again bool
-	links []outlink
-	rest  string // fields of later versions
+type Links struct {
+	Again bool   // the recorded links of the page are to be emitted as well
+	Links []Link // in the order in which they were found
+	Rest  string // fields of later versions
 }
 
-// encode writes the list, and cuts it to what one value may hold.
-func (l *linkList) encode() []byte {
-	l.links = l.links[:min(len(l.links), maxList)]
+// Encode writes the list, and cuts it to what one value may hold.
+func (l *Links) Encode() []byte {
+	l.Links = l.Links[:min(len(l.Links), MaxList)]
 	size := 0
-	for i := range l.links {
-		more := len(l.links[i].url) + perLink
+	for i := range l.Links {
+		more := len(l.Links[i].URL) + perLink
 		if size+more > maxPayload {
-			l.links = l.links[:i]
+			l.Links = l.Links[:i]
 			break
 		}
 		size += more
 	}
 	value := l.write(size)
 	for ; len(value) > maxValue; value = l.write(size) {
-		l.links = l.links[:len(l.links)*3/4]
+		l.Links = l.Links[:len(l.Links)*3/4]
 	}
 	return value
 }
@@ -67,9 +69,9 @@ const (
 )
 
 // write encodes all of the list, of about that size unpacked.
-func (l *linkList) write(size int) []byte {
+func (l *Links) write(size int) []byte {
 	e := append(make([]byte, 0, 16+size), formatMessage)
-	if l.again {
+	if l.Again {
 		e = protowire.AppendVarint(protowire.AppendTag(e, linksAgain, protowire.VarintType), 1)
 	}
 	head := len(e)
@@ -78,62 +80,63 @@ func (l *linkList) write(size int) []byte {
 		packed := s2.Encode(nil, e[head:])
 		e = protowire.AppendBytes(protowire.AppendTag(e[:head], linksPacked, protowire.BytesType), packed)
 	}
-	return append(e, l.rest...)
+	return append(e, l.Rest...)
 }
 
-func (l *linkList) appendColumns(e []byte) []byte {
+func (l *Links) appendColumns(e []byte) []byte {
 	var depths, hops, kinds uint64 // whether any of the column is not zero, and the size of the first
-	for i := range l.links {
-		k := &l.links[i]
-		e = protowire.AppendString(protowire.AppendTag(e, linksURL, protowire.BytesType), k.url)
-		depths |= uint64(k.depth)
-		hops |= uint64(k.hops)
-		kinds |= uint64(k.kind)
+	for i := range l.Links {
+		k := &l.Links[i]
+		e = protowire.AppendString(protowire.AppendTag(e, linksURL, protowire.BytesType), k.URL)
+		depths |= uint64(k.Depth)
+		hops |= uint64(k.Hops)
+		kinds |= uint64(k.Kind)
 	}
 	if depths > 0 {
 		size := 0
-		for i := range l.links {
-			size += protowire.SizeVarint(uint64(l.links[i].depth))
+		for i := range l.Links {
+			size += protowire.SizeVarint(uint64(l.Links[i].Depth))
 		}
 		e = protowire.AppendVarint(protowire.AppendTag(e, linksDepth, protowire.BytesType), uint64(size)) //nolint:gosec // a size
-		for i := range l.links {
-			e = protowire.AppendVarint(e, uint64(l.links[i].depth))
+		for i := range l.Links {
+			e = protowire.AppendVarint(e, uint64(l.Links[i].Depth))
 		}
 	}
 	if hops > 0 {
-		e = protowire.AppendVarint(protowire.AppendTag(e, linksHops, protowire.BytesType), uint64(len(l.links)))
-		for i := range l.links {
-			e = append(e, l.links[i].hops)
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksHops, protowire.BytesType), uint64(len(l.Links)))
+		for i := range l.Links {
+			e = append(e, l.Links[i].Hops)
 		}
 	}
 	if kinds > 0 {
-		e = protowire.AppendVarint(protowire.AppendTag(e, linksKind, protowire.BytesType), uint64(len(l.links)))
-		for i := range l.links {
-			e = append(e, byte(l.links[i].kind))
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksKind, protowire.BytesType), uint64(len(l.Links)))
+		for i := range l.Links {
+			e = append(e, byte(l.Links[i].Kind))
 		}
 	}
 	return e
 }
 
-func decodeLinks(b []byte) (linkList, error) {
+// DecodeLinks reads a list.
+func DecodeLinks(b []byte) (Links, error) {
 	switch {
 	case isOld(b):
 		return oldLinks(b)
 	case len(b) > 0 && b[0] > formatMessage:
-		return linkList{}, newer(b[0])
+		return Links{}, newer(b[0])
 	case len(b) == 0 || b[0] != formatMessage:
-		return linkList{}, errFormat
+		return Links{}, ErrFormat
 	}
 	var r linksReader
 	if err := r.read(b[1:], true); err != nil {
-		return linkList{}, err
+		return Links{}, err
 	}
 	return r.list, r.columns()
 }
 
 // linksReader reads a list. The columns lie in what is read, until they are put together.
 type linksReader struct {
-	list                linkList
+	list                Links
 	depths, hops, kinds []byte
 }
 
@@ -142,11 +145,11 @@ func (r *linksReader) read(b []byte, whole bool) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return errFormat
+			return ErrFormat
 		}
 		size := protowire.ConsumeFieldValue(number, kind, b[n:])
 		if size < 0 {
-			return errFormat
+			return ErrFormat
 		}
 		field, value := b[:n+size], b[n:n+size]
 		b = b[n+size:]
@@ -162,12 +165,12 @@ func (r *linksReader) field(number protowire.Number, kind protowire.Type, field,
 	switch {
 	case number == linksAgain && kind == protowire.VarintType && whole:
 		n, _ := protowire.ConsumeVarint(value)
-		r.list.again = n != 0
+		r.list.Again = n != 0
 	case number == linksURL && kind == protowire.BytesType:
-		if len(content) > link.MaxURL || len(r.list.links) >= maxList {
-			return errFormat
+		if len(content) > link.MaxURL || len(r.list.Links) >= MaxList {
+			return ErrFormat
 		}
-		r.list.links = append(r.list.links, outlink{url: string(content)})
+		r.list.Links = append(r.list.Links, Link{URL: string(content)})
 	case number == linksDepth && kind == protowire.BytesType:
 		r.depths = content
 	case number == linksHops && kind == protowire.BytesType:
@@ -177,16 +180,16 @@ func (r *linksReader) field(number protowire.Number, kind protowire.Type, field,
 	case number == linksPacked && kind == protowire.BytesType && whole:
 		size, err := s2.DecodedLen(content)
 		if err != nil || size > maxPayload {
-			return errFormat
+			return ErrFormat
 		}
 		columns, err := s2.Decode(nil, content)
 		if err != nil {
-			return errFormat
+			return ErrFormat
 		}
 		return r.read(columns, false)
 	default:
-		if r.list.rest += string(field); number <= linksPacked || len(r.list.rest) > maxRest {
-			return errFormat
+		if r.list.Rest += string(field); number <= linksPacked || len(r.list.Rest) > maxRest {
+			return ErrFormat
 		}
 	}
 	return nil
@@ -194,31 +197,54 @@ func (r *linksReader) field(number protowire.Number, kind protowire.Type, field,
 
 // columns puts the columns into the links. One that is there is of all of them.
 func (r *linksReader) columns() error {
-	links := r.list.links
+	links := r.list.Links
 	if r.hops != nil && len(r.hops) != len(links) || r.kinds != nil && len(r.kinds) != len(links) {
-		return errFormat
+		return ErrFormat
 	}
 	for i := range links {
 		k := &links[i]
 		if r.hops != nil {
-			k.hops = r.hops[i]
+			k.Hops = r.hops[i]
 		}
 		if r.kinds != nil {
-			k.kind = link.Kind(r.kinds[i])
+			k.Kind = link.Kind(r.kinds[i])
 		}
 		if r.depths != nil {
 			depth, n := protowire.ConsumeVarint(r.depths)
 			if n < 0 || depth > math.MaxUint32 {
-				return errFormat
+				return ErrFormat
 			}
-			k.depth, r.depths = uint32(depth), r.depths[n:]
+			k.Depth, r.depths = uint32(depth), r.depths[n:]
 		}
-		if k.hops > wire.MaxRedirects+1 || k.kind > link.KindRobots {
-			return errFormat
+		if k.Hops > wire.MaxRedirects+1 || k.Kind > link.KindRobots {
+			return ErrFormat
 		}
 	}
 	if len(r.depths) > 0 {
-		return errFormat
+		return ErrFormat
 	}
 	return nil
+}
+
+// Union adds the links of more that are not in links.
+func Union(links, more []Link) []Link {
+	have := make(map[Link]struct{}, len(links))
+	for _, k := range links {
+		have[k] = struct{}{}
+	}
+	for _, k := range more {
+		if _, ok := have[k]; !ok {
+			links = append(links, k)
+		}
+	}
+	return links
+}
+
+// Sorted puts links into an order that does not tell how they came together.
+func Sorted(links []Link) []Link {
+	slices.SortFunc(links, func(a, b Link) int {
+		return cmp.Or(cmp.Compare(a.URL, b.URL), cmp.Compare(a.Depth, b.Depth), cmp.Compare(a.Hops, b.Hops), cmp.Compare(a.Kind, b.Kind))
+	})
+	links = slices.Compact(links)
+	return links[:min(len(links), MaxList)]
 }

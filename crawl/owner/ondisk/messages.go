@@ -1,0 +1,280 @@
+package ondisk
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/record"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// Records that are messages of package record behind a byte with the version: hosts, counters,
+// accounts, robots.txt, totals, and the lists of links in links.go. What earlier versions wrote
+// is read by old.go, and becomes a message when it is written next. Fields that are not known here
+// are kept and written back.
+
+// formatMessage is the first byte of a value that is a message. The tiny records that are written
+// most often, of URLs, have format; why is in docs/decisions/27-records-as-messages.md.
+const formatMessage = 2
+
+// ErrNewer says that a record was written by a later version.
+var ErrNewer = errors.New("a later version wrote it")
+
+func newer(version byte) error {
+	return fmt.Errorf("%w: record of format %d, this version of apoidea reads up to %d: run that later version again, nothing is lost", ErrNewer, version, formatMessage)
+}
+
+const (
+	// maxMessage bounds a message but for those of links and robots.txt: what a stranger sent takes
+	// little memory to read.
+	maxMessage = 64 << 10
+	// maxRest bounds what is kept of fields that are not known here.
+	maxRest = 4 << 10
+)
+
+// marshal writes a message, with the fields that are not known here.
+func marshal(m proto.Message, rest string) []byte {
+	b := append(make([]byte, 0, 1+proto.Size(m)+len(rest)), formatMessage)
+	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
+	if err != nil {
+		panic(err) // no message of package record has a field that could fail: they have no strings and no required fields
+	}
+	return append(b, rest...)
+}
+
+// unmarshal reads a message of at most so many bytes, and returns the fields that are not known here.
+func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
+	switch {
+	case len(value) > 0 && value[0] > formatMessage:
+		return "", newer(value[0])
+	case len(value) == 0 || value[0] != formatMessage || len(value) > most:
+		return "", ErrFormat
+	}
+	if err := proto.Unmarshal(value[1:], m); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	fields := m.ProtoReflect().GetUnknown()
+	if len(fields) > maxRest {
+		return "", fmt.Errorf("%w: %d bytes of fields that are not known here", ErrFormat, len(fields))
+	}
+	return string(fields), nil
+}
+
+// isOld says whether a value was written before records were messages.
+func isOld(value []byte) bool { return len(value) > 0 && value[0] == Format }
+
+// reader takes fields of a message within their bounds; bad once one was beyond.
+type reader struct{ bad bool }
+
+func (r *reader) within(ok bool) {
+	if !ok {
+		r.bad = true
+	}
+}
+
+func (r *reader) str(b []byte, most int) string {
+	r.within(len(b) <= most)
+	return string(b)
+}
+
+func (r *reader) time(n int64) int64 {
+	r.within(n >= 0 && n <= MaxTime)
+	return n
+}
+
+func (r *reader) count(n int64) int64 {
+	r.within(n >= 0 && n <= 1<<62)
+	return n
+}
+
+func (r *reader) total(n uint64) uint64 {
+	r.within(n <= 1<<62)
+	return n
+}
+
+func (r *reader) outcome(n uint32) link.Outcome {
+	r.within(n < uint32(link.Outcomes))
+	return link.Outcome(n) //nolint:gosec // bounded
+}
+
+func (r *reader) end(err error) error {
+	if err == nil && r.bad {
+		return ErrFormat
+	}
+	return err
+}
+
+// Encode writes the record.
+func (r *Host) Encode() []byte {
+	m := record.Host{
+		Name: []byte(r.Name), EpochCounter: r.Epoch.Counter, EpochPeer: []byte(r.Epoch.Peer), Version: r.Version, Worker: []byte(r.Worker),
+		NotBeforeMs: max(r.NotBefore, 0), BackoffUntilMs: max(r.BackoffUntil, 0), BackoffReason: []byte(r.BackoffReason),
+		Fails: r.Fails, FailOutcome: uint32(r.FailOutcome), Addrs: r.Addrs,
+		Placed: []byte(r.Placed), PlacedAtMs: max(r.PlacedAt, 0), PlacedWhy: []byte(r.PlacedWhy),
+		FetchBaseMs: r.fetchBase, SlowRuns: r.slowRuns, Seq: r.Seq, Outbox: r.Outbox, Secure: r.Secure,
+		OptOutVersion: r.OptOut.Version, OptOut: r.OptOut.On, OptOutAtMs: max(r.OptOut.At, 0), OptOutWhy: []byte(r.OptOut.Why),
+	}
+	if len(r.Measured) > 0 {
+		list := make([]record.Measurement, len(r.Measured))
+		m.Measured = make([]*record.Measurement, len(r.Measured))
+		for i := range r.Measured {
+			of := &r.Measured[i]
+			list[i].Peer, list[i].RttUs, list[i].Error = []byte(of.Peer), max(of.RTTUs, 0), []byte(of.Error)
+			m.Measured[i] = &list[i]
+		}
+	}
+	return marshal(&m, r.rest)
+}
+
+// DecodeHost reads the record of a host.
+func DecodeHost(b []byte) (Host, error) {
+	if isOld(b) {
+		return oldHost(b)
+	}
+	var m record.Host
+	rest, err := unmarshal(b, &m, maxMessage)
+	if err != nil {
+		return Host{}, err
+	}
+	var d reader
+	r := Host{
+		Name: d.str(m.GetName(), wire.MaxHost), Epoch: Epoch{m.GetEpochCounter(), d.str(m.GetEpochPeer(), wire.MaxPeer)}, Version: m.GetVersion(),
+		Worker: d.str(m.GetWorker(), wire.MaxPeer), NotBefore: d.time(m.GetNotBeforeMs()),
+		BackoffUntil: d.time(m.GetBackoffUntilMs()), BackoffReason: d.str(m.GetBackoffReason(), maxReason),
+		Fails: m.GetFails(), FailOutcome: d.outcome(m.GetFailOutcome()), Addrs: m.GetAddrs(),
+		Placed: d.str(m.GetPlaced(), wire.MaxPeer), PlacedAt: d.time(m.GetPlacedAtMs()), PlacedWhy: d.str(m.GetPlacedWhy(), maxReason),
+		fetchBase: m.GetFetchBaseMs(), slowRuns: m.GetSlowRuns(), Seq: m.GetSeq(), Outbox: m.GetOutbox(), Secure: m.GetSecure(),
+		OptOut: OptOut{Version: m.GetOptOutVersion(), On: m.GetOptOut(), At: d.time(m.GetOptOutAtMs()), Why: d.str(m.GetOptOutWhy(), maxReason)},
+		rest:   rest,
+	}
+	d.within(r.Name != "" && len(r.Addrs) <= wire.MaxAddrs && len(m.GetMeasured()) <= maxMeasurements && r.OptOut.Version <= maxVersion)
+	d.within(r.OptOut.Version > 0 || r.OptOut == OptOut{})
+	for _, addr := range r.Addrs {
+		d.within(len(addr) <= 16)
+	}
+	for _, of := range m.GetMeasured() {
+		r.Measured = append(r.Measured, Measurement{d.str(of.GetPeer(), wire.MaxPeer), d.count(of.GetRttUs()), d.str(of.GetError(), maxReason)})
+	}
+	return r, d.end(nil)
+}
+
+// Encode writes the record.
+func (c *Counters) Encode() []byte {
+	last := len(c.Outcomes)
+	for last > 0 && c.Outcomes[last-1] <= 0 {
+		last--
+	}
+	return marshal(&record.Counters{
+		Accepted: max(c.Accepted, 0), Outcomes: c.Outcomes[:last], Delayed: max(c.Delayed, 0), Promised: max(c.Promised, 0),
+		Bytes: max(c.Bytes, 0), Refetched: max(c.Refetched, 0), MinDepth: c.MinDepth, Down: uint32(c.Down), DownUntilMs: max(c.DownUntil, 0),
+		Outbox: max(c.Outbox, 0), Entries: max(c.Entries, 0), Exhausted: c.Exhausted, Admission: uint32(c.Admission),
+		LeftOut: max(c.LeftOut, 0), Requests: max(c.Requests, 0), Cut: max(c.Cut, 0), Trap: c.Trap,
+	}, c.Rest)
+}
+
+// DecodeCounters reads what is counted of a job.
+func DecodeCounters(b []byte) (Counters, error) {
+	if isOld(b) {
+		return oldCounters(b)
+	}
+	var m record.Counters
+	rest, err := unmarshal(b, &m, maxMessage)
+	if err != nil {
+		return Counters{}, err
+	}
+	var d reader
+	c := Counters{
+		Accepted: d.count(m.GetAccepted()), Delayed: d.count(m.GetDelayed()), Promised: d.count(m.GetPromised()), Bytes: d.count(m.GetBytes()),
+		Refetched: d.count(m.GetRefetched()), MinDepth: m.GetMinDepth(), Down: d.outcome(m.GetDown()), DownUntil: d.time(m.GetDownUntilMs()),
+		Outbox: d.count(m.GetOutbox()), Entries: d.count(m.GetEntries()), Exhausted: m.GetExhausted(),
+		Admission: domain.Verdict(min(m.GetAdmission(), 255)), LeftOut: d.count(m.GetLeftOut()), //nolint:gosec // bounded
+		Requests: d.count(m.GetRequests()), Cut: d.count(m.GetCut()), Trap: m.GetTrap(), Rest: rest,
+	}
+	d.within(c.Admission.Valid() && len(m.GetOutcomes()) <= len(c.Outcomes))
+	for i, n := range m.GetOutcomes()[:min(len(m.GetOutcomes()), len(c.Outcomes))] {
+		c.Outcomes[i] = d.count(n)
+	}
+	return c, d.end(nil)
+}
+
+// Accounts are what is kept of the budget of a job.
+type Accounts struct {
+	Pages Account // in pages
+	Bytes Account // in bytes
+	Rest  string  // fields of later versions
+}
+
+// Encode writes the record.
+func (a *Accounts) Encode() []byte {
+	return marshal(&record.Accounts{
+		PagesDrawn: a.Pages.Drawn, PagesReturned: a.Pages.Returned, PagesUsed: a.Pages.Used, PagesBound: a.Pages.Bound,
+		BytesDrawn: a.Bytes.Drawn, BytesReturned: a.Bytes.Returned, BytesUsed: a.Bytes.Used, BytesBound: a.Bytes.Bound,
+	}, a.Rest)
+}
+
+// DecodeAccounts reads what is kept of the budget of a job.
+func DecodeAccounts(b []byte) (Accounts, error) {
+	if isOld(b) {
+		return oldAccounts(b)
+	}
+	var m record.Accounts
+	rest, err := unmarshal(b, &m, maxMessage)
+	var d reader
+	return Accounts{
+		Pages: Account{Drawn: d.total(m.GetPagesDrawn()), Returned: d.total(m.GetPagesReturned()), Used: d.total(m.GetPagesUsed()), Bound: d.total(m.GetPagesBound())},
+		Bytes: Account{Drawn: d.total(m.GetBytesDrawn()), Returned: d.total(m.GetBytesReturned()), Used: d.total(m.GetBytesUsed()), Bound: d.total(m.GetBytesBound())},
+		Rest:  rest,
+	}, d.end(err)
+}
+
+// Totals of the peer that no job's counters hold.
+type Totals struct {
+	Hosts int64  // that have a record
+	rest  string // fields of later versions
+}
+
+// Encode writes the record.
+func (t *Totals) Encode() []byte { return marshal(&record.Totals{Hosts: max(t.Hosts, 0)}, t.rest) }
+
+// DecodeTotals reads what no job's counters hold.
+func DecodeTotals(b []byte) (Totals, error) {
+	if isOld(b) {
+		return oldTotals(b)
+	}
+	var m record.Totals
+	rest, err := unmarshal(b, &m, maxMessage)
+	var d reader
+	return Totals{Hosts: d.count(m.GetHosts()), rest: rest}, d.end(err)
+}
+
+// EncodeRobots writes what is kept of an origin's robots.txt: it replaces what was there.
+func EncodeRobots(state []byte) []byte { return marshal(&record.Robots{State: state}, "") }
+
+// RobotsState is the encoding of [robots.State] in a record.
+func RobotsState(value []byte) ([]byte, error) {
+	if isOld(value) {
+		return value[1:], nil
+	}
+	var m record.Robots
+	if _, err := unmarshal(value, &m, wire.MaxRobotsState+maxMessage); err != nil {
+		return nil, err
+	}
+	return m.GetState(), nil
+}
+
+// DecodeRobots reads what is kept of an origin's robots.txt.
+func DecodeRobots(value []byte) (state robots.State, err error) {
+	raw, err := RobotsState(value)
+	if err == nil && len(raw) > wire.MaxRobotsState {
+		err = ErrFormat
+	}
+	if err == nil {
+		err = state.UnmarshalBinary(raw)
+	}
+	return state, err
+}
