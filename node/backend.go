@@ -50,26 +50,5 @@ func (n *Node) Limits(ctx context.Context) (*control.Limits, error) {
 	return n.limits.ViewWithDisk(ctx)
 }
 
-// Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.
-func (n *Node) Leave(ctx context.Context) error {
-	n.BeginLeave()
-	select {
-	case <-n.left:
-		return n.leftErr
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// BeginLeave has Run stop the work, hand over what this peer keeps, and return.
-func (n *Node) BeginLeave() {
-	if n.leaving.CompareAndSwap(false, true) {
-		close(n.stop)
-	}
-}
-
-// Leaving says whether the peer ends, or was asked to.
-func (n *Node) Leaving() bool { return n.leaving.Load() }
-
 // Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only one, or not yet part of a ring.
 func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }

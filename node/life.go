@@ -46,19 +46,19 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	n.leftErr = errStays
+	left := errStays
 	if bctx.Err() == nil {
 		err = errors.Join(err, n.room.remember())
 		switch {
 		case !errors.Is(err, ErrStopped):
 		case n.room.dht.Size() <= 1:
-			n.leftErr = errNobody
+			left = errNobody
 		default:
-			n.leftErr = n.goodbye(bctx)
-			err = errors.Join(err, n.leftErr)
+			left = n.goodbye(bctx)
+			err = errors.Join(err, left)
 		}
 	}
-	close(n.left)
+	n.ended(left)
 	stopBelow()
 	if berr := loop.UnlessCanceled(base.Wait()); berr != nil {
 		err = errors.Join(berr, err)
@@ -144,14 +144,6 @@ func (n *Node) goodbye(ctx context.Context) error {
 	return nil
 }
 
-// afterReady runs a part once the peer serves.
-func (n *Node) afterReady(ctx context.Context, run func(context.Context) error) error {
-	if err := n.Ready(ctx); err != nil {
-		return loop.UnlessCanceled(err)
-	}
-	return run(ctx)
-}
-
 // becomeReady opens the services when the ring lets this peer serve.
 func (n *Node) becomeReady(ctx context.Context) error {
 	for n.room.dht.State() != dht.Serving && len(n.room.dht.Attachments()) == 0 {
@@ -161,16 +153,6 @@ func (n *Node) becomeReady(ctx context.Context) error {
 	}
 	close(n.ready)
 	return nil
-}
-
-// Ready returns when the peer serves its arc.
-func (n *Node) Ready(ctx context.Context) error {
-	select {
-	case <-n.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // keepMemory stores what the next start needs of the ring.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -39,6 +38,7 @@ import (
 
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
 type Node struct {
+	*stages
 	cfg         Config
 	log         *slog.Logger
 	incarnation uint64
@@ -78,14 +78,7 @@ type Node struct {
 	// dashboard is nil where there is none.
 	dashboard *dashboard.Server
 
-	ready chan struct{} // closed when the peer serves
-	// furnished is closed when all rooms above are there.
-	furnished chan struct{}
-	stop      chan struct{} // closed by BeginLeave
-	leaving   atomic.Bool
 	essential chan struct{} // holds a token while the copy of identity and jobs is to be written
-	left      chan struct{} // closed when the peer has left the ring, or ends without having done so
-	leftErr   error         // what left says; to be read after it
 }
 
 var _ control.Backend = (*Node)(nil)
@@ -96,8 +89,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
-		ready: make(chan struct{}), furnished: make(chan struct{}), stop: make(chan struct{}), left: make(chan struct{}),
+		stages: newStages(), cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
 		essential: make(chan struct{}, 1),
 	}
 	if cfg.Metrics != "" {
@@ -242,7 +234,7 @@ func (n *Node) furnish() (err error) {
 		Ask:       func(ctx context.Context) error { return n.owners.Do(ctx, func(*owner.Owner) {}) },
 		Worker:    n.crawl.Worker.Stats,
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
-		Resting:   func() bool { return n.limits.Paused() || n.leaving.Load() },
+		Resting:   func() bool { return n.limits.Paused() || n.Leaving() },
 	})
 	if n.placer, err = placing.New(n.cfg.placing(), n.placed()); err != nil {
 		return err
@@ -273,7 +265,7 @@ func (n *Node) viewed() view.Deps {
 		Look: n.owners.Look, Ask: n.owners.Ask, Taken: n.owners.Taken, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
-		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.leaving.Load, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
+		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.Leaving, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
 		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}
