@@ -72,6 +72,7 @@ type Node struct {
 	limits   *limits.Limits
 	stalls   *limits.Stalls
 	placer   *placing.Placer
+	limits.Commands
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
@@ -229,6 +230,7 @@ func (n *Node) furnish() (err error) {
 	}); err != nil {
 		return err
 	}
+	n.Commands = n.limits.Commands()
 	n.stalls = limits.NewStalls(limits.StallDeps{
 		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
 		Ask:       func(ctx context.Context) error { return n.owners.Do(ctx, func(*owner.Owner) {}) },

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -301,8 +300,8 @@ func (l *Limits) setPause(p volunteer.Pause) error {
 	return l.store(stored)
 }
 
-// Set changes rules by their keys, all or none, on disk as well.
-func (l *Limits) Set(values map[string]string) error {
+// set changes rules by their keys, all or none, on disk as well.
+func (l *Limits) set(values map[string]string) error {
 	l.mu.Lock()
 	changed := maps.Clone(l.changed)
 	l.mu.Unlock()
@@ -386,29 +385,6 @@ func (l *Limits) BandwidthCap() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.Bandwidth
-}
-
-// PauseFor begins the pause by a person, without an end if d is 0.
-func (l *Limits) PauseFor(d time.Duration) error {
-	p := volunteer.Pause{On: true}
-	if d > 0 {
-		p.Until = time.Now().Add(d).Round(0)
-	}
-	return l.setPause(p)
-}
-
-// Resume ends the pause by a person.
-func (l *Limits) Resume() error { return l.setPause(volunteer.Pause{}) }
-
-// ViewWithDisk is view with the free space of the disk, which is looked at now.
-func (l *Limits) ViewWithDisk(ctx context.Context) (*control.Limits, error) {
-	v := l.View()
-	free, err := l.free()
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return nil, err
-	}
-	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
-	return v, ctx.Err()
 }
 
 // View is what is told of the limits.

@@ -114,7 +114,7 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	if b.down != 1e6 || b.up != 1e6 || b.fetchers != 16 || b.memory != 100<<20 {
 		t.Errorf("started with %d down, %d up, %d fetchers, memory %d", b.down, b.up, b.fetchers, b.memory)
 	}
-	if err := l.Set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
+	if err := l.set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
 		t.Fatal(err)
 	}
 	l.step(time.Now())
@@ -146,7 +146,7 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	if !slices.Equal(rules, []string{volunteer.ByUser, volunteer.KeyQuotaDay}) {
 		t.Errorf("holds %v, want the pause and the quota", rules)
 	}
-	if err := l.Set(map[string]string{"bandwidth": "default", "quota-day": "none"}); err != nil {
+	if err := l.set(map[string]string{"bandwidth": "default", "quota-day": "none"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.setPause(volunteer.Pause{}); err != nil {
@@ -169,7 +169,7 @@ func TestLimitsRefused(t *testing.T) {
 		{map[string]string{"fetchers": "3", "bandwidth": "2Mb"}, `bandwidth "2Mb"`},
 		{map[string]string{"fetchers": "3", "speed": "2Mbit"}, `"speed"`},
 	} {
-		err := l.Set(c.values)
+		err := l.set(c.values)
 		if control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: error %v, want one of usage with %s", c.values, err, c.says)
 		}
@@ -183,7 +183,7 @@ func TestLimitsRefused(t *testing.T) {
 func TestPacing(t *testing.T) {
 	b := new(bench)
 	l := limitsOn(t, storagetest.New(t), b)
-	if err := l.Set(map[string]string{"cpu-share": "50%"}); err != nil {
+	if err := l.set(map[string]string{"cpu-share": "50%"}); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
@@ -209,13 +209,13 @@ func TestPacing(t *testing.T) {
 func TestReserveThatIsNotThere(t *testing.T) {
 	s := storagetest.New(t)
 	l := limitsOn(t, s, new(bench))
-	if err := l.Set(map[string]string{"disk-reserve": "2GiB", "fetchers": "3"}); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), "1024 MiB are free") {
+	if err := l.set(map[string]string{"disk-reserve": "2GiB", "fetchers": "3"}); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), "1024 MiB are free") {
 		t.Errorf("2 GiB of 1: %v", err)
 	}
 	if l.rules.Fetchers != 16 {
 		t.Error("the rest of a request that was refused is in force")
 	}
-	if err := l.Set(map[string]string{"disk-reserve": "512MiB"}); err != nil {
+	if err := l.set(map[string]string{"disk-reserve": "512MiB"}); err != nil {
 		t.Fatal(err)
 	}
 	if again := limitsOn(t, s, new(bench)); again.Reserve() != 512<<20 {

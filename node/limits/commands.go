@@ -1,0 +1,53 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// Commands are the limits as people set and read them, the part of control.Backend that is about them: each change answers with all that then holds.
+type Commands struct{ limits *Limits }
+
+// Commands are those of the limits.
+func (l *Limits) Commands() Commands { return Commands{l} }
+
+// Pause begins the pause by a person, without an end if d is 0.
+func (c Commands) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
+	p := volunteer.Pause{On: true}
+	if d > 0 {
+		p.Until = time.Now().Add(d).Round(0)
+	}
+	return c.changed(ctx, c.limits.setPause(p))
+}
+
+// Resume ends the pause by a person.
+func (c Commands) Resume(ctx context.Context) (*control.Limits, error) {
+	return c.changed(ctx, c.limits.setPause(volunteer.Pause{}))
+}
+
+// SetLimits changes settings by their keys, all or none.
+func (c Commands) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
+	return c.changed(ctx, c.limits.set(values))
+}
+
+func (c Commands) changed(ctx context.Context, err error) (*control.Limits, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c.Limits(ctx)
+}
+
+// Limits tells what is set, what holds and what is used, with the free space of the disk, which is looked at now.
+func (c Commands) Limits(ctx context.Context) (*control.Limits, error) {
+	v := c.limits.View()
+	free, err := c.limits.free()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return nil, err
+	}
+	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
+	return v, ctx.Err()
+}
