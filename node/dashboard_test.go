@@ -39,7 +39,7 @@ func browse(t *testing.T, c *http.Client, url string) string {
 func TestDashboard(t *testing.T) {
 	ring := startRing(t, 2)
 	a, b := ring[0], ring[1]
-	c, err := shown{a.Node}.Circle(t.Context())
+	c, err := a.shown().Circle(t.Context())
 	if err != nil || c.Size != 2 || len(c.Others) != 1 || !c.Others[0].Leaf || !c.Self.Serves {
 		t.Fatalf("circle %+v, %v", c, err)
 	}
@@ -64,10 +64,10 @@ func TestDashboard(t *testing.T) {
 	}
 	again := startWith(t, a.cfg)
 	settle(t, []*testPeer{again, b})
-	if url := again.dashboardURL(); url != d.URL {
+	if url := again.url(); url != d.URL {
 		t.Errorf("after a restart the page is at %s, was at %s", url, d.URL)
 	}
-	if page := browse(t, browser, again.dashboardURL()); !strings.Contains(page, "<button") {
+	if page := browse(t, browser, again.url()); !strings.Contains(page, "<button") {
 		t.Error("a restart ends the login")
 	}
 }
@@ -83,7 +83,7 @@ func TestDashboardOfACrawl(t *testing.T) {
 	defer cancel()
 	var seen *dashboard.Crawled
 	for seen == nil {
-		c, err := shown{p.Node}.Crawled(ctx, 3)
+		c, err := p.shown().Crawled(ctx, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestDashboardOfACrawl(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	waitIdle(t, p)
-	if g, err := (shown{p.Node}).Gauges(ctx); err != nil || g.Pages == 0 || g.SiteBytes == 0 || g.Queue != 0 {
+	if g, err := p.shown().Gauges(ctx); err != nil || g.Pages == 0 || g.SiteBytes == 0 || g.Queue != 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
@@ -106,8 +106,8 @@ func TestNoDashboard(t *testing.T) {
 	cfg := DefaultConfig(t.TempDir(), ProfileLab)
 	cfg.Dashboard = "off"
 	p := startWith(t, cfg)
-	if _, err := p.Dashboard(t.Context()); control.KindOf(err) != control.KindUsage || p.dashboardURL() != "" {
-		t.Errorf("a page at %q, %v", p.dashboardURL(), err)
+	if _, err := p.Dashboard(t.Context()); control.KindOf(err) != control.KindUsage || p.url() != "" {
+		t.Errorf("a page at %q, %v", p.url(), err)
 	}
 	cfg.DataDir, cfg.Dashboard = t.TempDir(), "example.org:80"
 	if _, err := New(t.Context(), cfg, quietLog); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), `dashboard "example.org:80"`) {

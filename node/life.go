@@ -98,8 +98,8 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	for _, d := range n.debug {
 		g.Go(func() error { return control.ServeLoopback(ctx, d.name, d.listener, d.handler, n.log) })
 	}
-	if n.dashboard != nil {
-		g.Go(func() error { return n.dashboard.Serve(ctx, n.page) })
+	if n.page != nil {
+		g.Go(func() error { return n.page.server.Serve(ctx, n.page.listener) })
 	}
 	g.Go(func() error { return limits.WatchDisk(ctx, n.cfg.DataDir, n.limits.Reserve, n.store) })
 	g.Go(func() error { return n.limits.Run(ctx) })
@@ -181,27 +181,24 @@ func (n *Node) close() error {
 	if n.room != nil && n.room.net != nil {
 		errs = append(errs, n.room.net.Close())
 	}
-	if n.api != nil {
-		if err := n.api.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
-	if n.page != nil {
-		if err := n.page.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
+	errs = append(errs, closeListener(n.api), n.page.close(), closeListener(n.form))
 	for _, d := range n.debug {
 		_ = d.listener.Close() // closed already if it served
-	}
-	if n.form != nil {
-		if err := n.form.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}
 	_ = os.Remove(filepath.Join(n.cfg.DataDir, AddrFile))
 	return errors.Join(errs...)
+}
+
+// closeListener closes what may never have been opened, or be closed already by who served it.
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }

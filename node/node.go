@@ -22,7 +22,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
-	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
@@ -39,6 +38,7 @@ import (
 // Node is one peer. Its methods are safe for concurrent use once Run has begun.
 type Node struct {
 	*stages
+	*page
 	cfg         Config
 	log         *slog.Logger
 	incarnation uint64
@@ -50,7 +50,6 @@ type Node struct {
 	line  *limits.Line
 	room  *ringRoom
 	api   net.Listener
-	page  net.Listener // nil without a dashboard
 	// metrics counts for Prometheus; debug are the listeners that --metrics and --pprof open.
 	metrics *metrics.Metrics
 	debug   []debugServer
@@ -76,8 +75,6 @@ type Node struct {
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
-	// dashboard is nil where there is none.
-	dashboard *dashboard.Server
 
 	essential chan struct{} // holds a token while the copy of identity and jobs is to be written
 }
@@ -118,7 +115,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.api, err = control.Listen(ctx, n.cfg.APIAddr()); err != nil {
 		return err
 	}
-	if err := n.openDashboard(ctx); err != nil {
+	if n.page, err = openPage(ctx, n.cfg.Dashboard, n.meta); err != nil {
 		return err
 	}
 	if n.debug, err = n.listenDebug(ctx); err != nil {
@@ -251,7 +248,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
-	if err := n.furnishDashboard(); err != nil {
+	if err := n.page.show(n.cfg.DataDir, n.shown(), n.log); err != nil {
 		return err
 	}
 	n.room.dht.Subscribe(n.ringEvent)
@@ -267,7 +264,7 @@ func (n *Node) viewed() view.Deps {
 		Look: n.owners.Look, Ask: n.owners.Ask, Taken: n.owners.Taken, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now,
 		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
 		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
-		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.Leaving, Ready: n.Ready, Page: n.dashboardURL, Archive: n.archiveDir(), Flush: n.crawl.Flush,
+		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.Leaving, Ready: n.Ready, Page: n.page.url, Archive: n.archiveDir(), Flush: n.crawl.Flush,
 		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 	}
@@ -278,6 +275,13 @@ func (n *Node) viewed() view.Deps {
 		d.SiteRow = n.cfg.Latency.SiteRow
 	}
 	return d
+}
+
+// shown is what the page sees of it beside that.
+func (n *Node) shown() *shown {
+	return &shown{n.View, n.Commands, shownDeps{
+		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
+	}}
 }
 
 func (n *Node) servesJob(id job.ID) error {
@@ -343,7 +347,7 @@ func (n *Node) Banner() string {
 		}
 	}
 	page := ""
-	if url := n.dashboardURL(); url != "" {
+	if url := n.page.url(); url != "" {
 		page = "; page at " + url
 	}
 	if n.room.dht.State() == dht.Worker {

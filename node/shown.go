@@ -1,0 +1,188 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/limits"
+	"github.com/apoidea/apoidea/node/view"
+)
+
+// shown is the peer as its page asks it.
+type shown struct {
+	*view.View
+	limits.Commands
+	deps shownDeps
+}
+
+var _ dashboard.Peer = (*shown)(nil)
+
+// shownDeps are what the page is told that no command asks for.
+type shownDeps struct {
+	Ring interface { // as this peer sees it: dht.DHT
+		Self() dht.Peer
+		Size() int
+		Arc() (ring.Arc, bool)
+		Leaves() (preds, succs []dht.Peer)
+		LeafSet() []dht.Leaf
+		Members() []dht.Peer
+		Attached() []dht.Peer
+	}
+	Net interface { // p2p.Net
+		Stats() p2p.Stats
+		RoundTrip(id peer.ID) time.Duration
+		AddrsOf(id peer.ID) []string
+	}
+	Worker interface { // this peer's own: worker.Worker
+		Stats() worker.Stats
+		Held() []worker.Held
+	}
+	Look         view.Question                                    // asks the owner of hosts
+	BandwidthCap func() int64                                     // in bytes a second, 0: none
+	Measured     func(host string, addr netip.Addr) time.Duration // round trip to a site, 0: not known
+}
+
+// Gauges implements dashboard.Peer.
+func (s *shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
+	var totals owner.Totals
+	if err := s.deps.Look(ctx, func(o *owner.Owner) { totals = o.Totals() }); err != nil {
+		return dashboard.Gauges{}, err
+	}
+	w := s.deps.Worker.Stats()
+	g := dashboard.Gauges{Pages: w.Pages, Duplicates: w.Duplicates, SiteBytes: w.WireBytes, Queue: totals.URLsPending, CapBps: s.deps.BandwidthCap()}
+	for _, c := range s.deps.Net.Stats().Services {
+		g.PeerBytes += int64(c.BytesIn + c.BytesOut) //nolint:gosec // below 2^63 for any peer's life
+	}
+	return g, nil
+}
+
+// Circle implements dashboard.Peer.
+func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
+	d := s.deps.Ring
+	self := d.Self()
+	c := &dashboard.Circle{Size: d.Size(), Self: dashboard.Place{Peer: self.ID.String(), At: self.Key().Turns()}}
+	if arc, ok := d.Arc(); ok {
+		serving(&c.Self, arc)
+	}
+	delegated := make(map[string]int)
+	if err := s.deps.Look(ctx, func(o *owner.Owner) { delegated = o.Delegated() }); err != nil {
+		return nil, err
+	}
+	preds, succs := d.Leaves()
+	leaves := d.LeafSet()
+	for _, p := range d.Members() {
+		place := s.place(p.ID, delegated)
+		place.At = p.Key().Turns()
+		for i := range leaves {
+			if leaves[i].Peer.ID != p.ID {
+				continue
+			}
+			place.Leaf, place.Suspect = true, leaves[i].Suspect
+			if leaves[i].Serves {
+				serving(&place, leaves[i].Arc)
+			}
+		}
+		var side []string
+		if len(preds) > 0 && preds[0].ID == p.ID {
+			side = append(side, "predecessor")
+		}
+		if len(succs) > 0 && succs[0].ID == p.ID {
+			side = append(side, "successor")
+		}
+		place.Side = strings.Join(side, ", ")
+		c.Others = append(c.Others, place)
+	}
+	for _, p := range d.Attached() {
+		c.Attached = append(c.Attached, s.place(p.ID, delegated))
+	}
+	if c.Open() {
+		s.askArcs(ctx, c)
+	}
+	return c, nil
+}
+
+// askArcs asks the leaf set what each answers for, as `apoidea ring` does. After a death the successor's new arc comes round by itself too, but a peer that is not
+// its neighbour hears of that up to twenty seconds later.
+func (s *shown) askArcs(ctx context.Context, c *dashboard.Circle) {
+	ctx, cancel := context.WithTimeout(ctx, arcTime)
+	defer cancel()
+	var asked sync.WaitGroup
+	for i := range c.Others {
+		p := &c.Others[i]
+		id, err := peer.Decode(p.Peer)
+		if err != nil || !p.Leaf || p.Suspect {
+			continue
+		}
+		asked.Go(func() {
+			if arc, err := s.ArcOf(ctx, id); err == nil {
+				serving(p, arc)
+			}
+		})
+	}
+	asked.Wait()
+}
+
+// arcTime is how long the page waits for that.
+const arcTime = time.Second
+
+// place is what can be said of a peer without asking it.
+func (s *shown) place(id peer.ID, delegated map[string]int) dashboard.Place {
+	p := dashboard.Place{
+		Peer: id.String(), RTTMs: float64(s.deps.Net.RoundTrip(id).Microseconds()) / 1000, Crawls: delegated[string(id)],
+	}
+	if addrs := s.deps.Net.AddrsOf(id); len(addrs) > 0 {
+		p.Addr = addrs[0]
+	}
+	return p
+}
+
+func serving(p *dashboard.Place, arc ring.Arc) {
+	p.Serves, p.Whole, p.ArcFrom, p.At = true, arc.Whole(), arc.Start.Turns(), arc.End.Turns()
+}
+
+// Crawled implements dashboard.Peer.
+func (s *shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, error) {
+	var leased []owner.Leased
+	c := new(dashboard.Crawled)
+	if err := s.deps.Look(ctx, func(o *owner.Owner) { leased, c.Total = o.Leases(limit) }); err != nil {
+		return nil, err
+	}
+	for i := range leased {
+		l := &leased[i]
+		c.Hosts = append(c.Hosts, dashboard.Host{
+			Name: l.Host, Worker: peer.ID(l.Worker).String(), At: l.Key.Turns(), RTT: time.Duration(l.RTTUs) * time.Microsecond,
+			Pending: l.Pending + l.Leased, Pages: l.OK,
+		})
+	}
+	self := s.deps.Ring.Self().ID
+	held := s.deps.Worker.Held()
+	c.Here = len(held)
+	for _, h := range held {
+		if h.Owner == string(self) {
+			continue // listed above
+		}
+		c.Total++
+		c.Hosts = append(c.Hosts, dashboard.Host{
+			Name: h.Host, Worker: self.String(), Owner: peer.ID(h.Owner).String(), At: ring.HostKey(h.Host).Turns(), Pending: int64(h.URLs),
+			RTT: s.deps.Measured(h.Host, h.Addr),
+		})
+	}
+	slices.SortFunc(c.Hosts, func(a, b dashboard.Host) int {
+		return cmp.Or(cmp.Compare(b.Pending, a.Pending), strings.Compare(a.Name, b.Name))
+	})
+	c.Hosts = c.Hosts[:min(limit, len(c.Hosts))]
+	return c, nil
+}
