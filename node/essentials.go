@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -46,32 +48,51 @@ type essentials struct {
 	Records json.RawMessage `json:"records"`
 }
 
-// keepEssentials writes the copy after each change of a job, until ctx ends.
-func (n *Node) keepEssentials(ctx context.Context) error {
+// essentialsKeeper keeps the copy of a peer's essentials up to date. It is a help for worse days: a peer that cannot write it works all the same.
+type essentialsKeeper struct {
+	kept    kv.Store      // what the peer keeps of itself
+	dir     string        // where the copy goes
+	changed chan struct{} // holds a token while the copy is to be written
+	log     *slog.Logger
+}
+
+func newEssentialsKeeper(kept kv.Store, dir string, log *slog.Logger) *essentialsKeeper {
+	return &essentialsKeeper{kept: kept, dir: dir, changed: make(chan struct{}, 1), log: log}
+}
+
+// note has the copy written soon. It does not block.
+func (k *essentialsKeeper) note() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run writes the copy after each change, until ctx ends.
+func (k *essentialsKeeper) run(ctx context.Context) error {
 	for {
 		select {
-		case <-n.essential:
-			n.saveEssentials()
+		case <-k.changed:
+			k.save()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// saveEssentials writes the copy. It is a help for worse days: a peer that cannot write it works all the same.
-func (n *Node) saveEssentials() {
+func (k *essentialsKeeper) save() {
 	kept := make(map[string][]byte)
-	err := n.meta.space.Scan(nil, nil, func(key, value []byte) bool {
+	err := k.kept.Scan(nil, nil, func(key, value []byte) bool {
 		if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || name == metaIdentity || name == metaIncarnation || name == limits.MetaLimits {
-			kept[string(key)] = append([]byte{}, value...)
+			kept[name] = append([]byte{}, value...)
 		}
 		return true
 	})
 	if err == nil {
-		err = WriteEssentials(n.cfg.DataDir, kept)
+		err = WriteEssentials(k.dir, kept)
 	}
 	if err != nil {
-		n.log.Warn("the copy of identity and jobs is not written", "err", err)
+		k.log.Warn("the copy of identity and jobs is not written", "err", err)
 	}
 }
 

@@ -80,7 +80,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.keeping.Run(ctx) })
 	g.Go(func() error { return n.keepMemory(ctx) })
 	g.Go(func() error { return n.crawl.KeepServers(ctx) })
-	g.Go(func() error { return n.keepEssentials(ctx) })
+	g.Go(func() error { return n.essentials.run(ctx) })
 	g.Go(func() error {
 		api := control.NewServer(n, n.log)
 		api.Handle("GET /metrics", n.metrics.Handler(n.log))

@@ -47,9 +47,11 @@ type Node struct {
 
 	store *storage.Store
 	meta  meta
-	line  *limits.Line
-	room  *ringRoom
-	api   net.Listener
+	// essentials is the copy of identity and jobs beside the store.
+	essentials *essentialsKeeper
+	line       *limits.Line
+	room       *ringRoom
+	api        net.Listener
 	// metrics counts for Prometheus; debug are the listeners that --metrics and --pprof open.
 	metrics *metrics.Metrics
 	debug   []debugServer
@@ -75,8 +77,6 @@ type Node struct {
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
-
-	essential chan struct{} // holds a token while the copy of identity and jobs is to be written
 }
 
 var _ control.Backend = (*Node)(nil)
@@ -88,7 +88,6 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	}
 	n := &Node{
 		stages: newStages(), cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
-		essential: make(chan struct{}, 1),
 	}
 	if cfg.Metrics != "" {
 		n.cfg.registerer = n.metrics.Registerer()
@@ -109,6 +108,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.meta = meta{n.store.Keyspace(storage.KeyspaceMeta)}
+	n.essentials = newEssentialsKeeper(n.meta.space, n.cfg.DataDir, n.log)
 	if n.incarnation, err = n.meta.nextIncarnation(); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.furnish(); err != nil {
 		return err
 	}
-	n.saveEssentials()
+	n.essentials.save()
 	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
 }
 
@@ -300,10 +300,7 @@ func (n *Node) servesJob(id job.ID) error {
 func (n *Node) spawn(fn func(ctx context.Context)) { n.owners.Spawn(fn) }
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
-	select {
-	case n.essential <- struct{}{}:
-	default:
-	}
+	n.essentials.note()
 	n.owners.JobChanged(spec.ID)
 }
 
