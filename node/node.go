@@ -74,6 +74,7 @@ type Node struct {
 	stalls   *limits.Stalls
 	placer   *placing.Placer
 	limits.Commands
+	*optOutCommands
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
@@ -124,7 +125,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
-	if err := n.listenForOptOuts(ctx); err != nil {
+	if n.form, err = listenForOptOuts(ctx, n.cfg.OptOutListen); err != nil {
 		return err
 	}
 	if err := n.furnish(); err != nil {
@@ -247,6 +248,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets)
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
+	n.optOutCommands = n.askedOfOptOuts()
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
 	if err := n.page.show(n.cfg.DataDir, n.shown(), n.log); err != nil {
 		return err

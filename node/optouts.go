@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -13,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/view"
 )
 
 // optOutsListed bounds how many of each kind a list of opt-outs has.
@@ -40,8 +42,32 @@ func (n *Node) openOptOuts() (err error) {
 	return nil
 }
 
+// askedOfOptOuts are the commands on opt-outs, once there is a view.
+func (n *Node) askedOfOptOuts() *optOutCommands {
+	return &optOutCommands{optOutDeps{
+		Ready: n.Ready, Tell: n.wishes.Tell, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
+	}}
+}
+
+// optOutCommands is what people ask and tell of opt-outs, the part of control.Backend that is about them.
+type optOutCommands struct{ deps optOutDeps }
+
+// optOutDeps are what those commands use of the peer.
+type optOutDeps struct {
+	Ready func(ctx context.Context) error // returns when the peer serves
+	// Tell has the ring know of a site's wish.
+	Tell  func(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error)
+	Lists *manners.Lists // this peer's own
+	// Locate finds the addresses of a site, unless they are opted out.
+	Locate func(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
+	// Host tells what the owner of a host knows of it.
+	Host    func(ctx context.Context, host string) (*control.Host, error)
+	Domains func(ctx context.Context, most int) ([]string, error) // the domains that this peer keeps and that have opted out
+	Look    view.Question                                         // asks the owner of hosts here
+}
+
 // SetOptOut implements control.Backend.
-func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.OptOut, error) {
+func (c *optOutCommands) SetOptOut(ctx context.Context, subject, action string) (*control.OptOut, error) {
 	s, err := optout.ParseSubject(subject)
 	if err != nil {
 		return nil, control.Usage(err.Error())
@@ -50,10 +76,10 @@ func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.
 	if err != nil {
 		return nil, control.Usage(err.Error())
 	}
-	if err := n.Ready(ctx); err != nil {
+	if err := c.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
-	changed, err := n.wishes.Tell(ctx, s, a)
+	changed, err := c.deps.Tell(ctx, s, a)
 	if rpc.Refused(err) {
 		return nil, control.Refused(err.Error())
 	}
@@ -64,39 +90,39 @@ func (n *Node) SetOptOut(ctx context.Context, subject, action string) (*control.
 }
 
 // OptOutCheck implements control.Backend.
-func (n *Node) OptOutCheck(ctx context.Context, raw string) (*control.OptOutCheck, error) {
+func (c *optOutCommands) OptOutCheck(ctx context.Context, raw string) (*control.OptOutCheck, error) {
 	canonical, err := link.Canonical(link.WithScheme(raw))
 	if err != nil {
 		return nil, control.Usage(fmt.Sprintf("%q: %v", raw, err))
 	}
-	c := &control.OptOutCheck{URL: canonical, Host: link.Host(canonical)}
-	if why := n.optOuts.URL(canonical); why != "" {
-		c.Reasons = append(c.Reasons, why)
+	check := &control.OptOutCheck{URL: canonical, Host: link.Host(canonical)}
+	if why := c.deps.Lists.URL(canonical); why != "" {
+		check.Reasons = append(check.Reasons, why)
 	}
-	addrs, err := n.crawl.Fetcher.Locate(ctx, c.Host, strings.SplitN(canonical, ":", 2)[0])
+	addrs, err := c.deps.Locate(ctx, check.Host, strings.SplitN(canonical, ":", 2)[0])
 	if err != nil && strings.Contains(err.Error(), "opted out") {
-		c.Reasons = append(c.Reasons, err.Error())
+		check.Reasons = append(check.Reasons, err.Error())
 	}
 	for _, a := range addrs {
-		c.Addrs = append(c.Addrs, a.Addr().String())
+		check.Addrs = append(check.Addrs, a.Addr().String())
 	}
-	h, err := n.Host(ctx, c.Host)
+	h, err := c.deps.Host(ctx, check.Host)
 	if err != nil {
 		return nil, err
 	}
 	if h.OptedOut != "" {
-		c.Reasons = append(c.Reasons, h.OptedOut)
+		check.Reasons = append(check.Reasons, h.OptedOut)
 	}
-	c.OptedOut = len(c.Reasons) > 0
-	host := optout.Subject{Kind: optout.KindHost, Name: c.Host}
-	c.Token, c.WithdrawToken, c.WellKnown = optout.Token(host, optout.Out), optout.Token(host, optout.Back), optout.WellKnown
-	return c, nil
+	check.OptedOut = len(check.Reasons) > 0
+	host := optout.Subject{Kind: optout.KindHost, Name: check.Host}
+	check.Token, check.WithdrawToken, check.WellKnown = optout.Token(host, optout.Out), optout.Token(host, optout.Back), optout.WellKnown
+	return check, nil
 }
 
 // OptOuts implements control.Backend.
-func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
+func (c *optOutCommands) OptOuts(ctx context.Context) (*control.OptOuts, error) {
 	out := &control.OptOuts{Lists: []control.OptOutList{}, Hosts: []string{}}
-	for _, s := range n.optOuts.Sources() {
+	for _, s := range c.deps.Lists.Sources() {
 		if s.Where == "" {
 			continue
 		}
@@ -108,22 +134,23 @@ func (n *Node) OptOuts(ctx context.Context) (*control.OptOuts, error) {
 		out.Lists = append(out.Lists, l)
 	}
 	var err error
-	if out.Domains, err = n.domains.OptedOut(ctx, optOutsListed); err != nil {
+	if out.Domains, err = c.deps.Domains(ctx, optOutsListed); err != nil {
 		return nil, err
 	}
-	if err := n.owners.Look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(optOutsListed)...) }); err != nil {
+	if err := c.deps.Look(ctx, func(o *owner.Owner) { out.Hosts = append(out.Hosts, o.OptedOut(optOutsListed)...) }); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// listenForOptOuts opens the address of the form, if there is to be one.
-func (n *Node) listenForOptOuts(ctx context.Context) (err error) {
-	if n.cfg.OptOutListen == "" {
-		return nil
+// listenForOptOuts opens the address of the form; there is none without an address.
+func listenForOptOuts(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
 	}
-	if n.form, err = (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.OptOutListen); err != nil {
-		return fmt.Errorf("optout-listen: %w", err)
+	form, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("optout-listen: %w", err)
 	}
-	return nil
+	return form, nil
 }
