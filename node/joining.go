@@ -291,6 +291,36 @@ func (r *ringRoom) join(ctx context.Context) error {
 	}
 }
 
+// joined returns when the ring lets this peer serve, or it is attached to a member.
+func (r *ringRoom) joined(ctx context.Context) error {
+	for r.dht.State() != dht.Serving && len(r.dht.Attachments()) == 0 {
+		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rememberEvery is how often what the next start needs is kept although nothing is known to have changed.
+const rememberEvery = time.Minute
+
+// keepMemory stores what the next start needs of the ring.
+func (r *ringRoom) keepMemory(ctx context.Context) error {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		if err := r.remember(); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-r.changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // remember keeps what the next start needs, each time the neighbourhood changed and once in a while.
 func (r *ringRoom) remember() error {
 	snapshot, err := r.dht.Snapshot()

@@ -7,11 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/loop"
@@ -78,7 +76,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.ship.Serve(ctx) })
 	g.Go(func() error { return n.ship.Run(ctx) })
 	g.Go(func() error { return n.keeping.Run(ctx) })
-	g.Go(func() error { return n.keepMemory(ctx) })
+	g.Go(func() error { return n.room.keepMemory(ctx) })
 	g.Go(func() error { return n.crawl.KeepServers(ctx) })
 	g.Go(func() error { return n.essentials.run(ctx) })
 	g.Go(func() error {
@@ -146,30 +144,11 @@ func (n *Node) goodbye(ctx context.Context) error {
 
 // becomeReady opens the services when the ring lets this peer serve.
 func (n *Node) becomeReady(ctx context.Context) error {
-	for n.room.dht.State() != dht.Serving && len(n.room.dht.Attachments()) == 0 {
-		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
-			return loop.UnlessCanceled(err)
-		}
+	if err := n.room.joined(ctx); err != nil {
+		return loop.UnlessCanceled(err)
 	}
 	close(n.ready)
 	return nil
-}
-
-// keepMemory stores what the next start needs of the ring.
-func (n *Node) keepMemory(ctx context.Context) error {
-	tick := time.NewTicker(rememberEvery)
-	defer tick.Stop()
-	for {
-		if err := n.room.remember(); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-n.room.changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // close releases what New opened; called when nothing runs any more.

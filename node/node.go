@@ -306,9 +306,6 @@ func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
 	n.owners.JobChanged(spec.ID)
 }
 
-// rememberEvery is how often what the next start needs is kept although nothing is known to have changed.
-const rememberEvery = time.Minute
-
 // ringEvent hears what happens on the ring; it must not block.
 func (n *Node) ringEvent(e dht.Event) {
 	if line, ok := view.Story(e, n.room.dht.Size()); ok {

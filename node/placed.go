@@ -25,7 +25,7 @@ func (c *Config) placing() placing.Config {
 func (n *Node) placed() placing.Deps {
 	return placing.Deps{
 		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
-		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
+		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.room.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) []byte {
 			var d owner.HostDetail
 			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
@@ -38,11 +38,11 @@ func (n *Node) placed() placing.Deps {
 }
 
 // standsAt is the address of this peer among sites, if that is known: a public one, or where it is in an emulated internet.
-func (n *Node) standsAt() netip.Addr {
-	if n.cfg.Latency != nil {
-		return n.cfg.Latency.Listen()
+func (r *ringRoom) standsAt() netip.Addr {
+	if r.cfg.Latency != nil {
+		return r.cfg.Latency.Listen()
 	}
-	addr := p2p.FirstIP(n.room.net.Addrs())
+	addr := p2p.FirstIP(r.net.Addrs())
 	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
 		return netip.Addr{}
 	}
