@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
 func newExperiment(g *globals) *cobra.Command {
@@ -57,7 +58,7 @@ func experimentNames() []experimentName {
 type experimentFlags struct {
 	*globals
 	out     string
-	options experiment.Options
+	options trial.Options
 }
 
 func newExperimentRun(g *globals) *cobra.Command {
@@ -101,10 +102,10 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 		return fmt.Errorf("%w: experiment run wants -o DIR", errUsage)
 	}
 	progress, done := experimentProgress(errOut, o.quiet)
-	report, err := experiment.Run(ctx, e, o.options, o.out, versionString(), progress)
+	report, err := trial.Run(ctx, e, o.options, o.out, versionString(), progress)
 	done()
 	switch {
-	case errors.Is(err, experiment.ErrOptions):
+	case errors.Is(err, trial.ErrOptions):
 		return fmt.Errorf("%w: %w", errUsage, err)
 	case err != nil:
 		return err
@@ -122,15 +123,15 @@ const lineShare = 20 // a twentieth
 
 // experimentProgress shows how far a run has come: a line that changes on a terminal, else a line now and then, the more rarely the longer it takes. It may be
 // called from several goroutines.
-func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress), done func()) {
+func experimentProgress(w io.Writer, quiet bool) (show trial.Progress, done func()) {
 	if quiet {
-		return func(experiment.Progress) {}, func() {}
+		return func(string, float64) {}, func() {}
 	}
 	terminal := progress.IsTerminal(w)
 	begin := time.Now()
 	var mu sync.Mutex // guards last
 	var last time.Time
-	show = func(p experiment.Progress) {
+	show = func(text string, share float64) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
@@ -142,7 +143,7 @@ func experimentProgress(w io.Writer, quiet bool) (show func(experiment.Progress)
 			return
 		}
 		last = now
-		text := fmt.Sprintf("%3.0f %%  %s", 100*p.Done, p.Text)
+		text = fmt.Sprintf("%3.0f %%  %s", 100*share, text)
 		if terminal {
 			fmt.Fprint(w, "\r\x1b[K"+text)
 			return

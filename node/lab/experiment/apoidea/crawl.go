@@ -1,0 +1,299 @@
+// Package apoidea does the experiments of Apoidea again (papers 1.5): what threads, distance and company do to the throughput of a peer, whose machine is
+// simulated.
+package apoidea
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// apoideaSetup is a crawl by peers of one place.
+type apoideaSetup struct {
+	hardware *hardware
+	// load is the share of the processor that the crawler gets.
+	load    float64
+	peers   int
+	threads int
+	// sites are the round trips to the hosts that are crawled.
+	sites []time.Duration
+	// server is what a site needs for a page in the median; 0: as servers do, see internet.Transfer.
+	server time.Duration
+	// kinds of messages that a page leads to.
+	kinds []messageKind
+	// length of virtual time that counts, after a tenth of it to settle.
+	length time.Duration
+}
+
+// apoideaResult is what the peers did together.
+type apoideaResult struct {
+	pages    int
+	seconds  float64
+	cpu      time.Duration
+	messages int
+	// first is what the busiest peers' share was of an even one.
+	peers int
+}
+
+// perPeer is the pages that a peer fetched in a second.
+func (r *apoideaResult) perPeer() float64 { return float64(r.pages) / r.seconds / float64(r.peers) }
+
+// cpuShare is how busy a processor was with the crawler, in percent.
+func (r *apoideaResult) cpuShare() float64 {
+	return 100 * r.cpu.Seconds() / r.seconds / float64(r.peers)
+}
+
+// perPage is the messages sent for a page.
+func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64(r.pages) }
+
+// messageKind is what a page makes its peer tell others, gathered by destination into batches.
+type messageKind struct {
+	name   string
+	linger time.Duration // of the first of a batch
+	most   int           // of a batch
+	bytes  int           // of each
+	// to says which peers are told, by number.
+	to func(c *apoideaCrawl, rnd *rand.Rand, from int) []int
+}
+
+const (
+	// lanRTT is a round trip between machines of one room.
+	lanRTT = 200 * time.Microsecond
+	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations (crawl/worker), the log of replicas.
+	batchLinger   = 100 * time.Millisecond
+	confirmLinger = 300 * time.Millisecond
+	batchLinks    = 256
+	batchDigests  = 64
+	// linkBytes and digestBytes are about what a link and a digest take in a message; replicaBytes what a follower gets of a page's records, half of the
+	// 1.7 kB a page that two get in the churn experiment.
+	linkBytes    = 100
+	digestBytes  = 100
+	replicaBytes = 875
+	// cacheHits is the share of links that a cache of links told already keeps back (Mercator's figure, quoted in Apoidea).
+	cacheHits = 0.75
+	// batchHead is a message without what it carries.
+	batchHead = 64
+)
+
+// apoideaMessages are the paper's: links to the owners of their hosts, and the question whether a body is known to the owner of its digest (3.2).
+func apoideaMessages() []messageKind {
+	d := webgen.DefaultConfig()
+	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
+	return []messageKind{
+		{"links", batchLinger, batchLinks, linkBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+			n := int(foreign)
+			if rnd.Float64() < foreign-float64(n) {
+				n++
+			}
+			to := make([]int, n)
+			for i := range to {
+				to[i] = c.owner[rnd.IntN(len(c.owner))]
+			}
+			return to
+		}},
+		{"digests", batchLinger, batchDigests, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+			return []int{c.at(drawKey(rnd))}
+		}},
+	}
+}
+
+// todaysMessages are also what we say beyond the paper: that a body is archived now, and the records of each page to the peers that keep copies.
+func todaysMessages() []messageKind {
+	return append(apoideaMessages(),
+		messageKind{"confirmations", confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+			return []int{c.at(drawKey(rnd))}
+		}},
+		messageKind{"replicas", batchLinger, 1 << 30, replicaBytes, func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
+			var to []int
+			for i := 1; i < min(3, len(c.peers)); i++ {
+				to = append(to, c.successor(from, i))
+			}
+			return to
+		}},
+	)
+}
+
+// apoideaCrawl is a crawl under way.
+type apoideaCrawl struct {
+	setup apoideaSetup
+	rnd   *rand.Rand
+	clock dhttest.Clock
+	peers []*apoideaPeer
+	keys  []ring.Key // of the peers, ascending
+	byKey map[ring.Key]int
+	owner []int // of each host, by number
+
+	pages, messages int
+}
+
+// apoideaPeer is a peer: its machine, and the hosts it owns. On a room's network every leaf peer is as near to a site, so the owner crawls them itself.
+type apoideaPeer struct {
+	*machine
+	c      *apoideaCrawl
+	number int
+	hosts  []time.Duration // those that nobody asks at present, as round trips, in turn
+	idle   int             // threads without a host
+	out    [][]batch       // what waits, by kind and destination
+}
+
+// batch is what waits for one destination.
+type batch struct {
+	items int
+	sent  int // batches before this one: a timer is void once its own has left
+}
+
+// runApoidea lets peers crawl: each of their threads takes the next host, asks it for a page over a connection that stays open, stores the page, works on
+// it, and takes the next. What the page makes the peer say to others is said by the way.
+func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
+	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
+	c.join()
+	for h, rtt := range setup.sites {
+		number := c.at(ring.HostKey(fmt.Sprintf("host-%d.example", h)))
+		c.owner = append(c.owner, number)
+		c.peers[number].hosts = append(c.peers[number].hosts, rtt)
+	}
+	for _, p := range c.peers {
+		rnd.Shuffle(len(p.hosts), func(i, j int) { p.hosts[i], p.hosts[j] = p.hosts[j], p.hosts[i] })
+		for range setup.threads {
+			p.fetch()
+		}
+	}
+	if err := c.let(ctx, setup.length/10); err != nil {
+		return nil, err
+	}
+	pages, messages, cpu := c.pages, c.messages, c.cpu()
+	if err := c.let(ctx, setup.length); err != nil {
+		return nil, err
+	}
+	return &apoideaResult{
+		pages: c.pages - pages, messages: c.messages - messages, cpu: c.cpu() - cpu, seconds: setup.length.Seconds(), peers: setup.peers,
+	}, nil
+}
+
+// let lets time pass, and looks now and then whether it still should.
+func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
+	const steps = 50
+	for range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.clock.Run(d / steps)
+	}
+	return nil
+}
+
+// join builds the ring: each peer draws eight keys and takes that which splits the longest arc, as live peers do.
+func (c *apoideaCrawl) join() {
+	for i := range c.setup.peers {
+		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
+		c.keys, c.byKey[key] = taken, i
+		p := &apoideaPeer{machine: newMachine(&c.clock, c.setup.hardware, c.setup.load), c: c, number: i}
+		for range c.setup.kinds {
+			p.out = append(p.out, make([]batch, c.setup.peers))
+		}
+		c.peers = append(c.peers, p)
+	}
+}
+
+// at is the number of a key's owner.
+func (c *apoideaCrawl) at(k ring.Key) int { return c.byKey[c.keys[worlds.Successor(c.keys, k)]] }
+
+// successor is the peer so many further on the ring.
+func (c *apoideaCrawl) successor(of, further int) int {
+	i := slices.IndexFunc(c.keys, func(k ring.Key) bool { return c.byKey[k] == of })
+	return c.byKey[c.keys[(i+further)%len(c.keys)]]
+}
+
+func (c *apoideaCrawl) cpu() time.Duration {
+	sum := time.Duration(0)
+	for _, p := range c.peers {
+		sum += p.machine.cpu.done()
+	}
+	return sum
+}
+
+// drawKey draws a point of the circle.
+func drawKey(rnd *rand.Rand) (k ring.Key) {
+	for i := range k {
+		if i%8 == 0 {
+			v := rnd.Uint64()
+			for b := range 8 {
+				k[i+b] = byte(v >> (8 * b))
+			}
+		}
+	}
+	return k
+}
+
+// fetch lets a thread take the next host, or wait for one.
+func (p *apoideaPeer) fetch() {
+	if len(p.hosts) == 0 {
+		p.idle++
+		return
+	}
+	rtt := p.hosts[0]
+	p.hosts = p.hosts[1:]
+	// The connection is open already: it does not cost the round trip that a transfer begins with.
+	t := internet.Transfer{RTT: rtt, Bytes: p.pageSize(p.c.rnd), Server: p.c.setup.server}
+	took := t.Time(p.c.rnd) - rtt
+	p.clock.After(took, func() {
+		p.hosts = append(p.hosts, rtt)
+		if p.idle > 0 {
+			p.idle--
+			p.fetch()
+		}
+		p.store(func() {
+			p.machine.cpu.run(p.page, func() {
+				p.c.pages++
+				p.tell()
+				p.fetch()
+			})
+		})
+	})
+}
+
+// tell gathers what a page makes the peer say.
+func (p *apoideaPeer) tell() {
+	for i := range p.c.setup.kinds {
+		kind := &p.c.setup.kinds[i]
+		for _, to := range kind.to(p.c, p.c.rnd, p.number) {
+			if to == p.number {
+				continue // no message: part of what a page costs a lone peer
+			}
+			b := &p.out[i][to]
+			b.items++
+			switch b.items {
+			case kind.most:
+				p.flush(i, to)
+			case 1:
+				sent := b.sent
+				p.clock.After(kind.linger, func() {
+					if b.sent == sent {
+						p.flush(i, to)
+					}
+				})
+			}
+		}
+	}
+}
+
+// flush sends a batch: both sides work for it, half a round trip apart.
+func (p *apoideaPeer) flush(kind, to int) {
+	b := &p.out[kind][to]
+	bytes := batchHead + b.items*p.c.setup.kinds[kind].bytes
+	b.items = 0
+	b.sent++
+	p.c.messages++
+	work := p.call + p.perByte*time.Duration(bytes)
+	p.machine.cpu.run(work, func() {
+		p.clock.After(lanRTT/2, func() { p.c.peers[to].machine.cpu.run(work, func() {}) })
+	})
+}

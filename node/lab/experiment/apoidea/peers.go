@@ -1,0 +1,135 @@
+package apoidea
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+)
+
+// Peers is figure 6 of Apoidea.
+var Peers = trial.Experiment{
+	Name:  "apoidea-peers",
+	About: "pages a second and peer against the number of peers in a room: what talking to each other costs",
+	Long: `Apoidea, figure 6 (papers 1.5), up to 64 peers (--peers). Peers with one network of their own crawl in virtual time, with two threads each under high load and
+six under low, as in the paper; hosts belong to peers by the ring's arcs. A page leads to messages: links to the owners of their hosts, and the question
+whether its body is known to the owner of its digest, gathered by destination for 100 ms as the node does. Both sides of a message work for it. A lone
+peer sends none.
+
+Rows pentium-550 are the paper's machine with the paper's messages. today is the machine of scripts/bench.sh under full load: sites in the same room, a
+processor that is never idle, and also our confirmations of bodies and copies of records on two other peers. The paper only has a plot, in which pages a peer
+fall when the second one comes and are nearly flat by 12 to 16. Each peer here has a machine of its own; eight processes on one machine fare worse (README).`,
+	Run: runApoideaPeers,
+}
+
+const (
+	// sitesPerPeer are the hosts that there are for each peer of the largest ring, so that the unluckiest arc still keeps all threads busy. Smaller rings
+	// crawl the same.
+	sitesPerPeer = 32
+	// lanServer is what a server of files needs for one.
+	lanServer = 100 * time.Microsecond
+	// mostPeers bounds --peers.
+	mostPeers = 256
+)
+
+// peersCase is a line of the figure.
+type peersCase struct {
+	row      string
+	hardware *hardware
+	load     float64
+	threads  int
+	kinds    []messageKind
+	length   time.Duration
+	// near puts the sites into the same room.
+	near bool
+}
+
+func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+	net, err := worlds.Internet(o, r, true)
+	if err != nil {
+		return err
+	}
+	most := o.Count(64)
+	if most > mostPeers {
+		return fmt.Errorf("%w: %d peers, want up to %d", trial.ErrOptions, most, mostPeers)
+	}
+	r.Input("peers", most)
+	var counts []int
+	for _, n := range []int{1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128, 192, 256} {
+		if n <= most {
+			counts = append(counts, n)
+		}
+	}
+	far, err := lonePeer(net, o.Rand(0x70656572), sitesPerPeer*most)
+	if err != nil {
+		return err
+	}
+	cases := []peersCase{
+		{"pentium-550, high load", pentium(), highLoadShare, 2, apoideaMessages(), 10 * time.Minute, false},
+		{"pentium-550, low load", pentium(), 1, 6, apoideaMessages(), 2 * time.Minute, false},
+		{"today, full load", today(), 1, 16, todaysMessages(), 2 * time.Second, true},
+	}
+	s := report.Series{Name: "peers", Columns: []string{"case", "peers", "pages_per_s_and_peer", "messages_per_page", "cpu_pct"}}
+	plots := []report.Plot{
+		{Name: "pages", Title: "What talking to each other costs: peers of one room", X: "peers", Y: "pages a second and peer, % of a lone one's", LogX: true, YMin: 0, YMax: 110},
+		{Name: "messages", Title: "Messages that a page leads to", X: "peers", Y: "messages a page", LogX: true},
+	}
+	for n, c := range cases {
+		c.length /= trial.Either[time.Duration](o, 1, 5)
+		line, said := report.Line{Label: c.row}, report.Line{Label: c.row}
+		var results []*apoideaResult
+		for i, peers := range counts {
+			progress(fmt.Sprintf("%s, %d peers", c.row, peers), (float64(n)+float64(i)/float64(len(counts)))/float64(len(cases)))
+			got, err := runApoidea(ctx, o.Rand(uint64(peers)), c.setup(peers, far)) //nolint:gosec // positive
+			if err != nil {
+				return err
+			}
+			results = append(results, got)
+			line.Add(float64(peers), 100*got.perPeer()/results[0].perPeer())
+			said.Add(float64(peers), got.perPage())
+			s.Rows = append(s.Rows, []float64{float64(n), float64(peers), got.perPeer(), got.perPage(), got.cpuShare()})
+		}
+		peersTable(&r.Table, c.row, results)
+		plots[0].Lines, plots[1].Lines = append(plots[0].Lines, line), append(plots[1].Lines, said)
+	}
+	r.Series = append(r.Series, s)
+	r.Plots = append(r.Plots, plots...)
+	return nil
+}
+
+// setup is the case with so many peers.
+func (c *peersCase) setup(peers int, far []time.Duration) apoideaSetup {
+	s := apoideaSetup{hardware: c.hardware, load: c.load, peers: peers, threads: c.threads, sites: far, kinds: c.kinds, length: c.length}
+	if c.near {
+		s.server = lanServer
+		s.sites = make([]time.Duration, len(s.sites))
+		for i := range s.sites {
+			s.sites[i] = lanRTT
+		}
+	}
+	return s
+}
+
+func peersTable(t *report.Table, row string, results []*apoideaResult) {
+	one := results[0].perPeer()
+	t.Add(row, "pages_1_peer", "pages/s", one)
+	t.Add(row, "cpu_1_peer", "%", results[0].cpuShare())
+	by := make(map[int]*apoideaResult)
+	for _, got := range results {
+		by[got.peers] = got
+	}
+	for _, n := range []int{2, 4, 8, 12, 16, 32, 64} {
+		if got := by[n]; got != nil {
+			t.Add(row, fmt.Sprintf("pages_a_peer_%d_peers", n), "% of a lone one's", 100*got.perPeer()/one)
+		}
+	}
+	if by[12] != nil && by[16] != nil {
+		t.Add(row, "change_12_to_16_peers", "%", 100*(by[16].perPeer()/by[12].perPeer()-1))
+	}
+	last := results[len(results)-1]
+	t.Add(row, fmt.Sprintf("messages_a_page_%d_peers", last.peers), "messages", last.perPage())
+	t.Add(row, fmt.Sprintf("cpu_%d_peers", last.peers), "%", last.cpuShare())
+}

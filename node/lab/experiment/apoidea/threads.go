@@ -1,0 +1,158 @@
+package apoidea
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// Threads is figure 5 of Apoidea.
+var Threads = trial.Experiment{
+	Name:  "apoidea-threads",
+	About: "throughput of one peer against its threads, on a machine with other work and on one without",
+	Long: `Apoidea, figure 5 (papers 1.5). One peer crawls ` + fmt.Sprint(threadSites) + ` hosts drawn from the internet given, in virtual time: a thread waits for the network, then for the
+disk, then for its part of the processor. Under high load the crawler gets 3 % of the processor, which is what the paper measured beside its simulator.
+
+Rows pentium-550 are the paper's machine: a page costs 25 times the processor time that it costs here today, and three accesses of a disk; pages
+are 10 kB in the mean. The paper does not say which sites they were: some anywhere, or the nearest family of apoidea-proximity (near sites). Rows today are what scripts/bench.sh measures. best_threads are the fewest that reach nine tenths of the best throughput.
+What a page costs is measured, what the machines of the paper made of it is estimated (apoidea_machine.go says how); the paper's own figures enter in the
+one place named above.`,
+	Run: runApoideaThreads,
+}
+
+const (
+	// threadSites are as many hosts as keep the most threads tried busy.
+	threadSites = 2048
+	// nearBest is the share of the best throughput from which more threads are no gain.
+	nearBest = 0.9
+)
+
+// threadsCase is a line of the figure.
+type threadsCase struct {
+	row      string
+	label    string // in a picture, if not row
+	hardware *hardware
+	load     float64
+	threads  []int
+	length   time.Duration
+	// best and cpu are the paper's, 0 where it says nothing.
+	best, cpu float64
+	// near takes the nearest family of sites in place of sites anywhere.
+	near bool
+}
+
+func threadsCases() []threadsCase {
+	few := []int{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32}
+	many := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
+	return []threadsCase{
+		{row: "pentium-550, high load", hardware: pentium(), load: highLoadShare, threads: few, length: 20 * time.Minute, best: 2, cpu: 3},
+		{row: "pentium-550, high load, near sites", hardware: pentium(), load: highLoadShare, threads: few, length: 20 * time.Minute, best: 2, cpu: 3, near: true},
+		{row: "pentium-550, low load", hardware: pentium(), load: 1, threads: few, length: 5 * time.Minute, best: 6, cpu: 30},
+		{row: "pentium-550, low load, near sites", hardware: pentium(), load: 1, threads: few, length: 5 * time.Minute, best: 6, cpu: 30, near: true},
+		{row: "today, high load", hardware: today(), load: highLoadShare, threads: many[:8], length: 2 * time.Minute},
+		{row: "today, low load", hardware: today(), load: 1, threads: many, length: 10 * time.Second},
+	}
+}
+
+func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+	net, err := worlds.Internet(o, r, true)
+	if err != nil {
+		return err
+	}
+	anywhere, err := lonePeer(net, o.Rand(0x74687265), threadSites)
+	if err != nil {
+		return err
+	}
+	_, families, err := chooseFamilies(net, o.Rand(0x6e656172))
+	if err != nil {
+		return err
+	}
+	var near []time.Duration // the nearest family of the first peer, over and over
+	for len(near) < threadSites {
+		near = append(near, families[0][0]...)
+	}
+	s := report.Series{Name: "threads", Columns: []string{"case", "threads", "pages_per_s", "cpu_pct"}}
+	speed := report.Plot{Name: "pages", Title: "Throughput of one peer against its threads", X: "threads", Y: "pages a second", LogX: true, LogY: true}
+	relative := report.Plot{Name: "relative", Title: "How many threads it takes: one peer", X: "threads", Y: "pages a second, % of the best", LogX: true, YMin: 0, YMax: 110}
+	cases := threadsCases()
+	for n, c := range cases {
+		progress(c.row, float64(n)/float64(len(cases)))
+		c.length /= trial.Either[time.Duration](o, 1, 5)
+		sites := anywhere
+		if c.near {
+			sites = near
+		}
+		var pages, cpu []float64
+		for _, threads := range c.threads {
+			// Each number of threads meets the same sites, pages and servers.
+			got, err := runApoidea(ctx, o.Rand(0x6372776c), apoideaSetup{
+				hardware: c.hardware, load: c.load, peers: 1, threads: threads, sites: sites, length: c.length,
+			})
+			if err != nil {
+				return err
+			}
+			pages, cpu = append(pages, got.perPeer()), append(cpu, got.cpuShare())
+			s.Rows = append(s.Rows, []float64{float64(n), float64(threads), got.perPeer(), got.cpuShare()})
+		}
+		threadsTable(&r.Table, &c, pages, cpu)
+		line := report.Line{Label: c.row, Y: pages, Dashed: c.near}
+		part := report.Line{Label: c.row, Dashed: c.near}
+		for i := range pages {
+			line.X, part.Y = append(line.X, float64(c.threads[i])), append(part.Y, 100*pages[i]/slices.Max(pages))
+		}
+		part.X = line.X
+		speed.Lines, relative.Lines = append(speed.Lines, line), append(relative.Lines, part)
+	}
+	r.Series = append(r.Series, s)
+	r.Plots = append(r.Plots, speed, relative)
+	return nil
+}
+
+// lonePeer draws a peer and sites, and returns the round trips; of a matrix with few nodes all but the peer are sites, several times over.
+func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duration, error) {
+	count := sites
+	if size := net.Size(); size > 0 {
+		count = min(count, size-1)
+	}
+	p, s, err := net.Draw(rnd, 1, count)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", trial.ErrOptions, err)
+	}
+	var out []time.Duration
+	for i := range sites {
+		out = append(out, net.RTT(p[0], s[i%len(s)]))
+	}
+	return out, nil
+}
+
+func threadsTable(t *report.Table, c *threadsCase, pages, cpu []float64) {
+	best := bestOf(pages)
+	t.Compare(c.row, "best_threads", "threads", report.OrNone(c.best), float64(c.threads[best]))
+	t.Compare(c.row, "cpu_at_best", "%", report.OrNone(c.cpu), cpu[best])
+	if c.best > 0 {
+		at := slices.Index(c.threads, int(c.best))
+		t.Add(c.row, fmt.Sprintf("share_%d_threads", c.threads[at]), "% of the best", 100*pages[at]/slices.Max(pages))
+	}
+	for i, n := range c.threads {
+		if n&(n-1) == 0 || n == 6 {
+			t.Add(c.row, fmt.Sprintf("pages_%d_threads", n), "pages/s", pages[i])
+		}
+	}
+}
+
+// bestOf is where nine tenths of the best are reached first.
+func bestOf(pages []float64) int {
+	for i, v := range pages {
+		if v >= nearBest*slices.Max(pages) {
+			return i
+		}
+	}
+	return 0
+}

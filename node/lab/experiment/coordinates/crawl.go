@@ -1,0 +1,312 @@
+package coordinates
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// Crawl is the thesis' 5.12 and 5.13.
+var Crawl = trial.Experiment{
+	Name:  "coordinates-crawl",
+	About: "a whole crawl placed by network coordinates: coverage, messages, balance (Malet 2009)",
+	Long: `The thesis' whole run (5.12, 5.13, 5.4.2; papers.md 3.7) in virtual time: 14 peers, cycle mode, 184 minutes, error 0.25, hosts of 150 URLs. The thesis says
+100 hosts a batch, yet 836 hosts in 114 cycles, and 5,360 requests of 100 URLs would be three times all its pages: batches have 8 hosts here, the
+second size tried; with 100 two batches were assigned in all. Links a page are the second value tried as well. Each peer
+serves its queue of assigned URLs, estimates and found URLs; pages yield links to their own host and to others, which go to the peer that owns the host. A page is fetched
+once and a host by one peer at a time, so overlap is 0 by construction and measured all the same. Three fetchers a peer, each waiting for its host as politeness asks:
+about the rate of the thesis' hundred threads; nobody slows down while servers are estimated (3.4, step 3, is optional, and it slows estimates as well). A message asks for
+all servers of a batch that have answered, after half a minute for those that did. communication counts as the thesis does, twice the requests and the assignments;
+communication_as_sent what peers said, as answers to one request come apart. Fewer hosts are assigned than there: its 836 hosts, at 47 requests a cycle, were about as many
+estimates as here, but here a server takes more of them (updates_of_a_server) until the error is small enough. Second row: the same with the length of a peer's queue as height (3.8 b). --peers is the number of peers.`,
+	Run: runCoordCrawl,
+}
+
+// The set-up of 5.12.
+const (
+	crawlPeers     = 14
+	crawlMinutes   = 184
+	crawlBatch     = 8
+	crawlBucket    = 150 // mu
+	crawlFetchers  = 3
+	crawlHostsEach = 220 // hosts owned by a peer
+	crawlDelay     = time.Second
+	crawlIdle      = 500 * time.Millisecond
+	crawlOwnLinks  = 40               // new pages of the same host that a page leads to, in the mean
+	crawlFarLinks  = 2                // links to other hosts
+	crawlHostSize  = 1200             // median number of pages of a host
+	crawlPerURL    = 2                // ms of height for a waiting URL, in the second row
+	crawlGather    = 30 * time.Second // that a request waits for stragglers of the one before, so that it is for the whole batch as in the thesis
+	crawlWindow    = 2                // samples of a pair before they count: with five, fourteen estimators would take 70 updates before any does; the thesis had 47 requests a cycle
+	crawlTimeout   = 10 * time.Minute // of an estimate, which waits in its estimator's queue
+	crawlTries     = 8                // URLs looked at by an idle fetcher whose hosts are busy
+)
+
+// coordCrawl is a crawl under way.
+type coordCrawl struct {
+	run     *coordRun
+	rnd     *rand.Rand
+	queues  []*coordinates.Queue
+	hosts   []crawlHost
+	done    []int // pages by peer
+	fetched map[string]int
+	failed  int
+	// assigned counts URLs that were given away, answered those fetched of them.
+	assigned, answered int
+	placed             map[int]bool // hosts
+	byMinute           [][3]float64 // pages, waiting, assigned
+}
+
+type crawlHost struct {
+	size, known int
+	busy        bool
+	next        time.Time
+}
+
+func runCoordCrawl(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+	net, err := worlds.Internet(o, r, true)
+	if err != nil {
+		return err
+	}
+	peers, minutes := o.Count(crawlPeers), trial.Either(o, crawlMinutes, 60)
+	if o.Hours > 0 {
+		minutes = int(math.Ceil(o.Hours * 60))
+	}
+	r.Input("peers", peers)
+	r.Input("minutes", minutes)
+	r.Input("candidates", "all peers")
+	pages := report.Plot{Name: "pages", Title: "Pages of a crawl placed by coordinates", X: "minutes", Y: "pages"}
+	load := report.Plot{Name: "balance", Title: "Who does the work of a crawl placed by coordinates", X: "% of peers, the idlest first", Y: "pages"}
+	for i, row := range []struct {
+		name   string
+		perURL float64
+	}{{"crawl", 0}, {"crawl-queue-height", crawlPerURL}} {
+		c, err := newCoordCrawl(net, o.Seed, peers, row.perURL)
+		if err != nil {
+			return err
+		}
+		for m := range minutes {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c.run.clock.Run(time.Minute)
+			c.note()
+			progress(fmt.Sprintf("%s, minute %d", row.name, m+1), (float64(i)+float64(m+1)/float64(minutes))/2)
+		}
+		c.table(r, row.name, row.perURL == 0 && peers == crawlPeers && minutes == crawlMinutes)
+		c.plot(r, row.name, &pages, &load)
+	}
+	r.Plots = append(r.Plots, pages, load)
+	return nil
+}
+
+func newCoordCrawl(net *internet.Internet, seed uint64, peers int, perURL float64) (*coordCrawl, error) {
+	rnd := rand.New(rand.NewPCG(seed, 0x637261776c))
+	w, err := newCoordWorld(net, rnd, peers, peers*crawlHostsEach)
+	if err != nil {
+		return nil, err
+	}
+	setup := paperSetup(0.25)
+	setup.cycle.Mode, setup.cycle.Hosts, setup.cycle.MaxUpdates = coordinates.ModeCycle, crawlBatch, crawlBucket
+	setup.cycle.Gather, setup.servers.Filter.Min = crawlGather, crawlWindow
+	setup.cycle.Timeout = crawlTimeout + 3*downloadTimeout // an estimate that began in time is back by then
+	setup.gossip.PerURL = perURL
+	c := &coordCrawl{run: newCoordRun(w, &setup, seed), rnd: rnd, done: make([]int, peers), fetched: make(map[string]int), placed: make(map[int]bool)}
+	for range w.servers {
+		c.hosts = append(c.hosts, crawlHost{size: int(crawlHostSize * math.Exp(rnd.NormFloat64()))})
+	}
+	c.run.estimates = func(at int, request *coordinates.Request) { c.queues[at].Ask(*request) }
+	c.run.assigned = func(_ int, a coordinates.Assignment) {
+		c.assigned += len(a.URLs)
+		to := c.run.index[a.To]
+		c.queues[to].Assign(a.URLs...)
+		for i := range a.URLs {
+			c.placed[serverOf(a.URLs[i].Addr)] = true
+		}
+	}
+	for i := range w.peers {
+		c.queues = append(c.queues, coordinates.NewQueue(coordinates.DefaultQueueConfig(), rand.New(rand.NewPCG(seed, uint64(i))))) //nolint:gosec // a small count
+	}
+	for h := range c.hosts {
+		c.find(h, 3) // the seeds
+	}
+	c.run.start()
+	for i := range w.peers {
+		c.upkeep(i)
+		for range crawlFetchers {
+			c.fetch(i)
+		}
+	}
+	return c, nil
+}
+
+// owner of a host: what its hash would say.
+func (c *coordCrawl) owner(host int) int { return host % len(c.queues) }
+
+// find adds so many URLs that were not known of a host at its owner; one whose bucket is full becomes ready for a batch.
+func (c *coordCrawl) find(host, urls int) {
+	h := &c.hosts[host]
+	q := c.queues[c.owner(host)]
+	for range min(urls, h.size-h.known) {
+		u := c.run.bucket(host, h.known, 1).URLs[0]
+		if taken, _ := q.Find(&u); !taken {
+			return
+		}
+		h.known++
+	}
+	if name := fmt.Sprintf("host%d", host); q.Bucket(name) >= crawlBucket {
+		c.run.cycles[c.owner(host)].Add(coordinates.Bucket{Host: name, URLs: q.Take(name)})
+	}
+}
+
+// upkeep tells a peer's backlog each second.
+func (c *coordCrawl) upkeep(i int) {
+	c.run.clock.After(time.Second, func() { c.upkeep(i) })
+	assigned, proxy, _ := c.queues[i].Len()
+	c.run.gossip[i].SetBacklog(assigned + proxy)
+}
+
+// fetch is one fetcher of a peer: the next URL whose host is free.
+func (c *coordCrawl) fetch(i int) {
+	now := c.run.clock.Now()
+	for range crawlTries {
+		request, from := c.queues[i].Next()
+		if from == coordinates.Idle {
+			break
+		}
+		if from == coordinates.Proxy && now.Sub(request.At) >= crawlTimeout {
+			continue // the turn is over: the requester has taken the URL back
+		}
+		host := serverOf(request.Addr)
+		if h := &c.hosts[host]; h.busy || now.Before(h.next) {
+			c.later(i, &request, from)
+			continue
+		}
+		c.download(i, host, &request, from)
+		return
+	}
+	c.run.clock.After(crawlIdle, func() { c.fetch(i) })
+}
+
+// later puts a URL back whose host is busy.
+func (c *coordCrawl) later(i int, request *coordinates.Request, from coordinates.Source) {
+	switch from {
+	case coordinates.Assigned:
+		c.queues[i].Assign(request.URL)
+	case coordinates.Proxy:
+		c.queues[i].Ask(*request)
+	default:
+		c.queues[i].Find(&request.URL)
+	}
+}
+
+func (c *coordCrawl) download(i, host int, request *coordinates.Request, from coordinates.Source) {
+	h := &c.hosts[host]
+	h.busy = true
+	bytes := internet.PageSize(c.rnd)
+	took, failed := c.run.w.download(c.rnd, i, host, bytes)
+	c.run.clock.After(took, func() {
+		now := c.run.clock.Now()
+		h.busy, h.next = false, now.Add(crawlDelay)
+		c.done[i]++
+		c.fetched[request.URL.URL]++
+		switch {
+		case failed:
+			c.failed++
+		default:
+			c.links(host)
+		}
+		switch from {
+		case coordinates.Assigned:
+			c.answered++
+		case coordinates.Proxy:
+			c.run.estim[i].Finished(now, request.Requester, &coordinates.Result{URL: request.URL, Took: took, Bytes: int64(bytes), Failed: failed})
+		}
+		c.fetch(i)
+	})
+}
+
+// links are what a page leads to.
+func (c *coordCrawl) links(host int) {
+	c.find(host, int(crawlOwnLinks*c.rnd.ExpFloat64()+0.5))
+	for range crawlFarLinks {
+		c.find(c.rnd.IntN(len(c.hosts)), 1)
+	}
+}
+
+func (c *coordCrawl) note() {
+	pages := 0
+	for _, n := range c.done {
+		pages += n
+	}
+	c.byMinute = append(c.byMinute, [3]float64{float64(pages), float64(c.assigned - c.answered), float64(c.assigned)})
+}
+
+func (c *coordCrawl) table(r *report.Report, row string, paper bool) {
+	var st coordinates.CycleStats
+	asked := 0
+	var updates []float64
+	for _, cycle := range c.run.cycles {
+		s := cycle.Stats()
+		for _, n := range s.Updates {
+			if n > 0 { // a host that comes again finds its server known
+				updates = append(updates, float64(n))
+			}
+		}
+		st.Batches += s.Batches
+		st.Requests += s.Requests
+		st.Assignments += s.Assignments
+		asked += s.Asked
+	}
+	slices.Sort(updates)
+	done := report.Ascending(c.done)
+	pages := report.Sum(done)
+	add := func(metric, unit string, published, here float64) {
+		if !paper {
+			published = math.NaN()
+		}
+		r.Table.Compare(row, metric, unit, published, here)
+	}
+	none := math.NaN()
+	waiting := float64(c.assigned - c.answered)
+	m := &c.run.messages
+	add("pages", "fetches", 183456, pages)
+	add("failed", "fetches", 9868, float64(c.failed))
+	add("hosts_assigned", "hosts", 836, float64(len(c.placed)))
+	add("batches", "batches", 114, float64(st.Batches))
+	add("estimation_requests", "messages", 5360, float64(st.Requests))
+	add("assignment_messages", "messages", 1284, float64(st.Assignments))
+	add("communication", "messages/page", 0.065, float64(2*st.Requests+st.Assignments)/pages)
+	add("communication_as_sent", "messages/page", none, float64(m.asks+m.reports+m.assignments)/pages)
+	add("updates_of_a_server", "fetches a server", none, report.Quantile(updates, 0.5))
+	add("bytes_per_page", "B/page", none, float64(c.run.messages.bytes())/pages)
+	add("coverage", "fetched/due", 0.65, pages/(pages+waiting))
+	add("overlap", "(n-u)/u", none, (pages-float64(len(c.fetched)))/float64(len(c.fetched)))
+	add("urls_of_a_peer_min", "fetches", 2125, done[0])
+	add("urls_of_a_peer_max", "fetches", 28374, done[len(done)-1])
+	add("balance_deviation", "fetches", 7440, report.Deviation(done))
+	add("balance", "max/mean", none, report.Spread(done))
+	add("estimates", "fetches", none, float64(asked))
+	add("requests_beyond_due", "requests", none, pages-float64(len(c.fetched)))
+}
+
+func (c *coordCrawl) plot(r *report.Report, row string, pages, load *report.Plot) {
+	s := report.Series{Name: row, Columns: []string{"minutes", "pages", "assigned_waiting", "assigned"}}
+	for m, v := range c.byMinute {
+		s.Rows = append(s.Rows, []float64{float64(m + 1), v[0], v[1], v[2]})
+	}
+	waiting := s.Line(row+", assigned and waiting", 2)
+	waiting.Dashed = true
+	pages.Lines = append(pages.Lines, s.Line(row, 1), waiting)
+	r.Series = append(r.Series, s)
+	load.Lines = append(load.Lines, report.Ranked(row, report.Ascending(c.done)))
+}

@@ -1,0 +1,194 @@
+package coordinates
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for the others, and has a cycle of its own.
+type coordRun struct {
+	w      *coordWorld
+	clock  dhttest.Clock
+	rnd    *rand.Rand
+	gossip []*coordinates.Gossip
+	estim  []*coordinates.Estimator
+	cycles []*coordinates.Cycle // nil where a peer has none
+	tables []*coordinates.Servers
+	ids    []string
+	index  map[string]int
+	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each download made for an estimate, and how far on it is.
+	assigned func(by int, a coordinates.Assignment)
+	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
+	// estimates takes the requests of others where a peer has a queue; nil fetches at once.
+	estimates func(at int, request *coordinates.Request)
+	messages  coordMessages
+}
+
+// coordMessages count what peers say to each other.
+type coordMessages struct {
+	gossip, asks, reports, assignments int
+	urls                               int // in requests for estimates and in assignments
+	results                            int
+}
+
+func (m *coordMessages) bytes() int {
+	return (m.gossip*2+m.asks+m.reports+m.assignments)*worlds.MessageBytes + (m.gossip+m.reports)*coordinates.EncodedSize + m.urls*worlds.URLBytes + m.results*worlds.ResultBytes
+}
+
+// coordSetup is how the peers are set up.
+type coordSetup struct {
+	gossip  coordinates.GossipConfig
+	servers coordinates.ServersConfig
+	cycle   coordinates.CycleConfig
+	// estimator is how results are reported.
+	estimator coordinates.EstimatorConfig
+	// cyclesAt are the peers that have a cycle; nil means all.
+	cyclesAt []int
+}
+
+func paperSetup(theta float64) coordSetup {
+	s := coordSetup{
+		gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: coordinates.DefaultCycleConfig(),
+		estimator: coordinates.DefaultEstimatorConfig(),
+	}
+	s.cycle.Theta, s.cycle.Mode = theta, coordinates.ModeSingle
+	s.servers.Filter = coordinates.LoadFilter
+	s.servers.HalfLife, s.servers.ReuseError = 0, 0 // the paper's coordinates live as long as the batch
+	return s
+}
+
+func newCoordRun(w *coordWorld, setup *coordSetup, seed uint64) *coordRun {
+	r := &coordRun{w: w, rnd: rand.New(rand.NewPCG(seed, 0x636f6f7264)), index: make(map[string]int)}
+	for i := range w.peers {
+		r.ids = append(r.ids, w.peers[i].id)
+		r.index[w.peers[i].id] = i
+	}
+	for i := range w.peers {
+		g := coordinates.NewGossip(setup.gossip, seed+uint64(i)*1_000_003)
+		g.Meet(slices.DeleteFunc(slices.Clone(r.ids), func(id string) bool { return id == r.ids[i] }))
+		r.gossip = append(r.gossip, g)
+		r.estim = append(r.estim, coordinates.NewEstimator(setup.estimator))
+		var table *coordinates.Servers
+		var cycle *coordinates.Cycle
+		if setup.cyclesAt == nil || slices.Contains(setup.cyclesAt, i) {
+			table = coordinates.NewServers(setup.servers, seed+uint64(i)*7_368_787)
+			cycle = coordinates.NewCycle(setup.cycle, table, seed+uint64(i)*9_999_991)
+		}
+		r.tables, r.cycles = append(r.tables, table), append(r.cycles, cycle)
+	}
+	return r
+}
+
+// start lets every peer tick each second, and each at another part of it.
+func (r *coordRun) start() {
+	for i := range r.ids {
+		r.clock.After(time.Duration(i)*time.Second/time.Duration(len(r.ids)), func() { r.tick(i) })
+	}
+}
+
+func (r *coordRun) tick(i int) {
+	r.clock.After(time.Second, func() { r.tick(i) })
+	now := r.clock.Now()
+	if to, ok := r.gossip[i].Tick(now); ok {
+		r.messages.gossip++
+		j := r.index[to]
+		rtt := r.w.message(r.rnd, i, j)
+		r.clock.After(rtt, func() {
+			at := r.gossip[j].At()
+			r.gossip[i].Reply(to, rtt, &at)
+		})
+	}
+	for _, report := range r.estim[i].Tick(now) {
+		r.report(i, report)
+	}
+	if r.cycles[i] != nil {
+		r.cycle(i, now)
+	}
+}
+
+// report carries results to their requester.
+func (r *coordRun) report(from int, report coordinates.Report) {
+	r.messages.reports++
+	r.messages.results += len(report.Results)
+	to := r.index[report.To]
+	at := r.gossip[from].At()
+	r.clock.After(r.oneWay(from, to), func() { r.cycles[to].Report(r.clock.Now(), r.ids[from], &at, report.Results) })
+}
+
+func (r *coordRun) oneWay(from, to int) time.Duration {
+	if from == to {
+		return 0
+	}
+	return r.w.message(r.rnd, from, to) / 2
+}
+
+// cycle lets a requester ask and assign.
+func (r *coordRun) cycle(i int, now time.Time) {
+	c := r.cycles[i]
+	estimators := append(r.gossip[i].Up(), r.ids[i])
+	if to, urls := c.Tick(now, estimators); len(urls) > 0 {
+		r.messages.asks++
+		r.messages.urls += len(urls)
+		j := r.index[to]
+		r.clock.After(r.oneWay(i, j), func() {
+			for k := range urls {
+				r.estimate(j, r.ids[i], &urls[k])
+			}
+		})
+	}
+	if a, ok := c.Assign(now, r.places(i)); ok {
+		r.messages.assignments++
+		r.messages.urls += len(a.URLs)
+		if r.assigned != nil {
+			r.assigned(i, a)
+		}
+	}
+}
+
+// estimate downloads a page for a requester.
+func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
+	if r.estimates != nil {
+		r.estimates(at, &coordinates.Request{URL: *u, Requester: requester, At: r.clock.Now()})
+		return
+	}
+	bytes := internet.PageSize(r.rnd)
+	took, failed := r.w.download(r.rnd, at, serverOf(u.Addr), bytes)
+	r.clock.After(took, func() {
+		if r.fetched != nil {
+			r.fetched(at, u, took, failed)
+		}
+		r.estim[at].Finished(r.clock.Now(), requester, &coordinates.Result{URL: *u, Took: took, Bytes: int64(bytes), Failed: failed})
+	})
+}
+
+// seenBy is where one peer believes the others to be, as the node shows it to its strategy.
+func (r *coordRun) seenBy(i int) *worlds.Seen { return &worlds.Seen{By: r.ids[i], Gossip: r.gossip[i]} }
+
+// places are where a peer believes all peers to be, itself among them.
+func (r *coordRun) places(i int) []coordinates.Place {
+	var list []coordinates.Place
+	seen := r.seenBy(i)
+	for _, id := range r.ids {
+		if at, ok := seen.Of(id); ok {
+			list = append(list, coordinates.Place{Peer: id, At: at})
+		}
+	}
+	return list
+}
+
+// bucket is a host of a server with so many URLs, numbered from first.
+func (r *coordRun) bucket(server, first, urls int) coordinates.Bucket {
+	host := fmt.Sprintf("host%d", server)
+	b := coordinates.Bucket{Host: host}
+	for k := range urls {
+		b.URLs = append(b.URLs, coordinates.URL{URL: fmt.Sprintf("%s/%d", host, first+k), Host: host, Addr: r.w.servers[server].addr})
+	}
+	return b
+}

@@ -1,0 +1,251 @@
+package ipmicra
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// Download is what placement by IPMicra brings.
+var Download = trial.Experiment{
+	Name:  "ipmicra-download",
+	About: "IPMicra: how long downloads take when the right crawler makes them",
+	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 crawlers (--peers) far apart place 1,000 sites, and the one chosen downloads a page of each: connect, request,
+slow start, and the server's own time, which differs from server to server and from request to request. Rows: the farthest crawler, a random one, IPMicra with
+thresholds of 25 to 125 ms, brute force (all probe every site), oracle (the fastest download of all, known beforehand). ipmicra-50-head probes by HTTP HEAD, which holds the server's
+time; the others by connect. Figures are means of 20 repeats with other crawlers and sites, all sites judged; held_back a random half of them.
+
+Row smallest-probe tells how often the crawler with the smallest probe is the fastest: of one download each, and of what downloads take in the mean.
+Sites without an address or a registered range fall back as in ipmicra-probes; row sites says how many.`,
+	Run: runIPMicraDownload,
+}
+
+const (
+	downloadCrawlers = 4
+	downloadSites    = 1000
+	// farPool is among how many hosts crawlers that are far apart are looked for.
+	farPool = 40
+	// serverSpread is the spread of the logarithm of servers' medians around that of a usual one (50 ms).
+	serverSpread = 0.8
+	serverUsual  = 50 * time.Millisecond
+	// headBytes is the answer to a HEAD request: one segment.
+	headBytes = 500
+)
+
+// pages is what downloads of a page of each site take, by site and crawler.
+type pages struct {
+	took, expected [][]time.Duration
+	head           [][]time.Duration // the time of a HEAD request instead
+}
+
+// newPages draws sizes, servers and downloads.
+func newPages(rnd *rand.Rand, scene *ipmicraScene) *pages {
+	var p pages
+	for _, rtt := range scene.rtt {
+		size := internet.PageSize(rnd)
+		server := time.Duration(float64(serverUsual) * math.Exp(serverSpread*rnd.NormFloat64()))
+		var took, expected, head []time.Duration
+		for _, rtt := range rtt {
+			page := internet.Transfer{RTT: rtt, Bytes: size, Server: server}
+			took = append(took, page.Time(rnd))
+			expected = append(expected, page.Wire())
+			head = append(head, internet.Transfer{RTT: rtt, Bytes: headBytes, Server: server}.Time(rnd))
+		}
+		p.took, p.expected, p.head = append(p.took, took), append(p.expected, expected), append(p.head, head)
+	}
+	return &p
+}
+
+// farApart chooses crawlers out of a pool: the two that are farthest from each other, then always the one whose nearest is farthest.
+func farApart(net *internet.Internet, pool []int, count int) []int {
+	var chosen []int
+	best := time.Duration(-1)
+	for i, a := range pool {
+		for _, b := range pool[:i] {
+			if d := net.RTT(a, b); d > best {
+				best, chosen = d, []int{a, b}
+			}
+		}
+	}
+	for len(chosen) < count && len(chosen) < len(pool) {
+		next, far := -1, time.Duration(-1)
+		for _, a := range pool {
+			if slices.Contains(chosen, a) {
+				continue
+			}
+			nearest := time.Duration(math.MaxInt64)
+			for _, b := range chosen {
+				nearest = min(nearest, net.RTT(a, b))
+			}
+			if nearest > far {
+				next, far = a, nearest
+			}
+		}
+		chosen = append(chosen, next)
+	}
+	return chosen[:min(count, len(chosen))]
+}
+
+func runIPMicraDownload(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+	runs, err := newIPMicraRuns(o, r, downloadCrawlers)
+	if err != nil {
+		return err
+	}
+	d := downloadRun{ipmicraRuns: runs, all: make(map[string][]float64)}
+	if err := d.repeat(o, r, progress, func(rnd *rand.Rand) error { return d.once(ctx, rnd) }); err != nil {
+		return err
+	}
+	downloadTable(r, &d.found, d.peers)
+	downloadPlot(r, &d)
+	return nil
+}
+
+// downloadRun is the experiment as it goes on.
+type downloadRun struct {
+	*ipmicraRuns
+	all map[string][]float64 // ms of all downloads, by row
+}
+
+// draw chooses crawlers far apart, and sites that are none of them.
+func (d *downloadRun) draw(rnd *rand.Rand) (*ipmicraScene, error) {
+	pool := max(farPool, d.peers)
+	if size := d.net.Size(); size > 0 {
+		pool = min(pool, max(d.peers, size/2))
+	}
+	hosts, sites, err := worlds.Hosts(d.net, rnd, pool, downloadSites)
+	if err != nil {
+		return nil, err
+	}
+	return d.scene(farApart(d.net, hosts, d.peers), sites)
+}
+
+func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
+	scene, err := d.draw(rnd)
+	if err != nil {
+		return err
+	}
+	p := newPages(rnd, scene)
+	held := rnd.Perm(len(scene.sites))[:len(scene.sites)/2]
+	scene.describe(d.found.row("sites"))
+	random := scene.drawn(rnd)
+	base := meanTime(p, random, nil)
+	d.judge("worst", p, scene.farthest(), held, base)
+	d.judge("random", p, random, held, base)
+	place := func(name string, s placement.Strategy, probe func(int, int) time.Duration) error {
+		all, err := scene.placeAll(ctx, s, probe)
+		if err == nil {
+			d.judge(name, p, all, held, base)
+		}
+		return err
+	}
+	for _, t := range thresholds {
+		if err := place(fmt.Sprintf("ipmicra-%d", t), ipmicra.New(d.tree, time.Duration(t)*time.Millisecond), scene.ping); err != nil {
+			return err
+		}
+	}
+	head := func(site, crawler int) time.Duration { return p.head[site][crawler] }
+	if err := place("ipmicra-50-head", ipmicra.New(d.tree, 0), head); err != nil {
+		return err
+	}
+	if err := place("ipmicra-50-probe-sole", ipmicra.Machine{Tree: d.tree, ProbeSole: true}.Strategy(), scene.ping); err != nil {
+		return err
+	}
+	d.judge("brute-force", p, scene.everybody(), held, base)
+	d.judge("oracle", p, scene.fixed(func(site int) int { return smallest(p.took[site]) }, 0), held, base)
+	row := d.found.row("smallest-probe")
+	row.add("connect_is_fastest", agreement(scene.rtt, p.took))
+	row.add("head_is_fastest", agreement(p.head, p.took))
+	row.add("connect_is_fastest_in_the_mean", agreement(scene.rtt, p.expected))
+	row.add("head_is_fastest_in_the_mean", agreement(p.head, p.expected))
+	return nil
+}
+
+func smallest(times []time.Duration) int { return slices.Index(times, slices.Min(times)) }
+
+// agreement is how often the smallest of one kind is that of the other, in percent: equal times count.
+func agreement(probe, took [][]time.Duration) float64 {
+	same := 0
+	for i := range probe {
+		if took[i][smallest(probe[i])] == slices.Min(took[i]) {
+			same++
+		}
+	}
+	return 100 * float64(same) / float64(len(probe))
+}
+
+// times of the downloads as placed, in ms, sorted; of some sites, or of all.
+func times(p *pages, all []placed, of []int) []float64 {
+	var out []float64
+	add := func(i int) { out = append(out, p.took[i][all[i].worker].Seconds()*1000) }
+	if of == nil {
+		for i := range all {
+			add(i)
+		}
+	}
+	for _, i := range of {
+		add(i)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func meanTime(p *pages, all []placed, of []int) float64 {
+	return report.Mean(times(p, all, of))
+}
+
+func (d *downloadRun) judge(name string, p *pages, all []placed, held []int, random float64) {
+	row := d.found.row(name)
+	ms := times(p, all, nil)
+	mean := meanTime(p, all, nil)
+	row.add("download_mean", mean)
+	row.add("download_p50", ms[len(ms)/2])
+	row.add("download_p90", ms[len(ms)*9/10])
+	row.add("download_of_random", mean/random)
+	row.add("optimal", share(all, func(*placed) bool { return true }, (*placed).optimal))
+	row.add("probes_per_site", probesEach(all))
+	row.add("download_mean_held_back", meanTime(p, all, held))
+	d.all[name] = append(d.all[name], ms...)
+}
+
+func downloadTable(r *report.Report, found *probesRows, peers int) {
+	paper := map[string]map[string]float64{
+		"ipmicra-50": {"download_of_random": 0.1}, "brute-force": {"download_of_random": 0.1, "probes_per_site": downloadCrawlers}, "ipmicra-25": {"optimal": 90},
+		"smallest-probe": {"connect_is_fastest": 91, "head_is_fastest": 92.5},
+	}
+	if peers != downloadCrawlers {
+		paper = nil
+	}
+	units := map[string]string{
+		"download_mean": "ms", "download_p50": "ms", "download_p90": "ms", "download_of_random": "of random's time", "probes_per_site": "probes",
+		"download_mean_held_back": "ms", "judged_and_trained": "sites",
+	}
+	found.table(r, paper, units, map[string]bool{"download_mean": true})
+}
+
+// downloadPlot shows how the times of downloads spread, and the means as bars.
+func downloadPlot(r *report.Report, d *downloadRun) {
+	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("A page by one of %d crawlers: who downloads", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
+	bars := report.Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
+	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
+	for _, name := range names {
+		ms := slices.Sorted(slices.Values(d.all[name]))
+		spread.Lines = append(spread.Lines, report.Percentiles(name, 99, func(percent int) float64 { return ms[len(ms)*percent/100] }))
+		mean, _ := d.found.rows[name].mean("download_mean")
+		bars.Groups = append(bars.Groups, name)
+		if len(bars.Bars) == 0 {
+			bars.Bars = []report.Bars{{}}
+		}
+		bars.Bars[0].Values = append(bars.Bars[0].Values, mean)
+	}
+	r.Series, r.Plots = append(r.Series, report.SeriesOf("downloads", "percent", "_ms", spread.Lines)), append(r.Plots, spread, bars)
+}

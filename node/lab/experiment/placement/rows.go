@@ -1,0 +1,203 @@
+package placement
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+)
+
+// placementRow is a strategy as it is tried.
+type placementRow struct {
+	name string
+	// all peers are candidates, and one memory learns.
+	all bool
+	// blind: no site has an address.
+	blind bool
+	// oracle knows.
+	oracle bool
+	// live: it says nothing where one memory learns.
+	live bool
+	// learns from probes, so that it is to be judged by sites unlike those that trained it.
+	learns bool
+	// paper has figures for it.
+	paper bool
+	// keyed: a site needs some address to be told from others, be it one that says nothing.
+	keyed bool
+	fleet func(w *placementWorld, all bool) (*fleet, error)
+}
+
+// candidates is 0 for those as live, 1 for all peers.
+func (r *placementRow) candidates() int {
+	if r.all {
+		return 1
+	}
+	return 0
+}
+
+// fleet are the strategies of the owners: one that all share, or one each.
+type fleet struct {
+	of []placement.Strategy // by owner
+	// samples go from each owner to its leaf set.
+	samples []*adaptive.Strategy
+	// gossip of each peer.
+	gossip []*coordinates.Gossip
+	// records is set where placements read and write records at ring owners.
+	records *ipmicra.Strategy
+	// coordinator is set where each placement asks a place that all share.
+	coordinator bool
+}
+
+const (
+	// ipmicraThreshold is the paper's recommendation (2.2).
+	ipmicraThreshold = 50 * time.Millisecond
+)
+
+// placementRows are all rows: as live, then as in the papers.
+func placementRows(w *placementWorld) []placementRow {
+	shared := func(fresh func(w *placementWorld) placement.Strategy) func(*placementWorld, bool) (*fleet, error) {
+		return func(w *placementWorld, _ bool) (*fleet, error) { return one(w, fresh(w)), nil }
+	}
+	kinds := []placementRow{
+		{name: "rtt", fleet: shared(func(*placementWorld) placement.Strategy { return placement.RTT{} })},
+		{name: "ipmicra", fleet: ipmicraFleet, learns: true, paper: true},
+		{name: "coordinates", fleet: coordinatesFleet, keyed: true},
+		{name: "geo", fleet: shared(func(w *placementWorld) placement.Strategy { return &placement.Geo{Locator: w} })},
+		{name: "random", fleet: shared(func(*placementWorld) placement.Strategy { return placement.Random{} })},
+		{name: "worst", fleet: shared(func(*placementWorld) placement.Strategy { return placement.Worst{} })},
+		{name: "owner", fleet: shared(func(*placementWorld) placement.Strategy { return placement.Owner{} })},
+		{name: "adaptive", fleet: adaptiveFleet, learns: true},
+	}
+	if w.addressed {
+		kinds = append(kinds, placementRow{name: "adaptive-blind", fleet: adaptiveFleet, learns: true, blind: true})
+	}
+	kinds = append(kinds, placementRow{name: "adaptive-alone", fleet: adaptiveAloneFleet, live: true})
+	kinds = append(kinds, placementRow{name: worlds.Oracle, oracle: true, fleet: shared(func(w *placementWorld) placement.Strategy { return oracle{w} })})
+	rows := make([]placementRow, 0, 2*len(kinds))
+	rows = append(rows, kinds...)
+	for _, k := range kinds {
+		if k.live {
+			continue
+		}
+		k.name, k.all = k.name+"-all", true
+		rows = append(rows, k)
+	}
+	return rows
+}
+
+// one strategy for all owners.
+func one(w *placementWorld, s placement.Strategy) *fleet {
+	f := &fleet{of: make([]placement.Strategy, len(w.peers))}
+	for i := range f.of {
+		f.of[i] = s
+	}
+	return f
+}
+
+// ipmicraFleet shares one memory: live it is the records at ring owners, which all read and write.
+func ipmicraFleet(w *placementWorld, all bool) (*fleet, error) {
+	s := ipmicra.New(w.tree, ipmicraThreshold)
+	f := one(w, s)
+	f.records, f.coordinator = s, all
+	return f, nil
+}
+
+func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
+	fresh := func(i int) (*adaptive.Strategy, error) {
+		return adaptive.New(adaptive.Config{Seed: w.seed + uint64(i), Atlas: w}) //nolint:gosec // not negative
+	}
+	if all {
+		s, err := fresh(0)
+		if err != nil {
+			return nil, err
+		}
+		f := one(w, s)
+		f.coordinator = true
+		return f, nil
+	}
+	f := new(fleet)
+	for i := range w.peers {
+		s, err := fresh(i)
+		if err != nil {
+			return nil, err
+		}
+		f.of, f.samples = append(f.of, s), append(f.samples, s)
+	}
+	return f, nil
+}
+
+// adaptiveAloneFleet is adaptive without samples: each owner learns by its own sites.
+func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
+	f, err := adaptiveFleet(w, all)
+	if err != nil {
+		return nil, err
+	}
+	f.samples = nil
+	return f, nil
+}
+
+func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
+	f := new(fleet)
+	var ids []string
+	for i := range w.peers {
+		ids = append(ids, w.peers[i].id)
+	}
+	for i := range w.peers {
+		g := coordinates.NewGossip(coordinates.DefaultGossipConfig(), w.seed+uint64(i)) //nolint:gosec // not negative
+		g.Meet(append(append([]string{}, ids[:i]...), ids[i+1:]...))
+		f.gossip = append(f.gossip, g)
+	}
+	if all {
+		s, err := coordinates.New(coordinates.DefaultConfig(), &everybodyAt{w, f.gossip}, w.seed)
+		if err != nil {
+			return nil, err
+		}
+		f.of, f.coordinator = one(w, s).of, true
+		return f, nil
+	}
+	for i := range w.peers {
+		s, err := coordinates.New(coordinates.DefaultConfig(), &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}, w.seed+uint64(i)) //nolint:gosec // not negative
+		if err != nil {
+			return nil, err
+		}
+		f.of = append(f.of, s)
+	}
+	return f, nil
+}
+
+// everybodyAt is what a place that all share knows of them.
+type everybodyAt struct {
+	w      *placementWorld
+	gossip []*coordinates.Gossip
+}
+
+// Of implements coordinates.Peers.
+func (e *everybodyAt) Of(peer string) (coordinates.Coordinate, bool) {
+	i, ok := e.w.index[peer]
+	if !ok {
+		return coordinates.Coordinate{}, false
+	}
+	return e.gossip[i].At(), true
+}
+
+// oracle knows the round trips.
+type oracle struct{ w *placementWorld }
+
+// Next implements placement.Strategy.
+func (o oracle) Next(v *placement.View) placement.Choice {
+	of := make([]int, 0, len(v.Candidates))
+	for _, c := range v.Candidates {
+		of = append(of, o.w.index[c.Peer])
+	}
+	best, _ := o.w.sites[o.w.named[v.Host]].nearest(of)
+	return placement.Choice{Worker: o.w.peers[best].id, Why: "known to be the nearest"}
+}
+
+// blank is an address that says nothing but which site it is: each has a /48 of its own.
+func blank(site int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 0, byte(site >> 16), byte(site >> 8), byte(site), 0, 15: 1}) //nolint:gosec // cut off on purpose
+}

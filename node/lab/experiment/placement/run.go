@@ -1,0 +1,435 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+const (
+	// placementWarmUp is how long peers gossip before the first site is found.
+	placementWarmUp = 10 * time.Minute
+	// politeness is the time between the end of a download and the next request to the site.
+	politeness = time.Second
+	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages count as due but not fetched.
+	dueFor = 5 * time.Second
+	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how often a worker renews its leases with an owner.
+	samplesEvery, heartbeatEvery = 10 * time.Second, 2 * time.Second
+	// probeTries connects make a probe; the median counts.
+	probeTries = 3
+	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and delays, a link that a worker reports.
+	sampleBytes, grantBytes, foundBytes = 12, 200, 72
+	// newLinks of a page are reported by a worker that is not the owner: those whose owners have not acknowledged them yet.
+	newLinks = 10
+	// grantURLs and reportURLs are how many URLs go in a message to and from a worker.
+	grantURLs, reportURLs = 256, 16
+)
+
+// placementRun is the crawl by one strategy in virtual time.
+type placementRun struct {
+	w     *placementWorld
+	row   *placementRow
+	fleet *fleet
+	clock dhttest.Clock
+	err   error
+
+	hosts    []hostRun
+	left     int // hosts that are not done
+	pairs    map[[2]int]int
+	load     []int // pages by peer
+	took     []time.Duration
+	messages int
+	bytes    int
+	sent     int // URLs, to workers that are not the owner
+	onTime   int // pages fetched while they were due
+	fetches  int
+}
+
+// hostRun is a site as it is crawled.
+type hostRun struct {
+	site       *placementSite
+	number     int
+	candidates []int
+	measured   map[string]placement.Measurement
+	probes     int
+	estimating int
+	worker     int
+	assigned   int // the last worker that was more than an estimator, or else the last one
+	settled    bool
+	placed     bool
+	after      time.Duration // from being found to the first worker
+	page       int           // next
+	view       placement.View
+}
+
+func newPlacementRun(w *placementWorld, row *placementRow) (*placementRun, error) {
+	f, err := row.fleet(w, row.all)
+	if err != nil {
+		return nil, err
+	}
+	return &placementRun{w: w, row: row, fleet: f, hosts: make([]hostRun, len(w.sites)), left: len(w.sites), pairs: make(map[[2]int]int), load: make([]int, len(w.peers))}, nil
+}
+
+// crawl runs it to its end.
+func (r *placementRun) crawl(ctx context.Context) error {
+	for i := range r.w.sites {
+		r.clock.After(placementWarmUp+r.w.sites[i].found, func() { r.begin(i) })
+	}
+	for i := range r.fleet.gossip {
+		r.every(coordinates.DefaultGossipConfig().Every, func() { r.gossip(i) })
+	}
+	for i := range r.fleet.samples {
+		r.every(samplesEvery, func() { r.tell(i) })
+	}
+	r.every(heartbeatEvery, func() { r.message(2*len(r.pairs), 0) })
+	for r.left > 0 && r.err == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.clock.Run(time.Minute)
+	}
+	return r.err
+}
+
+// every runs fn again and again until all is done.
+func (r *placementRun) every(period time.Duration, fn func()) {
+	r.clock.After(period, func() {
+		fn()
+		if r.left > 0 {
+			r.every(period, fn)
+		}
+	})
+}
+
+// message counts messages and the bytes in them.
+func (r *placementRun) message(n, bytes int) {
+	r.messages += n
+	r.bytes += n*worlds.MessageBytes + bytes
+}
+
+// gossip asks a neighbour, as Vivaldi's peers do (papers 3.2).
+func (r *placementRun) gossip(i int) {
+	g := r.fleet.gossip[i]
+	other, ok := g.Tick(r.clock.Now())
+	if !ok {
+		return
+	}
+	k := r.w.index[other]
+	rtt := r.w.between[i][k]
+	r.message(2, coordinates.EncodedSize)
+	r.clock.After(rtt, func() {
+		at := r.fleet.gossip[k].At()
+		g.Reply(other, rtt, &at)
+	})
+}
+
+// tell an owner's leaf set its samples.
+func (r *placementRun) tell(i int) {
+	samples := r.fleet.samples[i].Samples()
+	if len(samples) == 0 {
+		return
+	}
+	bytes := 0
+	for k := range samples {
+		bytes += worlds.ResultBytes + sampleBytes*len(samples[k].RTTs)
+	}
+	for _, k := range r.w.peers[i].leaves {
+		if k == i {
+			continue
+		}
+		r.message(1, bytes)
+		r.clock.After(r.w.between[i][k]/2, func() {
+			for l := range samples {
+				r.fleet.samples[k].Learn(&samples[l])
+			}
+		})
+	}
+}
+
+// begin to crawl a site.
+func (r *placementRun) begin(i int) {
+	s := &r.w.sites[i]
+	h := &r.hosts[i]
+	*h = hostRun{site: s, number: i, candidates: r.w.candidates(s, r.row.all), measured: make(map[string]placement.Measurement)}
+	h.view = r.w.view(s, h.candidates, r.row)
+	if r.row.keyed && !h.view.Site.IsValid() {
+		h.view.Site = blank(i)
+	}
+	if r.fleet.coordinator {
+		r.message(2, 0)
+	}
+	if f := r.fleet.records; f != nil && !r.fleet.coordinator {
+		r.message(4, 2*worlds.ResultBytes) // the records of the subnet and of its organisation are asked for
+		if _, worker := f.Worker(s.addr); worker == "" {
+			r.message(4, 2*worlds.ResultBytes) // and are told the outcome
+		}
+	}
+	r.place(h)
+}
+
+// view of a site by some of the peers.
+func (w *placementWorld) view(s *placementSite, candidates []int, row *placementRow) placement.View {
+	v := placement.View{Host: s.name, Site: s.addr}
+	if row.blind {
+		v.Site = netip.Addr{}
+	}
+	for _, k := range candidates {
+		v.Candidates = append(v.Candidates, placement.Candidate{Peer: w.peers[k].id, Self: k == s.owner, Addr: w.peers[k].addr})
+	}
+	return v
+}
+
+// place a site; it is called again when measurements have come.
+func (r *placementRun) place(h *hostRun) {
+	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
+	c := r.fleet.of[h.site.owner].Next(&h.view)
+	if len(c.Probe) > 0 {
+		wait := time.Duration(0)
+		for _, peer := range c.Probe {
+			k := r.w.index[peer]
+			if _, again := h.measured[peer]; again {
+				r.err = fmt.Errorf("%s: %s is asked to probe %s again", r.row.name, peer, h.site.name)
+				return
+			}
+			h.probes++
+			h.measured[peer] = placement.Measurement{RTT: h.site.rtt[k]}
+			if k != h.site.owner {
+				r.message(2, worlds.ResultBytes)
+			}
+			wait = max(wait, r.w.between[h.site.owner][k]+probeTries*h.site.rtt[k])
+		}
+		r.clock.After(wait, func() { r.place(h) })
+		return
+	}
+	k, ok := r.w.index[c.Worker]
+	if !ok || !slices.Contains(h.candidates, k) {
+		r.err = fmt.Errorf("%s: %s was placed with %q, who is no candidate: %s", r.row.name, h.site.name, c.Worker, c.Why)
+		return
+	}
+	if !h.placed {
+		h.after = r.clock.Elapsed() - placementWarmUp - h.site.found
+	}
+	h.worker, h.placed = k, true
+	r.lease(h, c.URLs)
+}
+
+// lease a site to its worker for so many URLs, 0 for all that are left. A single one is for an estimator.
+func (r *placementRun) lease(h *hostRun, urls int) {
+	estimates := urls == 1
+	if estimates {
+		h.estimating++
+	}
+	if !estimates || !h.settled {
+		h.assigned, h.settled = h.worker, !estimates
+	}
+	if left := h.site.pages - h.page; urls == 0 || urls > left {
+		urls = left
+	}
+	if h.worker != h.site.owner {
+		r.pairs[[2]int{h.site.owner, h.worker}]++
+		r.message(2*((urls+grantURLs-1)/grantURLs), grantBytes+urls*worlds.URLBytes)
+		r.message(2*((urls+reportURLs-1)/reportURLs), urls*(worlds.ResultBytes+newLinks*foundBytes))
+		r.sent += urls
+	}
+	r.clock.After(r.w.between[h.site.owner][h.worker]/2, func() { r.fetch(h, urls) })
+}
+
+// fetch the next page of a lease.
+func (r *placementRun) fetch(h *hostRun, urls int) {
+	s := h.site
+	rnd := rand.New(rand.NewPCG(s.seed, uint64(h.page))) //nolint:gosec // the same page costs every strategy the same
+	size := internet.PageSize(rnd)
+	took := internet.Transfer{RTT: s.rtt[h.worker], Bytes: size, Server: s.serving}.Time(rnd)
+	r.clock.After(took, func() {
+		r.fetches++
+		r.load[h.worker]++
+		if h.number >= r.w.trains {
+			r.took = append(r.took, took)
+		}
+		if r.clock.Elapsed()-placementWarmUp-s.found <= time.Duration(s.pages)*politeness*3/2+dueFor {
+			r.onTime++
+		}
+		if o, ok := r.fleet.of[s.owner].(placement.Observer); ok {
+			o.Observe(&placement.Fetch{
+				At: r.clock.Now(), Host: s.name, Site: h.view.Site, Worker: r.w.peers[h.worker].id, Took: took, Bytes: int64(size),
+			})
+		}
+		h.page++
+		r.clock.After(politeness, func() { r.next(h, urls-1) })
+	})
+}
+
+// next page, lease or end.
+func (r *placementRun) next(h *hostRun, urls int) {
+	if urls > 0 {
+		r.fetch(h, urls)
+		return
+	}
+	if h.worker != h.site.owner {
+		pair := [2]int{h.site.owner, h.worker}
+		if r.pairs[pair]--; r.pairs[pair] == 0 {
+			delete(r.pairs, pair)
+		}
+	}
+	if h.page < h.site.pages {
+		r.place(h)
+		return
+	}
+	h.view, h.measured = placement.View{}, nil
+	r.left--
+}
+
+// judged are the sites after those that trained.
+func (r *placementRun) judged() []hostRun { return r.hosts[r.w.trains:] }
+
+// over the judged sites, the mean of a figure.
+func (r *placementRun) over(of func(*hostRun) float64) float64 {
+	sum := 0.0
+	for i := range r.judged() {
+		sum += of(&r.judged()[i])
+	}
+	return sum / float64(len(r.judged()))
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func (h *hostRun) excess() time.Duration {
+	_, least := h.site.nearest(h.candidates)
+	return h.site.rtt[h.assigned] - least
+}
+
+func (r *placementRun) optimal() float64 {
+	return r.over(func(h *hostRun) float64 { return truth(h.excess() <= worlds.Within) })
+}
+
+func (r *placementRun) exact() float64 {
+	return r.over(func(h *hostRun) float64 { return truth(h.excess() == 0) })
+}
+
+func (r *placementRun) excess() float64 {
+	return r.over(func(h *hostRun) float64 { return h.excess().Seconds() * 1000 })
+}
+
+func (r *placementRun) probesEach() float64 {
+	return r.over(func(h *hostRun) float64 { return float64(h.probes) })
+}
+
+func (r *placementRun) estimating() float64 {
+	return r.over(func(h *hostRun) float64 { return float64(h.estimating) })
+}
+
+func (r *placementRun) placedAfter() float64 {
+	return r.over(func(h *hostRun) float64 { return h.after.Seconds() * 1000 })
+}
+
+func (r *placementRun) probesTraining() float64 {
+	n := 0
+	for i := range r.hosts[:r.w.trains] {
+		n += r.hosts[i].probes
+	}
+	return float64(n) / float64(r.w.trains)
+}
+
+// download is the quantile of what downloads of the judged sites took, in ms.
+func (r *placementRun) download(share float64) float64 {
+	if !slices.IsSorted(r.took) {
+		slices.Sort(r.took)
+	}
+	return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
+}
+
+// downloadMean is what downloads of the judged sites took in the mean, in ms.
+func (r *placementRun) downloadMean() float64 {
+	sum := time.Duration(0)
+	for _, took := range r.took {
+		sum += took
+	}
+	return sum.Seconds() * 1000 / float64(len(r.took))
+}
+
+func (r *placementRun) messagesEach() float64  { return float64(r.messages) / float64(r.fetches) }
+func (r *placementRun) bytesEach() float64     { return float64(r.bytes) / float64(r.fetches) }
+func (r *placementRun) communication() float64 { return float64(r.sent) / float64(r.fetches) }
+func (r *placementRun) coverage() float64      { return float64(r.onTime) / float64(r.w.pages()) }
+
+// overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so it is nothing unless a page is fetched again.
+func (r *placementRun) overlap() float64 {
+	urls := 0
+	for i := range r.hosts {
+		urls += r.hosts[i].page
+	}
+	return float64(r.fetches-urls) / float64(urls)
+}
+
+// loads are the pages of each peer, ascending.
+func (r *placementRun) loads() []float64 { return report.Ascending(r.load) }
+
+// heldBack trains a strategy on the sites of a random half of the places and judges it by those of the other half.
+func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
+	f, err := row.fleet(w, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	places := w.places()
+	if len(places) < 2 {
+		return math.NaN(), math.NaN(), nil
+	}
+	rnd := rand.New(rand.NewPCG(w.seed, 0x68616c66)) //nolint:gosec // nothing secret
+	half := make(map[int]bool)
+	for _, k := range rnd.Perm(len(places))[:len(places)/2] {
+		half[places[k]] = true
+	}
+	var train, judge []int
+	for i := range w.sites {
+		if half[w.sites[i].place] {
+			train = append(train, i)
+		} else {
+			judge = append(judge, i)
+		}
+	}
+	for n, i := range append(train, judge...) {
+		s := &w.sites[i]
+		of := w.candidates(s, row.all)
+		worker, asked, err := placeOnce(w, f.of[s.owner], s, of, row)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n >= len(train) {
+			_, least := s.nearest(of)
+			optimal += truth(s.rtt[worker]-least <= worlds.Within) / float64(len(judge))
+			probes += float64(asked) / float64(len(judge))
+		}
+	}
+	return optimal, probes, nil
+}
+
+// placeOnce has a strategy place a site in no time.
+func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
+	v := w.view(site, of, row)
+	v.Now, v.Measured = dhttest.Epoch, make(map[string]placement.Measurement)
+	c, probes, err := worlds.Decide(s, &v, func(peer string) time.Duration { return site.rtt[w.index[peer]] })
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", row.name, err)
+	}
+	worker, ok := w.index[c.Worker]
+	if !ok {
+		return 0, 0, fmt.Errorf("%s: %s was placed with nobody: %s", row.name, site.name, c.Why)
+	}
+	return worker, probes, nil
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Run is run.json: what a report was made by.
+type Run struct {
+	Experiment string         `json:"experiment"` // its name
+	Seed       uint64         `json:"seed"`       // of all that was drawn
+	Version    string         `json:"version"`    // of this program
+	Go         string         `json:"go"`         // of the language
+	Inputs     map[string]any `json:"inputs"`     // as in the report
+	Begun      time.Time      `json:"begun"`      // when it was made
+	Seconds    float64        `json:"seconds"`    // that it took
+	Files      []string       `json:"files"`      // beside run.json
+}
+
+// files are what renders each file, run.json not included.
+func (r *Report) files() (names []string, render []func() ([]byte, error)) {
+	names, render = []string{"table.json", "table.csv"}, []func() ([]byte, error){r.Table.JSON, r.Table.CSV}
+	for i := range r.Series {
+		names, render = append(names, r.Series[i].Name+".csv"), append(render, r.Series[i].CSV)
+	}
+	for i := range r.Plots {
+		names, render = append(names, r.Plots[i].Name+".svg"), append(render, r.Plots[i].SVG)
+	}
+	return names, render
+}
+
+// Write puts a report into a directory, which is made if need be; run.json comes last, so where it is the rest is there as well.
+func (r *Report) Write(dir string, run *Run) error {
+	names, render := r.files()
+	var contents [][]byte
+	for i, name := range names {
+		data, err := render[i]()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		contents = append(contents, data)
+	}
+	run.Go, run.Inputs, run.Files = runtime.Version(), r.Inputs, names
+	data, err := json.MarshalIndent(run, "", "  ")
+	if err != nil {
+		return fmt.Errorf("run.json: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody to look at
+		return err
+	}
+	// The marker of an earlier run must not vouch for a mixture of two.
+	if err := os.Remove(filepath.Join(dir, "run.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	contents = append(contents, append(data, '\n'))
+	for i, name := range append(names, "run.json") {
+		if err := replace(filepath.Join(dir, name), contents[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace writes a file so that it is at no time half there.
+func replace(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err = f.Write(data); err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

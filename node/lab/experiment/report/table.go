@@ -1,0 +1,197 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Row is one figure of a table.
+type Row struct {
+	Row    string `json:"row"`    // what was run
+	Metric string `json:"metric"` // what was measured
+	Unit   string `json:"unit"`   // of both figures; empty for a plain number
+	// Paper is what the paper says, nil where it says nothing.
+	Paper *float64 `json:"paper"`
+	Here  *float64 `json:"here"` // nil where it could not be measured
+}
+
+// Table is what an experiment comes to.
+type Table []Row
+
+// digits are the significant digits that a table keeps: more would be noise, and differ between machines.
+const digits = 6
+
+func rounded(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	v, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+// Add appends a figure of which the paper says nothing. A value that is no number is left out.
+func (t *Table) Add(row, metric, unit string, here float64) {
+	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Here: rounded(here)})
+}
+
+// Compare appends a figure beside the paper's, which is NaN where the paper says nothing.
+func (t *Table) Compare(row, metric, unit string, paper, here float64) {
+	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
+}
+
+// Find returns a figure; false if it is not there or was not measured.
+func (t Table) Find(row, metric string) (float64, bool) {
+	for _, r := range t {
+		if r.Row == row && r.Metric == metric && r.Here != nil {
+			return *r.Here, true
+		}
+	}
+	return 0, false
+}
+
+// JSON is the table as a list of rows.
+func (t Table) JSON() ([]byte, error) {
+	if t == nil {
+		t = Table{}
+	}
+	b, err := json.MarshalIndent(t, "", "  ")
+	return append(b, '\n'), err
+}
+
+// CSV is the table with a header.
+func (t Table) CSV() ([]byte, error) {
+	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
+	for _, r := range t {
+		rows = append(rows, []string{r.Row, r.Metric, r.Unit, cell(r.Paper), cell(r.Here)})
+	}
+	return csvBytes(rows)
+}
+
+func csvBytes(rows [][]string) ([]byte, error) {
+	var b bytes.Buffer
+	err := csv.NewWriter(&b).WriteAll(rows)
+	return b.Bytes(), err
+}
+
+func cell(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'g', -1, 64)
+}
+
+// Text is the table for people: numbers aligned to the right, the paper's beside ours, and the name of a row once.
+func (t Table) Text() string {
+	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
+	last := ""
+	for _, r := range t {
+		name := r.Row
+		if name == last {
+			name = ""
+		}
+		last = r.Row
+		rows = append(rows, []string{name, r.Metric, r.Unit, readable(r.Paper), readable(r.Here)})
+	}
+	var width [5]int
+	for _, row := range rows {
+		for i, text := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(text))
+		}
+	}
+	var b strings.Builder
+	for i, row := range rows {
+		fmt.Fprintf(&b, "%s  %s  %s  %s | %s\n", pad(row[0], width[0]), pad(row[1], width[1]), pad(row[2], width[2]), pad(row[3], -width[3]), pad(row[4], -width[4]))
+		if i == 0 {
+			total := width[0] + width[1] + width[2] + width[3] + width[4] + 9
+			b.WriteString(strings.Repeat("-", total) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// pad fills up to a width, on the left if it is negative.
+func pad(text string, width int) string {
+	fill := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(text)))
+	if width < 0 {
+		return fill + text
+	}
+	return text + fill
+}
+
+// readable shortens a number to what a person compares.
+func readable(v *float64) string {
+	switch {
+	case v == nil:
+		return "-"
+	case *v == math.Trunc(*v) && math.Abs(*v) < 1e15:
+		return strconv.FormatFloat(*v, 'f', -1, 64)
+	case math.Abs(*v) >= 1000:
+		return strconv.FormatFloat(*v, 'f', 0, 64)
+	case math.Abs(*v) >= 0.1:
+		return strconv.FormatFloat(*v, 'f', 3, 64)
+	default:
+		return strconv.FormatFloat(*v, 'g', 3, 64)
+	}
+}
+
+// Series are figures over something, such as time: a file of its own.
+type Series struct {
+	Name    string      // of the file, without .csv
+	Columns []string    // their names, the first is the axis
+	Rows    [][]float64 // as many figures in each as there are columns
+}
+
+// NewSeries returns a series that has only its axis yet.
+func NewSeries(name, axis string, at []float64) Series {
+	s := Series{Name: name, Rows: make([][]float64, len(at))}
+	s.Column(axis, at)
+	return s
+}
+
+// Column appends figures, one for each point of the axis.
+func (s *Series) Column(name string, values []float64) {
+	s.Columns = append(s.Columns, name)
+	for i, v := range values {
+		s.Rows[i] = append(s.Rows[i], v)
+	}
+}
+
+// Line draws a column over the axis.
+func (s *Series) Line(label string, column int) Line {
+	l := Line{Label: label}
+	for _, row := range s.Rows {
+		l.Add(row[0], row[column])
+	}
+	return l
+}
+
+// SeriesOf has the values of lines over the axis that their heights are; what is behind their labels names the columns.
+func SeriesOf(name, axis, behind string, lines []Line) Series {
+	s := NewSeries(name, axis, lines[0].Y)
+	for _, l := range lines {
+		s.Column(l.Label+behind, l.X)
+	}
+	return s
+}
+
+// CSV is the series with a header.
+func (s *Series) CSV() ([]byte, error) {
+	rows := [][]string{s.Columns}
+	for _, values := range s.Rows {
+		row := make([]string, len(values))
+		for i, v := range values {
+			row[i] = cell(rounded(v))
+		}
+		rows = append(rows, row)
+	}
+	return csvBytes(rows)
+}

@@ -1,0 +1,66 @@
+package worlds
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/internet"
+)
+
+// fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at each.
+const fewNodes = 200
+
+// Hosts draws crawlers and sites, all different. Of a matrix the sites are its other nodes in an order that is drawn, fewer than asked for if need be; where
+// it has few nodes each of the others is the place of several sites.
+func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s []int, err error) {
+	size := net.Size()
+	if size == 0 || peers+sites <= size {
+		return net.Draw(rnd, peers, sites)
+	}
+	if size <= peers {
+		return nil, nil, fmt.Errorf("%w: the matrix has %d nodes, want more than the %d crawlers", trial.ErrOptions, size, peers)
+	}
+	if p, s, err = net.Draw(rnd, peers, size-peers); err != nil {
+		return nil, nil, err
+	}
+	if size >= fewNodes {
+		return p, s, nil
+	}
+	places := s
+	for s = nil; len(s) < sites; {
+		k := len(s)
+		s = append(s, places[k%len(places)]+size*(1+k/len(places)))
+	}
+	rnd.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+	return p, s, nil
+}
+
+// Addresses are those of hosts. Where several sites are drawn at a node of a matrix, each round of them has addresses of its own, out of the same prefixes.
+type Addresses struct {
+	o      *trial.Options
+	rounds []*internet.Internet
+}
+
+// NewAddresses are the addresses of hosts of an internet, which the options gave.
+func NewAddresses(o *trial.Options, net *internet.Internet) *Addresses {
+	return &Addresses{o, []*internet.Internet{net}}
+}
+
+// Of is the address of a host; none where the internet has none.
+func (a *Addresses) Of(host int) (netip.Addr, error) {
+	size, round := a.rounds[0].Size(), 0
+	if size > 0 && a.o.Prefixes != "" {
+		round = host / size
+	}
+	for len(a.rounds) <= round {
+		seed := a.o.Seed ^ uint64(len(a.rounds))<<48
+		net, err := internet.Load(internet.Options{Seed: seed, RTT: a.o.RTT, Prefixes: a.o.Prefixes, Fill: true})
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("%w: %w", trial.ErrOptions, err)
+		}
+		a.rounds = append(a.rounds, net)
+	}
+	return a.rounds[round].Addr(host), nil
+}
