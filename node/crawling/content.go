@@ -155,17 +155,12 @@ func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Quest
 			Record: dedup.Record{URL: k.URL, Peer: by, RecordID: k.RecordID, Date: k.Date},
 		}
 	}
-	var answers []dedup.Reply
-	var err error
-	derr := c.loop.Do(ctx, func() {
-		if _, err = c.state.ConfirmAll(batch); err == nil { // the asker does not wait for the disk
-			answers, err = c.state.ClaimAll(time.Now(), questions)
+	return loop.Get(ctx, c.loop, func() ([]dedup.Reply, error) {
+		if _, err := c.state.ConfirmAll(batch); err != nil { // the asker does not wait for the disk
+			return nil, err
 		}
+		return c.state.ClaimAll(time.Now(), questions)
 	})
-	if derr != nil {
-		return nil, derr
-	}
-	return answers, err
 }
 
 // share is what goes to one owner of a batch.

@@ -217,11 +217,7 @@ func (s *Service) sow(ctx context.Context) error {
 }
 
 func (s *Service) sowOne(ctx context.Context, id job.ID) error {
-	var rec *wire.Job
-	var err error
-	if derr := s.loop.Do(ctx, func() { rec, err = s.registry.Get(id) }); derr != nil {
-		return derr
-	}
+	rec, err := loop.Get(ctx, s.loop, func() (*wire.Job, error) { return s.registry.Get(id) })
 	if errors.Is(err, job.ErrUnknown) {
 		return nil // it has moved meanwhile
 	}
@@ -241,11 +237,9 @@ func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 }
 
 func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
-	var wait func() error
-	var err error
-	if derr := s.loop.Do(ctx, func() { wait, err = s.registry.SeedsSent(time.Now().UnixMilli(), id, n) }); derr != nil {
-		return derr
-	}
+	wait, err := loop.Get(ctx, s.loop, func() (func() error, error) {
+		return s.registry.SeedsSent(time.Now().UnixMilli(), id, n)
+	})
 	if errors.Is(err, job.ErrUnknown) {
 		return nil // it has moved meanwhile: the seeds are sent again from there, which does no harm
 	}
@@ -257,8 +251,5 @@ func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 
 // Unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
 func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
-	if derr := s.loop.Do(ctx, func() { left, err = s.registry.Unsent() }); derr != nil {
-		return nil, derr
-	}
-	return left, err
+	return loop.Get(ctx, s.loop, s.registry.Unsent)
 }

@@ -54,6 +54,31 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestGet: what a function returns comes back with its error; of one that ends too late nothing does.
+func TestGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSerial()
+		run, stop := context.WithCancel(t.Context())
+		go func() { _ = s.Run(run) }()
+		broken := errors.New("broken")
+		if got, err := Get(run, s, func() (int, error) { return 7, broken }); got != 7 || !errors.Is(err, broken) {
+			t.Errorf("%d, %v", got, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		late := func() (int, error) {
+			time.Sleep(2 * time.Second)
+			return 7, nil
+		}
+		if got, err := Get(ctx, s, late); got != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("of a function that takes longer: %d, %v", got, err)
+		}
+		time.Sleep(2 * time.Second)
+		stop()
+		synctest.Wait()
+	})
+}
+
 func TestUnless(t *testing.T) {
 	other := errors.New("other")
 	for _, row := range []struct {

@@ -53,6 +53,17 @@ func (s *Serial) Do(ctx context.Context, fn func()) error {
 	}
 }
 
+// Get is Do for a function that returns something. If Do fails, nothing is read of what fn may still
+// write: a named result of the caller, written by a function given to Do, would be.
+func Get[T any](ctx context.Context, s *Serial, fn func() (T, error)) (T, error) {
+	var got, none T
+	var err error
+	if derr := s.Do(ctx, func() { got, err = fn() }); derr != nil {
+		return none, derr
+	}
+	return got, err
+}
+
 // DoOver is Do for what takes several turns: fn is called again until it says that it is through, and others have theirs in between.
 func (s *Serial) DoOver(ctx context.Context, fn func() (through bool)) error {
 	for through := false; !through; {

@@ -179,13 +179,12 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	}
 	var wait func() error
 	var hosts []string
-	if lerr := d.loop.Do(ctx, func() {
+	changed, err = loop.Get(ctx, d.loop, func() (changed bool, err error) {
 		if changed, wait, err = d.state.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
 			hosts, err = d.hostsOf(s.Name)
 		}
-	}); lerr != nil {
-		return false, lerr
-	}
+		return changed, err
+	})
 	if err = d.failure(err); err == nil {
 		err = wait()
 	}
@@ -304,16 +303,14 @@ func (d *Domains) Import(records []kv.Record) error {
 
 // OptedOut are domains that have opted out and are kept here, at most so many.
 func (d *Domains) OptedOut(ctx context.Context, most int) (names []string, err error) {
-	names = []string{}
-	if lerr := d.loop.Do(ctx, func() {
-		err = d.state.OptOuts(func(o *domain.OptOut) bool {
+	return loop.Get(ctx, d.loop, func() ([]string, error) {
+		names := []string{}
+		err := d.state.OptOuts(func(o *domain.OptOut) bool {
 			if o.On {
 				names = append(names, o.Domain)
 			}
 			return len(names) < most
 		})
-	}); lerr != nil {
-		return nil, lerr
-	}
-	return names, err
+		return names, err
+	})
 }
