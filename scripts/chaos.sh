@@ -6,7 +6,7 @@
 #   scripts/chaos.sh [--quick] [--seed N] [--seeds N] [--log-level LEVEL] [SCENARIO]...      --help lists the scenarios
 #
 # --quick is a subset in small, under four minutes on two cores. Without names all scenarios run, each with its number of seeds.
-# KEEP=1 keeps the peers' directories with their logs. CHAOS_PORT is the web server's port.
+# A trial takes up to a gigabyte of disk, which is given back if it was ok. KEEP=1 keeps all of it, with the peers' logs. CHAOS_PORT is the web server's port.
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2154 # of lib.sh

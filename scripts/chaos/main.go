@@ -130,5 +130,10 @@ func runOne(ctx context.Context, o options, s *scenario, seed uint64) bool {
 		return false
 	}
 	fmt.Println("ok    " + line)
+	if os.Getenv("KEEP") != "1" { // a gigabyte a trial, of which there are forty
+		if err := os.RemoveAll(t.dir); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+		}
+	}
 	return true
 }
