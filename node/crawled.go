@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/hosts"
@@ -90,7 +91,7 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 }
 
 // workerHandler answers owners: offers of hosts, and probes of sites.
-func (n *Node) workerHandler() p2p.Handler {
+func (n *Node) workerHandler() calls.Handler {
 	return rpc.Tagged{hosts.Offers.Tag: hosts.Offers.Handle(n.crawl.Offered), placing.Probes.Tag: n.placer.HandleProbe()}.Handle
 }
 

@@ -2,7 +2,7 @@ package node
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/storage"
@@ -30,7 +30,7 @@ func (n *Node) hosted() hosts.Deps {
 }
 
 // ownersHandler answers workers, senders of links, and who brings wishes of hosts.
-func (n *Node) ownersHandler() p2p.Handler {
+func (n *Node) ownersHandler() calls.Handler {
 	handlers := n.owners.Handlers()
 	handlers[manners.TagWish] = n.wishes.HandleHosts(n.owners)
 	return handlers.Handle

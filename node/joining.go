@@ -14,6 +14,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -49,7 +50,7 @@ type ringRoom struct {
 // toWorker is a context for calls to a peer that may be attached as a worker: it cannot be dialled, so they go over the connection that it made.
 func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 	if slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id }) {
-		return p2p.WithoutDial(ctx)
+		return calls.WithoutDial(ctx)
 	}
 	return ctx
 }

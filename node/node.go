@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -151,7 +152,7 @@ func existing(dir string) string {
 // register announces the services before the network listens. Their parts are furnished right after; a request that comes in between is
 // answered as busy.
 func (n *Node) register(net *p2p.Net) {
-	serve := func(name string, handler func() p2p.Handler) {
+	serve := func(name string, handler func() calls.Handler) {
 		handler = sync.OnceValue(handler)
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
@@ -166,19 +167,19 @@ func (n *Node) register(net *p2p.Net) {
 			}
 		})
 	}
-	serve(view.ServiceStatus, func() p2p.Handler { return n.HandleStatus })
-	serve(crawling.ServiceContent, func() p2p.Handler { return n.contents.Handler() })
-	serve(subnets.ServiceSubnets, func() p2p.Handler { return n.subnets.Handler() })
-	serve(manners.ServiceDomains, func() p2p.Handler { return n.domains.Handler() })
-	serve(manners.ServicePermits, func() p2p.Handler { return n.permits.Handler() })
-	serve(jobs.ServiceName, func() p2p.Handler { return n.jobs.Handler() })
-	serve(rpc.ServiceOwner, func() p2p.Handler { return n.ownersHandler() })
-	serve(rpc.ServiceWorker, func() p2p.Handler { return n.workerHandler() })
-	serve(placing.ServiceCoordinates, func() p2p.Handler { return n.placer.HandleCoordinates() })
-	serve(placing.ServiceSamples, func() p2p.Handler { return n.placer.HandleSamples() })
-	serve(records.ServiceRecords, func() p2p.Handler { return n.keeping.Handler() })
-	serve(records.ServiceReplica, func() p2p.Handler { return n.ship.Handle })
-	serve(view.ServiceFiles, func() p2p.Handler { return n.HandleFiles })
+	serve(view.ServiceStatus, func() calls.Handler { return n.HandleStatus })
+	serve(crawling.ServiceContent, func() calls.Handler { return n.contents.Handler() })
+	serve(subnets.ServiceSubnets, func() calls.Handler { return n.subnets.Handler() })
+	serve(manners.ServiceDomains, func() calls.Handler { return n.domains.Handler() })
+	serve(manners.ServicePermits, func() calls.Handler { return n.permits.Handler() })
+	serve(jobs.ServiceName, func() calls.Handler { return n.jobs.Handler() })
+	serve(rpc.ServiceOwner, func() calls.Handler { return n.ownersHandler() })
+	serve(rpc.ServiceWorker, func() calls.Handler { return n.workerHandler() })
+	serve(placing.ServiceCoordinates, func() calls.Handler { return n.placer.HandleCoordinates() })
+	serve(placing.ServiceSamples, func() calls.Handler { return n.placer.HandleSamples() })
+	serve(records.ServiceRecords, func() calls.Handler { return n.keeping.Handler() })
+	serve(records.ServiceReplica, func() calls.Handler { return n.ship.Handle })
+	serve(view.ServiceFiles, func() calls.Handler { return n.HandleFiles })
 }
 
 func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }

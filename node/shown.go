@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/limits"
@@ -42,7 +42,7 @@ type shownDeps struct {
 		Attached() []dht.Peer
 	}
 	Net interface { // p2p.Net
-		Stats() p2p.Stats
+		Stats() calls.Stats
 		RoundTrip(id peer.ID) time.Duration
 		AddrsOf(id peer.ID) []string
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
@@ -49,8 +49,8 @@ type connected struct{}
 func (connected) RoundTrip(peer.ID) time.Duration { return 20 * time.Millisecond }
 func (connected) AddrsOf(peer.ID) []string        { return []string{"/ip4/192.0.2.1/tcp/1"} }
 
-func (connected) Stats() p2p.Stats {
-	return p2p.Stats{Services: map[string]p2p.ServiceStats{"a": {BytesIn: 1, BytesOut: 2}, "b": {BytesIn: 4}}}
+func (connected) Stats() calls.Stats {
+	return calls.Stats{Services: map[string]calls.ServiceStats{"a": {BytesIn: 1, BytesOut: 2}, "b": {BytesIn: 4}}}
 }
 
 // TestShown: the page has the neighbours with their sides and arcs, what the worker holds for other owners, the busiest first, and the sums.

@@ -15,6 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-msgio"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // BenchmarkCall measures calls between two hosts of one process; cpu-us/op is user
@@ -94,7 +96,7 @@ func benchStream(b *testing.B, client, server *Net, serve network.StreamHandler)
 func streamACall(b *testing.B, client, server *Net) caller {
 	open := benchStream(b, client, server, func(s network.Stream) {
 		defer s.Close()
-		messages := msgio.NewVarintReaderSize(s, maxFrame)
+		messages := msgio.NewVarintReaderSize(s, calls.MaxPayload)
 		req, err := messages.ReadMsg()
 		if err == nil {
 			answer, _ := echo(b.Context(), "", req)
@@ -111,14 +113,14 @@ func streamACall(b *testing.B, client, server *Net) caller {
 		if err := msgio.NewVarintWriter(s).WriteMsg(req); err != nil {
 			return nil, err
 		}
-		return msgio.NewVarintReaderSize(s, maxFrame).ReadMsg()
+		return msgio.NewVarintReaderSize(s, calls.MaxPayload).ReadMsg()
 	}
 }
 
 func oneStream(b *testing.B, client, server *Net) caller {
 	open := benchStream(b, client, server, func(s network.Stream) {
 		w := msgio.NewVarintWriter(s)
-		messages := msgio.NewVarintReaderSize(bufio.NewReaderSize(s, readBuffer), maxFrame)
+		messages := msgio.NewVarintReaderSize(bufio.NewReaderSize(s, 4<<10), calls.MaxPayload)
 		for {
 			req, err := messages.ReadMsg()
 			if err != nil {
@@ -139,7 +141,7 @@ func oneStream(b *testing.B, client, server *Net) caller {
 	var waiting sync.Map // number of a call -> chan []byte
 	var last atomic.Uint64
 	go func() {
-		messages := msgio.NewVarintReaderSize(bufio.NewReaderSize(s, readBuffer), maxFrame)
+		messages := msgio.NewVarintReaderSize(bufio.NewReaderSize(s, 4<<10), calls.MaxPayload)
 		for {
 			answer, err := messages.ReadMsg()
 			if err != nil {

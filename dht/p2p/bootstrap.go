@@ -185,7 +185,7 @@ func (e *entrance) try(ctx context.Context, c candidate) error {
 	}
 	spoken, err := e.host.Peerstore().SupportsProtocols(c.info.ID, e.services.kadProtocol())
 	if err != nil || len(spoken) == 0 {
-		return e.services.speaks(c.info.ID, e.services.service(ringService))
+		return e.services.speaks(c.info.ID, ringService)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // dialer makes connections, and remembers to whom it could not make any.
@@ -33,7 +35,7 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 		return nil
 	}
 	if cause := d.dials.wait(to, time.Now()); cause != nil {
-		return &unreachable{to, fmt.Errorf("tried a moment ago: %w", cause)}
+		return calls.Unreachable(to, fmt.Errorf("tried a moment ago: %w", cause))
 	}
 	target := peer.AddrInfo{ID: to}
 	kad := d.kad.Load()
@@ -51,14 +53,14 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 	case err == nil:
 		return nil
 	case d.life.Err() != nil:
-		return ErrClosed
+		return calls.ErrClosed
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		d.dials.failed(to, time.Now(), err)
 		if kad != nil {
 			kad.forget(to)
 		}
 	}
-	return &unreachable{to, err}
+	return calls.Unreachable(to, err)
 }
 
 // dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came back at another port would otherwise be out of

@@ -4,31 +4,13 @@
 // Its words:
 //
 //   - Net: one peer's presence on the network: a libp2p host (TCP and QUIC,
-//     Noise, yamux), its connections and its streams.
-//   - service: a name under which a peer answers requests, such as "ring".
-//     Protocol ID: /apoidea/<network>/<service>/2.0.0.
-//   - call: one request and its answer. Many calls share one long-lived stream
-//     a (peer, service, direction); each is a varint-delimited frame with an ID.
-//     The frames are our own because frames of many calls go out in one write: of
-//     32 calls of 64 bytes at a time each costs 5.5 us of CPU over TCP, both sides
-//     together, where go-msgio on one stream takes 22 and a stream a call 80; one
-//     call of 16 KiB alone 111 us, 123 and 176 (BenchmarkCall).
+//     Noise, yamux), its connections, and what dht/calls sends over their streams.
+//   - service: see dht/calls. Protocol ID: /apoidea/<network>/<service>/2.0.0.
 //   - Kad: the kad-dht routing table as membership of the ring.
 //   - entry point: a peer through which a newcomer joins; see [Net.Bootstrap].
 //
-// What it promises:
-//
-//   - A call ends: with an answer, with the handler's [*Error], with the
-//     caller's context, or with an error that is [ErrUnreachable] as soon as the
-//     stream breaks. A call is sent at most once: only one that was never
-//     written is tried again on a fresh stream.
-//   - Back-pressure instead of loss: outstanding calls, running handlers, queued
-//     requests and unsent bytes are bounded, and who exceeds a bound waits.
-//     The one exception is the memory for large requests of all peers
-//     together, beyond which the answer is [CodeBusy].
-//   - Nothing that a stranger sends is allocated before its size was checked.
-//   - [New] listens nowhere, [Net.Run] blocks, and when [Net.Close] has returned
-//     no goroutine of this package is left and no handler runs.
+// [New] listens nowhere, [Net.Run] blocks, and when [Net.Close] has returned no goroutine of this
+// package is left and no handler runs.
 //
 // # Behind a router
 //

@@ -2,16 +2,12 @@ package p2p
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
 // ground is what all parts of a Net stand on: what it was made with, its host, and how long it lives.
@@ -21,11 +17,9 @@ type ground struct {
 	host host.Host
 	self peer.ID
 
-	// life ends with Close. It is kept here because streams and handlers belong
-	// to the Net and not to whoever's call happened to open them.
-	life context.Context //nolint:containedctx // see above
+	// life ends with Close.
+	life context.Context //nolint:containedctx // of the Net, not of whoever calls
 	end  context.CancelFunc
-	wg   sync.WaitGroup // every goroutine of this package
 }
 
 // Self is this peer's name.
@@ -47,30 +41,3 @@ func (g *ground) Drop(id peer.ID) { _ = g.host.Network().ClosePeer(id) }
 
 // RoundTrip is the smoothed time of libp2p exchanges with a peer, 0 if unknown.
 func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.host.Peerstore().LatencyEWMA(p) }
-
-// bulky says whether frames of a service have time.
-func (g *ground) bulky(svc *service) bool {
-	return g.cfg.Shape != nil && slices.Contains(g.cfg.Bulk, svc.name)
-}
-
-// writerOf is where the frames of a service go.
-func (g *ground) writerOf(svc *service, s network.Stream) io.Writer {
-	if g.bulky(svc) {
-		return paced{s, g.life, g.cfg.Shape}
-	}
-	return s
-}
-
-// newStream opens a stream over a direct connection. Where there is one through a relay only, it waits a while for the hole to be punched and then
-// takes that: slow and short-lived, and better than nothing.
-func (g *ground) newStream(ctx context.Context, to peer.ID, id protocol.ID) (network.Stream, error) {
-	if g.host.Network().Connectedness(to) != network.Limited {
-		return g.host.NewStream(ctx, to, id)
-	}
-	punch, cancel := context.WithTimeout(ctx, punchTime)
-	defer cancel()
-	if s, err := g.host.NewStream(punch, to, id); err == nil || isNotSupported(err) {
-		return s, err
-	}
-	return g.host.NewStream(network.WithAllowLimitedConn(ctx, "no direct way"), to, id)
-}

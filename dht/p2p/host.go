@@ -15,6 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // Profile is the world a peer lives in.
@@ -120,8 +122,8 @@ type Net struct {
 	*dialer
 	*reach
 	*entrance
-	out *outStreams
-	in  *inStreams
+	streams *streams
+	calls   *calls.Endpoint
 
 	listen []ma.Multiaddr
 	mu     sync.Mutex // guards closed; never held over the network
@@ -154,6 +156,7 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 	}
 	n.self = n.host.ID()
 	n.life, n.end = context.WithCancel(context.Background())
+	n.calls = calls.New(n.self, n.streams, log)
 	n.host.Network().Notify(&network.NotifyBundle{
 		ConnectedF:    func(_ network.Network, c network.Conn) { n.dials.cleared(c.RemotePeer()) },
 		DisconnectedF: func(_ network.Network, c network.Conn) { n.disconnected(c.RemotePeer()) },
@@ -163,11 +166,10 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 
 // newParts returns a Net on a ground whose host is still to be made.
 func newParts(g *ground) *Net {
-	n := &Net{ground: g, addresses: &addresses{g}, conns: &conns{ground: g, protected: map[peer.ID]bool{}}, services: &services{ground: g}}
+	n := &Net{ground: g, addresses: &addresses{g}, conns: &conns{ground: g, protected: map[peer.ID]bool{}}, services: &services{g}}
 	n.dialer, n.reach = &dialer{ground: g}, &reach{ground: g}
 	n.entrance = &entrance{ground: g, addresses: n.addresses, services: n.services, dialer: n.dialer}
-	n.out = &outStreams{ground: g, dialer: n.dialer, services: n.services, open: map[streamKey]*outSlot{}}
-	n.in = &inStreams{ground: g, open: map[streamKey][]*inStream{}}
+	n.streams = &streams{ground: g, services: n.services, dialer: n.dialer}
 	return n
 }
 
@@ -184,12 +186,13 @@ func (n *Net) Listen() error {
 
 // Run looks after streams until ctx ends, then closes the Net.
 func (n *Net) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(calls.SweepEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			n.sweep()
+			n.calls.Sweep()
+			n.dials.sweep(time.Now())
 		case e := <-n.news():
 			n.dialledBack(e)
 		case <-ctx.Done():
@@ -199,21 +202,17 @@ func (n *Net) Run(ctx context.Context) error {
 }
 
 // Close breaks all connections and waits until every handler has returned.
-// Calls under way fail with ErrClosed. Further Closes do nothing.
+// Calls under way fail with calls.ErrClosed. Further Closes do nothing.
 func (n *Net) Close() error {
 	n.mu.Lock()
 	again := n.closed
 	n.closed = true
-	n.out.close()
-	n.in.close()
 	n.mu.Unlock()
-	if again {
-		n.wg.Wait()
-		return nil
-	}
 	n.end()
-	for _, st := range n.out.all() {
-		st.end(ErrClosed)
+	n.calls.Close()
+	defer n.calls.Wait()
+	if again {
+		return nil
 	}
 	var err error
 	if kad := n.kad.Load(); kad != nil {
@@ -221,7 +220,6 @@ func (n *Net) Close() error {
 	}
 	n.dialBacks.close()
 	err = errors.Join(err, n.host.Close())
-	n.wg.Wait()
 	if err != nil {
 		return fmt.Errorf("close network: %w", err)
 	}

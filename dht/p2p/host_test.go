@@ -12,6 +12,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -77,7 +79,7 @@ func TestIdentity(t *testing.T) {
 	if id, err := peer.IDFromPrivateKey(back); err != nil || id != seen[5] {
 		t.Errorf("came back as %s, %v, want the chosen %s", id, err, seen[5])
 	}
-	if _, err := UnmarshalIdentity(make([]byte, maxIdentity+1)); !errors.Is(err, ErrTooLarge) {
+	if _, err := UnmarshalIdentity(make([]byte, maxIdentity+1)); !errors.Is(err, calls.ErrTooLarge) {
 		t.Errorf("oversized: %v", err)
 	}
 	if _, err := UnmarshalIdentity([]byte("nonsense")); err == nil {
@@ -119,7 +121,7 @@ func TestPublicKeepsToPublicAddresses(t *testing.T) {
 	}
 	public.Forget(neighbour.Self())
 	introduce(public, neighbour)
-	if err := public.Connect(t.Context(), neighbour.Self()); !errors.Is(err, ErrUnreachable) {
+	if err := public.Connect(t.Context(), neighbour.Self()); !errors.Is(err, calls.ErrUnreachable) {
 		t.Errorf("dialled loopback: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // GenerateIdentity draws n Ed25519 keys and returns the one that choose picks
@@ -48,7 +50,7 @@ const maxIdentity = 4096
 // UnmarshalIdentity reads what MarshalIdentity wrote.
 func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
 	if len(b) > maxIdentity {
-		return nil, fmt.Errorf("stored identity: %w: %d bytes", ErrTooLarge, len(b))
+		return nil, fmt.Errorf("stored identity: %w: %d bytes", calls.ErrTooLarge, len(b))
 	}
 	key, err := crypto.UnmarshalPrivateKey(b)
 	if err != nil {

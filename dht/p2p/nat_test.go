@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // The addresses in the test's own namespaces are public ones, since no other is asked for by AutoNAT; no packet leaves them.
@@ -126,7 +127,7 @@ func wordOf(p *ringPeer) natWord {
 	}
 	for _, q := range p.dht.Attached() {
 		w.Attached = append(w.Attached, q.String())
-		ctx, cancel := context.WithTimeout(WithoutDial(context.Background()), time.Second)
+		ctx, cancel := context.WithTimeout(calls.WithoutDial(context.Background()), time.Second)
 		if _, err := p.Call(ctx, q.ID, ringService, nil); err == nil {
 			w.Called = append(w.Called, q.String())
 		}

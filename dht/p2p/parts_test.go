@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/event"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // Each test drives one part of a Net alone, on a ground that listens nowhere and dials nobody.
@@ -93,24 +93,23 @@ func TestConnsTellOfTheLast(t *testing.T) {
 
 func TestServicesSayWhyNot(t *testing.T) {
 	v := quiet(t, Config{}).services
-	first, again := v.service("echo"), v.service("echo")
-	if first != again || first.protocol != "/apoidea/test/echo/"+wireVersion {
-		t.Errorf("service: %s", first.protocol)
+	if id := v.protocolOf("echo"); id != "/apoidea/test/echo/"+wireVersion {
+		t.Errorf("service: %s", id)
 	}
 	for _, row := range []struct {
 		speaks protocol.ID
-		code   Code
+		code   calls.Code
 		says   string
 	}{
-		{"/apoidea/test/echo/1.0.0", CodeVersion, "version 1.0.0 of echo"},
-		{"/apoidea/other/echo/2.0.0", CodeVersion, `of network "other"`},
-		{"/apoidea/test/ring/2.0.0", CodeRefused, "does not serve echo"},
+		{"/apoidea/test/echo/1.0.0", calls.CodeVersion, "version 1.0.0 of echo"},
+		{"/apoidea/other/echo/2.0.0", calls.CodeVersion, `of network "other"`},
+		{"/apoidea/test/ring/2.0.0", calls.CodeRefused, "does not serve echo"},
 	} {
 		id := stranger(t)
 		if err := v.host.Peerstore().SetProtocols(id, row.speaks); err != nil {
 			t.Fatal(err)
 		}
-		if e := v.speaks(id, v.service("echo")); e.Code != row.code || !strings.Contains(e.Message, row.says) {
+		if e := v.speaks(id, "echo"); e.Code != row.code || !strings.Contains(e.Message, row.says) {
 			t.Errorf("%s: %v", row.speaks, e)
 		}
 	}
@@ -121,7 +120,7 @@ func TestDialerRests(t *testing.T) {
 	if err := d.Connect(t.Context(), d.self); err != nil {
 		t.Errorf("to itself: %v", err)
 	}
-	if err := d.Connect(t.Context(), id); !errors.Is(err, ErrUnreachable) {
+	if err := d.Connect(t.Context(), id); !errors.Is(err, calls.ErrUnreachable) {
 		t.Errorf("without an address: %v", err)
 	}
 	if err := d.Connect(t.Context(), id); err == nil || !strings.Contains(err.Error(), "tried a moment ago") {
@@ -130,68 +129,6 @@ func TestDialerRests(t *testing.T) {
 	d.dials.cleared(id)
 	if err := d.Connect(t.Context(), id); err == nil || strings.Contains(err.Error(), "tried a moment ago") {
 		t.Errorf("after it was met: %v", err)
-	}
-}
-
-func TestOutStreamsAreForgotten(t *testing.T) {
-	n, id := quiet(t, Config{}), stranger(t)
-	o, svc := n.out, n.service("echo")
-	if _, err := o.stream(WithoutDial(t.Context()), id, svc); !errors.Is(err, ErrUnreachable) || o.count() != 0 {
-		t.Errorf("a stream that did not open: %v, %d kept", err, o.count())
-	}
-	key := streamKey{id, svc}
-	older, newer := &outSlot{ready: make(chan struct{})}, &outSlot{ready: make(chan struct{})}
-	o.open[key] = newer
-	if o.forget(&outStream{key: key, slot: older}); o.open[key] != newer {
-		t.Error("the end of a stream takes the next one along")
-	}
-	if len(o.all()) != 0 {
-		t.Error("one that is being opened counts as open")
-	}
-	if o.forget(&outStream{key: key, slot: newer}); o.count() != 0 {
-		t.Error("a stream that ended is kept")
-	}
-	o.close()
-	if _, err := o.stream(t.Context(), id, svc); !errors.Is(err, ErrClosed) {
-		t.Errorf("after the end: %v", err)
-	}
-}
-
-// resettable is a stream that only counts its resets.
-type resettable struct {
-	network.Stream
-	resets int
-}
-
-func (s *resettable) Reset() error {
-	s.resets++
-	return nil
-}
-
-func TestInStreamsGiveWay(t *testing.T) {
-	n := quiet(t, Config{})
-	key := streamKey{stranger(t), n.service("echo")}
-	var streams []*inStream
-	for range maxStreamsIn + 1 {
-		st := &inStream{in: n.in, key: key, s: &resettable{}}
-		if !n.in.remember(st) {
-			t.Fatal("a stream is not taken")
-		}
-		defer n.wg.Done()
-		streams = append(streams, st)
-	}
-	if len(n.in.all()) != maxStreamsIn || streams[0].s.(*resettable).resets != 1 || streams[1].s.(*resettable).resets != 0 {
-		t.Errorf("%d streams of one peer", len(n.in.all()))
-	}
-	n.in.close()
-	if streams[1].s.(*resettable).resets != 1 || n.in.remember(streams[0]) {
-		t.Error("a stream outlives the end")
-	}
-	for _, st := range streams {
-		n.in.forget(st)
-	}
-	if len(n.in.open) != 0 {
-		t.Error("a stream that ended is kept")
 	}
 }
 
@@ -247,7 +184,7 @@ func TestRelaysServeTheirOwn(t *testing.T) {
 	n := quiet(t, Config{})
 	r := &relays{ground: n.ground, addresses: n.addresses, services: n.services, dialer: n.dialer}
 	known, other := stranger(t), stranger(t)
-	for id, speaks := range map[peer.ID]protocol.ID{known: n.service(ringService).protocol, other: "/ipfs/ping/1.0.0"} {
+	for id, speaks := range map[peer.ID]protocol.ID{known: n.services.protocolOf(ringService), other: "/ipfs/ping/1.0.0"} {
 		if err := n.host.Peerstore().SetProtocols(id, speaks); err != nil {
 			t.Fatal(err)
 		}

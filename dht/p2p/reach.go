@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
@@ -192,10 +191,4 @@ func (d *dialBacks) close() {
 		_ = d.heard.Close()
 		_ = d.role.Close()
 	}
-}
-
-// WithoutDial returns a context in which Call uses a connection that is there, and fails with ErrUnreachable when there is none. For
-// calls to attached workers: dialling one would only wait for an answer that cannot come.
-func WithoutDial(ctx context.Context) context.Context {
-	return network.WithNoDial(ctx, "the peer cannot be dialled")
 }

@@ -12,6 +12,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 func TestReachabilityOf(t *testing.T) {
@@ -114,8 +115,8 @@ func TestWithoutDial(t *testing.T) {
 	client := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
 	introduce(client, server)
 	introduce(server, client)
-	ctx := WithoutDial(t.Context())
-	if _, err := server.Call(ctx, client.Self(), "echo", nil); !errors.Is(err, ErrUnreachable) || server.Connected(client.Self()) {
+	ctx := calls.WithoutDial(t.Context())
+	if _, err := server.Call(ctx, client.Self(), "echo", nil); !errors.Is(err, calls.ErrUnreachable) || server.Connected(client.Self()) {
 		t.Errorf("called without a connection: %v", err)
 	}
 	if err := client.Connect(t.Context(), server.Self()); err != nil {
@@ -148,7 +149,7 @@ func TestWorkerOverItsOwnConnections(t *testing.T) {
 			continue
 		}
 		candidate := p.dht.Candidates(founder.dht.Self().Key())[0]
-		if _, err := p.Call(WithoutDial(t.Context()), candidate.ID, ringService, nil); CodeOf(err) != 0 || errors.Is(err, ErrUnreachable) {
+		if _, err := p.Call(calls.WithoutDial(t.Context()), candidate.ID, ringService, nil); calls.CodeOf(err) != 0 || errors.Is(err, calls.ErrUnreachable) {
 			t.Errorf("a worker is not reached over its connection: %v", err)
 		}
 		if slices.ContainsFunc(p.Kad.All(), func(q dht.Peer) bool { return q.ID == worker.Self() }) {

@@ -3,7 +3,6 @@ package p2p
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -31,19 +30,19 @@ const bulkPiece = 4 << 10
 
 // paced is a stream whose writes wait for their turn.
 type paced struct {
-	io.Writer
-	life  context.Context //nolint:containedctx // of the Net, which ends with the stream's writer
+	network.Stream
+	life  context.Context //nolint:containedctx // of the Net, whose end ends the wait
 	shape Shape
 }
 
-// Write implements io.Writer.
+// Write implements network.Stream.
 func (w paced) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		part := p[n:min(len(p), n+bulkPiece)]
 		if err := w.shape.Bulk(w.life, len(part)); err != nil {
 			return n, err
 		}
-		m, err := w.Writer.Write(part)
+		m, err := w.Stream.Write(part)
 		n += m
 		if err != nil {
 			return n, err

@@ -104,7 +104,7 @@ func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 		return false
 	}
 	spoken, err := r.host.Peerstore().GetProtocols(p)
-	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.service(ringService).protocol))
+	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.protocolOf(ringService)))
 }
 
 // AllowConnect implements relay.ACLFilter: circuits are bounded by number, time and bytes, whoever asks.

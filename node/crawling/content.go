@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -100,7 +100,7 @@ func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) err
 }
 
 // Handler answers peers.
-func (c *Contents) Handler() p2p.Handler { return aboutBodies.Handle(c.answer) }
+func (c *Contents) Handler() calls.Handler { return aboutBodies.Handle(c.answer) }
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {

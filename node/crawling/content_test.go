@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -126,7 +126,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 		gone  bool
 	}{
 		{name: "hangs", serve: func(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }},
-		{name: "unreachable", serve: func(context.Context) ([]byte, error) { return nil, p2p.ErrUnreachable }, gone: true},
+		{name: "unreachable", serve: func(context.Context) ([]byte, error) { return nil, calls.ErrUnreachable }, gone: true},
 		{name: "fails", serve: func(context.Context) ([]byte, error) { return nil, errors.New("disk") }},
 		{name: "answers nonsense", serve: func(context.Context) ([]byte, error) { return []byte{0xff}, nil }},
 		{name: "answers nothing", serve: func(context.Context) ([]byte, error) { return nil, nil }},
@@ -238,7 +238,7 @@ func TestContentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := peers[ids[0]].Handler()(t.Context(), "x", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+		if _, err := peers[ids[0]].Handler()(t.Context(), "x", raw); calls.CodeOf(err) != calls.CodeRefused {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

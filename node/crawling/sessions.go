@@ -10,7 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
@@ -36,7 +36,7 @@ func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*
 	switch {
 	case err == nil:
 		s.seek(ctx, to, reply.GetMoved())
-	case errors.Is(err, p2p.ErrUnreachable):
+	case errors.Is(err, calls.ErrUnreachable):
 		var hosts []string
 		for _, held := range m.GetHeld() {
 			hosts = append(hosts, held.GetHost())

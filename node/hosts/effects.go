@@ -9,7 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // effects sets going what a step came to. It is called in order, once the step is on disk, and does not block.
@@ -55,7 +55,7 @@ func (w *Owners) offer(ctx context.Context, offer owner.Offer) {
 	} else {
 		var err error
 		if declined, err = w.offerTo(ctx, to, offer.Hosts); err != nil {
-			if refusal, ok := errors.AsType[*p2p.Error](err); ok {
+			if refusal, ok := errors.AsType[*calls.Error](err); ok {
 				w.deps.Declined(offer.Worker, refusal.Message)
 			}
 			w.deps.Log.Debug("offer not heard", "peer", to, "hosts", len(offer.Hosts), "err", err)

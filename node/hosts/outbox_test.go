@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -352,7 +352,7 @@ func TestBatchColumns(t *testing.T) {
 	if plain.GetHops() != nil || plain.GetKind() != nil {
 		t.Errorf("columns of zeros: %v", plain)
 	}
-	if p2p.MaxPayload < maxBatch*(link.MaxURL+64) {
+	if calls.MaxPayload < maxBatch*(link.MaxURL+64) {
 		t.Error("a batch of the longest URLs does not fit into a message")
 	}
 }

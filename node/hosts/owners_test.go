@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
@@ -146,7 +146,7 @@ func TestOptOutOfHosts(t *testing.T) {
 		if err := w.Serves("a.example"); err != nil {
 			t.Error(err)
 		}
-		if err := start(t, "other").Serves("a.example"); p2p.CodeOf(err) != p2p.CodeMoved {
+		if err := start(t, "other").Serves("a.example"); calls.CodeOf(err) != calls.CodeMoved {
 			t.Errorf("another's host: %v", err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -101,7 +101,7 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 		if err == nil {
 			return p.seeded(ctx, rec)
 		}
-		if ctx.Err() != nil || p2p.CodeOf(err) == p2p.CodeRefused {
+		if ctx.Err() != nil || calls.CodeOf(err) == calls.CodeRefused {
 			return nil, err // another try would be refused as well
 		}
 		if err := loop.Sleep(ctx, rpc.HopPause); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -74,7 +74,7 @@ func (s *Service) Import(records []kv.Record) error {
 }
 
 // Handler answers peers.
-func (s *Service) Handler() p2p.Handler { return aboutJobs.Handle(s.answer) }
+func (s *Service) Handler() calls.Handler { return aboutJobs.Handle(s.answer) }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {

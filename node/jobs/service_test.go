@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -51,7 +51,7 @@ func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []by
 	}
 	w.mu.Unlock()
 	if s == nil {
-		return nil, p2p.ErrUnreachable
+		return nil, calls.ErrUnreachable
 	}
 	return s.Handler()(ctx, "asker", raw)
 }
@@ -106,7 +106,7 @@ func TestJobRequests(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		req     *wire.JobRequest
-		code    p2p.Code
+		code    calls.Code
 		unknown bool
 		state   job.State
 		version uint64
@@ -115,25 +115,25 @@ func TestJobRequests(t *testing.T) {
 		{name: "pause an unknown job", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, unknown: true},
 		{name: "post", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}, state: job.StateRunning, version: 1},
 		{name: "post the same again", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}, state: job.StateRunning, version: 1},
-		{name: "post another under its name", req: &wire.JobRequest{Id: spec.ID[:], Post: changed}, code: p2p.CodeRefused},
-		{name: "post under another name", req: &wire.JobRequest{Id: spec.ID[:], Post: other.Wire()}, code: p2p.CodeRefused},
+		{name: "post another under its name", req: &wire.JobRequest{Id: spec.ID[:], Post: changed}, code: calls.CodeRefused},
+		{name: "post under another name", req: &wire.JobRequest{Id: spec.ID[:], Post: other.Wire()}, code: calls.CodeRefused},
 		{name: "pause", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
 		{name: "pause again", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StatePaused)}, state: job.StatePaused, version: 2},
 		{name: "resume", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, state: job.StateRunning, version: 3},
 		{name: "post with an earlier state", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused), Version: 2}, state: job.StateRunning, version: 3},
 		{name: "post with a later state", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused), Version: 6}, state: job.StatePaused, version: 6},
-		{name: "post with a state that is none", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: 99, Version: 9}, code: p2p.CodeRefused},
-		{name: "post with no version", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused)}, code: p2p.CodeRefused},
+		{name: "post with a state that is none", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: 99, Version: 9}, code: calls.CodeRefused},
+		{name: "post with no version", req: &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire(), State: uint32(job.StatePaused)}, code: calls.CodeRefused},
 		{name: "cancel", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateCanceled)}, state: job.StateCanceled, version: 7},
-		{name: "resume what is canceled", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, code: p2p.CodeRefused},
-		{name: "no name", req: &wire.JobRequest{Get: true}, code: p2p.CodeRefused},
+		{name: "resume what is canceled", req: &wire.JobRequest{Id: spec.ID[:], SetState: uint32(job.StateRunning)}, code: calls.CodeRefused},
+		{name: "no name", req: &wire.JobRequest{Get: true}, code: calls.CodeRefused},
 	} {
 		raw, err := proto.Marshal(row.req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		answer, err := s.Handler()(t.Context(), "asker", raw)
-		if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+		if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 			t.Errorf("%s: error %v", row.name, err)
 		}
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -85,7 +85,7 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 }
 
 // Handler answers peers.
-func (d *Domains) Handler() p2p.Handler {
+func (d *Domains) Handler() calls.Handler {
 	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), TagWish: wishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -36,7 +36,7 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 // pair returns what two peers see of a ring of which a owns everything: a asks itself, b asks a. Serve answers at a.
-func pair(serve func() p2p.Handler) (a, b *rpc.Router) {
+func pair(serve func() calls.Handler) (a, b *rpc.Router) {
 	net := rpctest.NewNet()
 	net.At("a", func(ctx context.Context, _ string, req []byte) ([]byte, error) { return serve()(ctx, "b", req) })
 	of := func(self peer.ID) *rpc.Router {
@@ -48,7 +48,7 @@ func pair(serve func() p2p.Handler) (a, b *rpc.Router) {
 // TestPermits: the home of an address grants its requests, and another peer sends the asker there.
 func TestPermits(t *testing.T) {
 	var home *Permits
-	a, b := pair(func() p2p.Handler { return home.Handler() })
+	a, b := pair(func() calls.Handler { return home.Handler() })
 	home = NewPermits(10, time.Minute, a)
 	asker := NewPermits(10, time.Minute, b)
 	prefix := netip.MustParsePrefix("192.0.2.1/32")
@@ -60,7 +60,7 @@ func TestPermits(t *testing.T) {
 		}
 		left -= n
 	}
-	if _, err := asker.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 32}, Want: 1}); p2p.CodeOf(err) != p2p.CodeMoved {
+	if _, err := asker.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 32}, Want: 1}); calls.CodeOf(err) != calls.CodeMoved {
 		t.Errorf("another's address: %v", err)
 	}
 	if _, err := home.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 200}, Want: 1}); !rpc.Refused(err) {
@@ -71,7 +71,7 @@ func TestPermits(t *testing.T) {
 // TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the site has proved it, and has the owners of these hosts told.
 func TestDomains(t *testing.T) {
 	var home *Domains
-	a, b := pair(func() p2p.Handler { return home.Handler() })
+	a, b := pair(func() calls.Handler { return home.Handler() })
 	var told []string
 	var settled bool
 	proof := errors.New("the line is not there")
@@ -98,7 +98,7 @@ func TestDomains(t *testing.T) {
 
 	s := optout.Subject{Kind: optout.KindDomain, Name: "a.example"}
 	wishes := NewOptOuts(OptOutsDeps{Owners: b, Log: quiet})
-	if err := home.serves("a.example"); p2p.CodeOf(err) != p2p.CodeBusy {
+	if err := home.serves("a.example"); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("records may be on their way: %v", err)
 	}
 	settled = true
@@ -130,7 +130,7 @@ func TestDomains(t *testing.T) {
 	if names, err := home.OptedOut(t.Context(), 10); err != nil || !slices.Equal(names, []string{"a.example"}) {
 		t.Errorf("opted out: %v, %v", names, err)
 	}
-	if err := asker.serves("a.example"); p2p.CodeOf(err) != p2p.CodeMoved {
+	if err := asker.serves("a.example"); calls.CodeOf(err) != calls.CodeMoved {
 		t.Errorf("another's domain: %v", err)
 	}
 }
@@ -177,7 +177,7 @@ type someHosts struct{ out map[string]string }
 
 func (h someHosts) Serves(host string) error {
 	if host != "a.example" {
-		return &p2p.Error{Code: p2p.CodeMoved}
+		return &calls.Error{Code: calls.CodeMoved}
 	}
 	return nil
 }
@@ -201,12 +201,12 @@ func TestHandleHosts(t *testing.T) {
 		opt          *OptOuts
 		host, action string
 		changed      bool
-		code         p2p.Code
+		code         calls.Code
 	}{
 		{free, "a.example", "opt-out", true, 0},
 		{free, "a.example", "opt-out", false, 0},
-		{free, "b.example", "opt-out", false, p2p.CodeMoved},
-		{strict, "a.example", "withdraw", false, p2p.CodeRefused},
+		{free, "b.example", "opt-out", false, calls.CodeMoved},
+		{strict, "a.example", "withdraw", false, calls.CodeRefused},
 		{free, "a.example", "withdraw", true, 0},
 	} {
 		raw, err := proto.Marshal(&wire.OptOut{Subject: "host " + row.host, Action: row.action, Host: row.host})
@@ -215,7 +215,7 @@ func TestHandleHosts(t *testing.T) {
 		}
 		answer, err := row.opt.HandleHosts(hosts)(t.Context(), "asker", raw)
 		reply := new(wire.OptOutReply)
-		if p2p.CodeOf(err) != row.code || proto.Unmarshal(answer, reply) != nil || reply.GetChanged() != row.changed {
+		if calls.CodeOf(err) != row.code || proto.Unmarshal(answer, reply) != nil || reply.GetChanged() != row.changed {
 			t.Errorf("%+v: %v, %v", row, reply, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -208,7 +208,7 @@ type Hosts interface {
 }
 
 // HandleHosts takes the wishes of hosts that this peer owns.
-func (o *OptOuts) HandleHosts(hosts Hosts) p2p.Handler {
+func (o *OptOuts) HandleHosts(hosts Hosts) calls.Handler {
 	return wishesAt(rpc.ServiceOwner).Handle(func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
 		s, a, host, err := hostWish(m)
 		if err != nil {

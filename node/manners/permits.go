@@ -15,7 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -45,7 +45,7 @@ func NewPermits(limit int, chunk time.Duration, r *rpc.Router) *Permits {
 }
 
 // Handler answers workers.
-func (p *Permits) Handler() p2p.Handler { return grants.Handle(p.grant) }
+func (p *Permits) Handler() calls.Handler { return grants.Handle(p.grant) }
 
 // grant answers a worker.
 func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {

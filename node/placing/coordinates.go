@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -182,7 +182,7 @@ func (g *gossip) tell() *wire.Coordinate {
 }
 
 // handler answers neighbours; a peer that keeps no coordinate says so, and is none to place by.
-func (g *gossip) handler() p2p.Handler {
+func (g *gossip) handler() calls.Handler {
 	if g == nil {
 		return rpc.Refusing("this peer keeps no coordinate: it places hosts otherwise")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -109,10 +110,10 @@ func (pl *Placer) Run(ctx context.Context) error {
 }
 
 // HandleCoordinates answers [ServiceCoordinates].
-func (pl *Placer) HandleCoordinates() p2p.Handler { return pl.gossip.handler() }
+func (pl *Placer) HandleCoordinates() calls.Handler { return pl.gossip.handler() }
 
 // HandleSamples answers [ServiceSamples].
-func (pl *Placer) HandleSamples() p2p.Handler { return pl.samples.handler() }
+func (pl *Placer) HandleSamples() calls.Handler { return pl.samples.handler() }
 
 // Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and the larger of both errors; nil if one is not known.
 func (pl *Placer) Distance(id peer.ID) (ms, relative *float64) { return pl.gossip.distance(id) }

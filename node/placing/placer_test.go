@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
@@ -159,7 +159,7 @@ func TestRequestsAreForTheOwner(t *testing.T) {
 // TestHandlersOfOtherStrategies: a peer refuses the gossip of strategies that it does not place by.
 func TestHandlersOfOtherStrategies(t *testing.T) {
 	w := newBench(t)
-	for name, handle := range map[string]p2p.Handler{"coordinates": w.at["a"].HandleCoordinates(), "samples": w.at["a"].HandleSamples()} {
+	for name, handle := range map[string]calls.Handler{"coordinates": w.at["a"].HandleCoordinates(), "samples": w.at["a"].HandleSamples()} {
 		if _, err := handle(t.Context(), "b", nil); !rpc.Refused(err) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -177,7 +177,7 @@ func errorText(before string, err error) string {
 }
 
 // HandleProbe measures sites for owners.
-func (pl *Placer) HandleProbe() p2p.Handler {
+func (pl *Placer) HandleProbe() calls.Handler {
 	return Probes.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
 		return pl.probeFor(ctx, from, m), nil
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
@@ -156,7 +156,7 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sam
 	defer c.mu.Unlock()
 	p := c.listener(id)
 	switch {
-	case err != nil && p2p.CodeOf(err) == p2p.CodeRefused:
+	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
 		p.mute = time.Now().Add(samplesMute)
 	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
 		p.told = c.first // it has forgotten what it was told before
@@ -170,7 +170,7 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sam
 	}
 }
 
-func (c *sampleGossip) handler() p2p.Handler {
+func (c *sampleGossip) handler() calls.Handler {
 	if c == nil {
 		return rpc.Refusing("this peer takes no samples: it places hosts otherwise")
 	}

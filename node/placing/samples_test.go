@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -157,14 +157,14 @@ func TestSamplesAreRefused(t *testing.T) {
 		for name, tt := range map[string]struct {
 			from peer.ID
 			raw  []byte
-			code p2p.Code
+			code calls.Code
 		}{
-			"a stranger":      {"x", raw(nil), p2p.CodeBusy},
-			"nonsense":        {"a", []byte{0xff}, p2p.CodeRefused},
-			"another version": {"a", raw(func(m *wire.Samples) { m.Version++ }), p2p.CodeRefused},
-			"nobody measured": {"a", raw(func(m *wire.Samples) { m.By = []uint32{0} }), p2p.CodeRefused},
+			"a stranger":      {"x", raw(nil), calls.CodeBusy},
+			"nonsense":        {"a", []byte{0xff}, calls.CodeRefused},
+			"another version": {"a", raw(func(m *wire.Samples) { m.Version++ }), calls.CodeRefused},
+			"nobody measured": {"a", raw(func(m *wire.Samples) { m.By = []uint32{0} }), calls.CodeRefused},
 		} {
-			if _, err := b.handler()(t.Context(), tt.from, tt.raw); p2p.CodeOf(err) != tt.code {
+			if _, err := b.handler()(t.Context(), tt.from, tt.raw); calls.CodeOf(err) != tt.code {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

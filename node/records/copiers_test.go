@@ -14,7 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -27,7 +27,7 @@ import (
 // wires carries requests between peers in one process, unless a test is in the way.
 type wires struct {
 	mu    sync.Mutex
-	serve map[peer.ID]map[string]p2p.Handler
+	serve map[peer.ID]map[string]calls.Handler
 	// going and coming are asked of each request and of each answer; an error, or a wait for ctx, is what the caller sees.
 	going, coming func(ctx context.Context, m crossing) error
 	count         map[string]int
@@ -41,7 +41,7 @@ type crossing struct {
 }
 
 func newWires() *wires {
-	return &wires{serve: make(map[peer.ID]map[string]p2p.Handler), count: make(map[string]int)}
+	return &wires{serve: make(map[peer.ID]map[string]calls.Handler), count: make(map[string]int)}
 }
 
 func (w *wires) set(change func()) {
@@ -58,7 +58,7 @@ func (w *wires) calls(service string) int {
 }
 
 // at has a peer serve; without handlers it cannot be reached.
-func (w *wires) at(id peer.ID, handlers map[string]p2p.Handler) {
+func (w *wires) at(id peer.ID, handlers map[string]calls.Handler) {
 	w.set(func() { w.serve[id] = handlers })
 }
 
@@ -87,7 +87,7 @@ func (l line) Call(ctx context.Context, to peer.ID, service string, req []byte) 
 		}
 	}
 	if serve == nil {
-		return nil, fmt.Errorf("call %s: %w", to, p2p.ErrUnreachable)
+		return nil, fmt.Errorf("call %s: %w", to, calls.ErrUnreachable)
 	}
 	reply, err := serve(ctx, l.self, req)
 	if coming != nil {
@@ -242,7 +242,7 @@ func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
 }
 
 func (p *copier) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{ServiceReplica: p.ship.Handle})
+	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle})
 }
 
 // background runs parts until stop is called, or the test ends; none of them may fail.

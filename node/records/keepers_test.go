@@ -24,7 +24,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
@@ -170,7 +170,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]p2p.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Handler(), subnets.ServiceSubnets: p.subnets.Handler()})
+	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Handler(), subnets.ServiceSubnets: p.subnets.Handler()})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.

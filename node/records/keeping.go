@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/custody"
@@ -369,7 +369,7 @@ func (k *Keeping) foreign(r *kind, p custody.Push) error {
 }
 
 // Handler answers peers.
-func (k *Keeping) Handler() p2p.Handler {
+func (k *Keeping) Handler() calls.Handler {
 	return moves.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
@@ -512,7 +512,7 @@ func (k *Keeping) ask(ctx context.Context, ask custody.Ask) {
 	answer := custody.Nothing
 	if err != nil {
 		answer = custody.NotYet
-		if errors.Is(err, p2p.ErrUnreachable) && k.ring.gone(ask.To) {
+		if errors.Is(err, calls.ErrUnreachable) && k.ring.gone(ask.To) {
 			k.Poke()
 		}
 	}

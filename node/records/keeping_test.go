@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
@@ -186,39 +186,39 @@ func TestRecordsRefused(t *testing.T) {
 		for _, row := range []struct {
 			name string
 			raw  []byte
-			code p2p.Code
+			code calls.Code
 		}{
 			{"its own host", good(func(*wire.Records) {}), 0},
 			{"with a lease", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{noteOf(t, mine)} }), 0},
-			{"another's host", message(t, w.recordsOf(t, "b", other)), p2p.CodeMoved},
+			{"another's host", message(t, w.recordsOf(t, "b", other)), calls.CodeMoved},
 			{"another's behind its own", good(func(m *wire.Records) {
 				foreign := w.recordsOf(t, "b", other)
 				m.Key, m.Value = append(m.Key, foreign.Key...), append(m.Value, foreign.Value...)
-			}), p2p.CodeMoved},
-			{"the lease of another's host", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(other)}, [][]byte{noteOf(t, other)} }), p2p.CodeMoved},
-			{"a lease at another host's position", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{noteOf(t, other)} }), p2p.CodeRefused},
-			{"a lease that is none", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{{0xff}} }), p2p.CodeRefused},
+			}), calls.CodeMoved},
+			{"the lease of another's host", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(other)}, [][]byte{noteOf(t, other)} }), calls.CodeMoved},
+			{"a lease at another host's position", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{noteOf(t, other)} }), calls.CodeRefused},
+			{"a lease that is none", good(func(m *wire.Records) { m.NotePos, m.Note = [][]byte{pos(mine)}, [][]byte{{0xff}} }), calls.CodeRefused},
 			{"a lease of a host that is unknown", message(t, &wire.Records{
 				Space: 'c', Key: [][]byte{make([]byte, 32)}, Value: [][]byte{{1}}, NotePos: [][]byte{pos(mine)}, Note: [][]byte{noteOf(t, mine)},
-			}), p2p.CodeMoved},
-			{"a key of this peer's own affairs", good(func(m *wire.Records) { m.Key[0][0] = 't' }), p2p.CodeRefused},
-			{"a key too short", good(func(m *wire.Records) { m.Key[0] = m.Key[0][:ring.PosSize] }), p2p.CodeRefused},
+			}), calls.CodeMoved},
+			{"a key of this peer's own affairs", good(func(m *wire.Records) { m.Key[0][0] = 't' }), calls.CodeRefused},
+			{"a key too short", good(func(m *wire.Records) { m.Key[0] = m.Key[0][:ring.PosSize] }), calls.CodeRefused},
 			{"records without their host", good(func(m *wire.Records) {
 				free := append([]byte{'h'}, pos(w.hostOf("a"))...)
 				free[len(free)-1]++
 				m.Key, m.Value = [][]byte{append(free, 'r', 'x')}, [][]byte{{1}}
-			}), p2p.CodeRefused},
-			{"values that are none", good(func(m *wire.Records) { m.Value[0] = []byte{0xff} }), p2p.CodeRefused},
-			{"an unknown space", good(func(m *wire.Records) { m.Space = 'x' }), p2p.CodeRefused},
-			{"a space without replicas", good(func(m *wire.Records) { m.Space = uint32(storage.KeyspaceMeta) }), p2p.CodeRefused},
-			{"nothing", message(t, &wire.Records{}), p2p.CodeRefused},
-			{"no message", []byte{0xff}, p2p.CodeRefused},
+			}), calls.CodeRefused},
+			{"values that are none", good(func(m *wire.Records) { m.Value[0] = []byte{0xff} }), calls.CodeRefused},
+			{"an unknown space", good(func(m *wire.Records) { m.Space = 'x' }), calls.CodeRefused},
+			{"a space without replicas", good(func(m *wire.Records) { m.Space = uint32(storage.KeyspaceMeta) }), calls.CodeRefused},
+			{"nothing", message(t, &wire.Records{}), calls.CodeRefused},
+			{"no message", []byte{0xff}, calls.CodeRefused},
 		} {
 			_, err := w.peers["a"].keeping.Handler()(t.Context(), "c", row.raw)
-			if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+			if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 				t.Errorf("%s: %v", row.name, err)
 			}
-			if e, ok := errors.AsType[*p2p.Error](err); row.code == p2p.CodeMoved && (!ok || len(e.Detail) == 0) {
+			if e, ok := errors.AsType[*calls.Error](err); row.code == calls.CodeMoved && (!ok || len(e.Detail) == 0) {
 				t.Errorf("%s: no hint", row.name)
 			}
 		}
@@ -251,7 +251,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 		}
 		w.set("b", "c")
 		close(busy)
-		if err := <-went; p2p.CodeOf(err) != p2p.CodeMoved {
+		if err := <-went; calls.CodeOf(err) != calls.CodeMoved {
 			t.Errorf("records of an arc that is gone: %v", err)
 		}
 		w.rest()
@@ -479,16 +479,16 @@ func TestAsked(t *testing.T) {
 		name   string
 		change func(t *testing.T, w *keepers)
 		start  *ring.Key // of the arc that is asked about, if not the asker's own
-		code   p2p.Code
+		code   calls.Code
 	}{
 		{"nothing of it is here", func(*testing.T, *keepers) {}, nil, 0},
-		{"the asker is not the owner of its position here", func(_ *testing.T, w *keepers) { w.peers["a"].seat.believe("a", "c") }, nil, p2p.CodeBusy},
-		{"the asker believes that it is alone", func(*testing.T, *keepers) {}, &alone, p2p.CodeBusy},
+		{"the asker is not the owner of its position here", func(_ *testing.T, w *keepers) { w.peers["a"].seat.believe("a", "c") }, nil, calls.CodeBusy},
+		{"the asker believes that it is alone", func(*testing.T, *keepers) {}, &alone, calls.CodeBusy},
 		{"what is here is a third peer's", func(t *testing.T, w *keepers) { w.plant(t, "a", "c") }, nil, 0},
-		{"something of it is here", func(t *testing.T, w *keepers) { w.plant(t, "a", "b") }, nil, p2p.CodeBusy},
+		{"something of it is here", func(t *testing.T, w *keepers) { w.plant(t, "a", "b") }, nil, calls.CodeBusy},
 		{"the ring has changed and nobody looked yet", func(_ *testing.T, w *keepers) { w.peers["a"].watch.Goodbye("c") }, nil, 0},
 		{"joining", joins, nil, 0},
-		{"joining, and something of it is here", joins, &alone, p2p.CodeBusy},
+		{"joining, and something of it is here", joins, &alone, calls.CodeBusy},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inKeepers(t, 2, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
@@ -498,7 +498,7 @@ func TestAsked(t *testing.T) {
 					arc.Start = *row.start
 				}
 				_, err := w.peers["a"].keeping.Handler()(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
-				if p2p.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
+				if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 					t.Errorf("answered %v", err)
 				}
 			})
@@ -678,7 +678,7 @@ func FuzzRecordsHandle(f *testing.F) {
 		p := w.start(t, "a")
 		defer p.stop()
 		_, err := p.keeping.Handler()(t.Context(), "stranger", raw)
-		if code := p2p.CodeOf(err); err != nil && code != p2p.CodeRefused && code != p2p.CodeMoved && code != p2p.CodeBusy {
+		if code := calls.CodeOf(err); err != nil && code != calls.CodeRefused && code != calls.CodeMoved && code != calls.CodeBusy {
 			t.Errorf("answered %v", err)
 		}
 		for _, space := range replicated {

@@ -15,7 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -227,7 +227,7 @@ func (r *Replication) call(ctx context.Context, call replica.Call) {
 	switch {
 	case err == nil:
 		delete(r.deposed, to)
-	case p2p.CodeOf(err) == p2p.CodeMoved && slices.Contains(r.names, to): // of one that was replaced nothing more would be heard
+	case calls.CodeOf(err) == calls.CodeMoved && slices.Contains(r.names, to): // of one that was replaced nothing more would be heard
 		r.deposed[to] = true
 	}
 	r.source.Result(time.Now(), call.ID, reply, err)
@@ -380,7 +380,7 @@ func (r *Replication) waiting() (w waiter) {
 }
 
 // errDeposed is the answer to a source whose arc is served here.
-var errDeposed = &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves your arc"}
+var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serves your arc"}
 
 // Handle takes a message of a source.
 func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
@@ -296,7 +296,7 @@ func TestSilentReplica(t *testing.T) {
 				case "b":
 					return hold(ctx, m)
 				case "c":
-					return p2p.ErrUnreachable
+					return calls.ErrUnreachable
 				}
 				return nil
 			}
@@ -482,7 +482,7 @@ func TestReplicaRefuses(t *testing.T) {
 		}
 		before := peers[1].copyOf(t, "a")
 		for _, raw := range [][]byte{nil, {0}, {1}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte{7}, 100)} {
-			if _, err := peers[1].ship.Handle(t.Context(), "a", raw); p2p.CodeOf(err) != p2p.CodeRefused {
+			if _, err := peers[1].ship.Handle(t.Context(), "a", raw); calls.CodeOf(err) != calls.CodeRefused {
 				t.Errorf("%x: %v", raw, err)
 			}
 		}
@@ -509,7 +509,7 @@ func FuzzReplicaHandle(f *testing.F) {
 		stop := background(t, r.loop.Run)
 		defer stop()
 		for range 2 { // as of an answer that went lost
-			if _, err := r.Handle(t.Context(), "stranger", raw); err != nil && p2p.CodeOf(err) != p2p.CodeRefused {
+			if _, err := r.Handle(t.Context(), "stranger", raw); err != nil && calls.CodeOf(err) != calls.CodeRefused {
 				t.Errorf("answered %v", err)
 			}
 		}

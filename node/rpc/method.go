@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -33,7 +33,7 @@ type Method[Req Message, Resp proto.Message] struct {
 }
 
 // Handle returns a handler of requests. Fn gets those that keep their bounds; all others are refused.
-func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) p2p.Handler {
+func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) calls.Handler {
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		req := fresh[Req]()
 		if err := Decode(raw, req); err != nil {
@@ -115,12 +115,12 @@ func Decode(raw []byte, m Message) error {
 }
 
 // Refusing refuses every request: this peer does not have the service.
-func Refusing(why string) p2p.Handler {
+func Refusing(why string) calls.Handler {
 	return func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, Refuse("%s", why) }
 }
 
 // Tagged answers the requests of a service that has several methods, each by its tag.
-type Tagged map[byte]p2p.Handler
+type Tagged map[byte]calls.Handler
 
 // Handle answers a request.
 func (t Tagged) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {

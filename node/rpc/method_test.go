@@ -11,7 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -67,7 +67,7 @@ func TestMethod(t *testing.T) {
 		}
 	}
 	from = "stranger"
-	if _, err := offers.Call(t.Context(), net, "a", req); p2p.CodeOf(err) != p2p.CodeBusy {
+	if _, err := offers.Call(t.Context(), net, "a", req); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("an error of the handler: %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestCallChecks(t *testing.T) {
 		"more than asked for": string(marshal(t, "", &wire.OfferReply{Declined: []uint32{0, 1}})),
 	} {
 		net.At("a", rpctest.Answers(answer, nil))
-		if _, err := offers.Call(t.Context(), net, "a", &wire.Offer{Hosts: []string{"a.example"}}); err == nil || p2p.CodeOf(err) != 0 {
+		if _, err := offers.Call(t.Context(), net, "a", &wire.Offer{Hosts: []string{"a.example"}}); err == nil || calls.CodeOf(err) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/loop"
@@ -116,13 +116,13 @@ func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, re
 		}
 		last = err
 		fresh = true
-		switch p2p.CodeOf(err) {
-		case p2p.CodeMoved:
+		switch calls.CodeOf(err) {
+		case calls.CodeMoved:
 			if p, ok := r.Ring.Guess(key); ok && p.ID != to.ID {
 				fresh = false
 				continue
 			}
-		case p2p.CodeRefused, p2p.CodeVersion, p2p.CodeInternal:
+		case calls.CodeRefused, calls.CodeVersion, calls.CodeInternal:
 			return nil, err
 		}
 		if err := loop.Sleep(ctx, HopPause); err != nil {
@@ -138,9 +138,9 @@ func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byt
 	switch {
 	case err == nil:
 		return answer, nil
-	case errors.Is(err, p2p.ErrUnreachable):
+	case errors.Is(err, calls.ErrUnreachable):
 		r.Ring.Unreachable(to)
-	case p2p.CodeOf(err) == p2p.CodeMoved:
+	case calls.CodeOf(err) == calls.CodeMoved:
 		r.learn(err)
 	}
 	return nil, err
@@ -148,7 +148,7 @@ func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byt
 
 // learn takes in the hint of a moved answer.
 func (r *Router) learn(err error) {
-	e, ok := errors.AsType[*p2p.Error](err)
+	e, ok := errors.AsType[*calls.Error](err)
 	if !ok || len(e.Detail) == 0 {
 		return
 	}
@@ -160,9 +160,9 @@ func (r *Router) learn(err error) {
 
 // Moved is the answer to a request for a key that this peer does not serve.
 func (r *Router) Moved(key ring.Key) error {
-	e := &p2p.Error{Code: p2p.CodeMoved, Message: "another peer serves this key"}
+	e := &calls.Error{Code: calls.CodeMoved, Message: "another peer serves this key"}
 	if hint := r.Ring.Hint(key); hint != nil {
-		if raw, err := proto.Marshal(hint); err == nil && len(raw) <= p2p.MaxErrorDetail {
+		if raw, err := proto.Marshal(hint); err == nil && len(raw) <= calls.MaxErrorDetail {
 			e.Detail = raw
 		}
 	}

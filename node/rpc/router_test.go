@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -26,7 +26,7 @@ func TestRoute(t *testing.T) {
 		believed    peer.ID
 		real        peer.ID
 		serve       map[peer.ID]func(r *rpc.Router) error // nil error: answers
-		code        p2p.Code                              // of the error, 0 and ok for none
+		code        calls.Code                            // of the error, 0 and ok for none
 		fails       bool
 		calls       []peer.ID
 		unreachable int
@@ -41,11 +41,11 @@ func TestRoute(t *testing.T) {
 		},
 		{
 			name: "moved without a hint", believed: a, real: b, calls: []peer.ID{a, b}, lookups: 1, pauses: 1,
-			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return &p2p.Error{Code: p2p.CodeMoved} }, b: nil},
+			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return &calls.Error{Code: calls.CodeMoved} }, b: nil},
 		},
 		{
 			name: "moved in a circle", believed: a, real: a, calls: slices.Repeat([]peer.ID{a}, rpc.MaxHops), lookups: rpc.MaxHops - 1, pauses: rpc.MaxHops,
-			serve: map[peer.ID]func(*rpc.Router) error{a: func(r *rpc.Router) error { return r.Moved(key) }}, code: p2p.CodeMoved, fails: true,
+			serve: map[peer.ID]func(*rpc.Router) error{a: func(r *rpc.Router) error { return r.Moved(key) }}, code: calls.CodeMoved, fails: true,
 		},
 		{
 			name: "unreachable, then looked up", believed: a, real: b, calls: []peer.ID{a, b}, lookups: 1, pauses: 1, unreachable: 1,
@@ -56,16 +56,16 @@ func TestRoute(t *testing.T) {
 			unreachable: rpc.MaxHops, fails: true,
 		},
 		{
-			name: "refused is final", believed: a, real: b, calls: []peer.ID{a}, code: p2p.CodeRefused, fails: true,
+			name: "refused is final", believed: a, real: b, calls: []peer.ID{a}, code: calls.CodeRefused, fails: true,
 			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return rpc.Refuse("no") }, b: nil},
 		},
 		{
-			name: "another version is final", believed: a, real: b, calls: []peer.ID{a}, code: p2p.CodeVersion, fails: true,
-			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return &p2p.Error{Code: p2p.CodeVersion} }, b: nil},
+			name: "another version is final", believed: a, real: b, calls: []peer.ID{a}, code: calls.CodeVersion, fails: true,
+			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return &calls.Error{Code: calls.CodeVersion} }, b: nil},
 		},
 		{
 			name: "busy is tried again", believed: a, real: a, calls: slices.Repeat([]peer.ID{a}, rpc.MaxHops), lookups: rpc.MaxHops - 1, pauses: rpc.MaxHops,
-			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return rpc.Busy("later") }}, code: p2p.CodeBusy, fails: true,
+			serve: map[peer.ID]func(*rpc.Router) error{a: func(*rpc.Router) error { return rpc.Busy("later") }}, code: calls.CodeBusy, fails: true,
 		},
 		{name: "no owner at all", lookups: rpc.MaxHops, pauses: rpc.MaxHops, fails: true},
 	} {
@@ -83,7 +83,7 @@ func TestRoute(t *testing.T) {
 				}
 				begin := time.Now()
 				answer, err := r.CallOwner(t.Context(), key, "x", nil)
-				if row.fails != (err != nil) || p2p.CodeOf(err) != row.code || err == nil && string(answer) != "yes" {
+				if row.fails != (err != nil) || calls.CodeOf(err) != row.code || err == nil && string(answer) != "yes" {
 					t.Errorf("answer %q, error %v", answer, err)
 				}
 				if got := net.Called(); !slices.Equal(got, row.calls) {

@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -211,5 +211,5 @@ func (s *Service) Gone(ctx context.Context, id peer.ID) bool {
 		return false
 	}
 	_, err = s.send(ctx, id, new(wire.Subnets))
-	return errors.Is(err, p2p.ErrUnreachable)
+	return errors.Is(err, calls.ErrUnreachable)
 }

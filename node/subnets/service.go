@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -70,7 +70,7 @@ func (s *Service) Remove(lo, hi ring.Pos) error {
 }
 
 // Handler answers peers.
-func (s *Service) Handler() p2p.Handler { return questions.Handle(s.serve) }
+func (s *Service) Handler() calls.Handler { return questions.Handle(s.serve) }
 
 // serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
 func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = w.at["a"].Handler()(t.Context(), "stranger", raw)
-		if refused := p2p.CodeOf(err) == p2p.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
+		if refused := calls.CodeOf(err) == calls.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}
 	}

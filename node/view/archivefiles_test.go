@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -95,7 +95,7 @@ func TestFilesService(t *testing.T) {
 		{`{"name":`, false},
 		{"[" + strings.Repeat(" ", 5000) + "]", false},
 	} {
-		if raw, err := a.handle(t.Context(), "x", []byte(row.request)); (err == nil) != row.ok || err != nil && p2p.CodeOf(err) != p2p.CodeRefused {
+		if raw, err := a.handle(t.Context(), "x", []byte(row.request)); (err == nil) != row.ok || err != nil && calls.CodeOf(err) != calls.CodeRefused {
 			t.Errorf("%.60s: %d bytes, %v", row.request, len(raw), err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -31,7 +31,7 @@ func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	raw, err := v.deps.CallOwner(ctx, key, ServiceStatus, []byte(question))
-	if p2p.CodeOf(err) == p2p.CodeMoved {
+	if calls.CodeOf(err) == calls.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -40,7 +41,7 @@ func (a *alone) Lookup(context.Context, ring.Key) (dht.Lookup, error) {
 }
 
 func (a *alone) Call(context.Context, peer.ID, string, []byte) ([]byte, error) {
-	return nil, p2p.ErrUnreachable
+	return nil, calls.ErrUnreachable
 }
 func (a *alone) Addrs() []string                 { return nil }
 func (a *alone) AddrsOf(peer.ID) []string        { return nil }

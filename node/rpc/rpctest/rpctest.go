@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
@@ -130,7 +131,7 @@ func (n *Net) Call(ctx context.Context, to peer.ID, service string, req []byte) 
 	serve := n.serve[to]
 	n.mu.Unlock()
 	if serve == nil {
-		return nil, fmt.Errorf("call %s: %w", to, p2p.ErrUnreachable)
+		return nil, fmt.Errorf("call %s: %w", to, calls.ErrUnreachable)
 	}
 	return serve(ctx, service, req)
 }

@@ -1,4 +1,4 @@
-package p2p
+package calls
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
@@ -45,7 +44,7 @@ type request struct {
 type inStream struct {
 	in  *inStreams
 	key streamKey
-	s   network.Stream
+	s   Stream
 	w   *frameWriter
 
 	mu      sync.Mutex // guards what follows
@@ -69,9 +68,9 @@ type inStreams struct {
 }
 
 // serve runs a stream that a peer opened, until it ends.
-func (i *inStreams) serve(svc *service, s network.Stream) {
+func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: streamKey{s.Conn().RemotePeer(), svc}, w: newFrameWriter(done)}
+	st := &inStream{in: i, s: s, key: key, w: newFrameWriter(done)}
 	if !i.remember(st) {
 		_ = s.Reset()
 		return
@@ -81,7 +80,7 @@ func (i *inStreams) serve(svc *service, s network.Stream) {
 	ctx, cancel := context.WithCancel(i.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if st.w.run(i.writerOf(svc, s)) != nil {
+		if st.w.run(s) != nil {
 			_ = s.Reset()
 			cancel()
 		}
@@ -89,7 +88,7 @@ func (i *inStreams) serve(svc *service, s network.Stream) {
 	err := st.read(ctx, &workers)
 	cancel() // nobody waits for what still runs
 	if err != nil {
-		i.log.Debug("stream ended", "service", svc.name, "peer", st.key.peer, "err", err)
+		i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 		_ = s.Reset()
 	}
 	workers.Wait()
@@ -99,7 +98,7 @@ func (i *inStreams) serve(svc *service, s network.Stream) {
 	i.forget(st)
 }
 
-// remember notes a stream as served, unless the Net is closed.
+// remember notes a stream as served, unless the Endpoint is closed.
 func (i *inStreams) remember(st *inStream) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -260,7 +259,7 @@ func (st *inStream) handle(ctx context.Context, r request) {
 	svc.counters.callsIn.Add(1)
 	h := svc.handler.Load()
 	if h == nil {
-		st.fail(ctx, r.id, &Error{Code: CodeRefused, Message: "service " + svc.name + " is not served here"})
+		st.fail(ctx, r.id, svc.refusal())
 		return
 	}
 	callCtx := newCallContext(ctx, r.wait)

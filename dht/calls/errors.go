@@ -1,4 +1,4 @@
-package p2p
+package calls
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ var (
 	ErrUnreachable = errors.New("peer unreachable")
 	// ErrTooLarge refuses a request or an answer beyond MaxPayload.
 	ErrTooLarge = errors.New("message too large")
-	// ErrClosed is what a call on a closed Net returns.
+	// ErrClosed is what a call on a closed Endpoint returns.
 	ErrClosed = errors.New("network closed")
 )
 
@@ -85,7 +85,9 @@ func asError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: err.Error()}
 }
 
-// unreachable is an ErrUnreachable with its peer and cause.
+// Unreachable is an ErrUnreachable with its peer and cause.
+func Unreachable(to peer.ID, cause error) error { return &unreachable{to, cause} }
+
 type unreachable struct {
 	peer  peer.ID
 	cause error

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // overBoth runs a test over TCP and over QUIC with a server that serves what
@@ -56,13 +58,13 @@ func TestCallsAreAnswered(t *testing.T) {
 
 func TestLargestPayload(t *testing.T) {
 	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
-		req := bytes.Repeat([]byte("apoidea!"), MaxPayload/8)
+		req := bytes.Repeat([]byte("apoidea!"), calls.MaxPayload/8)
 		answer, err := client.Call(t.Context(), server.Self(), "echo", req)
 		if err != nil || !bytes.Equal(answer, req) {
 			t.Fatalf("%d bytes came back of %d: %v", len(answer), len(req), err)
 		}
-		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, MaxPayload+1)); !errors.Is(err, ErrTooLarge) {
-			t.Fatalf("one byte more: %v, want ErrTooLarge", err)
+		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, calls.MaxPayload+1)); !errors.Is(err, calls.ErrTooLarge) {
+			t.Fatalf("one byte more: %v, want calls.ErrTooLarge", err)
 		}
 	})
 }
@@ -71,55 +73,39 @@ func TestHandlerErrors(t *testing.T) {
 	fail := func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
 		switch string(req) {
 		case "moved":
-			return nil, &Error{Code: CodeMoved, Detail: []byte("hints"), Message: "not my arc"}
+			return nil, &calls.Error{Code: calls.CodeMoved, Detail: []byte("hints"), Message: "not my arc"}
 		case "plain":
 			return nil, errors.New("disk full")
 		case "large":
-			return make([]byte, MaxPayload+1), nil
+			return make([]byte, calls.MaxPayload+1), nil
 		default:
-			return nil, &Error{Code: CodeBusy, Message: strings.Repeat("x", 2*MaxErrorMessage)}
+			return nil, &calls.Error{Code: calls.CodeBusy, Message: strings.Repeat("x", 2*calls.MaxErrorMessage)}
 		}
 	}
 	rows := []struct {
 		name, req string
-		code      Code
+		code      calls.Code
 		detail    string
 		message   string
 	}{
-		{"moved carries hints", "moved", CodeMoved, "hints", "not my arc"},
-		{"another error is internal", "plain", CodeInternal, "", "disk full"},
-		{"answer too large", "large", CodeInternal, "", "answer of 4194274 bytes is too large"},
-		{"message is cut", "long", CodeBusy, "", strings.Repeat("x", MaxErrorMessage)},
+		{"moved carries hints", "moved", calls.CodeMoved, "hints", "not my arc"},
+		{"another error is internal", "plain", calls.CodeInternal, "", "disk full"},
+		{"answer too large", "large", calls.CodeInternal, "", "answer of 4194274 bytes is too large"},
+		{"message is cut", "long", calls.CodeBusy, "", strings.Repeat("x", calls.MaxErrorMessage)},
 	}
 	overBoth(t, func(n *Net) { n.Handle("fail", fail) }, func(t *testing.T, client, server *Net) {
 		for _, row := range rows {
 			_, err := client.Call(t.Context(), server.Self(), "fail", []byte(row.req))
-			e, ok := errors.AsType[*Error](err)
+			e, ok := errors.AsType[*calls.Error](err)
 			if !ok || e.Code != row.code || string(e.Detail) != row.detail || e.Message != row.message {
 				t.Errorf("%s: got %v", row.name, err)
 			}
 		}
 		_, err := client.Call(t.Context(), server.Self(), "nothing", nil)
-		if CodeOf(err) != CodeRefused {
+		if calls.CodeOf(err) != calls.CodeRefused {
 			t.Errorf("service not served: %v", err)
 		}
 	})
-}
-
-func TestSelfCall(t *testing.T) {
-	n := newNet(t, "test", "", func(n *Net) {
-		n.Handle("echo", echo)
-		n.Handle("fail", func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, errors.New("no") })
-	})
-	if answer, err := n.Call(t.Context(), n.Self(), "echo", []byte("me")); err != nil || string(answer) != "me" {
-		t.Errorf("got %q, %v", answer, err)
-	}
-	if _, err := n.Call(t.Context(), n.Self(), "fail", nil); CodeOf(err) != CodeInternal {
-		t.Errorf("error as from afar: %v", err)
-	}
-	if _, err := n.Call(t.Context(), n.Self(), "nothing", nil); CodeOf(err) != CodeRefused {
-		t.Errorf("not served: %v", err)
-	}
 }
 
 func TestCancelledCallLeavesTheStreamUsable(t *testing.T) {
@@ -210,17 +196,17 @@ func TestPeerGoneFailsCallsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if err := <-ended; !errors.Is(err, ErrUnreachable) {
-				t.Errorf("got %v, want ErrUnreachable", err)
+			if err := <-ended; !errors.Is(err, calls.ErrUnreachable) {
+				t.Errorf("got %v, want calls.ErrUnreachable", err)
 			}
 		}
 		if p := <-gone; p != server.Self() {
 			t.Errorf("told that %s is gone", p)
 		}
-		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrUnreachable) {
+		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, calls.ErrUnreachable) {
 			t.Errorf("call to a dead peer: %v", err)
 		}
-		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrUnreachable) ||
+		if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, calls.ErrUnreachable) ||
 			!strings.Contains(err.Error(), "tried a moment ago") {
 			t.Errorf("second call: %v, want to be told that it was not dialled again", err)
 		}
@@ -228,12 +214,12 @@ func TestPeerGoneFailsCallsAtOnce(t *testing.T) {
 }
 
 func TestStreamResetFailsPendingAndReopens(t *testing.T) {
-	var calls atomic.Int32
+	var asked atomic.Int32
 	entered := make(chan struct{}, 1)
 	prepare := func(n *Net) {
-		calls.Store(0)
+		asked.Store(0)
 		n.Handle("once", func(ctx context.Context, _ peer.ID, req []byte) ([]byte, error) {
-			if calls.Add(1) == 1 {
+			if asked.Add(1) == 1 {
 				entered <- struct{}{}
 				<-ctx.Done()
 			}
@@ -252,7 +238,7 @@ func TestStreamResetFailsPendingAndReopens(t *testing.T) {
 				_ = s.Reset()
 			}
 		}
-		if err := <-ended; !errors.Is(err, ErrUnreachable) {
+		if err := <-ended; !errors.Is(err, calls.ErrUnreachable) {
 			t.Errorf("call on the reset stream: %v", err)
 		}
 		if answer, err := client.Call(t.Context(), server.Self(), "once", []byte("again")); err != nil || string(answer) != "again" {
@@ -261,123 +247,10 @@ func TestStreamResetFailsPendingAndReopens(t *testing.T) {
 	})
 }
 
-func TestBoundsMakeCallersWait(t *testing.T) {
-	release := make(chan struct{})
-	var running, most atomic.Int32
-	server := newNet(t, "test", "", func(n *Net) {
-		n.Handle("slow", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
-			now := running.Add(1)
-			for {
-				seen := most.Load()
-				if now <= seen || most.CompareAndSwap(seen, now) {
-					break
-				}
-			}
-			<-release
-			running.Add(-1)
-			return req, nil
-		})
-	})
-	client := newNet(t, "test", "", nil)
-	introduce(client, server)
-	const callers = 2*window + 50
-	var answered atomic.Int32
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			if _, err := client.Call(t.Context(), server.Self(), "slow", make([]byte, 32<<10)); err != nil {
-				t.Error(err)
-				return
-			}
-			answered.Add(1)
-		})
-	}
-	for running.Load() < maxHandlers {
-		time.Sleep(time.Millisecond) // until the handlers are all taken
-	}
-	if out := client.Stats().Services["slow"].BytesOut; out > (window+1)*(33<<10) {
-		t.Errorf("%d bytes sent, more than the window allows", out)
-	}
-	close(release)
-	all.Wait()
-	if answered.Load() != callers || most.Load() > maxHandlers {
-		t.Errorf("%d of %d answered, %d handlers at once", answered.Load(), callers, most.Load())
-	}
-}
-
-func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
-	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
-	client := newNet(t, "test", "", nil)
-	introduce(client, server)
-	for _, row := range []struct {
-		name string
-		by   peer.ID
-		size int
-	}{
-		{"all", "others", maxLargeBytes},
-		{"this peer", client.Self(), maxLargeOfPeer},
-	} {
-		server.in.large.mu.Lock()
-		server.in.large.all, server.in.large.of = row.size, map[peer.ID]int{row.by: row.size}
-		server.in.large.mu.Unlock()
-		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
-			t.Errorf("%s: got %v, want busy", row.name, err)
-		}
-		if _, err := client.Call(t.Context(), server.Self(), "echo", []byte("small")); err != nil {
-			t.Errorf("%s: a small one after it: %v", row.name, err)
-		}
-		server.in.large.release(row.by, row.size)
-		if _, err := client.Call(t.Context(), server.Self(), "echo", make([]byte, largeRequest)); err != nil {
-			t.Errorf("%s: with room again: %v", row.name, err)
-		}
-		server.in.large.mu.Lock()
-		if server.in.large.all != 0 || len(server.in.large.of) != 0 {
-			t.Errorf("%s: %d bytes still counted, %v", row.name, server.in.large.all, server.in.large.of)
-		}
-		server.in.large.mu.Unlock()
-	}
-}
-
-func TestMalformedFrameEndsTheStream(t *testing.T) {
-	rows := []struct {
-		name  string
-		bytes []byte
-	}{
-		{"length over the bound", binary.AppendUvarint(nil, maxFrame+1)},
-		{"answer where a request belongs", appendAnswer(nil, 1, []byte("x"))},
-		{"unknown kind", []byte{2, 9, 1}},
-		{"no body", []byte{0}},
-	}
-	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
-	client := newNet(t, "test", "", nil)
-	introduce(client, server)
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			if err := client.Connect(t.Context(), server.Self()); err != nil {
-				t.Fatal(err)
-			}
-			s, err := client.host.NewStream(t.Context(), server.Self(), client.protocolID("echo", wireVersion))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Write(row.bytes); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := s.Read(make([]byte, 1)); err == nil {
-				t.Errorf("read %d bytes, want the stream reset", n)
-			}
-		})
-	}
-	if _, err := client.Call(t.Context(), server.Self(), "echo", nil); err != nil {
-		t.Errorf("the peer is still there: %v", err)
-	}
-}
-
 func TestStrangersAreRefusedClearly(t *testing.T) {
 	other := newNet(t, "other", "", func(n *Net) { n.Handle("echo", echo) })
 	newer := newNet(t, "test", "", func(n *Net) {
-		n.service("echo").protocol = n.protocolID("echo", "3.0.0")
-		n.host.SetStreamHandler(n.protocolID("echo", "3.0.0"), nil)
+		n.host.SetStreamHandler("/apoidea/test/echo/3.0.0", nil)
 	})
 	client := newNet(t, "test", "", nil)
 	introduce(client, other)
@@ -392,61 +265,9 @@ func TestStrangersAreRefusedClearly(t *testing.T) {
 	}
 	for _, row := range rows {
 		_, err := client.Call(t.Context(), row.to.Self(), "echo", nil)
-		if CodeOf(err) != CodeVersion || !strings.Contains(err.Error(), row.says) {
+		if calls.CodeOf(err) != calls.CodeVersion || !strings.Contains(err.Error(), row.says) {
 			t.Errorf("%s: %v", row.name, err)
 		}
-	}
-}
-
-func TestIdleStreamsClose(t *testing.T) {
-	server := newNet(t, "test", "", func(n *Net) { n.Handle("echo", echo) })
-	client := newNet(t, "test", "", nil)
-	introduce(client, server)
-	call := func() {
-		t.Helper()
-		if _, err := client.Call(t.Context(), server.Self(), "echo", nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	call()
-	for range idleOut {
-		client.sweep()
-	}
-	if s := client.Stats().Streams; s != 1 {
-		t.Fatalf("%d streams before it was idle for long", s)
-	}
-	client.sweep()
-	if s := client.Stats().Streams; s != 0 {
-		t.Fatalf("%d streams left open", s)
-	}
-	call()
-	if s := client.Stats().Streams; s != 1 {
-		t.Fatalf("%d streams after the next call", s)
-	}
-}
-
-func TestCallWithoutDeadlineEnds(t *testing.T) {
-	entered := make(chan struct{})
-	server := newNet(t, "test", "", func(n *Net) {
-		n.Handle("wait", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
-			close(entered)
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-	})
-	client := newNet(t, "test", "", nil)
-	introduce(client, server)
-	ended := make(chan error)
-	go func() {
-		_, err := client.Call(context.Background(), server.Self(), "wait", nil)
-		ended <- err
-	}()
-	<-entered
-	for range staleCall {
-		client.sweep()
-	}
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -472,10 +293,10 @@ func TestCloseEndsCalls(t *testing.T) {
 	if err := client.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, ErrClosed) {
+	if err := <-ended; !errors.Is(err, calls.ErrClosed) {
 		t.Errorf("call under way: %v", err)
 	}
-	if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, ErrClosed) {
+	if _, err := client.Call(t.Context(), server.Self(), "wait", nil); !errors.Is(err, calls.ErrClosed) {
 		t.Errorf("call after: %v", err)
 	}
 }

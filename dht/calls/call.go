@@ -1,4 +1,4 @@
-package p2p
+package calls
 
 import (
 	"context"
@@ -7,24 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	multistream "github.com/multiformats/go-multistream"
 )
 
 // window is how many calls may be outstanding on one stream; further callers
 // wait for their turn.
 const window = 256
 
-// dialTimeout bounds connecting to a peer and opening a stream to it.
-const dialTimeout = 10 * time.Second
-
 // errNotSent: the stream ended before the request was handed to it.
 var errNotSent = errors.New("request not sent")
-
-// errNoConnection ends a call that must not dial.
-var errNoConnection = errors.New("no connection, and it is not to be dialled")
 
 // errStale ends a call without a deadline.
 var errStale = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
@@ -55,8 +46,6 @@ func (o *outSlot) opened() *outStream {
 // outStreams are the streams on which this peer asks others, one for each peer and service.
 type outStreams struct {
 	*ground
-	dialer   *dialer
-	services *services
 
 	mu     sync.Mutex // guards what follows; never held over the network
 	open   map[streamKey]*outSlot
@@ -76,8 +65,8 @@ func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*out
 	if slot == nil {
 		slot = &outSlot{ready: make(chan struct{})}
 		o.open[key] = slot
-		noDial, _ := network.GetNoDial(ctx)
-		o.wg.Go(func() { o.fill(slot, key, !noDial) }) //nolint:contextcheck // others may wait for it too
+		mayDial := ctx.Value(withoutDial{}) == nil
+		o.wg.Go(func() { o.fill(slot, key, mayDial) }) // others may wait for it too
 	}
 	o.mu.Unlock()
 	select {
@@ -95,13 +84,13 @@ func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*out
 // fill fills a slot. It does not depend on the context of the caller that came
 // first, because others may wait for the same stream.
 func (o *outStreams) fill(slot *outSlot, key streamKey, mayDial bool) {
-	ctx, cancel := context.WithTimeout(o.life, dialTimeout)
-	defer cancel()
-	s, err := o.dial(ctx, key.peer, key.service, mayDial)
+	s, err := o.network.Open(o.life, key.peer, key.service.name, mayDial)
 	o.mu.Lock()
-	if err == nil && o.closed {
+	if o.closed {
+		if err == nil {
+			_ = s.Reset()
+		}
 		err = ErrClosed
-		_ = s.Reset()
 	}
 	if err != nil {
 		slot.err = err
@@ -113,24 +102,6 @@ func (o *outStreams) fill(slot *outSlot, key streamKey, mayDial bool) {
 	}
 	o.mu.Unlock()
 	close(slot.ready)
-}
-
-// dial opens a stream, connecting first if need be and it may.
-func (o *outStreams) dial(ctx context.Context, to peer.ID, svc *service, mayDial bool) (network.Stream, error) {
-	if !mayDial && !o.Connected(to) {
-		return nil, &unreachable{to, errNoConnection}
-	}
-	if err := o.dialer.connect(ctx, to); err != nil {
-		return nil, err
-	}
-	s, err := o.newStream(network.WithNoDial(ctx, "connected before"), to, svc.protocol)
-	if err == nil {
-		return s, nil
-	}
-	if isNotSupported(err) {
-		return nil, o.services.speaks(to, svc)
-	}
-	return nil, &unreachable{to, err}
 }
 
 // forget takes a stream that is over out of the map, so that the next call
@@ -169,17 +140,12 @@ func (o *outStreams) count() int {
 	return len(o.open)
 }
 
-func isNotSupported(err error) bool {
-	_, ok := errors.AsType[multistream.ErrNotSupported[protocol.ID]](err)
-	return ok
-}
-
 // outStream is the opener's side of a stream: it sends requests and reads answers.
 type outStream struct {
 	out    *outStreams
 	key    streamKey
 	slot   *outSlot
-	s      network.Stream
+	s      Stream
 	w      *frameWriter
 	window chan struct{} // one element a call outstanding
 	done   chan struct{} // closed when the stream is over
@@ -204,7 +170,7 @@ type pendingCall struct {
 
 var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan struct{}, 1)} }}
 
-func newOutStream(out *outStreams, key streamKey, slot *outSlot, s network.Stream) *outStream {
+func newOutStream(out *outStreams, key streamKey, slot *outSlot, s Stream) *outStream {
 	done := make(chan struct{})
 	return &outStream{
 		out: out, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done),
@@ -295,7 +261,7 @@ func (st *outStream) take(id uint64) *pendingCall {
 }
 
 func (st *outStream) write() {
-	if st.w.run(st.out.writerOf(st.key.service, st.s)) != nil {
+	if st.w.run(st.s) != nil {
 		_ = st.s.Reset() // the reader finds out and tells the callers
 	}
 }
@@ -333,7 +299,7 @@ func (st *outStream) readOne(frames frameReader) error {
 		c.answer, err = frames.payload(h)
 	}
 	if err != nil {
-		c.answer, c.err = nil, &unreachable{st.key.peer, err}
+		c.answer, c.err = nil, Unreachable(st.key.peer, err)
 	}
 	c.done <- struct{}{}
 	return err
@@ -355,9 +321,9 @@ func (st *outStream) end(cause error) {
 	close(st.done)
 	_ = st.s.Reset()
 	st.out.forget(st)
-	err := error(&unreachable{st.key.peer, cause})
-	if isNotSupported(cause) {
-		err = st.out.services.speaks(st.key.peer, st.key.service)
+	err := Unreachable(st.key.peer, cause)
+	if refusal := st.out.network.Refusal(st.key.peer, st.key.service.name, cause); refusal != nil {
+		err = refusal
 	}
 	for _, c := range pending {
 		c.err = err

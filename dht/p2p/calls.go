@@ -1,0 +1,112 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	multistream "github.com/multiformats/go-multistream"
+
+	"github.com/apoidea/apoidea/dht/calls"
+)
+
+// Handle serves a service from now on, or with a nil h serves it no more.
+// Register what is served before Listen: each later change is told to all
+// connected peers.
+func (n *Net) Handle(name string, h calls.Handler) {
+	served := n.calls.Handle(name, h)
+	id := n.protocolOf(name)
+	switch {
+	case h == nil:
+		n.host.RemoveStreamHandler(id)
+	case !served:
+		major := strings.SplitAfterN(wireVersion, ".", 2)[0]
+		prefix := strings.TrimSuffix(string(id), wireVersion) + major
+		n.host.SetStreamHandlerMatch(id,
+			func(id protocol.ID) bool { return strings.HasPrefix(string(id), prefix) },
+			func(s network.Stream) { n.calls.Serve(name, s.Conn().RemotePeer(), n.streams.shaped(name, s)) })
+	}
+}
+
+// Call asks a peer and waits for its answer, see [calls.Endpoint.Call].
+func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
+	return n.calls.Call(ctx, to, name, req)
+}
+
+// Stats returns the counters of all calls at this moment.
+func (n *Net) Stats() calls.Stats { return n.calls.Stats() }
+
+// dialTimeout bounds connecting to a peer and opening a stream to it.
+const dialTimeout = 10 * time.Second
+
+// errNoConnection ends a call that must not dial.
+var errNoConnection = errors.New("no connection, and it is not to be dialled")
+
+// streams are what calls go over.
+type streams struct {
+	*ground
+	services *services
+	dialer   *dialer
+}
+
+var _ calls.Network = (*streams)(nil)
+
+// Open implements calls.Network: it connects first if need be and it may.
+func (o *streams) Open(ctx context.Context, to peer.ID, service string, mayDial bool) (calls.Stream, error) {
+	if !mayDial && !o.Connected(to) {
+		return nil, calls.Unreachable(to, errNoConnection)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := o.dialer.connect(ctx, to); err != nil {
+		return nil, err
+	}
+	s, err := o.open(network.WithNoDial(ctx, "connected before"), to, o.services.protocolOf(service))
+	if err == nil {
+		return o.shaped(service, s), nil
+	}
+	if refusal := o.Refusal(to, service, err); refusal != nil {
+		return nil, refusal
+	}
+	return nil, calls.Unreachable(to, err)
+}
+
+// Refusal implements calls.Network: protocols are negotiated with the first bytes, so an open stream may turn out to be none.
+func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error {
+	if !isNotSupported(cause) {
+		return nil
+	}
+	return o.services.speaks(to, service)
+}
+
+func isNotSupported(err error) bool {
+	_, ok := errors.AsType[multistream.ErrNotSupported[protocol.ID]](err)
+	return ok
+}
+
+// open opens a stream over a direct connection. Where there is one through a relay only, it waits a while for the hole to be punched and then
+// takes that: slow and short-lived, and better than nothing.
+func (o *streams) open(ctx context.Context, to peer.ID, id protocol.ID) (network.Stream, error) {
+	if o.host.Network().Connectedness(to) != network.Limited {
+		return o.host.NewStream(ctx, to, id)
+	}
+	punch, cancel := context.WithTimeout(ctx, punchTime)
+	defer cancel()
+	if s, err := o.host.NewStream(punch, to, id); err == nil || isNotSupported(err) {
+		return s, err
+	}
+	return o.host.NewStream(network.WithAllowLimitedConn(ctx, "no direct way"), to, id)
+}
+
+// shaped is a stream of a service, whose writes wait for their turn if they have time.
+func (o *streams) shaped(service string, s network.Stream) network.Stream {
+	if o.cfg.Shape != nil && slices.Contains(o.cfg.Bulk, service) {
+		return paced{s, o.life, o.cfg.Shape}
+	}
+	return s
+}
