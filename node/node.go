@@ -263,19 +263,27 @@ func (n *Node) furnish() (err error) {
 // viewed is what commands and the page see of the peer.
 func (n *Node) viewed() view.Deps {
 	d := view.Deps{
-		Self: n.room.net.Self(), DHT: n.room.dht, Net: n.room.net, WalkFrom: n.room.walkFrom, CallOwner: n.router.CallOwner, Moved: n.router.Moved,
-		Look: n.owners.Look, Ask: n.owners.Ask, Taken: n.owners.Taken, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now,
-		Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts, Watchers: n.watchers,
-		Coordinate: n.placer.Coordinate, Distance: n.placer.Distance,
-		Moving: func() bool { return !n.keeping.Quiet() }, Leaving: n.Leaving, Ready: n.Ready, Page: n.page.url, Archive: n.archiveDir(), Flush: n.crawl.Flush,
-		Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
-		Patience: n.cfg.Patience, MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+		Self: n.room.net.Self(), Life: n.stages, Watchers: n.watchers,
+		About: view.About{
+			Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
+			Page: n.page.url(), Patience: n.cfg.Patience,
+			Budgets: control.Budgets{
+				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+			},
+		},
+		Ring: view.RingDeps{
+			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Moving: func() bool { return !n.keeping.Quiet() },
+		},
+		Hosts:   view.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
+		Crawl:   view.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},
+		Placing: view.PlacingDeps{Placer: n.placer},
+		Archive: view.ArchiveDeps{Dir: n.archiveDir(), Flush: n.crawl.Flush},
 	}
 	if n.cfg.Seen == "bloom" {
-		d.SeenLoss = n.owners.ExpectedLoss
+		d.Hosts.SeenLoss = n.owners.ExpectedLoss
 	}
 	if n.cfg.Latency != nil {
-		d.SiteRow = n.cfg.Latency.SiteRow
+		d.Placing.SiteRow = n.cfg.Latency.SiteRow
 	}
 	return d
 }

@@ -30,7 +30,7 @@ func answerJSON[T any](v T, err error) ([]byte, error) {
 func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	raw, err := v.deps.CallOwner(ctx, key, ServiceStatus, []byte(question))
+	raw, err := v.deps.Ring.Router.CallOwner(ctx, key, ServiceStatus, []byte(question))
 	if calls.CodeOf(err) == calls.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
@@ -71,7 +71,7 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		copy(pos[:], raw)
 	}
 	var list []owner.HostSummary
-	if err := v.deps.Look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, hostsAtOnce) }); err != nil {
+	if err := v.deps.Hosts.Look(ctx, func(o *owner.Owner) { list = o.HostsAfter(pos, hostsAtOnce) }); err != nil {
 		return nil, err
 	}
 	page := &hostPage{}
@@ -154,7 +154,7 @@ func (v *View) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	raw, err := v.deps.Net.Call(ctx, of, ServiceStatus, []byte(question))
+	raw, err := v.deps.Ring.Net.Call(ctx, of, ServiceStatus, []byte(question))
 	if err != nil {
 		return nil, err
 	}

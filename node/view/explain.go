@@ -33,7 +33,7 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		return nil, err
 	}
 	key := ring.HostKey(host)
-	l, err := v.deps.DHT.Lookup(ctx, key)
+	l, err := v.deps.Ring.DHT.Lookup(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		Query: query, Host: host, Key: key.Hex(), Owner: l.Owner.ID.String(), Calls: l.Calls,
 		Arc: [2]string{l.Arc.Start.Hex(), l.Arc.End.Hex()}, Trace: []control.LookupHop{},
 	}
-	if addrs := v.deps.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
+	if addrs := v.deps.Ring.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
 		out.Addr = addrs[0]
 	}
 	for _, h := range l.Trace {
@@ -72,16 +72,16 @@ func (v *View) Host(ctx context.Context, query string) (*control.Host, error) {
 
 func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error) {
 	key := ring.HostKey(host)
-	if !v.deps.DHT.Serves(key) {
-		return nil, v.deps.Moved(key)
+	if !v.deps.Ring.DHT.Serves(key) {
+		return nil, v.deps.Ring.Router.Moved(key)
 	}
 	h := &control.Host{Host: host, Key: key.Hex(), Owner: v.deps.Self.String()}
 	var d owner.HostDetail
-	if err := v.deps.Look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
-		h.OptedOut = v.deps.OptOuts.Host(host)
+	if err := v.deps.Hosts.Look(ctx, func(o *owner.Owner) { d, h.Known = o.Host(host) }); err != nil || !h.Known {
+		h.OptedOut = v.deps.Crawl.OptOuts.Host(host)
 		return h, err
 	}
-	now := v.deps.Now()
+	now := v.deps.Hosts.Now()
 	if d.Worker != "" {
 		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), max(d.LeaseEnds.Sub(now).Seconds(), 0)
 		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, p2p.Short(peer.ID(d.Epoch.Peer)))
@@ -93,7 +93,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = max(d.NotBefore.Sub(now).Seconds(), 0), d.Backoff
-		h.PutOff = d.NotBefore.After(v.horizon(v.deps.Patience))
+		h.PutOff = d.NotBefore.After(v.horizon(v.deps.About.Patience))
 	}
 	if h.Fails = d.Fails; d.Fails > 0 {
 		h.FailOutcome = d.FailOutcome.String()
@@ -113,9 +113,8 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 			JobCounts: jobCounts(c.Job, &c.Counts, now), Requests: c.Requests, LinksCut: c.LinksCut, Novelty: c.Novelty, Trap: c.Trap,
 		})
 	}
-	h.Budgets = &control.Budgets{
-		MaxRequestsPerHost: v.deps.MaxRequestsPerHost, PageHosts: v.deps.PageHosts, DomainHosts: v.deps.DomainHosts, Novelty: v.deps.Novelty,
-	}
+	budgets := v.deps.About.Budgets
+	h.Budgets = &budgets
 	v.explainPlacement(h, &d, now)
 	return h, nil
 }
@@ -135,23 +134,23 @@ func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLin
 // explainPlacement says who measured a host, what, and why it is crawled by whom.
 func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
 	if d.Placed != "" {
-		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), v.deps.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
+		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), v.deps.About.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
 	}
 	for _, m := range d.Measured {
 		line := control.Measurement{
 			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
 		}
-		if addr := p2p.FirstIP(v.deps.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
+		if addr := p2p.FirstIP(v.deps.Ring.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
 			line.Addr = addr.String()
 		}
 		h.Placement = append(h.Placement, line)
 	}
-	h.Coordinate = v.deps.Coordinate(d, h.Host, time.Now())
-	if v.deps.SiteRow == nil || len(d.Addrs) == 0 {
+	h.Coordinate = v.deps.Placing.Placer.Coordinate(d, h.Host, time.Now())
+	if v.deps.Placing.SiteRow == nil || len(d.Addrs) == 0 {
 		return
 	}
 	if addr, ok := netip.AddrFromSlice(d.Addrs[0]); ok {
-		if row, ok := v.deps.SiteRow(addr); ok {
+		if row, ok := v.deps.Placing.SiteRow(addr); ok {
 			h.LatencyRow = &row
 		}
 	}
@@ -202,17 +201,17 @@ func (v *View) explainLeftOut(ctx context.Context, w *control.Why) {
 func (v *View) whyHere(ctx context.Context, url string) (*control.Why, error) {
 	host := link.Host(url)
 	key := ring.HostKey(host)
-	if !v.deps.DHT.Serves(key) {
-		return nil, v.deps.Moved(key)
+	if !v.deps.Ring.DHT.Serves(key) {
+		return nil, v.deps.Ring.Router.Moved(key)
 	}
 	w := &control.Why{URL: url, Host: host, Owner: v.deps.Self.String(), Jobs: []control.WhyLine{}}
 	var fates []owner.Fate
-	if err := v.deps.Look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
+	if err := v.deps.Hosts.Look(ctx, func(o *owner.Owner) { fates = o.Why(url) }); err != nil {
 		return nil, err
 	}
-	now := v.deps.Now()
+	now := v.deps.Hosts.Now()
 	for i := range fates {
-		w.Jobs = append(w.Jobs, whyLine(&fates[i], now, v.horizon(v.deps.Patience)))
+		w.Jobs = append(w.Jobs, whyLine(&fates[i], now, v.horizon(v.deps.About.Patience)))
 	}
 	if why, err := v.whyOptedOut(ctx, url); err != nil || why != "" {
 		w.Text = why
@@ -226,10 +225,10 @@ func (v *View) whyHere(ctx context.Context, url string) (*control.Why, error) {
 
 // whyOptedOut says why nothing of a URL's host, or not that URL, is fetched.
 func (v *View) whyOptedOut(ctx context.Context, url string) (why string, err error) {
-	if why = v.deps.OptOuts.URL(url); why != "" {
+	if why = v.deps.Crawl.OptOuts.URL(url); why != "" {
 		return why, nil
 	}
-	err = v.deps.Look(ctx, func(o *owner.Owner) {
+	err = v.deps.Hosts.Look(ctx, func(o *owner.Owner) {
 		if d, ok := o.Host(link.Host(url)); ok {
 			why = d.OptedOut
 		}

@@ -20,7 +20,7 @@ func (v *View) horizon(patience time.Duration) time.Time {
 	if patience == 0 {
 		patience = MaxPatience
 	}
-	return v.deps.Now().Add(patience)
+	return v.deps.Hosts.Now().Add(patience)
 }
 
 // reasonAsked stands for hosts that wish to be left alone, and for single URLs that wait for another try.

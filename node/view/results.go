@@ -27,7 +27,7 @@ const (
 
 // Archives implements control.Backend.
 func (v *View) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
-	if err := v.deps.Ready(ctx); err != nil {
+	if err := v.deps.Life.Ready(ctx); err != nil {
 		return nil, err
 	}
 	self := v.deps.Self.String()
@@ -85,11 +85,13 @@ func (v *View) lender(id string) func(ctx context.Context, req []byte) ([]byte, 
 		}
 		ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 		defer cancel()
-		return v.deps.Net.Call(ctx, of, ServiceFiles, req)
+		return v.deps.Ring.Net.Call(ctx, of, ServiceFiles, req)
 	}
 }
 
-func (v *View) files() archiveFiles { return archiveFiles{dir: v.deps.Archive, flush: v.deps.Flush} }
+func (v *View) files() archiveFiles {
+	return archiveFiles{dir: v.deps.Archive.Dir, flush: v.deps.Archive.Flush}
+}
 
 // HandleFiles lends files of the archive to other peers.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
@@ -154,7 +156,7 @@ func (v *View) finals(ctx context.Context, after string, limit int, fn func(id j
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	to, err := ondisk.URLsIn(v.deps.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
+	to, err := ondisk.URLsIn(v.deps.Hosts.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
 	return fmt.Sprintf("%x", []byte(to)), err
 }
 

@@ -32,7 +32,7 @@ func (v *View) HandleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte,
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
-		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Ask)
+		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Hosts.Ask)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ const (
 func (v *View) patienceOf(arg string) time.Duration {
 	ms, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil || ms < 0 || ms > int64(MaxPatience/time.Millisecond) {
-		return v.deps.Patience
+		return v.deps.About.Patience
 	}
 	return time.Duration(ms) * time.Millisecond
 }
@@ -80,9 +80,9 @@ func (v *View) patienceOf(arg string) time.Duration {
 // reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
 func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
 	if of == v.deps.Self {
-		return v.member(ctx, patience, v.deps.Ask)
+		return v.member(ctx, patience, v.deps.Hosts.Ask)
 	}
-	raw, err := v.deps.Net.Call(ctx, of, ServiceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
+	raw, err := v.deps.Ring.Net.Call(ctx, of, ServiceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +99,13 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 	if m.Taken, err = v.fill(ctx, &m.Member, patience, question); err != nil {
 		return nil, err
 	}
-	preds, succs := v.deps.DHT.Leaves()
-	next := v.deps.DHT.Self()
+	preds, succs := v.deps.Ring.DHT.Leaves()
+	next := v.deps.Ring.DHT.Self()
 	if len(succs) > 0 {
 		next = succs[0]
 	}
 	m.Successor = next.ID.String()
-	m.SuccessorAddrs = v.deps.Net.AddrsOf(next.ID)
+	m.SuccessorAddrs = v.deps.Ring.Net.AddrsOf(next.ID)
 	seen := map[peer.ID]bool{}
 	for _, p := range append(succs, preds...) {
 		if !seen[p.ID] {
@@ -113,9 +113,9 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 			m.Leaves = append(m.Leaves, p.ID.String())
 		}
 	}
-	for _, p := range v.deps.DHT.Attached() {
+	for _, p := range v.deps.Ring.DHT.Attached() {
 		m.Attached = append(m.Attached, p.ID.String())
-		if addrs := v.deps.Net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
+		if addrs := v.deps.Ring.Net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
 			if m.AttachedAddrs == nil {
 				m.AttachedAddrs = make(map[string][]string)
 			}
@@ -128,7 +128,7 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 // fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
 // all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
 func (v *View) fill(ctx context.Context, m *control.Member, patience time.Duration, question Question) (taken map[string]uint64, err error) {
-	unsent, err := v.deps.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
+	unsent, err := v.deps.Hosts.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 	var putOff map[job.ID]owner.PutOff
 	horizon := v.horizon(patience)
 	if err := question(ctx, func(o *owner.Owner) {
-		came = v.deps.Taken()
+		came = v.deps.Hosts.Taken()
 		totals = o.Totals()
 		counts = o.AllCounts()
 		delegated = o.Delegated()
@@ -156,7 +156,7 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 		c.Outbox += left
 		counts[id] = c
 	}
-	now := v.deps.Now()
+	now := v.deps.Hosts.Now()
 	for id, c := range counts {
 		jc := jobCounts(id, &c, now)
 		jc.PutOff, jc.PutOffHosts, jc.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, secondsUntil(putOff[id].Next, now)
@@ -166,7 +166,7 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 		}
 	}
 	tellWaits(&m.Status, waits, now)
-	if arc, ok := v.deps.DHT.Arc(); ok {
+	if arc, ok := v.deps.Ring.DHT.Arc(); ok {
 		m.ArcShare = arc.Fraction()
 	}
 	m.Delegated = make(map[string]int)
@@ -174,9 +174,9 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 		m.Delegated[peer.ID(worker).String()] = hosts
 	}
 	m.Status.State = v.state(&m.Counters)
-	m.Moving = v.deps.Moving()
-	if v.deps.SeenLoss != nil {
-		m.SeenLoss = v.deps.SeenLoss()
+	m.Moving = v.deps.Ring.Moving()
+	if v.deps.Hosts.SeenLoss != nil {
+		m.SeenLoss = v.deps.Hosts.SeenLoss()
 	}
 	return came, nil
 }
@@ -206,23 +206,23 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 
 // baseStatus is all of a status but counters and state.
 func (v *View) baseStatus() control.Status {
-	d := v.deps.DHT
+	d := v.deps.Ring.DHT
 	self := d.Self()
 	s := control.Status{
-		Peer: self.ID.String(), Addrs: v.deps.Net.Addrs(), Version: v.deps.Version, Network: v.deps.Network, Dashboard: v.deps.Page(),
-		Time: time.Now(), Reached: string(v.deps.Net.Reached()),
-		UptimeS: time.Since(v.deps.Started).Seconds(), Incarnation: v.deps.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
+		Peer: self.ID.String(), Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,
+		Time: time.Now(), Reached: string(v.deps.Ring.Net.Reached()),
+		UptimeS: time.Since(v.deps.About.Started).Seconds(), Incarnation: v.deps.About.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
-	if h, ok := v.deps.Limits.Holding(); ok {
+	if h, ok := v.deps.Crawl.Limits.Holding(); ok {
 		s.Holding = h.Why + ", until " + h.Ends
 		if !h.Until.IsZero() {
 			s.HoldingUntil = &h.Until
 		}
 	}
-	if w := v.deps.Worker.Stats(); w.Admitted > 0 {
-		s.Governor = &control.Governor{Name: v.deps.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
+	if w := v.deps.Crawl.Worker.Stats(); w.Admitted > 0 {
+		s.Governor = &control.Governor{Name: v.deps.About.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
 	}
 	preds, succs := d.Leaves()
 	if len(preds) > 0 {
@@ -231,7 +231,7 @@ func (v *View) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
-	s.Stalled = v.deps.Stalls.Now()
+	s.Stalled = v.deps.Crawl.Stalls.Now()
 	s.Role = RoleRing
 	if d.State() == dht.Worker {
 		s.Role = RoleWorker
@@ -245,13 +245,13 @@ func (v *View) baseStatus() control.Status {
 // state is the word for what the peer is doing.
 func (v *View) state(c *control.Counters) string {
 	switch {
-	case v.deps.Leaving() || v.deps.DHT.State() == dht.Leaving:
+	case v.deps.Life.Leaving() || v.deps.Ring.DHT.State() == dht.Leaving:
 		return StateLeaving
-	case v.deps.DHT.State() != dht.Serving && v.deps.DHT.State() != dht.Worker:
+	case v.deps.Ring.DHT.State() != dht.Serving && v.deps.Ring.DHT.State() != dht.Worker:
 		return StateJoining
-	case v.deps.Limits.Paused():
+	case v.deps.Crawl.Limits.Paused():
 		return StatePaused
-	case c.Outstanding() > 0 || v.deps.Worker.Backlog() > 0:
+	case c.Outstanding() > 0 || v.deps.Crawl.Worker.Backlog() > 0:
 		return StateCrawling
 	default:
 		return StateIdle
@@ -265,13 +265,13 @@ const hungAgain = time.Second
 func (v *View) fillUnlessHung(ctx context.Context, m *control.Member) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, hungAgain)
-		_, err := v.fill(part, m, v.deps.Patience, v.deps.Look)
+		_, err := v.fill(part, m, v.deps.About.Patience, v.deps.Hosts.Look)
 		late := part.Err() != nil
 		cancel()
 		if err == nil || ctx.Err() != nil || !late {
 			return err
 		}
-		if v.deps.Stalls.OwnerHangs() {
+		if v.deps.Crawl.Stalls.OwnerHangs() {
 			m.Status = v.baseStatus()
 			m.Status.State = v.state(&m.Counters)
 			return nil
@@ -371,7 +371,7 @@ func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 
 // neighbours are the leaf set as this peer knows it, without asking anybody.
 func (v *View) neighbours() []control.PeerLine {
-	preds, succs := v.deps.DHT.Leaves()
+	preds, succs := v.deps.Ring.DHT.Leaves()
 	seen := make(map[peer.ID]bool)
 	lines := []control.PeerLine{}
 	for _, p := range append(succs, preds...) {
@@ -381,12 +381,12 @@ func (v *View) neighbours() []control.PeerLine {
 		seen[p.ID] = true
 		l := control.PeerLine{
 			Peer: p.ID.String(), Role: "ring", Position: p.Key().Hex(),
-			RTTMs: float64(v.deps.Net.RoundTrip(p.ID).Microseconds()) / 1000,
+			RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
 		}
-		if addrs := v.deps.Net.AddrsOf(p.ID); len(addrs) > 0 {
+		if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
 			l.Addr = addrs[0]
 		}
-		l.CoordinateMs, l.CoordinateError = v.deps.Distance(p.ID)
+		l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
 		lines = append(lines, l)
 	}
 	return lines

@@ -31,70 +31,80 @@ type View struct {
 	walker walker
 }
 
-// Deps are what the view reads.
+// Deps are what the view reads, by what it is about.
 type Deps struct {
-	Self peer.ID // this peer
-	DHT  Ring    // the ring as this peer sees it
-	Net  Net     // reaches the others
-	// WalkFrom is where a walk over the ring begins and ends.
-	WalkFrom func() peer.ID
-	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
-	CallOwner func(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
-	Moved     func(key ring.Key) error // answers a question for a key that this peer does not serve
+	Self     peer.ID     // this peer
+	About    About       // what does not change of it
+	Life     Life        // how far it is
+	Ring     RingDeps    // the ring and the others in it
+	Hosts    HostDeps    // the hosts that this peer answers for
+	Crawl    CrawlDeps   // what it fetches, and what holds that up
+	Placing  PlacingDeps // where sites and peers stand
+	Archive  ArchiveDeps // the results
+	Watchers *Watchers   // of events of the ring
+}
 
-	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
-	Look, Ask Question
-	// Taken is what this process took in; it is called within a question.
-	Taken func() map[string]uint64
-	// Records are the records of hosts.
-	Records ondisk.Scanner
-	// SeenLoss is how many URLs the filters are expected to have lost; nil where URL sets are exact.
-	SeenLoss func() float64
-	// Unsent are the seeds that have not left for the owners of their hosts.
-	Unsent func(ctx context.Context) (map[job.ID]int64, error)
-	Now    func() time.Time // the lease clock
-	Worker Worker           // this peer's own
+// About is what is fixed when the process begins.
+type About struct {
+	Started                               time.Time       // when the process began
+	Incarnation                           uint64          // as in control.Status
+	Version, Network, Placement, Governor string          // as in node.Config
+	Page                                  string          // address of the page, empty without one
+	Patience                              time.Duration   // how far away a next try may be before a wait does without it
+	Budgets                               control.Budgets // what a host may take
+}
 
-	// Limits: what holds fetching up.
-	Limits interface {
+// Life says how far a peer is.
+type Life interface {
+	Ready(ctx context.Context) error // returns when the peer serves
+	Leaving() bool                   // says that it ends
+}
+
+// RingDeps are the ring as this peer sees it, and the ways to its members.
+type RingDeps struct {
+	DHT      Ring           // the ring as this peer sees it
+	Net      Net            // reaches the others
+	Router   Router         // finds the owners of keys
+	WalkFrom func() peer.ID // where a walk over the ring begins and ends
+	Moving   func() bool    // says that records are on their way to or from this peer
+}
+
+// HostDeps are the hosts that this peer answers for, and who drives them.
+type HostDeps struct {
+	Owners
+	Records  ondisk.Scanner                                      // the records of hosts
+	SeenLoss func() float64                                      // how many URLs the filters are expected to have lost; nil where URL sets are exact
+	Unsent   func(ctx context.Context) (map[job.ID]int64, error) // the seeds that have not left for the owners of their hosts
+	Now      func() time.Time                                    // the lease clock
+}
+
+// CrawlDeps are what this peer fetches, and what holds that up.
+type CrawlDeps struct {
+	Worker Worker      // this peer's own
+	Limits interface { // what holds fetching up
 		Holding() (volunteer.Hold, bool)
 		Paused() bool
 	}
-	// Stalls: whether nothing moves; OwnerHangs says that the owner's loop does not answer.
-	Stalls interface {
+	Stalls interface { // whether nothing moves; OwnerHangs says that the owner's loop does not answer
 		Now() *control.Stalled
 		OwnerHangs() bool
 	}
-	// OptOuts are this peer's own lists: why a host, or a URL, is not fetched.
-	OptOuts interface {
+	OptOuts interface { // this peer's own lists: why a host, or a URL, is not fetched
 		Host(host string) string
 		URL(url string) string
 	}
-	Watchers *Watchers // of events of the ring
-	// Coordinate says where a host's server stands, nil if that is not known; Distance how far a peer is by its coordinate.
-	Coordinate func(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
-	// Distance: how far a peer is by its coordinate; nil: not known.
-	Distance func(id peer.ID) (ms, relative *float64)
-	// SiteRow is where a site stands in emulated distances; nil without them.
-	SiteRow func(addr netip.Addr) (row int, ok bool)
+}
 
-	// Moving says that records are on their way to or from this peer, Leaving that it ends.
-	Moving, Leaving func() bool
-	// Ready returns when the peer serves.
-	Ready func(ctx context.Context) error
-	// Page is the address of the page, empty without one.
-	Page func() string
-	// Archive is the folder of the archive; Flush hands what its writer has gathered to the system.
-	Archive string
-	Flush   func() error // hands what the archive's writer has gathered to the system
+// PlacingDeps say where sites and peers stand.
+type PlacingDeps struct {
+	Placer  Placer
+	SiteRow func(addr netip.Addr) (row int, ok bool) // where a site stands in emulated distances; nil without them
+}
 
-	Started                               time.Time // when the process began
-	Incarnation                           uint64    // as in control.Status
-	Version, Network, Placement, Governor string    // as in node.Config
-	// Patience is how far away a next try may be before a wait does without it.
-	Patience time.Duration
-	// What a host may take, see control.Budgets.
-	MaxRequestsPerHost, PageHosts, DomainHosts, Novelty int
+// ArchiveDeps are the results of this peer.
+type ArchiveDeps struct {
+	Dir   string       // where they are
+	Flush func() error // hands what the archive's writer has gathered to the system
 }
 
 // Ring is what the view asks of the ring: dht.DHT.
@@ -124,6 +134,30 @@ type Net interface {
 	Met(id peer.ID, addrs [][]byte) // notes multiaddrs of a peer
 }
 
+// Router is what the view asks of the router: rpc.Router.
+type Router interface {
+	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
+	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
+	Moved(key ring.Key) error // answers a question for a key that this peer does not serve
+}
+
+// Owners is what the view asks of the loop that drives hosts: hosts.Owners.
+type Owners interface {
+	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
+	Look(ctx context.Context, fn func(*owner.Owner)) error
+	Ask(ctx context.Context, fn func(*owner.Owner)) error // waits as well
+	// Taken is what this process took in; it is called within a question.
+	Taken() map[string]uint64
+}
+
+// Placer is what the view asks of placing: placing.Placer.
+type Placer interface {
+	// Coordinate says where a host's server stands, nil if that is not known.
+	Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
+	// Distance is how far a peer is by its coordinate; nil: not known.
+	Distance(id peer.ID) (ms, relative *float64)
+}
+
 // Worker is what the view asks of the worker: worker.Worker.
 type Worker interface {
 	Stats() worker.Stats // counts what it did
@@ -140,15 +174,15 @@ var (
 func New(d Deps) *View {
 	v := &View{deps: d}
 	v.walker = walker{
-		self: d.Self, start: d.WalkFrom, report: v.reportOf, patience: d.Patience,
-		met: func(id peer.ID, addrs []string) { d.Net.Met(id, binaryAddrs(addrs)) },
+		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience,
+		met: func(id peer.ID, addrs []string) { d.Ring.Net.Met(id, binaryAddrs(addrs)) },
 	}
 	return v
 }
 
 // Here is what this peer says of itself, without waiting for a disk or a replica.
 func (v *View) Here(ctx context.Context) (*control.Member, error) {
-	r, err := v.member(ctx, v.deps.Patience, v.deps.Look)
+	r, err := v.member(ctx, v.deps.About.Patience, v.deps.Hosts.Look)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +191,7 @@ func (v *View) Here(ctx context.Context) (*control.Member, error) {
 
 // ArcOf asks a member what it answers for.
 func (v *View) ArcOf(ctx context.Context, id peer.ID) (ring.Arc, error) {
-	m, err := v.reportOf(ctx, id, v.deps.Patience)
+	m, err := v.reportOf(ctx, id, v.deps.About.Patience)
 	if err != nil {
 		return ring.Arc{}, err
 	}

@@ -58,16 +58,23 @@ func (a *alone) Paused() bool                    { return a.paused }
 func (a *alone) OwnerHangs() bool                { return a.hangs }
 func (a *alone) Now() *control.Stalled           { return &control.Stalled{Work: "the owner owes an answer"} }
 
+func (a *alone) Look(ctx context.Context, _ func(*owner.Owner)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (a *alone) Ask(ctx context.Context, fn func(*owner.Owner)) error { return a.Look(ctx, fn) }
+func (a *alone) Taken() map[string]uint64                             { return nil }
+
+func (a *alone) Ready(context.Context) error { return nil }
+func (a *alone) Leaving() bool               { return false }
+
 // view of the peer.
 func (a *alone) view() *View {
-	never := func(ctx context.Context, _ func(*owner.Owner)) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	return New(Deps{
-		Self: a.self.ID, DHT: a, Net: a, WalkFrom: func() peer.ID { return a.self.ID }, Look: never, Ask: never, Worker: a, Limits: a, Stalls: a, Watchers: NewWatchers(),
-		Unsent: func(context.Context) (map[job.ID]int64, error) { return nil, nil }, Now: time.Now, Leaving: func() bool { return false },
-		Page: func() string { return "" }, Distance: func(peer.ID) (ms, relative *float64) { return nil, nil }, Started: time.Now(), Patience: time.Minute,
+		Self: a.self.ID, About: About{Started: time.Now(), Patience: time.Minute}, Life: a, Watchers: NewWatchers(),
+		Ring:  RingDeps{DHT: a, Net: a, WalkFrom: func() peer.ID { return a.self.ID }},
+		Hosts: HostDeps{Owners: a, Unsent: func(context.Context) (map[job.ID]int64, error) { return nil, nil }, Now: time.Now},
+		Crawl: CrawlDeps{Worker: a, Limits: a, Stalls: a},
 	})
 }
 
