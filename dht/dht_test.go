@@ -74,13 +74,8 @@ func startRing(t *testing.T, network *dhttest.Mesh, n int) []*running {
 }
 
 func ownerOf(peers []*running, key ring.Key) dht.Peer {
-	var keys []ring.Key
-	byKey := map[ring.Key]dht.Peer{}
-	for _, r := range peers {
-		keys = append(keys, r.Self().Key())
-		byKey[r.Self().Key()] = r.Self()
-	}
-	return byKey[ring.Successor(keys, key)]
+	behind := func(r *running) ring.Key { return r.Self().Key().Sub(key) }
+	return slices.MinFunc(peers, func(a, b *running) int { return behind(a).Compare(behind(b)) }).Self()
 }
 
 func TestRingOf24Runs(t *testing.T) {

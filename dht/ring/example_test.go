@@ -10,15 +10,17 @@ import (
 func at(b byte) ring.Key { return ring.Key{b} }
 
 // The owner of a host is the first peer clockwise from the hash of its name.
-func ExampleSuccessor() {
-	peers := map[ring.Key]string{}
-	var keys []ring.Key
+func ExampleLeafSet_Owner() {
+	names := map[ring.Key]string{}
+	anna := ring.NewLeafSet(ring.PeerKey([]byte("anna")), ring.DefaultR)
 	for _, name := range []string{"anna", "boris", "chloe"} {
 		key := ring.PeerKey([]byte(name))
-		peers[key], keys = name, append(keys, key)
+		names[key] = name
+		anna.Insert(key)
 	}
 	for _, host := range []string{"example.org", "docs.example.org", "example.com"} {
-		fmt.Println(host, "belongs to", peers[ring.Successor(keys, ring.HostKey(host))])
+		arc, _ := anna.Owner(ring.HostKey(host))
+		fmt.Println(host, "belongs to", names[arc.End])
 	}
 	// Output:
 	// example.org belongs to chloe

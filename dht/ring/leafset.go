@@ -23,9 +23,6 @@ func (s *LeafSet) Clone() *LeafSet {
 	return &LeafSet{self: s.self, r: s.r, preds: slices.Clone(s.preds), succs: slices.Clone(s.succs)}
 }
 
-// Self is the position of the peer itself.
-func (s *LeafSet) Self() Key { return s.self }
-
 // Len is the number of distinct leaf peers.
 func (s *LeafSet) Len() int { return len(s.Members()) }
 
@@ -152,11 +149,6 @@ func (s *LeafSet) Owner(key Key) (Arc, bool) {
 		return s.Arc(), true
 	}
 	return Arc{}, false
-}
-
-// Successor returns the first of keys at or after key on the circle. Keys need no order; it panics when there are none.
-func Successor(keys []Key, key Key) Key {
-	return slices.MinFunc(keys, func(a, b Key) int { return a.Sub(key).Compare(b.Sub(key)) })
 }
 
 func (s *LeafSet) after(key Key) Key  { return key.Sub(s.self) }

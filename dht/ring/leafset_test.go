@@ -105,7 +105,7 @@ func checkOwners(t *testing.T, set *LeafSet, keys []Key, rnd *rand.Rand) {
 			}
 			continue
 		}
-		owner := Successor(keys, key)
+		owner := successor(keys, key)
 		if arc.End != owner || !arc.Contains(key) {
 			t.Errorf("n=%d: owner of %s is %s, want %s", len(keys), key, arc, owner)
 		}
@@ -142,4 +142,9 @@ func BenchmarkLeafSetOwner(b *testing.B) {
 	for b.Loop() {
 		set.Owner(key)
 	}
+}
+
+// successor returns the first of keys at or after key on the circle. Keys need no order.
+func successor(keys []Key, key Key) Key {
+	return slices.MinFunc(keys, func(a, b Key) int { return a.Sub(key).Compare(b.Sub(key)) })
 }
