@@ -209,7 +209,7 @@ func opening(err error, f *failure) error {
 
 // writable tells an unwritable directory by trying, since permission bits do not tell of read-only mounts and quotas.
 func writable(dir string, fs vfs.FS) error {
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("open storage: directory %s cannot be made: %w", dir, err)
 	}
 	name := fs.PathJoin(dir, ".writable")

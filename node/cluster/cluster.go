@@ -99,7 +99,7 @@ func (c *Cluster) save() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	tmp := filepath.Join(c.dir, "cluster.json.new")
-	if err := os.WriteFile(tmp, append(raw, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	if err := os.Rename(tmp, filepath.Join(c.dir, "cluster.json")); err != nil {
@@ -119,7 +119,7 @@ func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(st
 	if n < 1 || n > MaxPeers {
 		return control.Usage(fmt.Sprintf("n %d: must be between 1 and %d", n, MaxPeers))
 	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	if len(args) == 0 {

@@ -33,10 +33,10 @@ type child struct {
 
 // start runs the program, which ends when the peer does.
 func (p *process) start(binary string, args, environ []string) error {
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
@@ -52,7 +52,7 @@ func (p *process) start(binary string, args, environ []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cluster: peer %d: %w", p.peer, err)
 	}
-	if err := os.WriteFile(p.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(p.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cluster: peer %d: %w", p.peer, err), cmd.Process.Kill(), cmd.Wait())
 	}
 	ch := &child{from: from, done: make(chan struct{})}

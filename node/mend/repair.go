@@ -181,7 +181,7 @@ func archiveOf(dir, base string) string {
 // putAside moves something of the data directory to where damaged things lie.
 func (r *repair) putAside(name string) error {
 	to := filepath.Join(r.aside, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	return os.Rename(r.path(name), to)
@@ -240,7 +240,7 @@ func (r *repair) origin() (source, error) {
 	dir := r.path("db")
 	if r.lock == nil {
 		dir = r.path(scratchName + "-none")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 		defer func() { _ = os.Remove(dir) }()

@@ -95,7 +95,7 @@ func Stacks(dir string, now time.Time, why string) (path string, err error) {
 		buf = make([]byte, min(2*n, maxStacks))
 		n = runtime.Stack(buf, true)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write the stacks: %w", err)
 	}
 	path = filepath.Join(dir, prefix+now.UTC().Format("20060102T150405.000Z")+suffix)

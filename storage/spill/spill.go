@@ -61,7 +61,7 @@ type Dir struct {
 // again when a file is needed.
 func Open(config Config) (*Dir, error) {
 	d := &Dir{config: config, files: make(map[*File]struct{})}
-	if err := os.MkdirAll(config.Path, 0o755); err != nil {
+	if err := os.MkdirAll(config.Path, 0o700); err != nil {
 		return d, fmt.Errorf("spill to disk: %w", err)
 	}
 	entries, err := os.ReadDir(config.Path)
@@ -84,7 +84,7 @@ func (d *Dir) Create() (*File, error) {
 	}
 	f, err := os.CreateTemp(d.config.Path, prefix+"*")
 	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
-		if err = os.MkdirAll(d.config.Path, 0o755); err == nil {
+		if err = os.MkdirAll(d.config.Path, 0o700); err == nil {
 			f, err = os.CreateTemp(d.config.Path, prefix+"*")
 		}
 	}

@@ -79,7 +79,7 @@ func writeIndex(path string, lines []byte) error {
 	sorted := bytes.SplitAfter(lines, []byte("\n"))
 	slices.SortFunc(sorted, bytes.Compare)
 	tmp := path + tempSuffix
-	file, err := os.Create(tmp)
+	file, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -305,7 +305,7 @@ func Mend(dir, name, aside string) (changed bool, err error) {
 	if m.in, err = os.Open(filepath.Join(dir, name)); err != nil {
 		return false, err
 	}
-	tmp, err := os.Create(filepath.Join(dir, m.name+tempSuffix))
+	tmp, err := os.OpenFile(filepath.Join(dir, m.name+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return false, errors.Join(err, m.in.Close())
 	}
@@ -378,7 +378,7 @@ func (m *mending) putAside(path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := os.MkdirAll(m.aside, 0o755); err != nil {
+	if err := os.MkdirAll(m.aside, 0o700); err != nil {
 		return err
 	}
 	return os.Rename(path, filepath.Join(m.aside, filepath.Base(path)))

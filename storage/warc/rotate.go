@@ -29,7 +29,7 @@ type file interface {
 }
 
 func createFile(path string) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // openFile is the file being written. All but sync is under the writer's mutex.

@@ -96,7 +96,7 @@ func Open(dir string, c Config) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
 	w := &Writer{dir: dir, config: c}
