@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -12,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -134,11 +134,7 @@ func writeAddrs(dir string, addrs []string) error {
 	for _, a := range addrs {
 		text = append(text, a+"\n"...)
 	}
-	tmp := filepath.Join(dir, AddrFile+".new")
-	if err := os.WriteFile(tmp, text, 0o644); err != nil {
-		return fmt.Errorf("address file: %w", err)
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, AddrFile)); err != nil {
+	if err := datadir.Replace(filepath.Join(dir, AddrFile), text); err != nil {
 		return fmt.Errorf("address file: %w", err)
 	}
 	return nil

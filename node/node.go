@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
@@ -105,6 +106,13 @@ func (n *Node) open(ctx context.Context) (err error) {
 	// Looked at before the store is opened: a database that is opened on a full disk has no room to replay its log into.
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
 		return fmt.Errorf("not started: %w; %s", err, limits.MoreRoom)
+	}
+	closed, err := datadir.Claim(n.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if closed > 0 {
+		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir, "closed", closed)
 	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/mend"
 )
 
@@ -141,6 +142,7 @@ func (o *mendOptions) repair(ctx context.Context, out, errOut io.Writer) error {
 	if err := o.idle(ctx, "repair"); err != nil {
 		return err
 	}
+	datadir.Private()
 	m, err := mend.Repair(ctx, o.dataDir, o.options(errOut), o.dryRun)
 	if err != nil {
 		return inUse("repair", o.dataDir, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
 )
 
 // gcPercent is how much a peer's heap grows before it is collected, unless GOGC is set. Some ten
@@ -69,6 +70,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
 		return err
 	}
+	datadir.Private()
 	log, done, err := o.logger(errOut)
 	if err != nil {
 		return err

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/node/datadir"
 )
 
 // SecretFile is a file in the data directory from which cookies are made. Removing it ends all logins at the next start.
@@ -43,10 +45,7 @@ func readSecret(dir string) ([]byte, error) {
 	}
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // never fails
-	if err := os.WriteFile(path+".new", secret, 0o600); err != nil {
-		return nil, fmt.Errorf("dashboard secret: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := datadir.Replace(path, secret); err != nil {
 		return nil, fmt.Errorf("dashboard secret: %w", err)
 	}
 	return secret, nil

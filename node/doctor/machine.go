@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/mend"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
@@ -19,10 +20,13 @@ import (
 func (e *examination) dataDir(context.Context) Finding {
 	dir := e.Config.DataDir
 	fresh, err := tryToWrite(dir)
+	open, notOurs := datadir.Open(dir)
 	switch {
 	case err != nil:
 		return found(Fail, fmt.Sprintf("%s cannot be written: %v", dir, cause(err)), "make it yours (chown, chmod; a disk mounted read-only?), or name another with --data-dir")
-	case e.runs:
+	case errors.Is(notOurs, datadir.ErrNotOurs):
+		return found(Fail, notOurs.Error(), "a peer does not start there: make it yours (chown, chmod), or name another with --data-dir")
+	case e.runs && open == 0:
 		return fine("%s: writable, in use by the peer that runs", dir)
 	case node.InUse(e.keptErr):
 		return found(Fail, fmt.Sprintf("%s is in use by another process, which does not answer at %s", dir, e.Config.APIAddr()),
@@ -30,6 +34,9 @@ func (e *examination) dataDir(context.Context) Finding {
 	case e.keptErr != nil:
 		return found(Fail, fmt.Sprintf("the database in %s cannot be read: %v", dir, e.keptErr),
 			"apoidea check says what is damaged, apoidea repair mends what can be mended; check the disk too")
+	case open > 0:
+		return found(Warn, fmt.Sprintf("%s is open to other users of this machine: %s of a peer's there", dir, count(open, "thing")),
+			"chmod -R go= "+dir+", or start the peer, which closes what is its own")
 	case fresh:
 		return fine("%s is not there yet and can be made", dir)
 	default:

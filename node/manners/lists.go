@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -20,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/node/datadir"
 )
 
 const (
@@ -228,7 +227,7 @@ func (l *Lists) refresh(ctx context.Context) error {
 // keep writes the copy, its text first if that is given: one that does not fit what belongs to it counts as none.
 func (l *Lists) keep(text []byte) error {
 	if text != nil {
-		if err := replaceFile(filepath.Join(l.deps.Dir, optOutCopy), text); err != nil {
+		if err := datadir.Replace(filepath.Join(l.deps.Dir, optOutCopy), text); err != nil {
 			return err
 		}
 	}
@@ -236,26 +235,7 @@ func (l *Lists) keep(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(l.deps.Dir, optOutCopyMeta), raw)
-}
-
-// replaceFile writes a file as a whole, so that a crash leaves the old one or the new one.
-func replaceFile(path string, data []byte) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
-	}
-	return nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return datadir.Replace(filepath.Join(l.deps.Dir, optOutCopyMeta), raw)
 }
 
 // Sources are the lists in force: that of the file, and that of the URL.
