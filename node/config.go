@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/mail"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -26,6 +28,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/view"
@@ -49,6 +52,10 @@ type Config struct {
 	DataDir string
 	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty: apoidea.sock in DataDir.
 	API string
+	// APIRemote lets API and Metrics be at addresses of other machines than this one.
+	APIRemote bool
+	// TokenFile holds the token that an API on TCP, and Metrics elsewhere than on loopback, want of whoever asks. Empty: api.token in DataDir, drawn at the start.
+	TokenFile string
 	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen once and kept, or off (or empty).
 	Dashboard string
 	// Network separates rings: it is part of every protocol ID.
@@ -160,7 +167,8 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Latency emulates distances between the peers and sites of one machine; nil: there are none. Only in the lab profile.
 	Latency *latency.Plan
-	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same.
+	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same. With
+	// APIRemote Metrics may be an address for other machines.
 	Metrics, Pprof string
 	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor time.
 	spillRoom func() error // refuses pages on disk; replaced in tests
@@ -238,8 +246,8 @@ func (c *Config) Validate() error {
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
 		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
-		loopback("metrics", c.Metrics),
-		loopback("pprof", c.Pprof),
+		c.checkAPI(),
+		loopback("pprof", c.Pprof, false),
 		c.ContactError(),
 	}
 	for _, err := range checks {
@@ -330,12 +338,22 @@ func days(name string, list []string) error {
 // maxHolidays bounds the list: more are looked up with each fetch than a country has in ten years.
 const maxHolidays = 1000
 
-// loopback checks an address to serve on, if there is one.
-func loopback(name, addr string) error {
+// loopback checks an address to serve on, if there is one, of loopback unless it is for other machines too.
+func loopback(name, addr string, remote bool) error {
 	if addr == "" {
 		return nil
 	}
-	return control.CheckLoopback(name, addr)
+	return control.CheckAddress(name, addr, remote)
+}
+
+// checkAPI refuses addresses for other machines unless a flag says that they are meant.
+func (c *Config) checkAPI() error {
+	if api, ok := strings.CutPrefix(c.API, control.OnTCP); ok {
+		if err := control.CheckAddress("api", api, c.APIRemote); err != nil {
+			return err
+		}
+	}
+	return loopback("metrics", c.Metrics, c.APIRemote)
 }
 
 func when(bad bool, text string) error {
@@ -351,6 +369,25 @@ func (c *Config) APIAddr() string {
 		return c.API
 	}
 	return SocketPath(c.DataDir)
+}
+
+// Client asks the peer that runs with this configuration. A token that the data directory does not have is not sent: the peer says what it wants.
+func (c *Config) Client() *control.Client {
+	client := control.NewClient(c.APIAddr())
+	if !strings.HasPrefix(c.API, control.OnTCP) {
+		return client
+	}
+	dir, file := c.DataDir, c.TokenFile
+	return client.Bearing(func() (string, error) {
+		token, err := datadir.Token(dir, file)
+		if file == "" && errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil {
+			return "", control.Usage("token of the API: " + err.Error())
+		}
+		return token, nil
+	})
 }
 
 // maxSocketPath is how long a unix socket's path may be everywhere: systems differ between 104 (macOS, the BSDs) and 108 bytes (Linux), with a

@@ -80,7 +80,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.crawl.KeepServers(ctx) })
 	g.Go(func() error { return n.essentials.run(ctx) })
 	g.Go(func() error {
-		api := control.NewServer(n, n.log)
+		api := control.NewServer(n, n.token, n.log)
 		api.Handle("GET /metrics", n.metrics.Handler(n.log))
 		return api.Serve(ctx, n.api)
 	})
@@ -94,7 +94,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	}
 	g.Go(func() error { return n.becomeReady(ctx) })
 	for _, d := range n.debug {
-		g.Go(func() error { return control.ServeLoopback(ctx, d.name, d.listener, d.handler, n.log) })
+		g.Go(func() error { return control.ServeDebug(ctx, d.name, d.listener, d.handler, n.token, n.log) })
 	}
 	if n.page != nil {
 		g.Go(func() error { return n.page.server.Serve(ctx, n.page.listener) })

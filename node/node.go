@@ -54,6 +54,7 @@ type Node struct {
 	line       *limits.Line
 	room       *ringRoom
 	api        net.Listener
+	token      string // what an API on TCP wants of whoever asks, empty where nothing does
 	// metrics counts for Prometheus; debug are the listeners that --metrics and --pprof open.
 	metrics *metrics.Metrics
 	debug   []debugServer
@@ -122,13 +123,16 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.incarnation, err = n.meta.nextIncarnation(); err != nil {
 		return err
 	}
-	if n.api, err = control.Listen(ctx, n.cfg.APIAddr()); err != nil {
+	if n.api, err = control.Listen(ctx, n.cfg.APIAddr(), n.cfg.APIRemote); err != nil {
 		return err
 	}
 	if n.page, err = openPage(ctx, n.cfg.Dashboard, n.meta); err != nil {
 		return err
 	}
 	if n.debug, err = n.listenDebug(ctx); err != nil {
+		return err
+	}
+	if err := n.readToken(); err != nil {
 		return err
 	}
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {

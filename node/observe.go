@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/metrics"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -68,7 +70,22 @@ func (t timedRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 	return l, err
 }
 
-// debugServer is a listener of loopback with what it serves.
+// readToken reads the token, or draws it, if something listens that wants one.
+func (n *Node) readToken() (err error) {
+	wanted := control.WantsToken(n.api)
+	for _, d := range n.debug {
+		wanted = wanted || !control.IsLoopback(d.listener)
+	}
+	if !wanted {
+		return nil
+	}
+	if n.token, err = datadir.DrawToken(n.cfg.DataDir, n.cfg.TokenFile); err != nil {
+		return fmt.Errorf("token of the API: %w", err)
+	}
+	return nil
+}
+
+// debugServer is a listener of --metrics or --pprof with what it serves.
 type debugServer struct {
 	name     string
 	listener net.Listener
@@ -86,10 +103,10 @@ func (n *Node) listenDebug(ctx context.Context) (open []debugServer, err error) 
 		if mux == nil {
 			mux = http.NewServeMux()
 			var ln net.Listener
-			if ln, err = control.ListenLoopback(ctx, name, addr); err != nil {
+			if ln, err = control.ListenTCP(ctx, name, addr, n.cfg.APIRemote && name == "metrics"); err != nil {
 				return
 			}
-			n.log.Info("serving on loopback", "what", name, "addr", ln.Addr().String())
+			n.log.Info("serving", "what", name, "addr", ln.Addr().String())
 			byAddr[addr] = mux
 			open = append(open, debugServer{name, ln, mux})
 		}

@@ -67,6 +67,7 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 	defer done()
 	s := doctor.Setup{ConfigFile: o.file, FileError: o.fileErr, Built: built(), Log: log}
 	s.Config, s.SettingsError = o.peer.Configure(o.dataDir, o.api, versionString())
+	s.Config.TokenFile = o.token
 	if s.Config.DataDir, err = filepath.Abs(s.Config.DataDir); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type globals struct {
 	dataDir  string
 	config   string
 	api      string
+	token    string
 	json     bool
 	logLevel string
 	logForm  string
@@ -68,6 +69,7 @@ func globalsOf(g *globals) *pflag.FlagSet {
 	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
 	f.StringVar(&g.config, "config", "", "TOML file with a key for each flag (default: config.toml in the data directory, if there is one)")
 	f.StringVar(&g.api, "api", "", "control API: a unix socket path or tcp:HOST:PORT (default: apoidea.sock in the data directory)")
+	f.StringVar(&g.token, "token-file", "", "FILE with the token of an --api on TCP, and of --metrics for other machines (default: api.token in the data directory, drawn at the start of a peer)")
 	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.StringVar(&g.logForm, "log-format", "text", "text or json")
@@ -75,14 +77,16 @@ func globalsOf(g *globals) *pflag.FlagSet {
 	return f
 }
 
-// addr is where the peer that the shared flags name is asked.
-func (g *globals) addr() string {
-	c := node.Config{API: g.api, DataDir: g.dataDir}
-	return c.APIAddr()
+// whom is the peer that the shared flags name, as far as it takes to ask it.
+func (g *globals) whom() *node.Config {
+	return &node.Config{API: g.api, TokenFile: g.token, DataDir: g.dataDir}
 }
 
+// addr is where that peer is asked.
+func (g *globals) addr() string { return g.whom().APIAddr() }
+
 // client asks that peer.
-func (g *globals) client() *control.Client { return control.NewClient(g.addr()) }
+func (g *globals) client() *control.Client { return g.whom().Client() }
 
 // hints is where a word for people goes that is neither result nor error.
 func (g *globals) hints(w io.Writer) io.Writer {

@@ -70,6 +70,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	if cfg.DataDir, err = filepath.Abs(cfg.DataDir); err != nil {
 		return err
 	}
+	cfg.TokenFile = o.token
 	datadir.Private()
 	log, done, err := o.logger(errOut)
 	if err != nil {

@@ -22,8 +22,9 @@ const maxLine = 64 << 20
 
 // Client asks a running peer. It implements Backend, so that what can be asked in the process can be asked over the socket.
 type Client struct {
-	addr string
-	http *http.Client
+	addr  string
+	token func() (string, error) // what an API on TCP is shown; nil: nothing
+	http  *http.Client
 }
 
 var _ Backend = (*Client)(nil)
@@ -37,6 +38,12 @@ func NewClient(addr string) *Client {
 		},
 		DisableCompression: true,
 	}}}
+}
+
+// Bearing has the client show what token says with each request, unless it is empty.
+func (c *Client) Bearing(token func() (string, error)) *Client {
+	c.token = token
+	return c
 }
 
 // Close drops idle connections.
@@ -56,6 +63,15 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	req, err := http.NewRequestWithContext(traced, method, "http://"+clientHost+path+"?"+query.Encode(), rd)
 	if err != nil {
 		return nil, fmt.Errorf("api request: %w", err)
+	}
+	if c.token != nil {
+		token, err := c.token()
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -167,19 +167,22 @@ func stream[T any](fail error, fn func(T) error, documents ...T) error {
 	return fail
 }
 
+// token is what the servers of the tests want over TCP.
+const token = "a token of these tests"
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // serve runs a server on addr until the test ends, or until stop.
 func serve(t *testing.T, b control.Backend, addr string) (at net.Addr, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ln, err := control.Listen(ctx, addr)
+	ln, err := control.Listen(ctx, addr, false)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- control.NewServer(b, quiet()).Serve(ctx, ln) }()
+	go func() { done <- control.NewServer(b, token, quiet()).Serve(ctx, ln) }()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -371,7 +374,7 @@ func TestNobodyThere(t *testing.T) {
 
 func TestPeerThatHangsUp(t *testing.T) {
 	addr := filepath.Join(t.TempDir(), "s")
-	ln, err := control.Listen(t.Context(), addr)
+	ln, err := control.Listen(t.Context(), addr, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,18 +416,29 @@ func TestListen(t *testing.T) {
 		t.Errorf("the socket has mode %v, %v: want 0600", info.Mode(), err)
 	}
 
-	if _, err := control.Listen(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "another peer") {
+	if _, err := control.Listen(t.Context(), addr, false); err == nil || !strings.Contains(err.Error(), "another peer") {
 		t.Errorf("a live socket was taken: %v", err)
 	}
 	if _, err := client(t, addr).Status(t.Context(), false); err != nil {
 		t.Errorf("the peer lost its socket: %v", err)
 	}
 
+	for addr, remote := range map[string]bool{"tcp:0.0.0.0:0": false, "tcp::0": false, "tcp:": true, "tcp:nowhere": true} {
+		if ln, err := control.Listen(t.Context(), addr, remote); control.KindOf(err) != control.KindUsage || remote == strings.Contains(err.Error(), "--api-remote") {
+			t.Errorf("%s: %v, %v", addr, ln, err)
+		}
+	}
+	if ln, err := control.Listen(t.Context(), "tcp:0.0.0.0:0", true); err != nil {
+		t.Errorf("with the flag for it: %v", err)
+	} else if ln.Close() != nil || control.IsLoopback(ln) || !control.WantsToken(ln) {
+		t.Errorf("%s is taken for loopback", ln.Addr())
+	}
+
 	file := filepath.Join(dir, "precious")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Listen(t.Context(), file); runtime.GOOS != "windows" && err == nil {
+	if _, err := control.Listen(t.Context(), file, false); runtime.GOOS != "windows" && err == nil {
 		t.Error("a file that is no socket was replaced")
 	}
 	if _, err := os.Stat(file); err != nil {
@@ -454,6 +468,13 @@ func TestRawRequests(t *testing.T) {
 		want               int
 	}{
 		"by address":            {"GET", "/v1/status", "", [2]string{}, 200},
+		"with no token":         {"GET", "/v1/status", "", [2]string{"Authorization", ""}, 401},
+		"with another token":    {"GET", "/v1/status", "", [2]string{"Authorization", "Bearer " + token + "x"}, 401},
+		"with a part of it":     {"GET", "/v1/status", "", [2]string{"Authorization", "Bearer " + token[:len(token)-1]}, 401},
+		"as a password":         {"GET", "/v1/status", "", [2]string{"Authorization", "Basic " + token}, 401},
+		"no such thing, no one": {"GET", "/v1/nothing", "", [2]string{"Authorization", ""}, 401},
+		"read by another site":  {"GET", "/v1/status", "", [2]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"read by another port":  {"GET", "/v1/status", "", [2]string{"Sec-Fetch-Site", "same-site"}, 403},
 		"by localhost":          {"GET", "/v1/status", "", [2]string{"Host", "localhost:1"}, 200},
 		"by a name":             {"GET", "/v1/status", "", [2]string{"Host", "evil.example"}, 403},
 		"from another site":     {"POST", "/v1/leave", "", [2]string{"Sec-Fetch-Site", "cross-site"}, 403},
@@ -470,6 +491,7 @@ func TestRawRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			req.Header.Set("Authorization", "Bearer "+token)
 			if c.header[0] == "Host" {
 				req.Host = c.header[1]
 			} else if c.header[0] != "" {
@@ -484,6 +506,45 @@ func TestRawRequests(t *testing.T) {
 				t.Errorf("status %d, want %d", res.StatusCode, c.want)
 			}
 		})
+	}
+}
+
+// TestToken: over TCP the client shows the token, what it is told without one names the cure, and a server that was given none lets nobody in.
+func TestToken(t *testing.T) {
+	at, _ := serve(t, new(fake), "tcp:127.0.0.1:0")
+	shown := func(text string, err error) func() (string, error) {
+		return func() (string, error) { return text, err }
+	}
+	if _, err := client(t, "tcp:"+at.String()).Bearing(shown(token, nil)).Status(t.Context(), false); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+	for text, says := range map[string]string{"": "no token came", "another token than that": "not this peer's"} {
+		_, err := client(t, "tcp:"+at.String()).Bearing(shown(text, nil)).Status(t.Context(), false)
+		if control.KindOf(err) != control.KindRefused || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--token-file") {
+			t.Errorf("with %q: %v", text, err)
+		}
+		if err := client(t, "tcp:"+at.String()).Bearing(shown(text, nil)).Watch(t.Context(), func(control.RingEvent) error { return nil }); control.KindOf(err) != control.KindRefused {
+			t.Errorf("a stream with %q: %v", text, err)
+		}
+	}
+	unreadable := errors.New("unreadable")
+	if _, err := client(t, "tcp:"+at.String()).Bearing(shown("", unreadable)).Status(t.Context(), false); !errors.Is(err, unreadable) {
+		t.Errorf("without a file: %v", err)
+	}
+
+	ln, err := control.Listen(t.Context(), "tcp:127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- control.NewServer(new(fake), "", quiet()).Serve(ctx, ln) }()
+	if _, err := client(t, "tcp:"+ln.Addr().String()).Bearing(shown("", nil)).Status(t.Context(), false); control.KindOf(err) != control.KindRefused {
+		t.Errorf("a server without a token: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

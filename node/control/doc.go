@@ -3,8 +3,8 @@
 //
 // It speaks HTTP/1.1 with JSON documents; streams are one JSON document a line and end with the
 // connection. A failure is an Error document with a Kind, which the command line turns into an exit
-// code. The API is reachable by whoever may open the socket (mode 0600 by default): the file system
-// is the access control.
+// code. The API is reachable by whoever may open the socket (mode 0600): the file system is the access
+// control. On TCP, where every user of the machine could connect, it wants a token with each request.
 package control
 
 import (

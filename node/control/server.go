@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -21,13 +20,14 @@ const MaxRequest = 64 << 20
 // Server serves a Backend on a listener.
 type Server struct {
 	backend Backend
+	token   string
 	log     *slog.Logger
 	more    map[string]http.Handler
 }
 
-// NewServer makes a server; Serve runs it.
-func NewServer(b Backend, log *slog.Logger) *Server {
-	return &Server{backend: b, log: log, more: make(map[string]http.Handler)}
+// NewServer makes a server; Serve runs it. The token is what it wants of whoever asks over TCP.
+func NewServer(b Backend, token string, log *slog.Logger) *Server {
+	return &Server{backend: b, token: token, log: log, more: make(map[string]http.Handler)}
 }
 
 // Handle adds a handler beside the API's own; before Serve. The pattern is one of http.ServeMux.
@@ -44,27 +44,26 @@ func Answers(ctx context.Context, addr string) bool {
 	return true
 }
 
-// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT. A socket file left behind by a dead process is replaced; one
+// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT, of loopback unless it is for other machines too. A socket file left behind by a dead process is replaced; one
 // that answers is an error, since two peers must not share a data directory, and so is a file that is no socket.
-func Listen(ctx context.Context, addr string) (net.Listener, error) {
+func Listen(ctx context.Context, addr string, remote bool) (net.Listener, error) {
 	network, target := splitAddr(addr)
-	if network == "unix" {
-		if Answers(ctx, addr) {
-			return nil, fmt.Errorf("api %s: another peer is answering there", target)
-		}
-		if err := removeStale(target); err != nil {
-			return nil, fmt.Errorf("api: %w", err)
-		}
+	if network == "tcp" {
+		return ListenTCP(ctx, "api", target, remote)
+	}
+	if Answers(ctx, addr) {
+		return nil, fmt.Errorf("api %s: another peer is answering there", target)
+	}
+	if err := removeStale(target); err != nil {
+		return nil, fmt.Errorf("api: %w", err)
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, network, target)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)
 	}
-	if network == "unix" {
-		if err := os.Chmod(target, 0o600); err != nil {
-			_ = ln.Close()
-			return nil, fmt.Errorf("api: %w", err)
-		}
+	if err := os.Chmod(target, 0o600); err != nil {
+		_ = ln.Close()
+		return nil, fmt.Errorf("api: %w", err)
 	}
 	return ln, nil
 }
@@ -84,9 +83,12 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
+// OnTCP begins an API's address that is no socket's path.
+const OnTCP = "tcp:"
+
 // splitAddr turns an --api value into a network and an address.
 func splitAddr(addr string) (network, target string) {
-	if rest, ok := strings.CutPrefix(addr, "tcp:"); ok {
+	if rest, ok := strings.CutPrefix(addr, OnTCP); ok {
 		return "tcp", rest
 	}
 	return "unix", strings.TrimPrefix(addr, "unix:")
@@ -94,27 +96,15 @@ func splitAddr(addr string) (network, target string) {
 
 // Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	return ServeLoopback(ctx, "api", ln, s.routes(), s.log)
+	h := s.routes()
+	if WantsToken(ln) {
+		h = bearer(s.token, h) // without a token nobody is let in
+	}
+	return serve(ctx, "api", ln, local(clientHost, h), s.log)
 }
 
 // clientHost is what the client of this package calls the peer in its requests.
 const clientHost = "peer"
-
-// local turns away what a browser was led to send to an API on TCP: requests under a name that somebody pointed at this machine. Those that
-// other sites send in their own name are turned away by the protection behind it.
-func local(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != clientHost && host != "localhost" {
-			http.Error(w, "ask by address, not by name", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 func (s *Server) routes() http.Handler {
 	b := s.backend

@@ -124,7 +124,7 @@ func (e *examination) askPeer(ctx context.Context) {
 		e.kept, e.keptErr = node.ReadKept(e.Config.DataDir)
 		return
 	}
-	c := control.NewClient(e.Config.APIAddr())
+	c := e.Config.Client()
 	defer c.Close()
 	if e.status, e.statusErr = c.Status(ctx, false); e.statusErr == nil {
 		e.neighbours, e.statusErr = c.Peers(ctx)

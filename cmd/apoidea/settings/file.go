@@ -110,7 +110,7 @@ func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (ke
 			return 0, err
 		}
 	}
-	_, err = s.Peer.Configure(dataDir, "", "")
+	_, err = s.Peer.Configure(dataDir, shared.Lookup("api").Value.String(), "")
 	if err == nil {
 		_, err = s.Job.Spec(nil)
 	}

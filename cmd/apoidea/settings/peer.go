@@ -87,7 +87,8 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.IntVar(&r.LatencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
 	f.IntVar(&r.LatencyPeers, "latency-peers", 0, "rows of the matrix that are peers', the same for all of them; sites take the rest (default: one more than --latency-row; cluster up: its peers)")
 	r.addLimits(f, &c.Limits)
-	f.StringVar(&c.Metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
+	f.BoolVar(&c.APIRemote, "api-remote", false, "let --api tcp:HOST:PORT and --metrics be at addresses that other machines reach: whoever brings the token of --token-file controls the peer, and it is sent unencrypted")
+	f.StringVar(&c.Metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere). Elsewhere than on loopback: see --api-remote")
 	f.StringVar(&c.Pprof, "pprof", "", "address of loopback, HOST:PORT, where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
 	f.DurationVar(&c.LeaseTTL, "lease-ttl", c.LeaseTTL, "how long a lease on a host lives without a heartbeat")
 }
