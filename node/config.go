@@ -58,6 +58,8 @@ type Config struct {
 	TokenFile string
 	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen once and kept, or off (or empty).
 	Dashboard string
+	// DashboardLogin has the page ask for a login of those who look too, also on loopback.
+	DashboardLogin bool
 	// Network separates rings: it is part of every protocol ID.
 	Network string
 	Profile Profile // public or lab; says what the defaults are

@@ -38,10 +38,11 @@ func openPage(ctx context.Context, addr string, kept meta) (*page, error) {
 	return &page{listener: ln}, err
 }
 
-// show makes the page of a peer whose data are in dir.
-func (p *page) show(dir string, peer *shown, log *slog.Logger) (err error) {
+// show makes the page of a peer with that configuration.
+func (p *page) show(cfg *Config, peer *shown, log *slog.Logger) (err error) {
 	if p != nil {
-		p.server, err = dashboard.New(dashboard.Config{DataDir: dir, Name: p2p.Short(peer.deps.Ring.Self().ID)}, peer, log)
+		c := dashboard.Config{DataDir: cfg.DataDir, Name: p2p.Short(peer.deps.Ring.Self().ID), Login: cfg.DashboardLogin}
+		p.server, err = dashboard.New(c, peer, log)
 	}
 	return err
 }

@@ -263,7 +263,7 @@ func (n *Node) furnish() (err error) {
 	n.View = view.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
-	if err := n.page.show(n.cfg.DataDir, n.shown(), n.log); err != nil {
+	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}
 	n.room.dht.Subscribe(n.ringEvent)

@@ -21,7 +21,8 @@
 // Only requests by address are answered, since a name could be somebody else's that points here. A
 // browser may look. To act it needs a link with a ticket, which works once and leaves a cookie;
 // only whoever may use the control API gets one (apoidea dashboard). Forms of other sites are
-// refused. On an address that is not loopback the ticket is needed to look as well. Cookies are the
+// refused. On an address that is not loopback, or with --dashboard-login, the ticket is needed to
+// look as well: other users of this machine can open the page too. Cookies are the
 // same for all ports of an address, so other servers on this machine that the same browser visits
 // see the cookie of this page.
 //

@@ -161,7 +161,13 @@ type served struct {
 
 func serve(t *testing.T, peer Peer) *served {
 	t.Helper()
-	s, err := New(Config{DataDir: t.TempDir(), Name: "test"}, peer, slog.New(slog.DiscardHandler))
+	return serveConfig(t, Config{Name: "test"}, peer)
+}
+
+func serveConfig(t *testing.T, cfg Config, peer Peer) *served {
+	t.Helper()
+	cfg.DataDir = t.TempDir()
+	s, err := New(cfg, peer, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

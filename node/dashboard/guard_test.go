@@ -147,6 +147,29 @@ func TestLookingFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestLoginToLook: with Login nothing of the peer is shown on loopback either, until somebody comes with a ticket, of which no later address tells.
+func TestLoginToLook(t *testing.T) {
+	s := serveConfig(t, Config{Name: "test", Login: true}, newFake())
+	for _, path := range []string{"", "live", "?said=paused", "login", "login?ticket=", "login?ticket=AAAA"} {
+		res := s.ask(http.MethodGet, path, "", nil)
+		if res.StatusCode != http.StatusForbidden || !strings.Contains(res.text, "apoidea dashboard") || len(res.text) > 200 {
+			t.Errorf("/%s: %s: %s", path, res.Status, res.text)
+		}
+	}
+	link := strings.TrimPrefix(s.Link(s.base), s.base)
+	res := s.ask(http.MethodGet, link, "", nil)
+	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || res.Header.Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("login: %s to %q, referrer %q", res.Status, res.Header.Get("Location"), res.Header.Get("Referrer-Policy"))
+	}
+	if res := s.ask(http.MethodGet, "", "", nil); res.StatusCode != http.StatusOK {
+		t.Errorf("after the login: %s", res.Status)
+	}
+	s.http.Jar = nil
+	if res := s.ask(http.MethodGet, link, "", nil); res.StatusCode != http.StatusForbidden || strings.Contains(res.text, "ticket=") {
+		t.Errorf("the link worked twice: %s", res.Status)
+	}
+}
+
 // recorder is a ResponseWriter that keeps the status alone.
 type recorder struct {
 	header http.Header
@@ -259,7 +282,7 @@ func FuzzBrowser(f *testing.F) {
 	f.Add("GET", "/live?span=%zz", "", "rebound.example", "")
 	f.Add("POST", "/limits", "bandwidth=%00&fetchers=-1", "127.0.0.1", "")
 	peer := newFake()
-	files := &Server{peer: peer, guard: newGuard([]byte("secret"), "test"), live: newLive(peer), files: make(map[string]file), local: true}
+	files := &Server{peer: peer, guard: newGuard([]byte("secret"), "test"), live: newLive(peer), files: make(map[string]file), open: true}
 	if err := files.load(); err != nil {
 		f.Fatal(err)
 	}

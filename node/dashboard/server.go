@@ -44,8 +44,9 @@ type Server struct {
 	files map[string]file
 	// policy lets the page use its own files, and its style sheet by its hash.
 	policy string
-	// local says that it listens on loopback, where everybody may look.
-	local bool
+	// open says that everybody may look: it listens on loopback, and nobody asked for a login.
+	open  bool
+	login bool // to look a login is needed on loopback too
 	addr  string
 }
 
@@ -60,6 +61,8 @@ type Config struct {
 	DataDir string
 	// Name tells this peer from others on the machine.
 	Name string
+	// Login has who looks log in too, on loopback as elsewhere.
+	Login bool
 }
 
 // Listen opens the address of a page: HOST:PORT, the host an IP address or localhost. Preferred, if not empty, is the address of the last run: it
@@ -88,7 +91,7 @@ func New(cfg Config, peer Peer, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{peer: peer, log: log, guard: newGuard(secret, cfg.Name), live: newLive(peer), files: make(map[string]file)}
+	s := &Server{peer: peer, log: log, guard: newGuard(secret, cfg.Name), live: newLive(peer), files: make(map[string]file), login: cfg.Login}
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func shareText(p *Place) string {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.addr = ln.Addr().String()
 	at, err := netip.ParseAddrPort(s.addr)
-	s.local = err == nil && at.Addr().IsLoopback()
+	s.open = err == nil && at.Addr().IsLoopback() && !s.login
 	srv := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -174,7 +177,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.seen(s.show))
 	mux.HandleFunc("GET /live", s.seen(s.follow))
-	mux.HandleFunc("GET /login", s.login)
+	mux.HandleFunc("GET /login", s.logIn)
 	mux.HandleFunc("POST /pause", s.action(s.pause))
 	mux.HandleFunc("POST /resume", s.action(s.resume))
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
@@ -195,10 +198,10 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) mayAct(r *http.Request) bool { return s.guard.knows(r) }
 
-// seen lets in whoever may look: on loopback everybody, elsewhere who logged in.
+// seen lets in whoever may look: on loopback everybody unless a login is asked for, elsewhere who logged in.
 func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.local && !s.mayAct(r) {
+		if !s.open && !s.mayAct(r) {
 			http.Error(w, "open the link that `apoidea dashboard` prints", http.StatusForbidden)
 			return
 		}
@@ -206,8 +209,9 @@ func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// login takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+// logIn takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one, and no address of it is passed on by the browser.
+func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !s.guard.redeem(r.URL.Query().Get("ticket"), time.Now()) {
 		http.Error(w, "this link was used, or is too old: `apoidea dashboard` prints a new one", http.StatusForbidden)
 		return

@@ -42,6 +42,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
 	f.StringVar(&c.DNSServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
 	f.StringVar(&c.Dashboard, "dashboard", c.Dashboard, "address of the web page, or off; port 0 is chosen once and kept. Elsewhere than on loopback a login is needed to look, too")
+	f.BoolVar(&c.DashboardLogin, "dashboard-login", false, "who looks at the web page has to log in too (apoidea dashboard prints the link): for machines that others use as well")
 	f.StringVar(&c.Network, "network", c.Network, "name of the ring; peers of different networks do not meet")
 	f.StringVar((*string)(&c.Profile), "profile", string(c.Profile), "public (volunteers) or lab (clusters on one machine)")
 	r.allowed.config = c
