@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -225,6 +226,37 @@ func TestDataDirOfAnother(t *testing.T) {
 	}
 	if left, err := os.ReadDir(theirs); len(left) > 0 || err != nil {
 		t.Errorf("%v was written there, %v", left, err)
+	}
+}
+
+// TestSecurityNamesTests: the tests that SECURITY.md names are there.
+func TestSecurityNamesTests(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, of := range regexp.MustCompile("`([a-z0-9/]+)` ((?:(?:Test|Fuzz)\\w+(?:, )?)+)").FindAllStringSubmatch(string(text), -1) {
+		files, err := filepath.Glob(filepath.Join("../..", of[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var source bytes.Buffer
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(raw)
+		}
+		for _, name := range strings.Split(of[2], ", ") {
+			if named++; !bytes.Contains(source.Bytes(), []byte("\nfunc "+name+"(")) {
+				t.Errorf("%s has no %s", of[1], name)
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("%d tests are named", named)
 	}
 }
 

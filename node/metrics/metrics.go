@@ -163,7 +163,7 @@ const intro = `# Metrics
 
 <!-- Made by ` + "`apoidea metrics`" + ` from the table in node/metrics; a test compares. Do not edit. -->
 
-A peer answers Prometheus at ` + "`/metrics`" + ` of the address given by ` + "`--metrics`" + ` (of loopback, off by default), and of its control API:
+A peer answers Prometheus at ` + "`/metrics`" + ` of the address given by ` + "`--metrics`" + ` (off by default; of loopback unless ` + "`--api-remote`" + ` is given), and of its control API:
 
     apoidea run --metrics 127.0.0.1:9464
     curl -s http://127.0.0.1:9464/metrics
