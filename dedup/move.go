@@ -21,15 +21,6 @@ func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error
 	return nil
 }
 
-// Count returns how many records there are at positions in [lo, hi); a zero hi is the end of the circle. It reads them all.
-func (c *Content) Count(lo, hi ring.Pos) (n int, err error) {
-	err = c.Export(lo, hi, func(_, _ []byte) bool {
-		n++
-		return true
-	})
-	return n, err
-}
-
 // Import merges records of other owners, or of copies, into this one's: of two records of a body the smaller stands, so any number of times, in any order and
 // grouping, the outcome is the same. Changed says how many of the records are new here or stand for another. A record that is malformed is refused with
 // an error that names it, those before it taken. All that is taken is one batch; wait is never nil.
@@ -50,13 +41,10 @@ func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err e
 
 // Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
 func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
-	n, err := c.Count(lo, hi)
-	if err != nil || n == 0 {
-		return kv.OnDisk, err
-	}
 	from, to := ring.Bounds(lo, hi)
-	if wait, err = c.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
-		return kv.OnDisk, fmt.Errorf("remove content records: %w", err)
+	n, wait, err := kv.Remove(c.records, from, to)
+	if err != nil {
+		return wait, fmt.Errorf("remove content records: %w", err)
 	}
 	c.gone += n
 	return wait, c.thin()

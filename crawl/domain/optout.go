@@ -214,15 +214,14 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 // Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
 func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
-	n, err := s.number(from, to)
-	if err != nil || n == 0 {
-		return kv.OnDisk, err
+	n, wait, err := kv.Remove(s.records, from, to)
+	if err != nil {
+		return wait, fmt.Errorf("remove domains: %w", err)
 	}
-	if wait, err = s.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
-		return kv.OnDisk, fmt.Errorf("remove domains: %w", err)
+	if n > 0 {
+		s.count -= n
+		clear(s.counts)
+		clear(s.kins)
 	}
-	s.count -= n
-	clear(s.counts)
-	clear(s.kins)
 	return wait, nil
 }

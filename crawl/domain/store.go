@@ -120,11 +120,7 @@ func New(records kv.Store, hosts, novelty int) (*Store, error) {
 }
 
 func (s *Store) number(lo, hi []byte) (n int, err error) {
-	err = s.records.Scan(lo, hi, func(_, _ []byte) bool {
-		n++
-		return true
-	})
-	if err != nil {
+	if n, err = kv.Count(s.records, lo, hi); err != nil {
 		return 0, fmt.Errorf("count domains: %w", err)
 	}
 	return n, nil

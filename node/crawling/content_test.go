@@ -272,7 +272,8 @@ func TestContentConfirmedOnDisk(t *testing.T) {
 		disk *storagetest.Disk
 		want int
 	}{{"nobody waited", unwaited, 0}, {"waited for", disk.Crash(), len(batch)}} {
-		if n, err := open(row.disk).Count(ring.Pos{}, ring.Pos{}); err != nil || n != row.want {
+		n := 0
+		if err := open(row.disk).Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { n++; return true }); err != nil || n != row.want {
 			t.Errorf("%s: %d records after a crash, %v; want %d", row.name, n, err, row.want)
 		}
 	}

@@ -44,12 +44,9 @@ func keyOf(k ipmicra.Key, c ipmicra.Changes) []byte {
 // Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
 func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
-	n, err := s.number(from, to)
-	if err != nil || n == 0 {
-		return kv.OnDisk, err
-	}
-	if wait, err = s.records.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
-		return kv.OnDisk, fmt.Errorf("remove placement records: %w", err)
+	n, wait, err := kv.Remove(s.records, from, to)
+	if err != nil {
+		return wait, fmt.Errorf("remove placement records: %w", err)
 	}
 	s.count -= n
 	return wait, nil

@@ -27,19 +27,10 @@ type Store struct {
 func New(records kv.Store) (*Store, error) {
 	s := &Store{records: records, most: MaxRecords}
 	var err error
-	s.count, err = s.number(nil, nil)
-	return s, err
-}
-
-// number counts the values from one key to another.
-func (s *Store) number(lo, hi []byte) (n int, err error) {
-	if err = s.records.Scan(lo, hi, func(_, _ []byte) bool {
-		n++
-		return true
-	}); err != nil {
-		return 0, fmt.Errorf("count placement records: %w", err)
+	if s.count, err = kv.Count(records, nil, nil); err != nil {
+		err = fmt.Errorf("count placement records: %w", err)
 	}
-	return n, nil
+	return s, err
 }
 
 // Get returns the encoding of a record, nil if there is none.

@@ -41,6 +41,26 @@ type Batch interface {
 // OnDisk is the wait for nothing.
 func OnDisk() error { return nil }
 
+// Count returns how many records a store has with keys in [lo, hi). It reads them all.
+func Count(s Store, lo, hi []byte) (n int, err error) {
+	err = s.Scan(lo, hi, func(_, _ []byte) bool {
+		n++
+		return true
+	})
+	return n, err
+}
+
+// Remove removes the records with keys in [lo, hi), and returns how many there were; where there are none nothing is written. Wait is never nil.
+func Remove(s Store, lo, hi []byte) (n int, wait func() error, err error) {
+	if n, err = Count(s, lo, hi); err != nil || n == 0 {
+		return 0, OnDisk, err
+	}
+	if wait, err = s.Update(func(b Batch) { b.DeleteRange(lo, hi) }); err != nil {
+		return 0, OnDisk, err
+	}
+	return n, wait, nil
+}
+
 // PrefixEnd returns the first key after all keys that begin with prefix: the hi of a Scan over them. It is nil when
 // there is none, as of a prefix of only 0xff.
 func PrefixEnd(prefix []byte) []byte {

@@ -19,6 +19,7 @@ func Suite(t *testing.T, open func(t *testing.T) *storage.Store) {
 	t.Run("an empty batch", func(t *testing.T) { testEmpty(t, open(t)) })
 	t.Run("changes in their order", func(t *testing.T) { testOrder(t, open(t)) })
 	t.Run("read while scanning and updating", func(t *testing.T) { testNested(t, open(t)) })
+	t.Run("remove", func(t *testing.T) { testRemove(t, open(t)) })
 	t.Run("many writers", func(t *testing.T) { testConcurrent(t, open(t)) })
 	t.Run("against a map", func(t *testing.T) { testModel(t, open(t)) })
 }
@@ -53,6 +54,23 @@ func testApart(t *testing.T, s *storage.Store) {
 	must(t, wait, err)
 	if value, ok, err := h.Get(nil); len(value) != 0 || !ok || err != nil {
 		t.Errorf("empty key and value: got %q, %v, %v", value, ok, err)
+	}
+}
+
+func testRemove(t *testing.T, s *storage.Store) {
+	h := s.Keyspace(storage.KeyspaceHosts)
+	wait, err := h.Update(func(b kv.Batch) {
+		for _, key := range []string{"a", "b", "ba", "c"} {
+			b.Set([]byte(key), nil)
+		}
+	})
+	must(t, wait, err)
+	for _, want := range []int{2, 0} {
+		n, wait, err := kv.Remove(h, []byte("b"), []byte("c"))
+		must(t, wait, err)
+		if left, err := kv.Count(h, nil, nil); n != want || left != 2 || err != nil {
+			t.Errorf("removed %d of %d, %d are left, %v", n, want, left, err)
+		}
 	}
 }
 
