@@ -124,6 +124,8 @@ func startRing(t *testing.T, n int) []*testPeer {
 	return peers
 }
 
+var quietLog = slog.New(slog.DiscardHandler)
+
 // patience bounds every wait of these tests: far more than is needed, so that only a hang meets it.
 const patience = 2 * time.Minute
 

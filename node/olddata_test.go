@@ -274,7 +274,7 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 		t.Fatal(err)
 	}
 	sets := urlsets.New(dedup.Exact, 1<<20)
-	o, err := owner.New(owner.DefaultConfig("p"), readOnly{hosts}, sets, oneJob{crawltest.Job(t, nil, "http://a.example/")}, everything{}, time.Now())
+	o, err := owner.New(owner.DefaultConfig("p"), readOnly{hosts}, sets, crawltest.OneJob{Spec: crawltest.Job(t, nil, "http://a.example/")}, everything{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

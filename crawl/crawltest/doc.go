@@ -1,3 +1,3 @@
 // Package crawltest holds what tests of several packages share: a store in memory that can crash,
-// and virtual time.
+// jobs, and virtual time.
 package crawltest

@@ -1,6 +1,7 @@
 package crawltest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -23,4 +24,21 @@ func Job(t testing.TB, change func(*wire.JobSpec), seeds ...string) *job.Spec {
 		t.Fatal(err)
 	}
 	return spec
+}
+
+// OneJob is who knows a single job, of which no budget can be drawn: its owner does not answer.
+type OneJob struct{ Spec *job.Spec }
+
+// Job returns the job, which runs.
+func (j OneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
+	return j.Spec, job.StateRunning, id == j.Spec.ID
+}
+
+// Want does nothing.
+func (OneJob) Want(job.ID) {}
+
+// Draw waits until ctx ends.
+func (OneJob) Draw(ctx context.Context, _ job.ID, _ *wire.Draw) (*wire.JobReply, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -52,25 +50,11 @@ func (s *gatedStore) Update(fn func(kv.Batch)) (func() error, error) {
 	return s.disk, nil
 }
 
-// oneJob knows a single job.
-type oneJob struct{ spec *job.Spec }
-
-func (j oneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
-	return j.spec, job.StateRunning, id == j.spec.ID
-}
-
-func (j oneJob) Want(job.ID) {}
-
-func (j oneJob) Draw(ctx context.Context, _ job.ID, _ *wire.Draw) (*wire.JobReply, error) {
-	<-ctx.Done() // its owner does not answer
-	return nil, ctx.Err()
-}
-
 // newOwner returns an owner of everything that serves says, over a store.
 func newOwner(t *testing.T, self peer.ID, store kv.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
 	t.Helper()
 	sets := urlsets.New(dedup.Exact, 1<<20)
-	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, oneJob{spec}, serves, time.UnixMilli(clock()))
+	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, crawltest.OneJob{Spec: spec}, serves, time.UnixMilli(clock()))
 	if err != nil {
 		t.Fatal(err)
 	}

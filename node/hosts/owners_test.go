@@ -39,7 +39,7 @@ func start(t *testing.T, all peer.ID, workers ...string) *running {
 	w := &running{spec: crawltest.Job(t, nil, "http://a.example/", "http://b.example/"), net: rpctest.NewNet(), workers: workers}
 	var err error
 	w.Owners, err = New(owner.DefaultConfig("self"), Deps{
-		Self: "self", Store: newGatedStore(func() error { return nil }), Now: time.Now, Jobs: oneJob{w.spec}, Log: quiet,
+		Self: "self", Store: newGatedStore(func() error { return nil }), Now: time.Now, Jobs: crawltest.OneJob{Spec: w.spec}, Log: quiet,
 		Router:    &rpc.Router{Ring: &rpctest.Ring{Self: "self", Believed: rpctest.OwnedBy(all), Real: rpctest.OwnedBy(all)}, Net: w.net},
 		Place:     w.place,
 		OfferOwn:  func(hosts []string) []int { w.offered = append(w.offered, hosts...); return nil },

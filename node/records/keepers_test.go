@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -78,6 +79,8 @@ type keepers struct {
 	put map[byte]map[ring.Pos]bool
 }
 
+var quietLog = slog.New(slog.DiscardHandler)
+
 const keeperTTL = 8 * time.Second
 
 // newKeepers starts a ring; hosts, jobs and bodies are spread over it.
@@ -127,7 +130,7 @@ func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
 	p.jobs = jobs.NewService(jobs.ServiceDeps{Store: p.space(storage.KeyspaceJobs), Serves: serves, Log: quietLog})
 	ends := hosts.LeasesEnd(p.watch.LeftAgo, keeperTTL, time.Now)
 	if p.owners, err = hosts.New(owner.DefaultConfig(string(id)), hosts.Deps{
-		Self: id, Router: r, Store: p.ship.Space(storage.KeyspaceHosts), Now: time.Now, Jobs: oneJob{w.spec}, Log: quietLog,
+		Self: id, Router: r, Store: p.ship.Space(storage.KeyspaceHosts), Now: time.Now, Jobs: crawltest.OneJob{Spec: w.spec}, Log: quietLog,
 		Place: func(ctx context.Context, _ owner.Place) owner.Placement {
 			<-ctx.Done() // there are no workers
 			return owner.Placement{}
