@@ -188,7 +188,7 @@ again with the data they had.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), settleTime)
 			defer cancel()
-			return c.Settle(ctx, len(c.Running()), nil)
+			return c.WaitClosed(ctx, len(c.Running()), nil)
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the others have closed the ring")

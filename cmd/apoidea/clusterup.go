@@ -132,7 +132,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	})
 }
 
-// emulate settles whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
+// emulate decides whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
 func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	if o.peer.LatencyRow != 0 {
 		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)

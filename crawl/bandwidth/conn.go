@@ -95,7 +95,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return c.Conn.Read(p)
 	}
 	if c.class == Sites {
-		c.settle(there)
+		c.reconcile(there)
 	}
 	if err := c.wait(&c.read, down, there); err != nil {
 		return 0, err
@@ -127,8 +127,8 @@ func (c *Conn) expect() error {
 	return nil
 }
 
-// settle compares what came since the last look with what was paid for.
-func (c *Conn) settle(there int) {
+// reconcile compares what came since the last look with what was paid for.
+func (c *Conn) reconcile(there int) {
 	came := int64(there) - c.left.Swap(int64(there))
 	if more := int(came - c.due.Swap(0)); more > 0 {
 		c.line.Down.Spent(c.class, more)

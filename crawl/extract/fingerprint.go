@@ -93,14 +93,14 @@ func (c *counter) ripple(i int, feature uint64) {
 	}
 }
 
-// settle adds what waits for more.
-func (c *counter) settle() {
+// flush adds what waits for more.
+func (c *counter) flush() {
 	for _, feature := range c.wait[:c.n&7] {
 		c.ripple(0, feature)
 	}
 }
 
-// merge adds what another has counted; both have settled.
+// merge adds what another has counted; both were flushed.
 func (c *counter) merge(o *counter) {
 	if c.n += o.n; c.n > maxFeatures {
 		*c = *o // there is no room for both: the words beside links tell enough
@@ -287,8 +287,8 @@ func (r *reader) image(src []byte) {
 
 // fingerprint is that of what was read.
 func (r *reader) fingerprint() Fingerprint {
-	r.text.settle()
-	r.links.settle()
+	r.text.flush()
+	r.links.flush()
 	f := Fingerprint{Text: r.text.majority(), Words: max(r.exact, noWords)}
 	r.links.merge(&r.text)
 	f.All = r.links.majority()

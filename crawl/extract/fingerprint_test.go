@@ -205,8 +205,8 @@ func TestCounter(t *testing.T) {
 				count[b] += int(f >> b & 1)
 			}
 		}
-		c.settle()
-		d.settle()
+		c.flush()
+		d.flush()
 		c.merge(&d)
 		want := uint64(0)
 		for b, k := range count {

@@ -72,7 +72,7 @@ func (as *addresses[T]) sweep(now time.Time) {
 			return false
 		}
 		a.entered = false
-		as.settle(a)
+		as.reindex(a)
 		return true
 	})
 }
@@ -103,20 +103,20 @@ func (as *addresses[T]) takes(now time.Time, a *address[T]) bool {
 func (as *addresses[T]) begin(now time.Time, a *address[T]) {
 	a.running++
 	a.due = now.Add(max(as.gap, 0))
-	as.settle(a)
+	as.reindex(a)
 }
 
 // end closes one.
 func (as *addresses[T]) end(a *address[T]) {
 	a.running--
-	as.settle(a)
+	as.reindex(a)
 }
 
 // park has a host wait for its address.
 func (as *addresses[T]) park(h *host[T], a *address[T]) {
 	h.parked = a
 	a.waiting = append(a.waiting, h)
-	as.settle(a)
+	as.reindex(a)
 }
 
 // unpark ends the waiting of a host, if it does.
@@ -143,8 +143,8 @@ func (as *addresses[T]) first(now time.Time) *address[T] {
 	return nil
 }
 
-// settle puts an address into the heap or takes it out, as its state asks for, and forgets one without hosts that owes nothing.
-func (as *addresses[T]) settle(a *address[T]) {
+// reindex puts an address into the heap or takes it out, as its state asks for, and forgets one without hosts that owes nothing.
+func (as *addresses[T]) reindex(a *address[T]) {
 	in := len(a.waiting) > 0 && as.room(a)
 	switch {
 	case in && a.index < 0:

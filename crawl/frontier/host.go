@@ -32,7 +32,7 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 		return
 	}
 	if a := h.parked; f.ips.unpark(h) {
-		f.ips.settle(a)
+		f.ips.reindex(a)
 		f.place(h)
 	}
 }
@@ -60,7 +60,7 @@ func (f *Frontier[T]) lose(h *host[T]) {
 	f.ips.unpark(h)
 	h.addr = netip.Addr{}
 	a.hosts--
-	f.ips.settle(a)
+	f.ips.reindex(a)
 }
 
 // Remove forgets a host and returns the items that waited. If it is being visited, it can come back but has no second visit before the end of

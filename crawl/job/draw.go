@@ -37,8 +37,8 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	account.Peer = peer
 	pages, bytes := &sums.pages, &sums.bytes
 	mine, yours := pagesIn(account), bytesIn(account)
-	pages.settle(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
-	bytes.settle(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
+	pages.update(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
+	bytes.update(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
 	// Whoever needs both gets both or none: else two peers might each hold what the other waits for.
 	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
 	if State(rec.GetState()).Grants() && !short {
@@ -140,9 +140,9 @@ func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
 // quota is one of the two budgets of a job, and what all peers hold of it or have used.
 type quota struct{ budget, out uint64 }
 
-// settle takes over what a peer says of its totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
+// update takes over what a peer says of its totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
 // back or use what it did not draw.
-func (p *quota) settle(t totals, drawn, returned, used uint64) {
+func (p *quota) update(t totals, drawn, returned, used uint64) {
 	p.out -= t.out()
 	*t.drawn = max(*t.drawn, min(drawn, maxTotal))
 	*t.returned = max(*t.returned, min(returned, *t.drawn-min(*t.used, *t.drawn)))

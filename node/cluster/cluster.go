@@ -141,9 +141,9 @@ func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(st
 	return c.complete(ctx, n+len(slices.DeleteFunc(c.Running(), func(i int) bool { return i <= n })), progress)
 }
 
-// complete is Settle for a ring that is to be found again.
+// complete is WaitClosed for a ring that is to be found again.
 func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) error {
-	if err := c.Settle(ctx, n, progress); err != nil {
+	if err := c.WaitClosed(ctx, n, progress); err != nil {
 		return err
 	}
 	return c.joined(c.Running()...)
@@ -273,8 +273,8 @@ func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 	}
 }
 
-// Settle waits until every running peer serves and the ring is closed with n members.
-func (c *Cluster) Settle(ctx context.Context, n int, progress func(string)) error {
+// WaitClosed waits until every running peer serves and the ring is closed with n members.
+func (c *Cluster) WaitClosed(ctx context.Context, n int, progress func(string)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	for _, i := range c.Running() {
 		group.Go(func() error {

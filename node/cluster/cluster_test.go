@@ -103,7 +103,7 @@ func checkRing(t *testing.T, c *Cluster, want []int) {
 	if got := c.Running(); !slices.Equal(got, want) {
 		t.Fatalf("peers %v run, want %v", got, want)
 	}
-	must(t, c, c.Settle(within(t), len(want), nil))
+	must(t, c, c.WaitClosed(within(t), len(want), nil))
 	have := names(t, c)
 	for _, i := range want {
 		cl := c.Client(i)
@@ -303,12 +303,12 @@ func errOf(_ []int, err error) error { return err }
 func TestSettleSaysWhoIsMissing(t *testing.T) {
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 1, peerArgs, nil))
-	if err := c.Settle(within(t), 2, nil); err == nil || !strings.Contains(err.Error(), "only 1 of 2 peers run") {
+	if err := c.WaitClosed(within(t), 2, nil); err == nil || !strings.Contains(err.Error(), "only 1 of 2 peers run") {
 		t.Errorf("error %v, want that one of two is missing", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Settle(ctx, 1, nil); !errors.Is(err, context.Canceled) {
+	if err := c.WaitClosed(ctx, 1, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 }

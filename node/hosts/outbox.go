@@ -249,7 +249,7 @@ func (b *mailbox) run(ctx context.Context) error {
 		case <-timer.C:
 		case d := <-done:
 			senders--
-			b.settle(d)
+			b.back(d)
 		case <-ctx.Done():
 			return nil
 		}
@@ -333,8 +333,8 @@ func takenOf(batch, left []outLink) []uint64 {
 	return ids
 }
 
-// settle takes a sender's result: what was taken leaves the outbox, the rest is sent again a little later.
-func (b *mailbox) settle(d batchDone) {
+// back takes a sender's result: what was taken leaves the outbox, the rest is sent again a little later.
+func (b *mailbox) back(d batchDone) {
 	b.held -= len(d.taken)
 	if len(d.taken) > 0 {
 		b.sent(d.taken)

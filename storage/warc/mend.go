@@ -312,7 +312,7 @@ func Mend(dir, name, aside string) (changed bool, err error) {
 	m.out = bufio.NewWriterSize(tmp, flushSize)
 	err = Sift(m.from(name), name, known, m.each, m.lost)
 	if err = errors.Join(err, m.out.Flush(), tmp.Sync(), tmp.Close(), m.in.Close()); err == nil {
-		changed, err = m.settle()
+		changed, err = m.replace()
 	}
 	return changed, errors.Join(err, removeIfThere(tmp.Name()), syncDir(dir))
 }
@@ -347,8 +347,8 @@ func (m *mending) lost(Loss) error {
 	return nil
 }
 
-// settle puts what was written in the place of what was there.
-func (m *mending) settle() (changed bool, err error) {
+// replace puts what was written in the place of what was there.
+func (m *mending) replace() (changed bool, err error) {
 	index := m.indexPath(m.name)
 	if m.losses == 0 && m.file == m.name {
 		have, err := os.ReadFile(index)

@@ -129,7 +129,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 			return s.ask(q, probe)
 		}
 	}
-	return s.settle(q, worker)
+	return s.conclude(q, worker)
 }
 
 // alone is when there is nobody to choose from.
@@ -145,7 +145,7 @@ func (s *Strategy) blind(q *question) placement.Choice {
 	if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 && !q.view.Tiny {
 		return s.ask(q, all)
 	}
-	return s.settle(q, q.nearest())
+	return s.conclude(q, q.nearest())
 }
 
 // think draws possible sites and judges the candidates. False if nothing is remembered.
@@ -230,8 +230,8 @@ func (s *Strategy) ask(q *question, peers []string) placement.Choice {
 	return placement.Choice{Probe: peers}
 }
 
-// settle ends a placement: what it cost and what it taught is noted.
-func (s *Strategy) settle(q *question, worker int) placement.Choice {
+// conclude ends a placement: what it cost and what it taught is noted.
+func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
 	whole := 2*len(q.seen) > len(q.able)
