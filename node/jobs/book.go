@@ -107,14 +107,21 @@ func NewBook(d BookDeps) (*Book, error) {
 
 // Job returns the spec and state of a job, without asking anybody; unknown jobs are asked for in the background.
 func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
-	b.mu.RLock()
-	k, ok := b.known[id]
-	b.mu.RUnlock()
-	if !ok {
-		b.Want(id)
-		return nil, job.StateNone, false
+	if k, ok := b.look(id); ok {
+		return k.spec, k.state, true
 	}
-	return k.spec, k.state, true
+	b.Want(id)
+	return nil, job.StateNone, false
+}
+
+// look returns what is known of a job at this moment.
+func (b *Book) look(id job.ID) (k known, ok bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if at := b.known[id]; at != nil {
+		return *at, true
+	}
+	return k, false
 }
 
 // Want has a job that is not known asked for in the background.

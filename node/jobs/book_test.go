@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
@@ -191,6 +192,38 @@ func TestCanceledStaysCanceled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBookIsReadWhileItLearns: the owner's loop reads the state of a job while it changes. The race
+// detector judges.
+func TestBookIsReadWhileItLearns(t *testing.T) {
+	b := newBookOf(t, &jobWorld{present: newJobs(t, nil)})
+	spec := crawltest.Job(t, nil, "http://a.example/")
+	if err := b.learn(spec, job.Standing{State: job.StateRunning, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	learnt := make(chan struct{})
+	reading.Go(func() {
+		for {
+			select {
+			case <-learnt:
+				return
+			default:
+			}
+			if _, state, ok := b.Job(spec.ID); !ok || state == job.StateNone {
+				t.Error("a job is not known any more")
+			}
+		}
+	})
+	for version := range uint64(100) {
+		state := []job.State{job.StateRunning, job.StatePaused}[version%2]
+		if err := b.learn(spec, job.Standing{State: state, Version: version + 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(learnt)
+	reading.Wait()
 }
 
 // TestJobsAreAskedAfterTogether: many running jobs of one owner cost few requests a second, and finished ones next to none.
