@@ -12,6 +12,8 @@
 //     until its outcome comes, so after a crash it is pending again.
 //   - lease: the grant of one host to one worker for TTL from the last renewal, named by its epoch.
 //     item: one URL out under a lease.
+//   - loan: the leave for one request to a host, given to a worker that another host's robots.txt led
+//     there. It is in memory, as the host need not have a record; while it lasts there is no lease.
 //   - lapse: the end of a lease whose worker was not heard of since it named it. It is no try, but
 //     four of them, two when it was out alone, quarantine a URL.
 //   - outbox: links for other owners, written in one batch with the outcome of the page they stand
@@ -34,7 +36,7 @@
 //
 // An Owner brings events to its parts. What a host, or a job, is in the middle of is kept by plain
 // types, each with the table of its states and a test that drives it alone: search (for a worker),
-// tenure (who has the host), budget (of a job), outbox, purges. Around them stand the parts that
+// tenure (who has the host), loans (of hosts, for one request), budget (of a job), outbox, purges. Around them stand the parts that
 // read and write records, in parts.go: each names the ones that it uses, and there is no circle.
 //
 // Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts
