@@ -42,8 +42,8 @@
 // its target is a link like any other.
 //
 // A robots.txt that redirects to another host is asked for there (RFC 9309, section 2.3.1.2), and
-// holds for the host that leads there. It is the one request that is made without the lease of the
-// host it goes to; abroad.go says what is kept all the same.
+// holds for the host that leads there. It is the one request that may be made without the lease of
+// the host it goes to: the owner of that host lends it for the request, see abroad.go.
 //
 // # Concurrency
 //

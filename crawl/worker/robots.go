@@ -25,13 +25,13 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 		url = o.name + "/robots.txt"
 	}
 	q := robotsQuestion{url: url, abroad: link.Host(url) != h.Host}
-	if q.abroad && !v.depart(h, it, o, &q) {
+	if q.abroad && !v.depart(ctx, h, it, o, &q) {
 		return
 	}
 	begun := time.Now()
 	room := w.pipe.Room()
 	defer room.Release()
-	resp, err := v.get(ctx, h, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	resp, err := v.get(ctx, h, q.loan, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		if lerr := resp.Load(); lerr != nil {
 			resp.Release()
@@ -41,7 +41,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 	now := time.Now()
 	took := now.Sub(begun)
 	if q.abroad {
-		v.back(now, &q, took)
+		v.back(ctx, now, &q, took)
 	}
 	if err != nil {
 		v.robotsFailed(h, it, o, &q, err, took, now)
@@ -74,13 +74,14 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 // robotsQuestion is one request for a robots.txt.
 type robotsQuestion struct {
 	url      string
-	abroad   bool // at another host
-	forLeave bool // for that host's own robots.txt
-	opened   bool // its visit is open in the frontier
+	abroad   bool  // at another host
+	forLeave bool  // for that host's own robots.txt
+	opened   bool  // its visit is open in the frontier
+	loan     *loan // of that host; nil where nobody lends
 }
 
 // begin has the next request be for the origin's own robots.txt.
-func (o *origin) begin() { o.next, o.hops, o.leave = "", 0, "" }
+func (o *origin) begin() { o.next, o.hops, o.leave, o.waits = "", 0, "", time.Time{} }
 
 // redirect is where an answer leads, empty if nowhere.
 func redirect(from string, resp *fetch.Response) string {
@@ -170,6 +171,10 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 	}
 	if _, lacks := errors.AsType[*withoutPermit](err); lacks && q.abroad {
 		v.later(h, it, now.Add(permitLook))
+		return
+	}
+	if errors.Is(err, errLoanOver) {
+		v.overdue(h, it, o, q, err, took, now)
 		return
 	}
 	fe, known := errors.AsType[*fetch.Error](err)

@@ -25,7 +25,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	if ms := reply.GetTtlMs(); ms > 0 {
 		m.ttl = time.Duration(ms) * time.Millisecond
 	}
-	until := sent + m.ttl*stopShareNum/stopShareDen
+	until := sent + Safe(m.ttl)
 	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // whoever is to renew these has yet to say so
 	for _, l := range t.held {
 		l.asked = false

@@ -19,6 +19,9 @@ const (
 	renewShare = 4
 )
 
+// Safe is how long to act on a leave that lasts so long for those who gave it.
+func Safe(lasts time.Duration) time.Duration { return lasts * stopShareNum / stopShareDen }
+
 // Lease is the leave to ask one host, or the wish for it until it is granted.
 type Lease struct {
 	Host string // its name, with the port if it is not the usual one
