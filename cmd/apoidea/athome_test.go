@@ -249,7 +249,7 @@ func TestSecurityNamesTests(t *testing.T) {
 			}
 			source.Write(raw)
 		}
-		for _, name := range strings.Split(of[2], ", ") {
+		for name := range strings.SplitSeq(of[2], ", ") {
 			if named++; !bytes.Contains(source.Bytes(), []byte("\nfunc "+name+"(")) {
 				t.Errorf("%s has no %s", of[1], name)
 			}
