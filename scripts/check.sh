@@ -38,6 +38,8 @@ tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/host
 gobin=$(go env GOBIN)
 PATH=$PATH:${gobin:-$(go env GOPATH)/bin}
 export CGO_ENABLED=0
+# What one step has compiled the others find, in the clone of step typed too: without -trimpath the folder would be part of each package.
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
 
 step_format() {
   local files
