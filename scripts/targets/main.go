@@ -30,6 +30,7 @@ func main() {
 		os.Exit(2)
 	}
 	debug.SetGCPercent(400)
+	read := &reader{set: token.NewFileSet(), files: map[string]func() (*ast.File, error){}}
 	failed := make([]error, len(os.Args)-1)
 	slots := make(chan struct{}, 2) // a target takes some 300 MB
 	var all sync.WaitGroup
@@ -37,7 +38,7 @@ func main() {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if failed[i] = check(context.Background(), target); failed[i] != nil {
+			if failed[i] = check(context.Background(), read, target); failed[i] != nil {
 				failed[i] = fmt.Errorf("%s: %w", target, failed[i])
 			}
 		})
@@ -60,7 +61,7 @@ type listed struct {
 }
 
 // check lists what is built for a target, dependencies first, and checks one package after the other.
-func check(ctx context.Context, target string) error {
+func check(ctx context.Context, read *reader, target string) error {
 	system, arch, ok := strings.Cut(target, "/")
 	sizes := types.SizesFor("gc", arch)
 	if !ok || sizes == nil {
@@ -73,7 +74,7 @@ func check(ctx context.Context, target string) error {
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	c := checker{files: token.NewFileSet(), sizes: sizes, done: map[string]*types.Package{"unsafe": types.Unsafe}}
+	c := checker{read: read, sizes: sizes, done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	var faults []error
 	ours := 0
 	for in := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -97,8 +98,37 @@ func check(ctx context.Context, target string) error {
 	return errors.Join(faults[:min(len(faults), 20)]...)
 }
 
+// reader parses each file once for all targets. Of what others wrote it keeps no function's body, and so little memory.
+type reader struct {
+	set   *token.FileSet
+	lock  sync.Mutex
+	files map[string]func() (*ast.File, error)
+}
+
+func (r *reader) read(path string, bodies bool) (*ast.File, error) {
+	r.lock.Lock()
+	parse, ok := r.files[path]
+	if !ok {
+		parse = sync.OnceValues(func() (*ast.File, error) {
+			file, err := parser.ParseFile(r.set, path, nil, parser.SkipObjectResolution)
+			if err != nil || bodies {
+				return file, err
+			}
+			for _, declared := range file.Decls {
+				if function, ok := declared.(*ast.FuncDecl); ok && function.Body != nil {
+					function.Body = &ast.BlockStmt{Lbrace: function.Body.Lbrace, Rbrace: function.Body.Rbrace}
+				}
+			}
+			return file, nil
+		})
+		r.files[path] = parse
+	}
+	r.lock.Unlock()
+	return parse()
+}
+
 type checker struct {
-	files *token.FileSet
+	read  *reader
 	sizes types.Sizes
 	done  map[string]*types.Package
 }
@@ -111,7 +141,7 @@ func (c *checker) check(p listed) []error {
 	var faults []error
 	files := make([]*ast.File, 0, len(p.GoFiles))
 	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(c.files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		file, err := c.read.read(filepath.Join(p.Dir, name), !p.DepOnly)
 		if err != nil {
 			return []error{err}
 		}
@@ -139,8 +169,8 @@ func (c *checker) check(p listed) []error {
 	if p.Module != nil && p.Module.GoVersion != "" {
 		config.GoVersion = "go" + p.Module.GoVersion
 	}
-	path, _, _ := strings.Cut(p.ImportPath, " ")                      // without "[of.test]"
-	c.done[p.ImportPath], _ = config.Check(path, c.files, files, nil) // Error has heard of the faults
+	path, _, _ := strings.Cut(p.ImportPath, " ")                         // without "[of.test]"
+	c.done[p.ImportPath], _ = config.Check(path, c.read.set, files, nil) // Error has heard of the faults
 	return faults
 }
 
