@@ -3,8 +3,8 @@
 #
 #   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed lan damage chaos hostile; with test among them,
-# format, lint and house run beside the others.
+# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile; with test among them,
+# format, lint and house run beside the others. Test is the race detector's pass, and unraced what it leaves out; who names test gets both.
 # --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
 # packages that have not changed since they passed.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
@@ -21,14 +21,15 @@ while [ $# -gt 0 ]; do
     --fuzz=*) fuzz=${1#*=} ;;
     --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
-    format | vet | targets | lint | house | tidy | test | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
+    test) steps+=(test unraced) ;;
+    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
 [ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint house tidy test fuzz typed lan damage chaos hostile)
+  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile)
   [ $fast = 0 ] || steps=(format vet lint house tidy test)
 fi
 
@@ -90,6 +91,9 @@ step_tidy() { go mod tidy -diff; }
 # Packages in which nothing runs beside anything else, tests included: the race detector has nothing to find there, and takes ten times as long.
 lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|novelty|owner|permit|placement|robots|wire|worker/session)|dht/(ring|wire)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 
+count=1
+[ $long = 0 ] || count=20
+
 # -race needs cgo and a C compiler; the product itself is built without.
 step_test() {
   if [ $fast = 1 ]; then
@@ -100,13 +104,15 @@ step_test() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "go test -race needs a C compiler ($(go env CC)); none is installed"; return 1; }
     apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
   fi
-  local count=1
-  [ $long = 0 ] || count=20
   # With cgo Pebble would take C's zstd, which takes a minute to compile, and the product the one written in Go.
   # Twice as many packages at once as there are processors usually: tests with real peers mostly wait. Vet is a step of its own.
   # shellcheck disable=SC2046 # package names
   CGO_ENABLED=1 compiling go test -exec "$plainly" -p $((2 * $(getconf _NPROCESSORS_ONLN))) -race -tags pebblegozstd -short -vet=off -shuffle=on -count=$count -timeout 60m $(go list ./... | grep -Ev "$lone")
-  # What -short leaves out, and packages of state machines and arithmetic on one goroutine, which the race detector would only slow down.
+}
+
+# What -short leaves out, and packages of state machines and arithmetic on one goroutine, which the race detector would only slow down.
+step_unraced() {
+  [ $fast = 0 ] || return 0 # test has run them
   # shellcheck disable=SC2046 # package names
   compiling go test -exec "$plainly" -vet=off -shuffle=on -count=$count -timeout 60m $( (go list ./... | grep -E "$lone"; git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|') | sort -u)
 }
@@ -214,8 +220,9 @@ join() {
 }
 trap 'rm -f "${asidelogs[@]}"; [ ${#pids[@]} = 0 ] || kill "${pids[@]}"' EXIT
 
-# With the tests to be run, the linter is built and run beside them, and what is typed beside what little machines and spoilt files take: they wait for each other a
-# lot. A ring is harmed, and peers are timed, on a machine that does nothing else.
+# With the tests to be run, the linter is built and run beside them. What is typed, and what little machines and spoilt files take, waits for peers a lot: it goes
+# first, and the tests without the race detector, which only compute, take the time that it leaves. A ring is harmed, and peers are timed, on a machine that does
+# nothing else.
 aside=() front=()
 for step in "${steps[@]}"; do
   case $step in format | lint | house) aside+=("$step") ;; *) front+=("$step") ;; esac
@@ -227,7 +234,8 @@ esac
 [ ${#aside[@]} = 0 ] || beside 15 "${aside[@]}"
 for step in "${front[@]}"; do
   case $step in
-    typed) join; beside 0 typed; continue ;;
+    typed) beside 0 typed; continue ;;
+    unraced) [ $fast = 1 ] || beside 15 unraced; continue ;;
     chaos | hostile) join ;;
   esac
   run "$step"
