@@ -39,7 +39,7 @@ func (w *Owners) effects(r owner.Ready) {
 		w.deps.Admit(r.Admissions)
 	}
 	if r.Outbox {
-		w.mailbox.nudge()
+		w.outbox.nudge()
 	}
 }
 

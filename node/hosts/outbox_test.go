@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -67,9 +68,9 @@ func (l *linkTaker) serve(_ context.Context, _ string, req []byte) ([]byte, erro
 	return proto.Marshal(reply)
 }
 
-// outboxWorld is a mailbox over an outbox that a test fills.
+// outboxWorld is an outbox over an outbox that a test fills.
 type outboxWorld struct {
-	box  *mailbox
+	box  *outbox
 	ring *rpctest.Ring
 	net  *rpctest.Net
 
@@ -84,14 +85,14 @@ func newOutboxWorld(t *testing.T, believed func(ring.Key) peer.ID) *outboxWorld 
 	t.Helper()
 	w := &outboxWorld{ring: &rpctest.Ring{Self: "me", Believed: believed, Real: believed}, net: rpctest.NewNet(), sent: make(map[uint64]int)}
 	c := &courier{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quiet}
-	w.box = newMailbox(c, w.take, w.noteSent)
+	w.box = newOutbox(c, w.take, w.noteSent)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- w.box.run(ctx) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ran; err != nil {
-			t.Errorf("mailbox: %v", err)
+			t.Errorf("outbox: %v", err)
 		}
 	})
 	t.Cleanup(w.stop)
@@ -152,7 +153,7 @@ func (w *outboxWorld) check(t *testing.T, takers ...*linkTaker) {
 	}
 }
 
-// TestOutboxBatches: a few links linger, many leave at once, never more in a message than maxBatch.
+// TestOutboxBatches: a few links linger, many leave at once, never more in a message than mailbox.Most.
 func TestOutboxBatches(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -160,10 +161,10 @@ func TestOutboxBatches(t *testing.T) {
 		want  []int // sizes, sorted
 		first time.Duration
 	}{
-		{"one lingers", 1, []int{1}, lingerFirst},
-		{"a full batch leaves at once", maxBatch, []int{maxBatch}, 0},
-		{"the rest of a full batch lingers", maxBatch + 7, []int{7, maxBatch}, 0},
-		{"ten batches", 10 * maxBatch, slices.Repeat([]int{maxBatch}, 10), 0},
+		{"one lingers", 1, []int{1}, 100 * time.Millisecond},
+		{"a full batch leaves at once", mailbox.Most, []int{mailbox.Most}, 0},
+		{"the rest of a full batch lingers", mailbox.Most + 7, []int{7, mailbox.Most}, 0},
+		{"ten batches", 10 * mailbox.Most, slices.Repeat([]int{mailbox.Most}, 10), 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
@@ -182,22 +183,6 @@ func TestOutboxBatches(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestOutboxManyPeers: the linger time grows with the number of peers that are written to.
-func TestOutboxManyPeers(t *testing.T) {
-	b := &mailbox{queues: make(map[peer.ID]*outQueue)}
-	for _, row := range []struct {
-		peers int
-		want  time.Duration
-	}{{1, lingerFirst}, {lingerPeers, 2 * lingerFirst}, {10 * lingerPeers, 11 * lingerFirst}, {1000 * lingerPeers, lingerMost}} {
-		for i := len(b.queues); i < row.peers; i++ {
-			b.queues[peer.ID(fmt.Sprint(i))] = &outQueue{}
-		}
-		if got := b.linger(); got != row.want {
-			t.Errorf("%d peers: linger %v, want %v", row.peers, got, row.want)
-		}
 	}
 }
 
@@ -259,7 +244,7 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 				w.net.At("a", a.serve)
 				w.net.At("b", b.serve)
 				row.setup(w, a, b)
-				w.put(3 * maxBatch)
+				w.put(3 * mailbox.Most)
 				time.Sleep(time.Minute)
 				w.check(t, a, b)
 				if row.most > 0 && len(a.batches) > row.most {
@@ -280,7 +265,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		w, l := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker()
 		l.slow = time.Second
 		w.net.At("a", l.serve)
-		const links = 4 * outboxHeld
+		const links = 4 * mailbox.Held
 		w.put(links)
 		time.Sleep(500 * time.Millisecond)
 		w.mu.Lock()
@@ -289,7 +274,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		l.mu.Lock()
 		most := l.most
 		l.mu.Unlock()
-		if out > outboxHeld+outboxTake || most != sendersMost {
+		if out > mailbox.Held+mailbox.Take || most != sendersMost {
 			t.Errorf("%d links and %d batches under way", out, most)
 		}
 		time.Sleep(time.Minute)
@@ -322,37 +307,20 @@ func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}
 		c := &courier{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quiet}
-		links := make([]outLink, maxBatch)
+		links := make([]owner.OutLink, mailbox.Most)
 		for i := range links {
-			links[i] = outLink{id: uint64(i), job: testJob, url: fmt.Sprintf("http://h%d.example/", i)}
+			host := fmt.Sprintf("h%d.example", i)
+			links[i] = owner.OutLink{ID: uint64(i), Job: testJob, URL: "http://" + host + "/", Host: host, Key: ring.HostKey(host)}
 		}
 		begin := time.Now()
-		if left := c.deliver(t.Context(), links); len(left) != maxBatch || time.Since(begin) > linksTimeout {
+		if left := c.deliver(t.Context(), links); len(left) != mailbox.Most || time.Since(begin) > linksTimeout {
 			t.Errorf("%d left after %v", len(left), time.Since(begin))
 		}
 	})
 }
 
-// TestBatchColumns: a batch carries what a link is, and leaves out columns that are all zero.
-func TestBatchColumns(t *testing.T) {
-	other := job.NewID()
-	m := batchOf([]outLink{
-		{job: testJob, url: "http://a.example/"},
-		{job: other, url: "http://b.example/", depth: 3, hops: 1, kind: link.KindSitemap},
-		{job: testJob, url: "http://c.example/", depth: 1},
-	})
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(m.GetJob(), []uint32{0, 1, 0}) || len(m.GetJobIds()) != 2 || !slices.Equal(m.GetDepth(), []uint32{0, 3, 1}) ||
-		!slices.Equal(m.GetHops(), []byte{0, 1, 0}) || m.GetKind()[1] != byte(link.KindSitemap) {
-		t.Errorf("columns %v", m)
-	}
-	plain := batchOf([]outLink{{job: testJob, url: "http://a.example/", kind: link.KindPage}})
-	if plain.GetHops() != nil || plain.GetKind() != nil {
-		t.Errorf("columns of zeros: %v", plain)
-	}
-	if calls.MaxPayload < maxBatch*(link.MaxURL+64) {
+func TestBatchFitsIntoAMessage(t *testing.T) {
+	if calls.MaxPayload < mailbox.Most*(link.MaxURL+64) {
 		t.Error("a batch of the longest URLs does not fit into a message")
 	}
 }

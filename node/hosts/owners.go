@@ -72,7 +72,7 @@ type Owners struct {
 	*Loop
 	deps    Deps
 	courier *courier
-	mailbox *mailbox
+	outbox  *outbox
 	sets    *urlsets.Sets
 	taken   taken // touched on the loop only
 
@@ -105,7 +105,7 @@ func New(cfg owner.Config, d Deps) (*Owners, error) {
 	w.sets.ReadFrom(o)
 	w.Loop = newLoop(o, d.Now, w.effects, d.Log)
 	w.courier = &courier{router: d.Router, self: d.Self, local: w.Links, log: d.Log}
-	w.mailbox = newMailbox(w.courier, w.takeOutbox, func(ids []uint64) { w.Post(func(o *owner.Owner) { o.Sent(ids) }) })
+	w.outbox = newOutbox(w.courier, w.takeOutbox, func(ids []uint64) { w.Post(func(o *owner.Owner) { o.Sent(ids) }) })
 	return w, nil
 }
 
@@ -121,7 +121,7 @@ func (w *Owners) Run(ctx context.Context) error {
 }
 
 // RunOutbox sends links to the owners of their hosts until ctx ends.
-func (w *Owners) RunOutbox(ctx context.Context) error { return w.mailbox.run(ctx) }
+func (w *Owners) RunOutbox(ctx context.Context) error { return w.outbox.run(ctx) }
 
 // Spawn runs fn beside the loop; Run waits for it. Once the loop has ended there is nothing left that fn could tell, and it does not run.
 func (w *Owners) Spawn(fn func(ctx context.Context)) {

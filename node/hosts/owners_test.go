@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -159,7 +160,7 @@ func TestHandlers(t *testing.T) {
 		w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
 			return w.Handlers().Handle(ctx, "x", req)
 		})
-		links := batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})
+		links := mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})
 		if _, err := sendLinks.Call(t.Context(), w.net, "self", links); err != nil {
 			t.Error(err)
 		}
@@ -182,7 +183,9 @@ func TestLinksGivenUp(t *testing.T) {
 		go func() { _ = w.Do(t.Context(), func(*owner.Owner) { <-busy }) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _, _ = w.Links(ctx, batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})) }()
+		go func() {
+			_, _ = w.Links(ctx, mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
+		}()
 		synctest.Wait()
 		cancel()
 		close(busy)
@@ -190,7 +193,7 @@ func TestLinksGivenUp(t *testing.T) {
 		if err := w.Do(t.Context(), func(o *owner.Owner) { accepted = o.Counts(w.spec.ID).Accepted }); err != nil || accepted != 0 {
 			t.Errorf("%d URLs taken in, %v; want none", accepted, err)
 		}
-		if _, err := w.Links(t.Context(), batchOf([]outLink{{job: w.spec.ID, url: "http://a.example/"}})); err != nil {
+		if _, err := w.Links(t.Context(), mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})); err != nil {
 			t.Error(err)
 		}
 	})

@@ -226,20 +226,13 @@ func (w *crawl) run(ctx context.Context, d time.Duration) error {
 // post hands the first page of every host to the owners, from one peer.
 func (w *crawl) post() {
 	from := w.byID[w.Living()[0].Peer.ID]
-	seeds := w.sites.web.Seeds(80)
-	for len(seeds) > 0 {
-		n := min(len(seeds), maxBatch)
-		var links []owner.OutLink
-		for _, seed := range seeds[:n] {
-			host := link.Host(seed)
-			links = append(links, owner.OutLink{Job: w.spec.ID, URL: seed, Host: host, Key: ring.HostKey(host)})
-		}
-		from.mail.held += n
-		for _, l := range links {
-			from.mail.enqueue(l, lingerFirst)
-		}
-		seeds = seeds[n:]
+	var links []owner.OutLink
+	for _, seed := range w.sites.web.Seeds(80) {
+		host := link.Host(seed)
+		links = append(links, owner.OutLink{Job: w.spec.ID, URL: seed, Host: host, Key: ring.HostKey(host)})
 	}
+	from.mail.box.Put(w.Now(), links)
+	from.mail.pump()
 }
 
 // crawl lets peers come and go until For is over, and then waits until nothing is outstanding.

@@ -45,7 +45,7 @@ type crawlPeer struct {
 	bodies *bodies
 	ship   *shipping
 	moving *moving
-	mail   *mailbox
+	mail   *outbox
 	worker *worker
 }
 
@@ -71,7 +71,7 @@ func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	c.ship = newShipping(c)
 	c.bodies = newBodies(c)
 	c.moving = newMoving(c)
-	c.mail = newMailbox(c)
+	c.mail = newOutbox(c)
 	c.worker = newWorker(c)
 	cfg := owner.DefaultConfig(string(p.Peer.ID))
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay

@@ -1,95 +1,78 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// The rules of the node's outbox: a batch leaves when it is full or has lingered, the longer the more peers are written to.
-const (
-	maxBatch     = 256
-	lingerFirst  = 100 * time.Millisecond
-	lingerMost   = 30 * time.Second
-	lingerPeers  = 32
-	outboxTake   = 2048
-	outboxHeld   = 16 * 1024
-	sendAgain    = 500 * time.Millisecond
-	linksTimeout = 10 * time.Second
-)
+// linksTimeout bounds one batch.
+const linksTimeout = 10 * time.Second
 
-// mailbox gathers the owner's outgoing links by destination and sends them in batches.
-type mailbox struct {
-	c      *crawlPeer
-	queues []*outQueue // in the order in which they were opened
-	held   int
+// outbox sends the owner's outgoing links in the batches of a mailbox.
+type outbox struct {
+	c   *crawlPeer
+	box *mailbox.Mailbox
+	at  time.Time // when the box is looked at next
 }
 
-// outQueue is what waits for one destination; the empty name is that of links whose owner has to be looked up.
-type outQueue struct {
-	to    peer.ID
-	links []owner.OutLink
+func newOutbox(c *crawlPeer) *outbox {
+	box := mailbox.New(func(key ring.Key) string {
+		p, _ := c.Guess(key)
+		return string(p.ID)
+	})
+	box.Patient = true // unlike the node's: the figures of docs/experiments.md were made so
+	return &outbox{c: c, box: box}
 }
 
-func newMailbox(c *crawlPeer) *mailbox { return &mailbox{c: c} }
+// collect takes links out of the owner.
+func (b *outbox) collect() {
+	for more := true; more && b.box.Room(); {
+		links := b.c.owner.Outbox(mailbox.Take)
+		b.box.Put(b.c.world.Now(), links)
+		b.pump()
+		more = len(links) == mailbox.Take
+	}
+}
 
-// collect takes links out of the owner and sorts them by destination.
-func (b *mailbox) collect() {
-	for b.held < outboxHeld {
-		links := b.c.owner.Outbox(outboxTake)
-		b.held += len(links)
-		linger := min(lingerFirst*time.Duration(1+len(b.queues)/lingerPeers), lingerMost)
-		for _, l := range links {
-			b.enqueue(l, linger)
+// pump sends what is to leave.
+func (b *outbox) pump() {
+	for {
+		batch, ok := b.box.Next(b.c.world.Now())
+		if !ok {
+			break
 		}
-		if len(links) < outboxTake {
-			return
-		}
+		b.leave(batch)
 	}
-}
-
-// enqueue puts a link to those for its believed owner.
-func (b *mailbox) enqueue(l owner.OutLink, wait time.Duration) {
-	var to peer.ID
-	if p, ok := b.c.Guess(l.Key); ok {
-		to = p.ID
-	}
-	i := slices.IndexFunc(b.queues, func(q *outQueue) bool { return q.to == to })
-	if i < 0 {
-		i = len(b.queues)
-		q := &outQueue{to: to}
-		b.queues = append(b.queues, q)
-		b.c.Host.After(wait, func() { b.flush(q) })
-	}
-	q := b.queues[i]
-	if q.links = append(q.links, l); len(q.links) >= maxBatch {
-		b.flush(q)
-	}
-}
-
-// flush sends what waits for a destination.
-func (b *mailbox) flush(q *outQueue) {
-	i := slices.Index(b.queues, q)
-	if i < 0 {
-		return // it was full before it was due
-	}
-	b.queues = slices.Delete(b.queues, i, i+1)
-	if q.to != "" {
-		b.send(q.to, q.links)
+	at := b.box.Wake()
+	if at.IsZero() || !b.at.IsZero() && !at.Before(b.at) {
 		return
 	}
-	// Links of one host have one owner.
+	b.at = at
+	b.c.Host.After(at.Sub(b.c.world.Now()), func() {
+		if b.at.Equal(at) {
+			b.at = time.Time{}
+			b.pump()
+		}
+	})
+}
+
+// leave sends a batch, or looks up whose its links are: those of one host have one owner.
+func (b *outbox) leave(batch mailbox.Batch) {
+	if batch.To != "" {
+		b.send(peer.ID(batch.To), batch.Links)
+		return
+	}
 	byHost := make(map[string][]owner.OutLink)
 	var hosts []string
-	for _, l := range q.links {
+	for _, l := range batch.Links {
 		if byHost[l.Host] == nil {
 			hosts = append(hosts, l.Host)
 		}
@@ -99,7 +82,7 @@ func (b *mailbox) flush(q *outQueue) {
 		links := byHost[host]
 		b.c.Lookup(links[0].Key, func(found dht.Lookup, err error) {
 			if err != nil {
-				b.park(links)
+				b.back(0, links)
 				return
 			}
 			b.send(found.Owner.ID, links)
@@ -108,53 +91,41 @@ func (b *mailbox) flush(q *outQueue) {
 }
 
 // send gives a batch to one peer. What has moved is looked up, so that the next try goes elsewhere.
-func (b *mailbox) send(to peer.ID, links []owner.OutLink) {
-	m := batchOf(links)
-	b.c.deliver(to, m, func(r *wire.LinksReply, err error) {
+func (b *outbox) send(to peer.ID, links []owner.OutLink) {
+	b.c.deliver(to, message(links), func(r *wire.LinksReply, err error) {
 		if err != nil {
-			if key := links[0].Key; to != b.c.Peer.ID {
-				b.c.Lookup(key, func(dht.Lookup, error) {})
+			if to != b.c.Peer.ID {
+				b.c.Lookup(links[0].Key, func(dht.Lookup, error) {})
 			}
-			b.park(links)
+			b.back(0, links)
 			return
 		}
-		left := make(map[uint32]bool)
-		for n, i := range r.GetMoved() {
-			left[i] = true
-			if n == 0 {
-				b.c.Lookup(links[i].Key, func(dht.Lookup, error) {})
-			}
+		taken, left, moved := mailbox.Split(links, r)
+		if moved != nil {
+			b.c.Lookup(moved.Key, func(dht.Lookup, error) {})
 		}
-		for _, i := range r.GetBusy() {
-			left[i] = true
+		if len(taken) > 0 {
+			b.c.do(func(o *owner.Owner) { o.Sent(taken) }, b.collect)
 		}
-		var parked []owner.OutLink
-		var sent []uint64
-		for i, l := range links {
-			if left[uint32(i)] { //nolint:gosec // an index of a bounded list
-				parked = append(parked, l)
-			} else {
-				sent = append(sent, l.ID)
-			}
-		}
-		b.held -= len(sent)
-		if len(sent) > 0 {
-			b.c.do(func(o *owner.Owner) { o.Sent(sent) }, b.collect)
-		}
-		b.park(parked)
+		b.back(len(taken), left)
 	})
 }
 
-// park keeps links that were not taken, and sends them again a little later to whoever is their owner then.
-func (b *mailbox) park(links []owner.OutLink) {
-	if len(links) == 0 {
-		return
+func (b *outbox) back(taken int, left []owner.OutLink) {
+	b.box.Back(b.c.world.Now(), taken, left)
+	b.pump()
+}
+
+// message has all its columns, unlike the node's: the figures of docs/experiments.md were made so.
+func message(links []owner.OutLink) *wire.Links {
+	m := mailbox.Message(links)
+	if m.Hops == nil {
+		m.Hops = make([]byte, len(links))
 	}
-	b.c.Host.After(sendAgain, func() {
-		for _, l := range links {
-			b.enqueue(l, 0)
-		}
-	})
+	if m.Kind == nil {
+		m.Kind = make([]byte, len(links))
+	}
+	return m
 }
 
 // deliver hands a batch of links to a peer's owner.
@@ -175,22 +146,4 @@ func (c *crawlPeer) deliver(to peer.ID, m *wire.Links, done func(*wire.LinksRepl
 			done(r, err)
 		},
 	})
-}
-
-// batchOf puts links into columns.
-func batchOf(links []owner.OutLink) *wire.Links {
-	m := &wire.Links{Rules: link.RulesVersion}
-	columns := make(map[job.ID]uint32)
-	for i := range links {
-		l := &links[i]
-		n, ok := columns[l.Job]
-		if !ok {
-			n = uint32(len(m.GetJobIds())) //nolint:gosec // at most maxBatch
-			columns[l.Job] = n
-			m.JobIds = append(m.JobIds, l.Job[:])
-		}
-		m.Url, m.Job, m.Depth = append(m.Url, []byte(l.URL)), append(m.Job, n), append(m.Depth, l.Depth)
-		m.Hops, m.Kind = append(m.Hops, l.Hops), append(m.Kind, byte(l.Kind))
-	}
-	return m
 }
