@@ -140,7 +140,7 @@ func ringPlots(r *report.Report, peers int, c *sim.ChurnReport) {
 	s := report.Series{Name: "ring", Columns: []string{
 		"minutes", "peers", "keys_not_with_owner_pct", "keys_with_wrong_owner_pct", "lookups", "wrong", "failed", "waiting", "calls",
 	}}
-	var at, missing, wrong []float64
+	var at, missing []float64
 	for i := range c.Samples {
 		p := &c.Samples[i]
 		s.Rows = append(s.Rows, []float64{
@@ -148,12 +148,12 @@ func ringPlots(r *report.Report, peers int, c *sim.ChurnReport) {
 			float64(p.Waiting), float64(p.Calls),
 		})
 		at = append(at, p.At.Minutes())
-		missing, wrong = append(missing, max(0, 100*(1-p.Owned))), append(wrong, 100*p.Coverage.Wrong)
+		missing = append(missing, max(0, 100*(1-p.Owned)))
 	}
 	r.Series = append(r.Series, s)
 	plot := report.Plot{
 		Name: "wrong-owners", Title: fmt.Sprintf("Keys without their owner in a ring of %d peers", peers), X: "minutes", Y: "% of all keys",
-		Lines: []report.Line{{Label: "not served by their owner", X: at, Y: missing}, {Label: "served by another peer", X: at, Y: wrong}},
+		Lines: []report.Line{{Label: "not served by their owner", X: at, Y: missing}, s.Line("served by another peer", 3)},
 	}
 	if n := len(c.Samples); c.Killed > 0 && n > 0 {
 		for i := range c.Samples {
@@ -201,7 +201,7 @@ func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
 	for p := range sim.Purposes {
 		s.Columns = append(s.Columns, sim.Word(p)+"_bytes")
 	}
-	var at, requests, done, pending []float64
+	var at []float64
 	traffic := make([][]float64, sim.Purposes)
 	last := &sim.CrawlSample{}
 	for i := range c.Samples {
@@ -216,10 +216,10 @@ func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
 		}
 		s.Rows = append(s.Rows, row)
 		at = append(at, p.At.Minutes())
-		requests = append(requests, float64(p.Requests))
-		done, pending = append(done, float64(p.Done)), append(pending, float64(p.Pending))
 		last = p
 	}
+	requests := s.Line("requests to sites", 2)
+	requests.Dashed = true
 	load := report.Ranked("requests of a worker", c.Loads)
 	loads := report.NewSeries("load", "share_of_peers", load.X)
 	loads.Column("requests_per_hour", load.Y)
@@ -233,7 +233,7 @@ func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
 	r.Plots = append(r.Plots,
 		report.Plot{
 			Name: "pages", Title: fmt.Sprintf("A crawl by %d peers, %d of which died", peers, c.Died), X: "minutes", Y: "URLs",
-			Lines: []report.Line{{Label: "with an outcome", X: at, Y: done}, {Label: "outstanding", X: at, Y: pending}, {Label: "requests to sites", X: at, Y: requests, Dashed: true}},
+			Lines: []report.Line{s.Line("with an outcome", 4), s.Line("outstanding", 5), requests},
 		},
 		report.Plot{
 			Name: "load", Title: "How the requests spread over peers", X: "% of peers, the idlest first", Y: "requests an hour", Lines: []report.Line{load},

@@ -158,26 +158,32 @@ func placementTable(r *report.Report, all []placementRuns) {
 			add("optimal", "share", (*placementRun).optimal)
 			add("probes_per_site", "probes", (*placementRun).probesEach)
 		}
-		add("optimal_exact", "share", (*placementRun).exact)
+		judged := func(metric, unit string, of func(*hostRun) float64) {
+			add(metric, unit, func(r *placementRun) float64 { return r.over(of) })
+		}
+		fetched := func(metric, unit string, of func(*placementRun) int) {
+			add(metric, unit, func(r *placementRun) float64 { return float64(of(r)) / float64(r.fetches) })
+		}
+		judged("optimal_exact", "share", func(h *hostRun) float64 { return truth(h.excess() == 0) })
 		if p.row.learns && !p.row.all {
 			r.Table.Add(p.row.name, "optimal_unseen", "share", report.Mean(p.unseen))
 			r.Table.Add(p.row.name, "probes_unseen", "probes", report.Mean(p.unseenProbes))
 		}
 		add("probes_training", "probes", (*placementRun).probesTraining)
-		add("excess_ms", "ms", (*placementRun).excess)
-		add("estimating_fetches", "fetches/site", (*placementRun).estimating)
+		judged("excess_ms", "ms", func(h *hostRun) float64 { return h.excess().Seconds() * 1000 })
+		judged("estimating_fetches", "fetches/site", func(h *hostRun) float64 { return float64(h.estimating) })
 		add("download_p50_ms", "ms", func(r *placementRun) float64 { return r.download(0.5) })
 		add("download_p90_ms", "ms", func(r *placementRun) float64 { return r.download(0.9) })
 		add("download_mean_ms", "ms", (*placementRun).downloadMean)
 		add("download_of_oracle", "of the oracle's mean time", func(r *placementRun) float64 { return r.downloadMean() / best[r.w][p.row.candidates()] })
-		add("placed_after_ms", "ms", (*placementRun).placedAfter)
-		add("messages_per_page", "messages", (*placementRun).messagesEach)
-		add("bytes_per_page", "B", (*placementRun).bytesEach)
+		judged("placed_after_ms", "ms", func(h *hostRun) float64 { return h.after.Seconds() * 1000 })
+		fetched("messages_per_page", "messages", func(r *placementRun) int { return r.messages })
+		fetched("bytes_per_page", "B", func(r *placementRun) int { return r.bytes })
 		add("balance", "max/mean", func(r *placementRun) float64 { return report.Spread(r.loads()) })
 		add("balance_deviation", "pages", func(r *placementRun) float64 { return report.Deviation(r.loads()) })
-		add("coverage", "fetched/due", (*placementRun).coverage)
+		add("coverage", "fetched/due", func(r *placementRun) float64 { return float64(r.onTime) / float64(r.w.pages()) })
 		add("overlap", "(fetches-URLs)/URLs", (*placementRun).overlap)
-		add("communication", "URLs sent/page", (*placementRun).communication)
+		fetched("communication", "URLs sent/page", func(r *placementRun) int { return r.sent })
 	}
 }
 

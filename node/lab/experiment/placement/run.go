@@ -318,24 +318,8 @@ func (r *placementRun) optimal() float64 {
 	return r.over(func(h *hostRun) float64 { return truth(h.excess() <= worlds.Within) })
 }
 
-func (r *placementRun) exact() float64 {
-	return r.over(func(h *hostRun) float64 { return truth(h.excess() == 0) })
-}
-
-func (r *placementRun) excess() float64 {
-	return r.over(func(h *hostRun) float64 { return h.excess().Seconds() * 1000 })
-}
-
 func (r *placementRun) probesEach() float64 {
 	return r.over(func(h *hostRun) float64 { return float64(h.probes) })
-}
-
-func (r *placementRun) estimating() float64 {
-	return r.over(func(h *hostRun) float64 { return float64(h.estimating) })
-}
-
-func (r *placementRun) placedAfter() float64 {
-	return r.over(func(h *hostRun) float64 { return h.after.Seconds() * 1000 })
 }
 
 func (r *placementRun) probesTraining() float64 {
@@ -362,11 +346,6 @@ func (r *placementRun) downloadMean() float64 {
 	}
 	return sum.Seconds() * 1000 / float64(len(r.took))
 }
-
-func (r *placementRun) messagesEach() float64  { return float64(r.messages) / float64(r.fetches) }
-func (r *placementRun) bytesEach() float64     { return float64(r.bytes) / float64(r.fetches) }
-func (r *placementRun) communication() float64 { return float64(r.sent) / float64(r.fetches) }
-func (r *placementRun) coverage() float64      { return float64(r.onTime) / float64(r.w.pages()) }
 
 // overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so it is nothing unless a page is fetched again.
 func (r *placementRun) overlap() float64 {
