@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
@@ -39,7 +40,7 @@ type crawlPeer struct {
 	inputs  []func(*owner.Owner)
 	ends    []func()
 	planned bool
-	nextAt  time.Time
+	next    alarm
 	waiting []step
 
 	bodies *bodies
@@ -67,6 +68,7 @@ type step struct {
 func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	c := &crawlPeer{Node: p, world: w, disk: d}
 	d.starts++
+	c.next = alarm{c: c, do: func() { c.do(nil, nil) }}
 	c.view = newView(c)
 	c.ship = newShipping(c)
 	c.bodies = newBodies(c)
@@ -77,7 +79,7 @@ func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
 	sets := urlsets.New(dedup.Exact, seenMemory)
-	o, err := owner.New(cfg, ownerStore{&c.disk.hosts, c.ship.append}, sets, w, mine{c}, w.Now())
+	o, err := owner.New(cfg, shipped{&c.disk.hosts, hostSpace, c.ship.append}, sets, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)
 	}
@@ -124,7 +126,7 @@ func (c *crawlPeer) step() {
 	c.waiting = append(c.waiting, step{ready: ready, ends: ends, seq: c.ship.source.Seq(), onDisk: w.Elapsed() + diskTime})
 	c.Host.After(diskTime, c.release)
 	c.ship.pump()
-	c.wakeAt(ready.Next)
+	c.next.set(ready.Next)
 }
 
 // durable runs done once all that has been written is on the disks that count.
@@ -134,17 +136,23 @@ func (c *crawlPeer) durable(done func()) {
 	c.ship.pump()
 }
 
-// wakeAt plans a step for a time at which the owner has something to do by itself.
-func (c *crawlPeer) wakeAt(at time.Time) {
-	if at.IsZero() || !c.nextAt.IsZero() && !at.Before(c.nextAt) {
+// atOwner has the owner at a peer answer once what it did is on the disks that count.
+func atOwner[M proto.Message](c *crawlPeer, to peer.ID, purpose Purpose, size int, timeout time.Duration, ask func(*owner.Owner) M, done func(M, error)) {
+	var reply M
+	apply := func(o *owner.Owner) { reply = ask(o) }
+	if to == c.Peer.ID {
+		c.do(apply, func() { done(reply, nil) })
 		return
 	}
-	c.nextAt = at
-	c.Host.After(at.Sub(c.world.Now()), func() {
-		if c.nextAt.Equal(at) {
-			c.nextAt = time.Time{}
-			c.do(nil, nil)
-		}
+	c.world.request(c, to, &request{
+		Purpose: purpose, Size: size, Timeout: timeout,
+		Handle: func(target *crawlPeer, answer func(int, any)) {
+			target.do(apply, func() { answer(proto.Size(reply), reply) })
+		},
+		Done: func(answer any, err error) {
+			m, _ := answer.(M)
+			done(m, err)
+		},
 	})
 }
 

@@ -28,7 +28,7 @@ type moving struct {
 	c       *crawlPeer
 	rooms   []*room
 	settler *custody.Settler
-	settle  time.Time
+	settle  alarm
 }
 
 // mover is one kind of records with the state machine that keeps them.
@@ -50,20 +50,23 @@ type room struct {
 	clean   uint64 // Keeper.CleanAt as of its last step
 	ticking bool   // a tick, or the push that came of it, is under way
 	again   bool   // and another one is wanted
-	next    time.Time
+	next    alarm
 }
 
 func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
-	m.add(hostSpace, hostRecords{c})
-	m.add(bodySpace, bodyRecords{c})
+	m.settle = alarm{c: c, do: m.ask}
+	m.add(hostSpace, newHostRecords(c))
+	m.add(bodySpace, bodyRecords{c, reader{bodySpace, c.disk.bodies.Scan}})
 	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
 	return m
 }
 
 func (m *moving) add(of *space, mover mover) {
 	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copiesOf{m.c, of}, m.c.view)
-	m.rooms = append(m.rooms, &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper})
+	r := &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper}
+	r.next = alarm{c: m.c, do: r.tick}
+	m.rooms = append(m.rooms, r)
 }
 
 // isFree says whether nothing of an arc lies here that is to be moved.
@@ -120,16 +123,7 @@ func (r *room) walked(next time.Time) {
 		r.tick()
 		return
 	}
-	if next.IsZero() || !r.next.IsZero() && !next.Before(r.next) {
-		return
-	}
-	r.next = next
-	r.m.c.Host.After(next.Sub(r.m.c.world.Now()), func() {
-		if r.next.Equal(next) {
-			r.next = time.Time{}
-			r.tick()
-		}
-	})
+	r.next.set(next)
 }
 
 // push takes records to where they belong.
@@ -220,16 +214,7 @@ func (m *moving) ask() {
 			},
 		})
 	}
-	if next.IsZero() || !m.settle.IsZero() && !next.Before(m.settle) {
-		return
-	}
-	m.settle = next
-	m.c.Host.After(next.Sub(w.Now()), func() {
-		if m.settle.Equal(next) {
-			m.settle = time.Time{}
-			m.ask()
-		}
-	})
+	m.settle.set(next)
 }
 
 // answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one waiting for what is its own to come.

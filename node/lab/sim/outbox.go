@@ -18,9 +18,9 @@ const linksTimeout = 10 * time.Second
 
 // outbox sends the owner's outgoing links in the batches of a mailbox.
 type outbox struct {
-	c   *crawlPeer
-	box *mailbox.Mailbox
-	at  time.Time // when the box is looked at next
+	c    *crawlPeer
+	box  *mailbox.Mailbox
+	next alarm
 }
 
 func newOutbox(c *crawlPeer) *outbox {
@@ -29,7 +29,9 @@ func newOutbox(c *crawlPeer) *outbox {
 		return string(p.ID)
 	})
 	box.Patient = true // unlike the node's: the figures of docs/experiments.md were made so
-	return &outbox{c: c, box: box}
+	b := &outbox{c: c, box: box}
+	b.next = alarm{c: c, do: b.pump}
+	return b
 }
 
 // collect takes links out of the owner.
@@ -51,17 +53,7 @@ func (b *outbox) pump() {
 		}
 		b.leave(batch)
 	}
-	at := b.box.Wake()
-	if at.IsZero() || !b.at.IsZero() && !at.Before(b.at) {
-		return
-	}
-	b.at = at
-	b.c.Host.After(at.Sub(b.c.world.Now()), func() {
-		if b.at.Equal(at) {
-			b.at = time.Time{}
-			b.pump()
-		}
-	})
+	b.next.set(b.box.Wake())
 }
 
 // leave sends a batch, or looks up whose its links are: those of one host have one owner.
@@ -130,20 +122,5 @@ func message(links []owner.OutLink) *wire.Links {
 
 // deliver hands a batch of links to a peer's owner.
 func (c *crawlPeer) deliver(to peer.ID, m *wire.Links, done func(*wire.LinksReply, error)) {
-	w := c.world
-	var reply *wire.LinksReply
-	if to == c.Peer.ID {
-		c.do(func(o *owner.Owner) { reply = o.Links(m) }, func() { done(reply, nil) })
-		return
-	}
-	w.request(c, to, &request{
-		Purpose: Links, Size: 1 + proto.Size(m), Timeout: linksTimeout,
-		Handle: func(target *crawlPeer, answer func(int, any)) {
-			target.do(func(o *owner.Owner) { reply = o.Links(m) }, func() { answer(proto.Size(reply), reply) })
-		},
-		Done: func(answer any, err error) {
-			r, _ := answer.(*wire.LinksReply)
-			done(r, err)
-		},
-	})
+	atOwner(c, to, Links, 1+proto.Size(m), linksTimeout, func(o *owner.Owner) *wire.LinksReply { return o.Links(m) }, done)
 }

@@ -27,51 +27,53 @@ func upTo(prefix []byte) []byte {
 // scanner reads records in the order of keys.
 type scanner func(lo, hi []byte, fn func(key, value []byte) bool) error
 
-// next finds the first position from one on at which a scan finds records.
-func (s *space) next(from ring.Pos, scan scanner) (pos ring.Pos, ok bool, err error) {
-	err = scan(s.at(from), upTo(s.head), func(key, _ []byte) bool {
-		if ok = len(key) >= len(s.head)+ring.PosSize; ok {
-			pos = ring.Pos(key[len(s.head):])
+// reader reads the records of a space by position.
+type reader struct {
+	space *space
+	scan  scanner
+}
+
+// Next implements custody.Reader.
+func (r reader) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
+	head := r.space.head
+	err = r.scan(r.space.at(from), upTo(head), func(key, _ []byte) bool {
+		if ok = len(key) >= len(head)+ring.PosSize; ok {
+			pos = ring.Pos(key[len(head):])
 		}
 		return !ok
 	})
 	return pos, ok, err
 }
 
-// export calls fn for the records at a position, from a key on.
-func (s *space) export(pos ring.Pos, from []byte, scan scanner, fn func(key, value []byte) bool) error {
-	lo := s.at(pos)
+// Export implements custody.Reader.
+func (r reader) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
+	lo := r.space.at(pos)
 	hi := upTo(lo)
 	if from != nil {
 		lo = from
 	}
-	return scan(lo, hi, fn)
+	return r.scan(lo, hi, fn)
 }
 
 // hostRecords are this peer's own records of hosts. The methods run in steps of the owner.
-type hostRecords struct{ c *crawlPeer }
+type hostRecords struct {
+	c *crawlPeer
+	reader
+}
+
+func newHostRecords(c *crawlPeer) hostRecords {
+	return hostRecords{c, reader{hostSpace, func(lo, hi []byte, fn func(key, value []byte) bool) error {
+		// What the step has gathered so far is to be seen.
+		if err := c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
+			return err
+		}
+		return c.disk.hosts.Scan(lo, hi, fn)
+	}}}
+}
 
 var _ mover = hostRecords{}
 
 func (h hostRecords) run(fn, ended func()) { h.c.do(func(*owner.Owner) { fn() }, ended) }
-
-func (h hostRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	// What the step has gathered so far is to be seen.
-	if err := h.c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
-		return err
-	}
-	return h.c.disk.hosts.Scan(lo, hi, fn)
-}
-
-// Next implements custody.Reader.
-func (h hostRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
-	return hostSpace.next(from, h.scan)
-}
-
-// Export implements custody.Reader.
-func (h hostRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
-	return hostSpace.export(pos, from, h.scan, fn)
-}
 
 // Note implements custody.Space: the lease that is alive goes along.
 func (h hostRecords) Note(pos ring.Pos) []byte {
@@ -120,7 +122,10 @@ func (h hostRecords) Import(p *custody.Push) error {
 }
 
 // bodyRecords are this peer's own records of bodies.
-type bodyRecords struct{ c *crawlPeer }
+type bodyRecords struct {
+	c *crawlPeer
+	reader
+}
 
 var _ mover = bodyRecords{}
 
@@ -129,16 +134,6 @@ func (b bodyRecords) run(fn, ended func()) {
 		fn()
 		b.c.durable(ended)
 	})
-}
-
-// Next implements custody.Reader.
-func (b bodyRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
-	return bodySpace.next(from, b.c.disk.bodies.Scan)
-}
-
-// Export implements custody.Reader.
-func (b bodyRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
-	return bodySpace.export(pos, from, b.c.disk.bodies.Scan, fn)
 }
 
 // Note implements custody.Space.
@@ -175,28 +170,12 @@ func (s copiesOf) Sources() ([]peer.ID, error) {
 }
 
 // Of implements custody.Copies.
-func (s copiesOf) Of(source peer.ID) custody.Reader { return copyRecords{s, string(source)} }
-
-// copyRecords are the records in one copy.
-type copyRecords struct {
-	copiesOf
-	source string
-}
-
-func (r copyRecords) scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	end := []byte{r.space.prefix + 1}
-	if hi != nil {
-		end = r.space.under(hi)
-	}
-	return r.c.ship.copies.Scan(r.source, r.space.under(lo), end, func(key, value []byte) bool { return fn(key[1:], value) })
-}
-
-// Next implements custody.Reader.
-func (r copyRecords) Next(from ring.Pos) (ring.Pos, bool, error) {
-	return r.space.next(from, r.scan)
-}
-
-// Export implements custody.Reader.
-func (r copyRecords) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
-	return r.space.export(pos, from, r.scan, fn)
+func (s copiesOf) Of(source peer.ID) custody.Reader {
+	return reader{s.space, func(lo, hi []byte, fn func(key, value []byte) bool) error {
+		end := []byte{s.space.prefix + 1}
+		if hi != nil {
+			end = s.space.under(hi)
+		}
+		return s.c.ship.copies.Scan(string(source), s.space.under(lo), end, func(key, value []byte) bool { return fn(key[1:], value) })
+	}}
 }

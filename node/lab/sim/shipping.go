@@ -23,11 +23,12 @@ type shipping struct {
 	copies  *replica.Copies
 	deposed map[peer.ID]bool
 	names   []string
-	again   time.Time
+	again   alarm
 }
 
 func newShipping(c *crawlPeer) *shipping {
 	s := &shipping{c: c, source: replica.NewSource(replica.Config{Incarnation: c.disk.starts}), deposed: make(map[peer.ID]bool)}
+	s.again = alarm{c: c, do: s.pump}
 	s.copies = replica.NewCopies(copyStore{&c.disk.copies})
 	return s
 }
@@ -73,23 +74,10 @@ func (s *shipping) pump() {
 			s.scan(scan)
 		}
 		if len(calls)+len(scans) == 0 {
-			s.wakeAt(again)
+			s.again.set(again)
 			return
 		}
 	}
-}
-
-func (s *shipping) wakeAt(at time.Time) {
-	if at.IsZero() || !s.again.IsZero() && !at.Before(s.again) {
-		return
-	}
-	s.again = at
-	s.c.Host.After(at.Sub(s.c.world.Now()), func() {
-		if s.again.Equal(at) {
-			s.again = time.Time{}
-			s.pump()
-		}
-	})
 }
 
 // scan reads records for range sync.

@@ -111,37 +111,19 @@ func (s *space) at(pos ring.Pos) []byte { return append(slices.Clone(s.head), po
 
 func onDisk() error { return nil }
 
-// ownerStore is where an owner keeps its hosts; what the replicas are to have as well goes to append, batch by batch.
-type ownerStore struct {
+// shipped is where records of a space lie; what the replicas are to have as well goes to append, batch by batch.
+type shipped struct {
 	*store
+	space  *space
 	append func(ops []replica.Op)
 }
 
-var _ kv.Store = ownerStore{}
+var _ kv.Store = shipped{}
 
 // Update implements kv.Store.
-func (s ownerStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
+func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	var ops []replica.Op
-	fn(batch{store: s.store, space: hostSpace, note: func(op replica.Op) { ops = append(ops, op) }})
-	inOrder(ops)
-	if len(ops) > 0 {
-		s.append(ops)
-	}
-	return onDisk, nil
-}
-
-// bodyStore is where the records of bodies lie.
-type bodyStore struct {
-	*store
-	append func(ops []replica.Op)
-}
-
-var _ kv.Store = bodyStore{}
-
-// Update implements kv.Store.
-func (s bodyStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	var ops []replica.Op
-	fn(batch{store: s.store, space: bodySpace, note: func(op replica.Op) { ops = append(ops, op) }})
+	fn(batch{store: s.store, space: s.space, note: func(op replica.Op) { ops = append(ops, op) }})
 	inOrder(ops)
 	if len(ops) > 0 {
 		s.append(ops)

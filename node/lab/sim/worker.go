@@ -35,9 +35,9 @@ type worker struct {
 	sessions *session.Machine
 	speakers map[*session.Session]*speaker
 	frontier *frontier.Frontier[session.URL]
-	lookAt   time.Time // when the frontier is looked at next; zero: when something changes
-	watching bool      // leases are looked at when the next one ends
-	inHand   int       // exchanges under way, and pages not reported yet
+	next     alarm // when the frontier is looked at next
+	watching bool  // leases are looked at when the next one ends
+	inHand   int   // exchanges under way, and pages not reported yet
 	known    map[uint64]struct{}
 	pages    int
 }
@@ -59,6 +59,7 @@ var _ session.Driver = (*worker)(nil)
 
 func newWorker(c *crawlPeer) *worker {
 	w := &worker{c: c, speakers: make(map[*session.Session]*speaker), known: make(map[uint64]struct{})}
+	w.next = alarm{c: c, do: w.look}
 	cfg := session.DefaultConfig()
 	cfg.Incarnation, cfg.TTL = c.disk.starts, leaseTTL
 	w.sessions = session.New(cfg, w)
@@ -227,7 +228,7 @@ func (w *worker) look() {
 	for {
 		name, due := w.frontier.Next(now)
 		if name == "" {
-			w.lookLater(now, due)
+			w.next.set(due)
 			return
 		}
 		l := w.sessions.Lease(name)
@@ -242,19 +243,6 @@ func (w *worker) look() {
 			w.fetch(l, u)
 		}
 	}
-}
-
-func (w *worker) lookLater(now, due time.Time) {
-	if due.IsZero() || !w.lookAt.IsZero() && !due.Before(w.lookAt) {
-		return
-	}
-	w.lookAt = due
-	w.c.Host.After(due.Sub(now), func() {
-		if w.lookAt.Equal(due) {
-			w.lookAt = time.Time{}
-			w.look()
-		}
-	})
 }
 
 // lapse drops a lease that ended before anybody looked.
@@ -335,37 +323,23 @@ func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *out
 // speak brings what a worker says to an owner, and the answer back. As the node does, it looks up who
 // owns hosts that have moved, or whose owner is gone, before the worker hears of it.
 func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionReply, error)) {
-	w := c.world
-	var reply *wire.SessionReply
 	from := string(c.Peer.ID)
-	if to == c.Peer.ID {
-		c.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() {
-			c.seek(to, reply.GetMoved(), func() { done(reply, nil) })
-		})
-		return
-	}
-	w.request(c, to, &request{
-		Purpose: Sessions, Size: 1 + proto.Size(m), Timeout: sessionTimeout,
-		Handle: func(target *crawlPeer, answer func(int, any)) {
-			target.do(func(o *owner.Owner) { reply = o.Session(from, m) }, func() { answer(proto.Size(reply), reply) })
-		},
-		Done: func(answer any, err error) {
-			r, _ := answer.(*wire.SessionReply)
-			var sought []string
-			switch {
-			case err == nil:
-				sought = r.GetMoved()
-			case errors.Is(err, dhttest.ErrRefused):
-				c.Missed(to)
-				for _, held := range m.GetHeld() {
-					sought = append(sought, held.GetHost())
-				}
-				for _, work := range m.GetHosts() {
-					sought = append(sought, work.GetHost())
-				}
+	ask := func(o *owner.Owner) *wire.SessionReply { return o.Session(from, m) }
+	atOwner(c, to, Sessions, 1+proto.Size(m), sessionTimeout, ask, func(r *wire.SessionReply, err error) {
+		var sought []string
+		switch {
+		case err == nil:
+			sought = r.GetMoved()
+		case errors.Is(err, dhttest.ErrRefused):
+			c.Missed(to)
+			for _, held := range m.GetHeld() {
+				sought = append(sought, held.GetHost())
 			}
-			c.seek(to, sought, func() { done(r, err) })
-		},
+			for _, work := range m.GetHosts() {
+				sought = append(sought, work.GetHost())
+			}
+		}
+		c.seek(to, sought, func() { done(r, err) })
 	})
 }
 

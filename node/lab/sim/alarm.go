@@ -1,0 +1,24 @@
+package sim
+
+import "time"
+
+// alarm has something done at the earliest of the times that it is set to.
+type alarm struct {
+	c  *crawlPeer
+	do func()
+	at time.Time // zero: it is not set
+}
+
+// set has it go off at a time, unless it does so earlier; the zero time changes nothing.
+func (a *alarm) set(at time.Time) {
+	if at.IsZero() || !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.at = at
+	a.c.Host.After(at.Sub(a.c.world.Now()), func() {
+		if a.at.Equal(at) {
+			a.at = time.Time{}
+			a.do()
+		}
+	})
+}
