@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -261,12 +262,12 @@ func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 	defer store.Close()
 	hosts := store.Keyspace(storage.KeyspaceHosts)
 	if err := hosts.Scan(nil, nil, func(key, value []byte) bool {
-		switch r, err := owner.ReadRecord(key, value); {
+		switch r, err := salvage.ReadRecord(key, value); {
 		case err != nil:
 			t.Errorf("record %x: %v", key, err)
-		case r.Kind == owner.KindDone:
+		case r.Kind == salvage.KindDone:
 			done[r.URL] = true
-		case r.Kind == owner.KindWaiting:
+		case r.Kind == salvage.KindWaiting:
 			waiting[r.URL] = true
 		}
 		return true

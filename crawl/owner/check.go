@@ -354,10 +354,10 @@ func (c *checker) leases() {
 		if js.spec.MaxPages == 0 {
 			pages = 0
 		}
-		if js.budget.pages.Bound != pages || js.budget.bytes.Bound != c.boundBytes[js.id] {
-			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.pages.Bound, js.budget.bytes.Bound)
+		if js.budget.Pages.Bound != pages || js.budget.Bytes.Bound != c.boundBytes[js.id] {
+			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.Pages.Bound, js.budget.Bytes.Bound)
 		}
-		for _, a := range []ondisk.Account{js.budget.pages, js.budget.bytes} {
+		for _, a := range []ondisk.Account{js.budget.Pages, js.budget.Bytes} {
 			if a.Returned+a.Used+a.Bound > a.Drawn {
 				c.fail("job %s: account %+v is overdrawn", js.id, a)
 			}

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -13,23 +14,23 @@ type Draw struct {
 	Draw *wire.Draw // what to ask its owner
 }
 
-func (t *jobTable) demand(js *jobState) demand {
-	return demand{bounds: t.boundsOf(js), waiting: js.c.Open() - js.c.out, out: js.c.out, grants: js.state.Grants(), exhausted: js.c.Exhausted}
+func (t *jobTable) demand(js *jobState) budget.Demand {
+	return budget.Demand{Bounds: t.boundsOf(js), Waiting: js.c.Open() - js.c.out, Out: js.c.out, Grants: js.state.Grants(), Exhausted: js.c.Exhausted}
 }
 
 // affords says whether a URL of the job may be granted now.
-func (t *jobTable) affords(js *jobState) bool { return js.budget.affords(t.boundsOf(js)) }
+func (t *jobTable) affords(js *jobState) bool { return js.budget.Affords(t.boundsOf(js)) }
 
 // promise binds a part of the job's budget to a URL that is granted, unless one is bound to it already.
 func (u *urlSets) promise(h *host, hj *hostJob, p *ondisk.Pending) {
 	js := hj.state
-	js.budget.granted = u.now
-	if !bounded(js.spec) || p.Promised {
+	js.budget.Granted = u.now
+	if !budget.Bounded(js.spec) || p.Promised {
 		return
 	}
 	p.Promised = true
 	hj.c.promises(1)
-	p.PromisedBytes = js.budget.promise(u.boundsOf(js))
+	p.PromisedBytes = js.budget.Promise(u.boundsOf(js))
 	u.buf.set(p.Key(h.pos, js.id), p.Encode())
 	u.hosts.changed(h, hj)
 }
@@ -44,7 +45,7 @@ func (u *urlSets) settle(h *host, hj *hostJob, p *ondisk.Pending, pages, size ui
 	hj.c.promises(-1)
 	u.hosts.changed(h, hj)
 	if !p.Foreign {
-		js.budget.settle(js.spec == nil || js.spec.MaxPages > 0, p.PromisedBytes, pages, size)
+		js.budget.Settle(js.spec == nil || js.spec.MaxPages > 0, p.PromisedBytes, pages, size)
 	}
 	p.Promised, p.Foreign, p.PromisedBytes = false, false, 0
 }
@@ -76,7 +77,7 @@ func (u *urlSets) cede(h *host) {
 				return true
 			})
 		}
-		hj.state.budget.cede(pages, bytes)
+		hj.state.budget.Cede(pages, bytes)
 		u.jobs.changed(hj.state)
 	}
 }
@@ -87,8 +88,8 @@ func (t *jobTable) draws() {
 		if t.drawAt(js) > t.now {
 			continue
 		}
-		t.ready.Draws = append(t.ready.Draws, Draw{js.id, js.budget.draw(t.demand(js), t.now)})
-		if js.budget.changed {
+		t.ready.Draws = append(t.ready.Draws, Draw{js.id, js.budget.Draw(t.demand(js), t.now)})
+		if js.budget.Changed {
 			t.changed(js)
 		}
 	}
@@ -99,7 +100,7 @@ func (t *jobTable) drawAt(js *jobState) int64 {
 	if !js.known || !js.spec.Budgeted() {
 		return never
 	}
-	return js.budget.drawAt(t.demand(js))
+	return js.budget.DrawAt(t.demand(js))
 }
 
 func (t *jobTable) nextDraw() int64 {
@@ -113,10 +114,10 @@ func (t *jobTable) nextDraw() int64 {
 // Drawn brings the answer to a Draw; nil if there was none. Part of a step.
 func (o *Owner) Drawn(d Draw, reply *wire.JobReply) {
 	js := o.jobs.byID[d.Job]
-	if js == nil || !js.budget.drawing || !js.budget.answered(d.Draw, reply, o.now) {
+	if js == nil || !js.budget.Drawing || !js.budget.Answered(d.Draw, reply, o.now) {
 		return
 	}
-	if js.budget.changed {
+	if js.budget.Changed {
 		o.jobs.changed(js)
 	}
 	if reply.GetExhausted() && !o.jobs.affords(js) && !js.c.Exhausted {

@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -151,64 +152,62 @@ func (t *hostTable) keyOf(name string) ring.Key {
 // again emits the links of some pages that were met at a smaller depth.
 func (em *emitter) again() {
 	b := &em.outgoing.box
-	if em.now < b.againAt {
-		return
-	}
-	for range min(againPerStep, len(b.again)) {
-		e := b.turn()
-		if e != nil && !em.jobs.knows(e.job) {
-			b.putOff(em.now + askEvery)
+	for range min(againPerStep, b.Turns(em.now)) {
+		e := b.Turn()
+		if e != nil && !em.jobs.knows(em.jobs.of(e.Job)) {
+			b.PutOff(em.now + needEvery)
 			continue
 		}
 		if e != nil && !em.emitAgain(e) {
 			return // the rest of them in a later step
 		}
-		if b.pass(); !em.HasRoom() {
+		if b.Pass(); !em.HasRoom() {
 			break
 		}
 	}
 }
 
 // emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
-func (em *emitter) emitAgain(e *outEntry) (through bool) {
-	h := em.hosts.at(e.pos)
-	raw, ok := em.buf.get([]byte(e.key))
+func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
+	h := em.hosts.at(e.Pos)
+	raw, ok := em.buf.get([]byte(e.Key))
 	if h == nil || !ok {
 		return true
 	}
-	if e.job.state == job.StateCanceled {
-		em.outgoing.drop(h, e.job, []byte(e.key), raw)
+	js := em.jobs.of(e.Job)
+	if js.state == job.StateCanceled {
+		em.outgoing.drop(h, js, []byte(e.Key), raw)
 		return true
 	}
 	em.page = &pageHosts{}
-	if e.rest == nil {
+	if e.Rest == nil {
 		var err error
-		if e.rest, err = em.linksAgain(e, raw); err != nil {
+		if e.Rest, err = em.linksAgain(e, raw); err != nil {
 			em.buf.fail(err)
 			return true
 		}
 	}
-	for len(e.rest) > linksAtOnce {
-		em.forwardPiece(h, e.job, strconv.FormatUint(e.hash, 16), e.at, e.rest[:linksAtOnce])
-		if e.rest = e.rest[linksAtOnce:]; !em.HasRoom() {
+	for len(e.Rest) > linksAtOnce {
+		em.forwardPiece(h, js, strconv.FormatUint(e.Hash, 16), e.At, e.Rest[:linksAtOnce])
+		if e.Rest = e.Rest[linksAtOnce:]; !em.HasRoom() {
 			return false
 		}
 	}
-	em.outgoing.drop(h, e.job, []byte(e.key), raw)
-	em.forward(h, e.job, e.hash, e.at, e.rest)
+	em.outgoing.drop(h, js, []byte(e.Key), raw)
+	em.forward(h, js, e.Hash, e.At, e.Rest)
 	return true
 }
 
 // linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
-func (em *emitter) linksAgain(e *outEntry, raw []byte) ([]ondisk.Link, error) {
+func (em *emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error) {
 	own, err := ondisk.DecodeLinks(raw)
 	if err != nil {
 		return nil, err
 	}
 	for i := range own.Links {
-		own.Links[i].Depth -= min(e.at, own.Links[i].Depth)
+		own.Links[i].Depth -= min(e.At, own.Links[i].Depth)
 	}
-	value, ok := em.buf.get(ondisk.OutlinksKey(e.pos, e.job.id, e.hash))
+	value, ok := em.buf.get(ondisk.OutlinksKey(e.Pos, e.Job, e.Hash))
 	if !ok {
 		return own.Links, nil
 	}

@@ -298,7 +298,7 @@ func (f *filler) mayGrant(hj *hostJob, p *ondisk.Pending) bool {
 		return f.mayBeside(p)
 	}
 	if !f.jobs.affords(js) {
-		js.budget.starved = true
+		js.budget.Starved = true
 		return false
 	}
 	return hj.pagesLeft() > 0 && f.mayBeside(p)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -154,7 +155,7 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	if !ok {
 		return
 	}
-	if !p.Promised && (!ls.jobs.knows(js) || bounded(js.spec)) {
+	if !p.Promised && (!ls.jobs.knows(js) || budget.Bounded(js.spec)) {
 		p.Promised, p.Foreign = true, true
 		hj.c.promises(1)
 		ls.buf.set(p.Key(h.pos, id), p.Encode())

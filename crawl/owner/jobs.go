@@ -5,11 +5,12 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// askEvery is how long after one request for a job's spec, or for a part of its budget that brought nothing, the next one goes out.
-const askEvery = 1000
+// needEvery is how long after one request for a job's spec the next one goes out.
+const needEvery = 1000
 
 // maxAsked bounds the jobs of which is remembered when they were asked for.
 const maxAsked = 1024
@@ -23,7 +24,7 @@ type jobState struct {
 	c     sums
 	dirty bool
 
-	budget budget
+	budget budget.Budget
 	rest   string // of its record: fields of later versions
 
 	farm    *novelty.Farm // nil: not read yet
@@ -46,7 +47,7 @@ func newJobTable(s *step) *jobTable {
 func (t *jobTable) of(id job.ID) *jobState {
 	js := t.byID[id]
 	if js == nil {
-		js = &jobState{id: id, budget: newBudget()}
+		js = &jobState{id: id, budget: budget.New()}
 		t.byID[id] = js
 		t.order = append(t.order, js)
 		js.spec, js.state, js.known = t.specs.Job(id)
@@ -81,7 +82,7 @@ func (t *jobTable) load() (outbox bool) {
 			t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 			return outbox
 		}
-		js.budget.pages, js.budget.bytes, js.rest = a.Pages, a.Bytes, a.Rest
+		js.budget.Pages, js.budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
 	}
 	return outbox
 }
@@ -100,9 +101,9 @@ func (t *jobTable) save(js *jobState) {
 		js.farmMod = false
 		t.buf.set(ondisk.JobKey(ondisk.SpaceFarm, js.id), js.farm.Append([]byte{ondisk.Format}))
 	}
-	if js.budget.changed {
-		js.budget.changed = false
-		t.buf.set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.pages, Bytes: js.budget.bytes, Rest: js.rest}).Encode())
+	if js.budget.Changed {
+		js.budget.Changed = false
+		t.buf.set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.Pages, Bytes: js.budget.Bytes, Rest: js.rest}).Encode())
 	}
 }
 
@@ -134,7 +135,7 @@ func (t *jobTable) known(id job.ID) *jobState {
 
 // need asks for a job's spec, now and then.
 func (t *jobTable) need(id job.ID) {
-	if at, ok := t.asked[id]; ok && t.now-at < askEvery {
+	if at, ok := t.asked[id]; ok && t.now-at < needEvery {
 		return
 	}
 	if len(t.asked) >= maxAsked {

@@ -208,11 +208,7 @@ func (g *outgoing) remove(h *host) {
 	if h.rec.Outbox == 0 {
 		return
 	}
-	for id, e := range g.box.entries {
-		if e.pos == h.pos {
-			g.box.drop(id)
-		}
-	}
+	g.box.Leave(h.pos)
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindOutbox)
 	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
@@ -239,4 +235,17 @@ func (m *remover) records(h *host) {
 	for _, key := range keys {
 		m.buf.delete(key)
 	}
+}
+
+// Mend brings records into an owner whose store was empty: in key order, any number at a time. Of what Import refuses it tells, and takes the rest. A step.
+func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
+	if err := o.Import(kvs); err == nil || o.buf.err != nil {
+		return o.buf.err
+	}
+	for i := range kvs { // one of them; those before it come to the same once more
+		if err := o.Import(kvs[i : i+1]); err != nil && o.buf.err == nil {
+			refused(kvs[i], err)
+		}
+	}
+	return o.buf.err
 }

@@ -1,10 +1,9 @@
 package owner
 
 import (
-	"slices"
-
-	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -17,7 +16,7 @@ type outgoing struct {
 	*step
 	jobs  *jobTable
 	hosts *hostTable
-	box   outbox
+	box   outbox.Outbox
 }
 
 // put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
@@ -39,7 +38,7 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list on
 	h.rec.Queued(1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
-	g.hold(h.pos, js, key, hash, depth, &list)
+	g.hold(h.pos, js.id, key, hash, depth, &list)
 }
 
 // putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
@@ -54,9 +53,7 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 	if list, err := ondisk.DecodeLinks(raw); err == nil {
 		n = int64(max(len(list.Links), 1))
 	}
-	if id, ok := g.box.byKey[string(key)]; ok {
-		g.box.drop(id)
-	}
+	g.box.Remove(key)
 	g.buf.delete(key)
 	js.c.queued(-1, -n)
 	h.rec.Queued(-1)
@@ -65,29 +62,14 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 }
 
 // hold takes an entry into memory if there is room.
-func (g *outgoing) hold(pos ring.Pos, js *jobState, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
-	e := &outEntry{pos: pos, job: js, hash: hash, at: depth, key: string(key), n: max(len(list.Links), 1)}
-	if !g.box.room(e.n) {
-		return false
-	}
-	id := g.box.hold(e)
-	if list.Again {
-		g.box.again = append(g.box.again, id)
-		return true
-	}
-	for i, k := range list.Links {
-		name := link.Host(k.URL)
-		g.box.queue = append(g.box.queue, OutLink{
-			ID: id<<linkIDBits | uint64(i), Job: js.id, URL: k.URL, Host: name, Key: g.hosts.keyOf(name), Depth: k.Depth, Hops: k.Hops, Kind: k.Kind,
-		})
-	}
-	return true
+func (g *outgoing) hold(pos ring.Pos, id job.ID, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
+	return g.box.Hold(&outbox.Entry{Pos: pos, Job: id, Hash: hash, At: depth, Key: string(key)}, list, g.hosts.keyOf)
 }
 
 // Outbox returns up to limit links that were not returned before, oldest first. The caller keeps each until it is acknowledged by its owner and then
 // calls Sent; links of a job that was canceled may be dropped the same way. It may be called between steps; links may leave before the step that
 // found them is on disk, as a link is never wrong.
-func (o *Owner) Outbox(limit int) []OutLink { return o.outgoing.box.next(limit) }
+func (o *Owner) Outbox(limit int) []outbox.OutLink { return o.outgoing.box.Next(limit) }
 
 // Sent says that links were acknowledged by the owners of their hosts. Part of a step.
 func (o *Owner) Sent(ids []uint64) { o.outgoing.sent(ids) }
@@ -95,13 +77,13 @@ func (o *Owner) Sent(ids []uint64) { o.outgoing.sent(ids) }
 // sent says that links were acknowledged by the owners of their hosts. Part of a step.
 func (g *outgoing) sent(ids []uint64) {
 	for _, id := range ids {
-		e := g.box.acknowledge(id)
+		e := g.box.Acknowledge(id)
 		if e == nil {
 			continue
 		}
-		if h := g.hosts.at(e.pos); h != nil {
-			if raw, ok := g.buf.get([]byte(e.key)); ok {
-				g.drop(h, e.job, []byte(e.key), raw)
+		if h := g.hosts.at(e.Pos); h != nil {
+			if raw, ok := g.buf.get([]byte(e.Key)); ok {
+				g.drop(h, g.jobs.of(e.Job), []byte(e.Key), raw)
 			}
 		}
 	}
@@ -110,22 +92,18 @@ func (g *outgoing) sent(ids []uint64) {
 // refill reads entries from the store that were left there for want of room, or by an earlier process.
 func (g *outgoing) refill() {
 	b := &g.box
-	if !b.mayRefill() {
+	if !b.MayRefill() {
 		return
 	}
 	g.hosts.flush()
-	if b.cursor == nil {
-		b.missed = false
-		b.cursor = []byte{ondisk.SpaceWork}
-	}
 	var hosts []ring.Pos
 	end, passed := true, 0
-	g.buf.scan(slices.Clone(b.cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
+	g.buf.scan(b.Resume([]byte{ondisk.SpaceWork}), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
 		}
-		b.cursor = append(append(b.cursor[:0], key...), 0)
+		b.Passed(key)
 		if len(key) == 1+ring.PosSize && len(value) == 2 && value[1]&workOutbox != 0 {
 			hosts = append(hosts, ring.Pos(key[1:]))
 		}
@@ -134,12 +112,13 @@ func (g *outgoing) refill() {
 	room := refillLinks
 	for _, pos := range hosts {
 		if !g.refillFrom(pos, &room) {
-			b.cursor, end = ondisk.WorkKey(pos), false
+			b.BackTo(ondisk.WorkKey(pos))
+			end = false
 			break
 		}
 	}
 	if end {
-		b.cursor, b.spilled = nil, b.missed
+		b.Searched()
 	}
 }
 
@@ -151,7 +130,7 @@ func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true
 	prefix := ondisk.HostPrefix(pos, ondisk.KindOutbox)
 	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if _, held := g.box.byKey[string(key)]; held || len(key) < ondisk.JobPrefixLen {
+		if g.box.Holds(key) || len(key) < ondisk.JobPrefixLen {
 			return true
 		}
 		hash, depth, ok := ondisk.PageIn(key[ondisk.JobPrefixLen:])
@@ -163,7 +142,7 @@ func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 			g.buf.fail(err)
 			return false
 		}
-		if !g.hold(pos, g.jobs.of(ondisk.JobIn(key)), key, hash, depth, &list) {
+		if !g.hold(pos, ondisk.JobIn(key), key, hash, depth, &list) {
 			return false
 		}
 		*room -= len(list.Links)

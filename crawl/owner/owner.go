@@ -70,7 +70,9 @@ func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.T
 	}
 	at := now.UnixMilli()
 	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at})}}
-	o.outgoing.box.spilled = o.jobs.load()
+	if o.jobs.load() {
+		o.outgoing.box.Spill()
+	}
 	if raw, ok := o.buf.get([]byte{ondisk.SpaceTotals}); ok {
 		var err error
 		if o.hosts.totals, err = ondisk.DecodeTotals(raw); err != nil {
@@ -144,7 +146,7 @@ func (o *Owner) Commit() (Ready, error) {
 	o.evict()
 	o.buf.flush()
 	o.ready.Wait = o.buf.take()
-	o.ready.Outbox = o.outgoing.box.queued() > 0
+	o.ready.Outbox = o.outgoing.box.Queued() > 0
 	o.ready.Next = o.next()
 	return o.ready, o.buf.err
 }
@@ -169,8 +171,8 @@ func (t *hostTable) flush() {
 // next is when the owner has something to do by itself.
 func (o *Owner) next() time.Time {
 	at := o.agenda.wakes.first()
-	at = min(at, o.outgoing.box.againNext())
-	if o.agenda.purges.some() || o.reviewer.review.reviewing() || o.agenda.searches.waiting() || o.outgoing.box.mayRefill() || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
+	at = min(at, o.outgoing.box.AgainNext())
+	if o.agenda.purges.some() || o.reviewer.review.reviewing() || o.agenda.searches.waiting() || o.outgoing.box.MayRefill() || o.hosts.sweep.wanted && !o.hosts.sweep.idle(o.now) {
 		at = o.now
 	} else if o.hosts.sweep.wanted {
 		at = min(at, o.hosts.sweep.nextAt)

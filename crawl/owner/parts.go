@@ -3,6 +3,7 @@ package owner
 import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
 // parts are what an owner consists of. Each knows the ones that it was made with, all of which stand above it here, and no other.
@@ -41,7 +42,7 @@ func newParts(s *step) parts {
 	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, loans: p.loans, searches: searches{most: s.cfg.MaxPlacing}}
 	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
 	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
-	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: newOutbox(s.cfg.MaxOutbox)}
+	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: outbox.New(s.cfg.MaxOutbox)}
 	p.intake = &intake{
 		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, agenda: p.agenda, known: newDepths(s.cfg.MaxKnown),
 	}

@@ -109,7 +109,7 @@ func (a *agenda) jobAt(h *host, hj *hostJob) int64 {
 		return never
 	}
 	if hj.promisedHere() == 0 && !a.jobs.affords(js) {
-		js.budget.starved = js.budget.starved || at <= a.now
+		js.budget.Starved = js.budget.Starved || at <= a.now
 		return never
 	}
 	return at
@@ -127,7 +127,7 @@ func (a *agenda) urlsAt(h *host) int64 {
 // starved says whether URLs of a host wait for a part of their job's budget.
 func (h *host) starved() bool {
 	for _, hj := range h.jobs {
-		if hj.state.budget.starved && !hj.state.c.Exhausted && hj.ready()+hj.waiting() > 0 {
+		if hj.state.budget.Starved && !hj.state.c.Exhausted && hj.ready()+hj.waiting() > 0 {
 			return true
 		}
 	}

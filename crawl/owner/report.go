@@ -331,3 +331,10 @@ func (oc *outcomes) hostAnswered(h *host) {
 	}
 	oc.hosts.touched(h)
 }
+
+func pageOf(outcome link.Outcome) uint64 {
+	if outcome.Fetched() {
+		return 1
+	}
+	return 0
+}

@@ -1,6 +1,9 @@
 package owner
 
-import "github.com/apoidea/apoidea/crawl/owner/ondisk"
+import (
+	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+)
 
 // step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
 type step struct {
@@ -20,8 +23,8 @@ type step struct {
 }
 
 // boundsOf are what the budget of a job is drawn and promised within.
-func (s *step) boundsOf(js *jobState) bounds {
-	return bounds{pages: js.spec.MaxPages, bytes: js.spec.MaxBytes, reserve: s.cfg.ByteReserve, draw: s.cfg.DrawPages}
+func (s *step) boundsOf(js *jobState) budget.Bounds {
+	return budget.Bounds{Pages: js.spec.MaxPages, Bytes: js.spec.MaxBytes, Reserve: s.cfg.ByteReserve, Draw: s.cfg.DrawPages}
 }
 
 // requestsLeft is how many more requests the job may make to the host: those made and those that may be under way count.

@@ -3,6 +3,7 @@ package owner
 import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -48,6 +49,8 @@ type (
 	Measurement = ondisk.Measurement
 	// SetID names one URL set.
 	SetID = ondisk.SetID
+	// OutLink is a link for the owner of another host.
+	OutLink = outbox.OutLink
 	// Cursor is a place in the walk over all URLs.
 	Cursor = ondisk.Cursor
 )

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
@@ -104,9 +105,9 @@ func crawled(t *testing.T) string {
 			URL: urlOf(i), Outcome: link.OutcomeOK, Status: 200, Depth: uint32(i), FetchedMs: at.UnixMilli(), Size: uint64(len(body)),
 			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
 		}
-		kvs := []kv.Record{owner.HostRecord(link.Host(f.URL)), owner.DoneRecord(spec.ID, f)}
+		kvs := []kv.Record{salvage.HostRecord(link.Host(f.URL)), salvage.DoneRecord(spec.ID, f)}
 		if i == sitePages-1 {
-			kvs = append(kvs, owner.HostRecord(link.Host(urlOf(sitePages))), owner.AgainRecord(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}))
+			kvs = append(kvs, salvage.HostRecord(link.Host(urlOf(sitePages))), salvage.AgainRecord(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}))
 		}
 		if err := o.Mend(kvs, func(rec kv.Record, err error) { t.Fatal(err) }); err != nil {
 			t.Fatal(err)
@@ -133,12 +134,12 @@ func fates(t *testing.T, dir string) (done, waiting int) {
 	}
 	defer store.Close()
 	if err := store.Keyspace(storage.KeyspaceHosts).Scan(nil, nil, func(key, value []byte) bool {
-		switch r, err := owner.ReadRecord(key, value); {
+		switch r, err := salvage.ReadRecord(key, value); {
 		case err != nil:
 			t.Errorf("record %x: %v", key, err)
-		case r.Kind == owner.KindDone:
+		case r.Kind == salvage.KindDone:
 			done++
-		case r.Kind == owner.KindWaiting:
+		case r.Kind == salvage.KindWaiting:
 			waiting++
 		}
 		return true

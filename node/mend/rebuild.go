@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -212,19 +213,19 @@ func (b *rebuilding) open() (err error) {
 	}
 	store := b.dst.Keyspace(storage.KeyspaceHosts)
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
-		r, rerr := owner.ReadRecord(key, value)
+		r, rerr := salvage.ReadRecord(key, value)
 		if errors.Is(rerr, ondisk.ErrNewer) {
 			err = rerr
 			return false
 		}
-		if rerr != nil || r.Kind == owner.KindDerived {
+		if rerr != nil || r.Kind == salvage.KindDerived {
 			return true
 		}
 		raw, aerr := bytes.Clone(value), error(nil)
 		switch r.Kind {
-		case owner.KindAccount:
-			raw, aerr = owner.MendedAccount(value)
-		case owner.KindOwn:
+		case salvage.KindAccount:
+			raw, aerr = salvage.MendedAccount(value)
+		case salvage.KindOwn:
 		default:
 			return false // those of hosts, behind all that is this peer's own
 		}
@@ -271,7 +272,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 	hosts := under{b.src, storage.KeyspaceHosts}
 	n := 0
 	if err := hosts.each(func(key, value []byte) error {
-		r, err := owner.ReadRecord(key, value)
+		r, err := salvage.ReadRecord(key, value)
 		if errors.Is(err, ondisk.ErrNewer) {
 			return err
 		}
@@ -279,7 +280,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 			b.mended.Unreadable++
 			return nil
 		}
-		if r.Kind == owner.KindDerived || r.Kind == owner.KindAccount || r.Kind == owner.KindOwn {
+		if r.Kind == salvage.KindDerived || r.Kind == salvage.KindAccount || r.Kind == salvage.KindOwn {
 			return nil
 		}
 		if err := b.host(hosts, &r); err != nil {
@@ -287,13 +288,13 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 		}
 		rec := kv.Record{Key: key, Value: value}
 		switch r.Kind {
-		case owner.KindDone:
+		case salvage.KindDone:
 			if b.isLost(r.Final) {
 				b.mended.again(r.URL)
 				b.again[r.Job] = true
-				rec = owner.AgainRecord(r.Job, r.Final)
+				rec = salvage.AgainRecord(r.Job, r.Final)
 			}
-		case owner.KindMember:
+		case salvage.KindMember:
 			if _, ok, err := hosts.Get(r.Beside); err != nil || ok {
 				return err
 			}
@@ -314,19 +315,19 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 }
 
 // host sees to it that the record of a host itself comes before the others.
-func (b *rebuilding) host(hosts under, r *owner.Read) error {
+func (b *rebuilding) host(hosts under, r *salvage.Read) error {
 	if r.Pos == b.named {
 		return nil
 	}
 	b.named = r.Pos
-	if r.Kind == owner.KindHost {
+	if r.Kind == salvage.KindHost {
 		return nil
 	}
-	name, err := owner.NameOf(hosts, r.Pos)
+	name, err := salvage.NameOf(hosts, r.Pos)
 	if err != nil || name == "" {
 		return err // what is left of it is refused, and told
 	}
-	b.kvs = append(b.kvs, owner.HostRecord(name))
+	b.kvs = append(b.kvs, salvage.HostRecord(name))
 	return nil
 }
 
@@ -491,7 +492,7 @@ func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 // conclude gives a URL its outcome.
 func (b *rebuilding) conclude(id job.ID, p *page) error {
 	b.mended.Restored++
-	kvs := []kv.Record{owner.HostRecord(p.host), owner.DoneRecord(id, p.final(string(b.self)))}
+	kvs := []kv.Record{salvage.HostRecord(p.host), salvage.DoneRecord(id, p.final(string(b.self)))}
 	return b.step(func() error {
 		return b.owner.Mend(kvs, func(kv.Record, error) { b.mended.Unreadable++ })
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/jobs"
@@ -31,22 +32,22 @@ func (x *examination) records(ctx context.Context) error {
 	hosts := x.store.Keyspace(storage.KeyspaceHosts)
 	bad, later := 0, error(nil)
 	err = hosts.Scan(nil, nil, func(key, value []byte) bool {
-		r, rerr := owner.ReadRecord(key, value)
+		r, rerr := salvage.ReadRecord(key, value)
 		switch {
 		case errors.Is(rerr, ondisk.ErrNewer):
 			later = rerr
 			return false
 		case rerr != nil:
 			bad++
-		case r.Kind == owner.KindHost:
+		case r.Kind == salvage.KindHost:
 			x.hosts.add(hashOf(r.Host))
-		case r.Kind == owner.KindDone:
+		case r.Kind == salvage.KindDone:
 			x.report.URLs++
 			x.done.add(hashOf(r.URL))
 			if x.isLost(r.Final) {
 				missing.name(r.URL)
 			}
-		case r.Kind == owner.KindMember:
+		case r.Kind == salvage.KindMember:
 			waiting[r.Job]++
 		}
 		return ctx.Err() == nil

@@ -1,4 +1,4 @@
-package owner
+package salvage
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
@@ -7,8 +7,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
-
-// What mends the records of a peer after damage: it reads what is left of them and imports it into an empty store, which counts everything anew.
 
 // Kind says what a record is about.
 type Kind uint8
@@ -158,17 +156,4 @@ func NameOf(store ondisk.Scanner, pos ring.Pos) (name string, err error) {
 		return name == ""
 	})
 	return name, err
-}
-
-// Mend brings records into an owner whose store was empty: in key order, any number at a time. Of what Import refuses it tells, and takes the rest. A step.
-func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
-	if err := o.Import(kvs); err == nil || o.buf.err != nil {
-		return o.buf.err
-	}
-	for i := range kvs { // one of them; those before it come to the same once more
-		if err := o.Import(kvs[i : i+1]); err != nil && o.buf.err == nil {
-			refused(kvs[i], err)
-		}
-	}
-	return o.buf.err
 }
