@@ -66,6 +66,7 @@ type Limits struct {
 	poke    chan struct{}          // something was changed
 	free    func() (uint64, error) // of the disk, in bytes
 	dir     string                 // where that is
+	turn    chan struct{}          // held by who changes what is kept, from reading it to the disk
 
 	mu      sync.Mutex // guards what follows; never held over the disk
 	rules   volunteer.Rules
@@ -133,7 +134,7 @@ func New(started volunteer.Rules, forget bool, d Deps) (*Limits, error) {
 
 // moving takes up what was kept, with levers and gauges that are there.
 func moving(l *Limits, forget bool) (*Limits, error) {
-	l.poke = make(chan struct{}, 1)
+	l.poke, l.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var stored storedLimits
 	if err := l.meta.GetJSON(MetaLimits, &stored); err != nil {
 		return nil, err
@@ -293,6 +294,8 @@ func (l *Limits) Paused() bool {
 
 // setPause begins or ends the pause by a person, on disk as well.
 func (l *Limits) setPause(p volunteer.Pause) error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	l.mu.Lock()
 	l.pause = p
 	stored := l.stored()
@@ -302,6 +305,8 @@ func (l *Limits) setPause(p volunteer.Pause) error {
 
 // set changes rules by their keys, all or none, on disk as well.
 func (l *Limits) set(values map[string]string) error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
 	l.mu.Lock()
 	changed := maps.Clone(l.changed)
 	l.mu.Unlock()

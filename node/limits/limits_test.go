@@ -3,7 +3,9 @@ package limits
 import (
 	"encoding/json"
 	"log/slog"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +177,37 @@ func TestLimitsRefused(t *testing.T) {
 		}
 		if l.step(time.Now()); b.fetchers != 16 {
 			t.Errorf("%v: fetchers %d although it was refused", c.values, b.fetchers)
+		}
+	}
+}
+
+// TestSetAtOnce: of what two people set at the same time nothing is lost, here or after a restart.
+func TestSetAtOnce(t *testing.T) {
+	s := storagetest.New(t)
+	l := limitsOn(t, s, new(bench))
+	l.free = func() (uint64, error) {
+		runtime.Gosched() // so that others come in between
+		return 1 << 30, nil
+	}
+	for i := range 50 {
+		reserve, fetchers := strconv.Itoa(1<<20+i)+"B", strconv.Itoa(1+i)
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := l.set(map[string]string{"disk-reserve": reserve}); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if err := l.set(map[string]string{"fetchers": fetchers}); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		again := limitsOn(t, s, new(bench))
+		for _, x := range []*Limits{l, again} {
+			if x.rules.Fetchers != 1+i || x.rules.DiskReserve != int64(1<<20+i) {
+				t.Fatalf("round %d: fetchers %d, reserve %d", i, x.rules.Fetchers, x.rules.DiskReserve)
+			}
 		}
 	}
 }

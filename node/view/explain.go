@@ -228,12 +228,15 @@ func (v *View) whyOptedOut(ctx context.Context, url string) (why string, err err
 	if why = v.deps.Crawl.OptOuts.URL(url); why != "" {
 		return why, nil
 	}
-	err = v.deps.Hosts.Look(ctx, func(o *owner.Owner) {
+	var found string
+	if err := v.deps.Hosts.Look(ctx, func(o *owner.Owner) {
 		if d, ok := o.Host(link.Host(url)); ok {
-			why = d.OptedOut
+			found = d.OptedOut
 		}
-	})
-	return why, err
+	}); err != nil {
+		return "", err // and it may still be written
+	}
+	return found, nil
 }
 
 func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
