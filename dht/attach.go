@@ -65,8 +65,8 @@ func NewAttach(self ring.Key) *Attach {
 // Hear takes ring peers that somebody spoke of.
 func (a *Attach) Hear(peers ...Peer) {
 	for _, p := range peers {
-		p.key = p.Key()
-		if p.ID == "" || p.key == a.self || p.Role != RoleMember {
+		p = p.Placed()
+		if p.ID == "" || p.Key() == a.self || p.Role != RoleMember {
 			continue
 		}
 		at, found := slices.BinarySearchFunc(a.known, p, a.nearer)
@@ -81,7 +81,7 @@ func (a *Attach) Hear(peers ...Peer) {
 }
 
 func (a *Attach) nearer(p, q Peer) int {
-	return cmp.Or(ring.Near(p.key, a.self).Compare(ring.Near(q.key, a.self)), cmp.Compare(p.ID, q.ID))
+	return cmp.Or(ring.Near(p.Key(), a.self).Compare(ring.Near(q.Key(), a.self)), cmp.Compare(p.ID, q.ID))
 }
 
 // Ask names the ring peers to send a request to, now; each is answered by Answer or Failed.

@@ -18,7 +18,7 @@ func around(self ring.Key, n int) []Peer {
 	for i := range peers {
 		peers[i] = NewPeer(peer.ID(fmt.Sprintf("ring-%d", i)), [][]byte{{byte(i)}})
 	}
-	slices.SortFunc(peers, func(p, q Peer) int { return ring.Near(p.key, self).Compare(ring.Near(q.key, self)) })
+	slices.SortFunc(peers, func(p, q Peer) int { return ring.Near(p.Key(), self).Compare(ring.Near(q.Key(), self)) })
 	return peers
 }
 
@@ -157,7 +157,7 @@ func TestWorkerStandsInNoLeafSet(t *testing.T) {
 	r := NewRing(Config{Found: true}, NewPeer("member", nil), noTable{})
 	r.Tick(now)
 	worker := NewPeer("worker", nil)
-	said := &wire.Neighbours{Self: worker.wire(), State: wire.State_STATE_JOINING}
+	said := &wire.Neighbours{Self: worker.Wire(), State: wire.State_STATE_JOINING}
 	r.Handle(now, worker.ID, stabilizeRequest(said))
 	if r.Size() != 2 {
 		t.Fatalf("ring of %d", r.Size())
@@ -167,10 +167,10 @@ func TestWorkerStandsInNoLeafSet(t *testing.T) {
 	if answer := r.Handle(now, worker.ID, attachRequest(worker, false)); !answer.GetAttachResponse().GetAccepted() || r.Size() != 1 {
 		t.Errorf("answer %v, ring of %d", answer, r.Size())
 	}
-	said = &wire.Neighbours{Self: worker.wire(), State: wire.State_STATE_WORKER}
+	said = &wire.Neighbours{Self: worker.Wire(), State: wire.State_STATE_WORKER}
 	r.Handle(now, worker.ID, stabilizeRequest(said))
 	other := NewPeer("other", nil)
-	r.Handle(now, other.ID, stabilizeRequest(&wire.Neighbours{Self: other.wire(), Successors: []*wire.Peer{worker.wire()}}))
+	r.Handle(now, other.ID, stabilizeRequest(&wire.Neighbours{Self: other.Wire(), Successors: []*wire.Peer{worker.Wire()}}))
 	for _, call := range r.Ready().Calls {
 		if call.To.ID == worker.ID {
 			t.Error("a worker is called")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -259,7 +260,7 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 			case answer.GetEntryResponse() == nil:
 				errs[i] = fmt.Errorf("entry %s: refused: %s", entry, answer.GetRefusal().GetText())
 			default:
-				found[i] = peersOf(answer.GetEntryResponse().GetPeers())
+				found[i] = member.List(answer.GetEntryResponse().GetPeers())
 				d.members.Add(entry)
 			}
 		})

@@ -21,7 +21,7 @@ func (x *exchange) ask(now time.Time, n *neighbour) {
 		return
 	}
 	n.asking, n.asked = true, now
-	x.call(n.peer, stabilizeRequest(x.neighboursTo(now, n.peer.key)), inFlight{kind: callStabilize})
+	x.call(n.peer, stabilizeRequest(x.neighboursTo(now, n.peer.Key())), inFlight{kind: callStabilize})
 }
 
 // neighboursTo is what this peer says of itself to another: without its lists where that one holds them. In a quiet ring they would be nine

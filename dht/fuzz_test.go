@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -12,7 +13,7 @@ import (
 // protocol, and must go on serving an arc that begins at its predecessor.
 func FuzzHandle(f *testing.F) {
 	other := NewPeer("other", nil)
-	said := &wire.Neighbours{Self: other.wire(), State: wire.State_STATE_SERVING, Predecessors: wirePeers([]Peer{NewPeer("third", nil)})}
+	said := &wire.Neighbours{Self: other.Wire(), State: wire.State_STATE_SERVING, Predecessors: member.Wire([]Peer{NewPeer("third", nil)})}
 	key := ring.HostKey("a.example")
 	for _, m := range []*wire.Message{
 		stabilizeRequest(said), leaveRequest(said), nextHopRequest(key), entryRequest(other), pingRequest("third"), pingResponse(true),

@@ -69,7 +69,7 @@ func (g *Guests) Next() (next time.Time, ok bool) {
 
 // Peers are the attached workers in the order of their positions.
 func (g *Guests) Peers() []Peer {
-	return g.sorted(func(p, q Peer) int { return p.key.Compare(q.key) })
+	return g.sorted(func(p, q Peer) int { return p.Key().Compare(q.Key()) })
 }
 
 // For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or goes, and others for other keys. The
@@ -77,7 +77,7 @@ func (g *Guests) Peers() []Peer {
 func (g *Guests) For(key ring.Key) []Peer {
 	last := func(k ring.Key) uint64 { return binary.BigEndian.Uint64(k[ring.KeySize-8:]) }
 	target := last(key)
-	peers := g.sorted(func(p, q Peer) int { return cmp.Compare(last(p.key)^target, last(q.key)^target) })
+	peers := g.sorted(func(p, q Peer) int { return cmp.Compare(last(p.Key())^target, last(q.Key())^target) })
 	return peers[:min(len(peers), AttachedUsed)]
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
@@ -26,7 +27,7 @@ type listener struct {
 
 // stabilized takes the answer to an introduction or to one of the rounds.
 func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
-	if n := l.hood.peers[to.key]; n != nil {
+	if n := l.hood.peers[to.Key()]; n != nil {
 		n.asking = false
 	}
 	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
@@ -39,12 +40,12 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 // hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer that was suspended may have waited
 // for it all the while: not fresh, it says that the peer lives, and nothing by which a joining peer could begin to serve.
 func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
-	p := peerOf(said.GetSelf())
+	p := member.Of(said.GetSelf())
 	if p.ID == l.self.ID {
 		return
 	}
-	l.candidates.drop(p.key)
-	said, whole := l.hood.completed(p.key, said)
+	l.candidates.drop(p.Key())
+	said, whole := l.hood.completed(p.Key(), said)
 	if l.serving.state == Worker { // whoever spoke to us took us for a ring peer
 		l.attach.Hear(append(listed(said), p)...)
 		return
@@ -66,7 +67,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	l.dead.drop(p)
 	delete(l.serving.fences, p.ID)
 	l.hood.insert(now, p)
-	if n := l.hood.peers[p.key]; n != nil {
+	if n := l.hood.peers[p.Key()]; n != nil {
 		if n.peer.Incarnation != p.Incarnation || !slices.EqualFunc(n.peer.Addrs, p.Addrs, bytes.Equal) {
 			l.hood.told = nil
 		}
@@ -84,12 +85,12 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 			return // a quiet ring says the same again and again
 		}
 	}
-	l.exchange.missing(now, p.key, said)
+	l.exchange.missing(now, p.Key(), said)
 	l.introducer.consider(now, listed(said))
 }
 
 func listed(said *wire.Neighbours) []Peer {
-	return peersOf(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+	return member.List(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
 }
 
 func sameLists(a, b *wire.Neighbours) bool {
@@ -99,14 +100,14 @@ func sameLists(a, b *wire.Neighbours) bool {
 
 // attached answers a worker.
 func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Message {
-	p := peerOf(req.GetSender())
+	p := member.Of(req.GetSender())
 	p.Role = RoleWorker
 	accepted, changed := false, false
 	switch {
 	case req.GetLeave():
 		changed = l.guests.Drop(p.ID)
 	case l.serving.state == Serving:
-		if l.hood.peers[p.key] != nil { // a ring peer until now, whose goodbye did not come through
+		if l.hood.peers[p.Key()] != nil { // a ring peer until now, whose goodbye did not come through
 			l.suspicion.left(now, p)
 		}
 		accepted, changed = l.guests.Take(now, p)

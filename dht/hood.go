@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -51,7 +52,7 @@ type word struct {
 }
 
 func newHood(s *step, p *pace) *hood {
-	return &hood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.key, s.cfg.R), peers: map[ring.Key]*neighbour{}}
+	return &hood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbour{}}
 }
 
 // SetAddrs replaces the addresses under which this peer tells others to reach it.
@@ -100,7 +101,7 @@ func (h *hood) LeafSet() []Leaf {
 		set = append(set, l)
 	}
 	slices.SortFunc(set, func(a, b Leaf) int {
-		return a.Peer.Key().Sub(h.self.key).Compare(b.Peer.Key().Sub(h.self.key))
+		return a.Peer.Key().Sub(h.self.Key()).Compare(b.Peer.Key().Sub(h.self.Key()))
 	})
 	return set
 }
@@ -124,8 +125,8 @@ func (h *hood) Relay(target peer.ID) (Peer, bool) {
 
 // insert puts a peer that spoke into the leaf set, if it belongs there.
 func (h *hood) insert(now time.Time, p Peer) {
-	if h.leaves.Insert(p.key) {
-		h.peers[p.key] = &neighbour{peer: p}
+	if h.leaves.Insert(p.Key()) {
+		h.peers[p.Key()] = &neighbour{peer: p}
 		h.changed(now)
 		h.tell(PeerUp{p})
 	}
@@ -147,7 +148,7 @@ func (h *hood) moveUp(now time.Time, peers []Peer) {
 
 // clear empties the leaf set.
 func (h *hood) clear(now time.Time) {
-	h.leaves = ring.NewLeafSet(h.self.key, h.cfg.R)
+	h.leaves = ring.NewLeafSet(h.self.Key(), h.cfg.R)
 	h.changed(now)
 }
 
@@ -175,7 +176,7 @@ func (h *hood) silence() {
 func (h *hood) lists() *wire.Neighbours {
 	if h.told == nil {
 		preds, succs := h.Leaves()
-		h.told = &wire.Neighbours{Self: h.self.wire(), Predecessors: wirePeers(preds), Successors: wirePeers(succs)}
+		h.told = &wire.Neighbours{Self: h.self.Wire(), Predecessors: member.Wire(preds), Successors: member.Wire(succs)}
 		h.told.Lists = listsName(h.told.Predecessors, h.told.Successors)
 	}
 	return h.told
@@ -220,12 +221,12 @@ func listsName(preds, succs []*wire.Peer) uint64 {
 }
 
 func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
-	w := &word{cleared: said.GetCleared(), fence: now.Add(time.Duration(said.GetFenceMs()) * time.Millisecond), pred: p.key}
+	w := &word{cleared: said.GetCleared(), fence: now.Add(time.Duration(said.GetFenceMs()) * time.Millisecond), pred: p.Key()}
 	if said.GetState() == wire.State_STATE_SERVING {
 		w.state = Serving
 	}
 	if start := said.GetServedStart(); len(start) > 0 && w.state == Serving {
-		w.serves, w.served = true, ring.Arc{Start: ring.Key(start), End: p.key}
+		w.serves, w.served = true, ring.Arc{Start: ring.Key(start), End: p.Key()}
 	}
 	if preds := said.GetPredecessors(); len(preds) > 0 {
 		w.pred = ring.PeerKey(preds[0].GetId())

@@ -22,14 +22,14 @@ type candidate struct {
 }
 
 func (c *candidates) find(key ring.Key) *candidate {
-	if i := slices.IndexFunc(c.list, func(c *candidate) bool { return c.peer.key == key }); i >= 0 {
+	if i := slices.IndexFunc(c.list, func(c *candidate) bool { return c.peer.Key() == key }); i >= 0 {
 		return c.list[i]
 	}
 	return nil
 }
 
 func (c *candidates) drop(key ring.Key) {
-	c.list = slices.DeleteFunc(c.list, func(c *candidate) bool { return c.peer.key == key })
+	c.list = slices.DeleteFunc(c.list, func(c *candidate) bool { return c.peer.Key() == key })
 }
 
 // introducer introduces this peer to candidates by a call of its own.
@@ -51,8 +51,8 @@ func (i *introducer) consider(now time.Time, peers []Peer) {
 	}
 	var fresh []Peer
 	for _, p := range peers {
-		p.key = p.Key()
-		if p.ID != i.self.ID && p.ID != "" && p.Role == RoleMember && i.hood.leaves.Fits(p.key) && !i.dead.has(p) && i.candidates.find(p.key) == nil {
+		p = p.Placed()
+		if p.ID != i.self.ID && p.ID != "" && p.Role == RoleMember && i.hood.leaves.Fits(p.Key()) && !i.dead.has(p) && i.candidates.find(p.Key()) == nil {
 			fresh = appendPeer(fresh, p, 4*maxCandidates)
 		}
 	}
@@ -64,22 +64,22 @@ func (i *introducer) consider(now time.Time, peers []Peer) {
 	}
 	then := i.hood.leaves.Clone()
 	for _, c := range i.candidates.list {
-		then.Insert(c.peer.key)
+		then.Insert(c.peer.Key())
 	}
 	for _, p := range fresh {
-		then.Insert(p.key)
+		then.Insert(p.Key())
 	}
 	for _, p := range fresh {
-		if then.Contains(p.key) && len(i.candidates.list) < maxCandidates {
+		if then.Contains(p.Key()) && len(i.candidates.list) < maxCandidates {
 			i.candidates.list = append(i.candidates.list, &candidate{peer: p})
-			i.call(p, stabilizeRequest(i.exchange.neighboursTo(now, p.key)), inFlight{kind: callStabilize})
+			i.call(p, stabilizeRequest(i.exchange.neighboursTo(now, p.Key())), inFlight{kind: callStabilize})
 		}
 	}
 }
 
 // failed takes a call to a candidate that brought no answer.
 func (i *introducer) failed(now time.Time, to Peer) {
-	c := i.candidates.find(to.key)
+	c := i.candidates.find(to.Key())
 	if c == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (i *introducer) failed(now time.Time, to Peer) {
 		c.retry = now.Add(i.cfg.SuspectGap)
 		return
 	}
-	i.candidates.drop(to.key)
+	i.candidates.drop(to.Key())
 	rest := i.cfg.DeadFor
 	if i.serving.state == Joining {
 		rest = 4 * i.cfg.SuspectGap // it may be about to start, like us
@@ -100,8 +100,8 @@ func (i *introducer) retry(now time.Time) {
 	for _, c := range slices.Clone(i.candidates.list) {
 		switch {
 		case !due(c.retry, now):
-		case !i.hood.leaves.Fits(c.peer.key):
-			i.candidates.drop(c.peer.key)
+		case !i.hood.leaves.Fits(c.peer.Key()):
+			i.candidates.drop(c.peer.Key())
 		default:
 			c.retry = time.Time{}
 			i.call(c.peer, stabilizeRequest(i.exchange.neighbours(now)), inFlight{kind: callStabilize})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -101,7 +102,7 @@ func (s *Search) hear(p Peer, named bool) {
 	if p.ID == s.self || p.ID == "" {
 		return
 	}
-	p.key = p.Key()
+	p = p.Placed()
 	if l := s.heard[p.ID]; l != nil {
 		l.named = l.named || named
 		return
@@ -137,9 +138,9 @@ func (s *Search) better(a, b *lead) bool {
 		return a.named
 	}
 	if a.named {
-		return a.peer.key.Sub(s.key).Compare(b.peer.key.Sub(s.key)) < 0
+		return a.peer.Key().Sub(s.key).Compare(b.peer.Key().Sub(s.key)) < 0
 	}
-	return s.cost(a.peer.key).Compare(s.cost(b.peer.key)) < 0
+	return s.cost(a.peer.Key()).Compare(s.cost(b.peer.Key())) < 0
 }
 
 // cost is the distance to the key, a quarter of it for peers behind the key: one of them is the owner, and their leaf sets reach as
@@ -176,16 +177,16 @@ func (s *Search) Answer(now time.Time, from Peer, answer *wire.Message, err erro
 	}
 	l.state = leadAnswered
 	hint := next.GetHint()
-	hop.Final = next.GetFinal() && hint != nil && hint.Arc().End == l.peer.key && hint.Arc().Contains(s.key)
+	hop.Final = next.GetFinal() && hint != nil && hint.Arc().End == l.peer.Key() && hint.Arc().Contains(s.key)
 	if hop.Final {
 		s.found = &Lookup{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: next.GetServing()}
 		s.found.Owner.Addrs = hint.GetOwner().GetAddrs()
 		s.found.Owner.Incarnation = hint.GetOwner().GetIncarnation()
 	} else if hint != nil {
-		hop.Next = append(hop.Next, peerOf(hint.GetOwner()))
+		hop.Next = append(hop.Next, member.Of(hint.GetOwner()))
 		s.hear(hop.Next[0], next.GetKnown())
 	}
-	for _, p := range peersOf(next.GetCloser()) {
+	for _, p := range member.List(next.GetCloser()) {
 		hop.Next = append(hop.Next, p)
 		s.hear(p, false)
 	}
@@ -236,6 +237,6 @@ func (s *Search) met() []Peer {
 			met = append(met, l.peer)
 		}
 	}
-	slices.SortFunc(met, func(a, b Peer) int { return ring.Near(a.key, s.key).Compare(ring.Near(b.key, s.key)) })
+	slices.SortFunc(met, func(a, b Peer) int { return ring.Near(a.Key(), s.key).Compare(ring.Near(b.Key(), s.key)) })
 	return met
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -46,7 +47,7 @@ func ParseMemory(data []byte) (*Memory, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("ring memory: %w", err)
 	}
-	memory := &Memory{Incarnation: m.GetIncarnation(), Alone: m.GetAlone(), Role: roleOf(m.GetRole()), Peers: peersOf(m.GetPeers())}
+	memory := &Memory{Incarnation: m.GetIncarnation(), Alone: m.GetAlone(), Role: member.RoleOf(m.GetRole()), Peers: member.List(m.GetPeers())}
 	if start := m.GetPredecessor(); len(start) > 0 {
 		memory.Predecessor, memory.HasPredecessor = ring.Key(start), true
 	}
@@ -55,7 +56,7 @@ func ParseMemory(data []byte) (*Memory, error) {
 
 // Bytes is the stored form.
 func (m *Memory) Bytes() ([]byte, error) {
-	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Role: m.Role.wire(), Peers: wirePeers(m.Peers)}
+	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Role: m.Role.Wire(), Peers: member.Wire(m.Peers)}
 	if m.HasPredecessor {
 		stored.Predecessor = m.Predecessor[:]
 	}

@@ -3,6 +3,7 @@ package dht
 import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -32,7 +33,7 @@ func nextHopResponse(r *wire.NextHopResponse) *wire.Message {
 }
 
 func entryRequest(sender Peer) *wire.Message {
-	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: sender.wire()}})
+	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: sender.Wire()}})
 }
 
 func entryResponse(r *wire.EntryResponse) *wire.Message {
@@ -48,11 +49,11 @@ func pingResponse(reachable bool) *wire.Message {
 }
 
 func attachRequest(sender Peer, leave bool) *wire.Message {
-	return wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: sender.wire(), Leave: leave}})
+	return wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: sender.Wire(), Leave: leave}})
 }
 
 func attachResponse(accepted bool, peers []Peer) *wire.Message {
-	return wire.New(&wire.Message_AttachResponse{AttachResponse: &wire.AttachResponse{Accepted: accepted, Peers: wirePeers(peers)}})
+	return wire.New(&wire.Message_AttachResponse{AttachResponse: &wire.AttachResponse{Accepted: accepted, Peers: member.Wire(peers)}})
 }
 
 func refusal(reason wire.Reason, text string) *wire.Message {

@@ -32,9 +32,9 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	reach := NewReach(cfg.Role, cfg.Promote, cfg.Demote)
 	p := parts{
 		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, candidates: &candidates{},
-		reach: &reach, attach: NewAttach(self.key), guests: NewGuests(),
+		reach: &reach, attach: NewAttach(self.Key()), guests: NewGuests(),
 	}
-	p.pace = &pace{step: s, nearest: [2]ring.Key{self.key, self.key}}
+	p.pace = &pace{step: s, nearest: [2]ring.Key{self.Key(), self.Key()}}
 	p.hood = newHood(s, p.pace)
 	p.serving = newServing(s, p.hood, p.pace, p.candidates)
 	p.exchange = &exchange{step: s, hood: p.hood, serving: p.serving}

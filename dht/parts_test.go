@@ -29,7 +29,7 @@ func partsOf(cfg Config) parts {
 func (p parts) with(peers ...Peer) parts {
 	for _, q := range peers {
 		p.insert(start, q)
-		if n := p.peers[q.key]; n != nil {
+		if n := p.peers[q.Key()]; n != nil {
 			n.heard = start
 		}
 	}
@@ -142,12 +142,12 @@ func TestHoodTellsOfItself(t *testing.T) {
 	if h.SetAddrs([][]byte{{1}}); len(h.lists().GetSelf().GetAddrs()) != 1 {
 		t.Error("other addresses are not told")
 	}
-	h.peers[a.key].lists = &wire.Neighbours{Lists: 7, Predecessors: []*wire.Peer{{Id: []byte("b")}}}
-	short := &wire.Neighbours{Self: a.wire(), Lists: 7}
-	if said, whole := h.completed(a.key, short); !whole || len(said.GetPredecessors()) != 1 {
+	h.peers[a.Key()].lists = &wire.Neighbours{Lists: 7, Predecessors: []*wire.Peer{{Id: []byte("b")}}}
+	short := &wire.Neighbours{Self: a.Wire(), Lists: 7}
+	if said, whole := h.completed(a.Key(), short); !whole || len(said.GetPredecessors()) != 1 {
 		t.Error("lists that we hold are not filled in")
 	}
-	if _, whole := h.completed(a.key, &wire.Neighbours{Self: a.wire(), Lists: 8}); whole {
+	if _, whole := h.completed(a.Key(), &wire.Neighbours{Self: a.Wire(), Lists: 8}); whole {
 		t.Error("lists that we do not hold are made up")
 	}
 	if h.clear(start); len(h.peers) != 0 || h.leaves.Len() != 0 || told[LeavesChanged](p) != 1 {
@@ -187,15 +187,15 @@ func TestServingWaitsForTheFence(t *testing.T) {
 	p.with(a)
 	p.settle(start)
 	arc, _ := p.Arc()
-	if arc.Start != a.key {
+	if arc.Start != a.Key() {
 		t.Fatalf("a predecessor came, and the arc is %s", arc)
 	}
 	p.fences[a.ID] = start.Add(time.Second)
-	p.leaves.Remove(a.key)
-	if p.settle(start); p.Serves(a.key) {
+	p.leaves.Remove(a.Key())
+	if p.settle(start); p.Serves(a.Key()) {
 		t.Error("the arc of a dead predecessor is served at once")
 	}
-	if p.settle(start.Add(time.Second)); !p.Serves(a.key) {
+	if p.settle(start.Add(time.Second)); !p.Serves(a.Key()) {
 		t.Error("the arc of a dead predecessor is served never")
 	}
 }
@@ -203,12 +203,12 @@ func TestServingWaitsForTheFence(t *testing.T) {
 func TestExchangeLeavesOutKnownLists(t *testing.T) {
 	a := NewPeer("a", nil)
 	p := partsOf(Config{}).with(a)
-	n := p.peers[a.key]
-	if said := p.exchange.neighboursTo(start, a.key); len(said.GetSuccessors()) != 1 {
+	n := p.peers[a.Key()]
+	if said := p.exchange.neighboursTo(start, a.Key()); len(said.GetSuccessors()) != 1 {
 		t.Errorf("to one that does not know our lists: %v", said)
 	}
 	n.holds = p.lists().Lists
-	if said := p.exchange.neighboursTo(start, a.key); len(said.GetSuccessors()) != 0 || said.Lists != n.holds {
+	if said := p.exchange.neighboursTo(start, a.Key()); len(said.GetSuccessors()) != 0 || said.Lists != n.holds {
 		t.Errorf("to one that knows our lists: %v", said)
 	}
 	p.exchange.ask(start, n)
@@ -243,24 +243,24 @@ func TestIntroducerKnocksTwice(t *testing.T) {
 }
 
 func TestRoutesBelieveWhatTheyLearnt(t *testing.T) {
-	peers := around(NewPeer("self", nil).key, 10)
+	peers := around(NewPeer("self", nil).Key(), 10)
 	p := partsOf(Config{R: 1}).with(peers[:9]...)
 	a := peers[9]
-	at := ring.Arc{Start: peers[8].key, End: a.key}
-	hint := &wire.Hint{Owner: a.wire(), Start: at.Start[:], End: at.End[:]}
+	at := ring.Arc{Start: peers[8].Key(), End: a.Key()}
+	hint := &wire.Hint{Owner: a.Wire(), Start: at.Start[:], End: at.End[:]}
 	p.dead.set(start, a, time.Minute)
 	if p.Learn(hint); p.learnt.Len() != 0 {
 		t.Error("a hint to a dead peer is believed")
 	}
 	p.dead.expire(start.Add(time.Hour))
 	p.Learn(hint)
-	if owner, ok := p.Guess(a.key); !ok || owner.ID != a.ID {
+	if owner, ok := p.Guess(a.Key()); !ok || owner.ID != a.ID {
 		t.Errorf("guess: %v %v", owner, ok)
 	}
-	if next := p.NextHop(a.key); next.GetFinal() || next.GetKnown() || string(next.GetHint().GetOwner().GetId()) != string(a.ID) {
+	if next := p.NextHop(a.Key()); next.GetFinal() || next.GetKnown() || string(next.GetHint().GetOwner().GetId()) != string(a.ID) {
 		t.Errorf("next hop: %v", next)
 	}
-	if s := p.Search(a.key); s.Done() {
+	if s := p.Search(a.Key()); s.Done() {
 		t.Error("a guess ends a search")
 	}
 	if answer := p.entry("stranger"); string(answer.GetSelf().GetId()) != "self" || len(answer.GetPeers()) != 2 {
@@ -270,7 +270,7 @@ func TestRoutesBelieveWhatTheyLearnt(t *testing.T) {
 
 func TestAttacherKeepsItsPlaces(t *testing.T) {
 	p := partsOf(Config{Role: RoleWorker})
-	peers := around(p.self.key, AttachTo+1)
+	peers := around(p.self.Key(), AttachTo+1)
 	p.attach.Hear(peers...)
 	p.attacher.send(start)
 	if calls := p.Ready().Calls; len(calls) != AttachTo {
@@ -297,14 +297,14 @@ func TestSeekerFindsItsPlace(t *testing.T) {
 		t.Fatalf("calls: %v", calls)
 	}
 	fl, _ := p.answered(calls[0].ID)
-	arc := ring.Arc{Start: a.key, End: a.key}
-	final := nextHopResponse(&wire.NextHopResponse{Final: true, Hint: &wire.Hint{Owner: a.wire(), Start: arc.Start[:], End: arc.End[:]}})
-	k.answered(start, inFlight{to: a, search: newSearch(p.self.ID, a.key, []Peer{a}, 1)}, final, nil)
+	arc := ring.Arc{Start: a.Key(), End: a.Key()}
+	final := nextHopResponse(&wire.NextHopResponse{Final: true, Hint: &wire.Hint{Owner: a.Wire(), Start: arc.Start[:], End: arc.End[:]}})
+	k.answered(start, inFlight{to: a, search: newSearch(p.self.ID, a.Key(), []Peer{a}, 1)}, final, nil)
 	if k.located {
 		t.Error("the answer to an older search locates us")
 	}
 	k.answered(start, fl, final, nil)
-	if !k.located || k.search != nil || p.candidates.find(a.key) == nil {
+	if !k.located || k.search != nil || p.candidates.find(a.Key()) == nil {
 		t.Error("the owner of our place is not introduced")
 	}
 	k.bereft(start)
@@ -348,7 +348,7 @@ func TestSuspicionAsksThirds(t *testing.T) {
 			}
 			fl, _ := p.answered(vouch.ID)
 			u.vouched(start, fl, row.answer, row.err)
-			if dead := told[PeerDead](p) == 1; dead != row.dead || dead != p.dead.has(a) || dead == p.leaves.Contains(a.key) {
+			if dead := told[PeerDead](p) == 1; dead != row.dead || dead != p.dead.has(a) || dead == p.leaves.Contains(a.Key()) {
 				t.Errorf("dead: %v", dead)
 			}
 		})
@@ -358,19 +358,19 @@ func TestSuspicionAsksThirds(t *testing.T) {
 func TestListenerHears(t *testing.T) {
 	p := partsOf(Config{})
 	l, a := p.listener, NewPeer("a", nil)
-	said := func(state wire.State) *wire.Neighbours { return &wire.Neighbours{Self: a.wire(), State: state} }
+	said := func(state wire.State) *wire.Neighbours { return &wire.Neighbours{Self: a.Wire(), State: state} }
 	l.hear(start, said(wire.State_STATE_SERVING), false)
-	if told[PeerUp](p) != 1 || p.peers[a.key].said != nil {
+	if told[PeerUp](p) != 1 || p.peers[a.Key()].said != nil {
 		t.Error("a word of old brings the peer, and not what it said")
 	}
-	if l.hear(start, said(wire.State_STATE_SERVING), true); p.peers[a.key].said == nil {
+	if l.hear(start, said(wire.State_STATE_SERVING), true); p.peers[a.Key()].said == nil {
 		t.Error("a fresh word is not kept")
 	}
 	l.hear(start, said(wire.State_STATE_LEAVING), true)
 	if told[PeerLeft](p) != 1 || p.leaves.Len() != 0 {
 		t.Error("who leaves stays")
 	}
-	if answer := l.attached(start, &wire.AttachRequest{Sender: a.wire()}); answer.GetAttachResponse().GetAccepted() {
+	if answer := l.attached(start, &wire.AttachRequest{Sender: a.Wire()}); answer.GetAttachResponse().GetAccepted() {
 		t.Error("a peer that does not serve takes workers")
 	}
 }
@@ -399,7 +399,7 @@ func TestRolesFollowReach(t *testing.T) {
 }
 
 func TestRoundsGoAround(t *testing.T) {
-	peers := around(NewPeer("self", nil).key, 10)
+	peers := around(NewPeer("self", nil).Key(), 10)
 	p := partsOf(Config{}).with(peers...)
 	p.setState(Serving)
 	asked := map[peer.ID]int{}

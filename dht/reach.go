@@ -1,42 +1,6 @@
 package dht
 
-import (
-	"time"
-
-	"github.com/apoidea/apoidea/dht/wire"
-)
-
-// Role is what a peer can be: by whether others can dial it.
-type Role uint8
-
-const (
-	// RoleMember peers can be dialled: they stand in the ring and own an arc.
-	RoleMember Role = iota
-	// RoleWorker peers cannot, because of NAT or a firewall: they own nothing, and work over connections of their own.
-	RoleWorker
-)
-
-// String names the role in lower case.
-func (r Role) String() string {
-	if r == RoleWorker {
-		return "worker"
-	}
-	return "member"
-}
-
-func (r Role) wire() wire.Role {
-	if r == RoleWorker {
-		return wire.Role_ROLE_WORKER
-	}
-	return wire.Role_ROLE_MEMBER
-}
-
-func roleOf(r wire.Role) Role {
-	if r == wire.Role_ROLE_WORKER {
-		return RoleWorker
-	}
-	return RoleMember
-}
+import "time"
 
 // Reachability is what is known of whether others can dial this peer.
 type Reachability uint8

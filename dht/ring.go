@@ -37,7 +37,7 @@ func NewRing(config Config, self Peer, table Table) *Ring {
 		panic("dht: " + err.Error())
 	}
 	cfg := config.withDefaults()
-	self.key = self.Key()
+	self = self.Placed()
 	self.Role = cfg.Role
 	if self.Incarnation == 0 {
 		self.Incarnation = 1

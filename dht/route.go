@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -44,15 +45,15 @@ func (t *routes) Hint(key ring.Key) *wire.Hint {
 	if !ok {
 		return nil
 	}
-	return &wire.Hint{Owner: owner.wire(), Start: arc.Start[:], End: arc.End[:]}
+	return &wire.Hint{Owner: owner.Wire(), Start: arc.Start[:], End: arc.End[:]}
 }
 
 // Learn takes hints that other peers gave. They must have passed Validate. They are believed only for Guess: what stands in our
 // leaf set is known better here.
 func (t *routes) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
-		owner := peerOf(hint.GetOwner())
-		if owner.ID == t.self.ID || t.hood.leaves.Covers(owner.key) || t.dead.has(owner) {
+		owner := member.Of(hint.GetOwner())
+		if owner.ID == t.self.ID || t.hood.leaves.Covers(owner.Key()) || t.dead.has(owner) {
 			continue
 		}
 		t.learnt.Add(hint.Arc(), owner)
@@ -63,7 +64,7 @@ func (t *routes) Learn(hints ...*wire.Hint) {
 func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 	if arc, ok := t.hood.leaves.Owner(key); ok && (t.serving.placed() || t.serving.state == Leaving) {
 		switch {
-		case arc.End != t.self.key:
+		case arc.End != t.self.Key():
 			return arc, t.hood.peers[arc.End].peer, true
 		case t.serving.state != Leaving:
 			return arc, t.self, true
@@ -106,7 +107,7 @@ func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 		answer.Final, answer.Serving = true, t.serving.Serves(key)
 		return answer
 	}
-	answer.Closer = wirePeers(t.closest(key, closerSent))
+	answer.Closer = member.Wire(t.closest(key, closerSent))
 	return answer
 }
 
@@ -115,12 +116,12 @@ func (t *routes) closest(key ring.Key, n int) []Peer {
 	near := append(t.hood.members(), t.attach.Peers()...)
 	for _, p := range t.table.Nearest(key, nearestAsked) {
 		if p.ID != t.self.ID && !t.dead.has(p) {
-			p.key = p.Key()
+			p = p.Placed()
 			near = append(near, p)
 		}
 	}
 	slices.SortFunc(near, func(a, b Peer) int {
-		return cmp.Or(ring.Near(a.key, key).Compare(ring.Near(b.key, key)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(ring.Near(a.Key(), key).Compare(ring.Near(b.Key(), key)), cmp.Compare(a.ID, b.ID))
 	})
 	near = slices.CompactFunc(near, func(a, b Peer) bool { return a.ID == b.ID })
 	return near[:min(n, len(near))]
@@ -131,7 +132,7 @@ func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	members := slices.DeleteFunc(t.Members(), func(p Peer) bool { return p.ID == from })
 	shuffle(t.rnd, members)
 	return &wire.EntryResponse{
-		Self: t.self.wire(), State: t.serving.state.wire(), Peers: wirePeers(members[:min(entryPeers, len(members))]),
+		Self: t.self.Wire(), State: t.serving.state.wire(), Peers: member.Wire(members[:min(entryPeers, len(members))]),
 	}
 }
 
@@ -141,10 +142,10 @@ func (t *routes) scan() []Peer {
 	all := t.table.All()
 	seen := make(map[ring.Key]struct{}, len(all))
 	for i := range all {
-		all[i].key = all[i].Key()
-		seen[all[i].key] = struct{}{}
-		if _, old := t.inTable[all[i].key]; !old {
-			t.learnt.Split(all[i].key)
+		all[i] = all[i].Placed()
+		seen[all[i].Key()] = struct{}{}
+		if _, old := t.inTable[all[i].Key()]; !old {
+			t.learnt.Split(all[i].Key())
 		}
 	}
 	t.inTable = seen
@@ -161,7 +162,7 @@ func (t *routes) Members() []Peer {
 		}
 	}
 	slices.SortFunc(members, func(a, b Peer) int {
-		return a.Key().Sub(t.self.key).Compare(b.Key().Sub(t.self.key))
+		return a.Key().Sub(t.self.Key()).Compare(b.Key().Sub(t.self.Key()))
 	})
 	return slices.CompactFunc(members, func(a, b Peer) bool { return a.ID == b.ID })
 }

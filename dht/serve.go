@@ -90,7 +90,7 @@ func (v *serving) mayServe(now time.Time) bool {
 // acknowledged says whether our successor takes us for its predecessor.
 func (v *serving) acknowledged() bool {
 	said := v.hood.peers[v.hood.leaves.Successor()].said
-	return said != nil && said.pred == v.self.key
+	return said != nil && said.pred == v.self.Key()
 }
 
 // mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that lost the others while it was
@@ -116,7 +116,7 @@ func (v *serving) cleared(now time.Time) bool {
 		switch said := v.hood.peers[key].said; {
 		case said == nil:
 			heardAll = false
-		case said.serves && said.served.Contains(v.self.key):
+		case said.serves && said.served.Contains(v.self.Key()):
 			return false
 		case !anchored && heardAll && (said.serves || said.cleared):
 			anchored = true
@@ -145,7 +145,7 @@ func (v *serving) returned(now time.Time) bool {
 // predecessorBack says whether the present predecessor is the remembered one, or stands nearer, so that our arc is no wider.
 func (v *serving) predecessorBack() bool {
 	old, pred := v.memory.Predecessor, v.hood.leaves.Predecessor()
-	return old == v.self.key || pred != v.self.key && (pred == old || ring.Between(old, pred, v.self.key))
+	return old == v.self.Key() || pred != v.self.Key() && (pred == old || ring.Between(old, pred, v.self.Key()))
 }
 
 // rejoin makes a peer that was suspended confirm its place, as after a restart with this memory.

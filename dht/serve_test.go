@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -15,18 +16,18 @@ import (
 // and takes us for its predecessor. That does not say that we may serve.
 func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 	peers := []Peer{NewPeer("a", nil), NewPeer("b", nil), NewPeer("c", nil)}
-	slices.SortFunc(peers, func(a, b Peer) int { return a.key.Compare(b.key) })
+	slices.SortFunc(peers, func(a, b Peer) int { return a.Key().Compare(b.Key()) })
 	self, next, last := peers[0], peers[1], peers[2]
 	joining := func(cleared bool) *wire.Neighbours {
 		return &wire.Neighbours{
-			Self: next.wire(), State: wire.State_STATE_JOINING, Cleared: cleared,
-			Predecessors: wirePeers([]Peer{self, last}), Successors: wirePeers([]Peer{last, self}),
+			Self: next.Wire(), State: wire.State_STATE_JOINING, Cleared: cleared,
+			Predecessors: member.Wire([]Peer{self, last}), Successors: member.Wire([]Peer{last, self}),
 		}
 	}
 	serving := func(start ring.Key) *wire.Neighbours {
 		return &wire.Neighbours{
-			Self: last.wire(), State: wire.State_STATE_SERVING, ServedStart: start[:],
-			Predecessors: wirePeers([]Peer{next, self}), Successors: wirePeers([]Peer{self, next}),
+			Self: last.Wire(), State: wire.State_STATE_SERVING, ServedStart: start[:],
+			Predecessors: member.Wire([]Peer{next, self}), Successors: member.Wire([]Peer{self, next}),
 		}
 	}
 	for _, row := range []struct {
@@ -35,10 +36,10 @@ func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 		last   *wire.Neighbours
 		serves bool
 	}{
-		{"the arc of the last reaches over us", joining(false), serving(last.key), false},
-		{"it does, whatever the next believes", joining(true), serving(last.key), false},
-		{"it ends behind us, at the next", joining(false), serving(next.key), true},
-		{"it ends at us, before the next serves", joining(false), serving(self.key), true},
+		{"the arc of the last reaches over us", joining(false), serving(last.Key()), false},
+		{"it does, whatever the next believes", joining(true), serving(last.Key()), false},
+		{"it ends behind us, at the next", joining(false), serving(next.Key()), true},
+		{"it ends at us, before the next serves", joining(false), serving(self.Key()), true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := NewRing(Config{}, self, noTable{})
@@ -59,7 +60,7 @@ func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 				now = now.Add(300 * time.Millisecond)
 				r.Tick(now)
 			}
-			if got := r.Serves(self.key); got != row.serves {
+			if got := r.Serves(self.Key()); got != row.serves {
 				t.Errorf("serves = %v", got)
 			}
 		})

@@ -78,7 +78,7 @@ func (o *rounds) partners(now time.Time) []ring.Key {
 // worker looks for ring peers around our position, while there are places to fill.
 func (o *rounds) worker(now time.Time) {
 	o.attach.Hear(o.contacts.list...)
-	o.attach.Hear(o.routes.table.Nearest(o.self.key, nearestAsked)...)
+	o.attach.Hear(o.routes.table.Nearest(o.self.Key(), nearestAsked)...)
 	if !o.attach.Full() {
 		o.seeker.start(now)
 	}

@@ -62,7 +62,7 @@ const (
 )
 
 func newStep(cfg Config, self Peer) *step {
-	return &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.key))), calls: map[uint64]inFlight{}}
+	return &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.Key()))), calls: map[uint64]inFlight{}}
 }
 
 func be64(k ring.Key) uint64 {

@@ -43,7 +43,7 @@ func (u *suspicion) unreachable(now time.Time, id peer.ID) {
 
 // failed takes a stabilize call that brought no answer.
 func (u *suspicion) failed(now time.Time, to Peer) {
-	if n := u.hood.peers[to.key]; n != nil {
+	if n := u.hood.peers[to.Key()]; n != nil {
 		n.failures++
 		if n.failures == 1 {
 			u.tell(PeerSuspect{n.peer})
@@ -102,7 +102,7 @@ func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 		if n == suspect || n.failures > 0 || slices.Contains(suspect.thirds, n.peer.ID) {
 			continue
 		}
-		if third == nil || ring.Near(key, suspect.peer.key).Compare(ring.Near(third.peer.key, suspect.peer.key)) < 0 {
+		if third == nil || ring.Near(key, suspect.peer.Key()).Compare(ring.Near(third.peer.Key(), suspect.peer.Key())) < 0 {
 			third = n
 		}
 	}
@@ -111,7 +111,7 @@ func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 		return
 	}
 	suspect.thirds = append(suspect.thirds, third.peer.ID)
-	u.call(third.peer, pingRequest(suspect.peer.ID), inFlight{kind: callVouch, target: suspect.peer.key})
+	u.call(third.peer, pingRequest(suspect.peer.ID), inFlight{kind: callVouch, target: suspect.peer.Key()})
 }
 
 // vouched takes the word of a third.
@@ -121,7 +121,7 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 	case suspect == nil || suspect.failures < 2: // it spoke meanwhile
 	case err != nil || answer.GetPingResponse() == nil:
 		if err != nil {
-			u.exchange.ask(now, u.hood.peers[fl.to.key])
+			u.exchange.ask(now, u.hood.peers[fl.to.Key()])
 		}
 		u.askThird(now, suspect)
 	case answer.GetPingResponse().GetReachable():
@@ -136,7 +136,7 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 // died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have served until the second question
 // that it did not answer reached it.
 func (u *suspicion) died(now time.Time, n *neighbour) {
-	if u.hood.leaves.Predecessor() == n.peer.key {
+	if u.hood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
 	}
 	u.remove(now, n.peer, u.cfg.DeadFor)
@@ -147,7 +147,7 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 
 // left takes a peer out that said goodbye. It served nothing any more when it did, so there is nothing to wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
-	if u.hood.peers[p.key] != nil {
+	if u.hood.peers[p.Key()] != nil {
 		u.remove(now, p, u.cfg.DeadFor)
 		u.tell(PeerLeft{p})
 	}
@@ -155,9 +155,9 @@ func (u *suspicion) left(now time.Time, p Peer) {
 }
 
 func (u *suspicion) remove(now time.Time, p Peer, rest time.Duration) {
-	u.hood.leaves.Remove(p.key)
-	u.routes.learnt.Forget(p.key)
+	u.hood.leaves.Remove(p.Key())
+	u.routes.learnt.Forget(p.Key())
 	u.dead.set(now, p, rest)
 	u.hood.changed(now)
-	u.introducer.consider(now, u.routes.table.Nearest(u.self.key, nearestAsked))
+	u.introducer.consider(now, u.routes.table.Nearest(u.self.Key(), nearestAsked))
 }

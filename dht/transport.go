@@ -5,6 +5,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -41,55 +42,17 @@ type Membership interface {
 type Handler func(ctx context.Context, from peer.ID, req *wire.Message) (*wire.Message, error)
 
 // Peer names a peer and says where it can be reached.
-type Peer struct {
-	ID          peer.ID  // libp2p's, of which the position follows
-	Addrs       [][]byte // binary multiaddrs, opaque to this package; may be empty when the transport knows them
-	Incarnation uint64   // grows with each start of the peer; 0 when unknown
-	Role        Role     // member of the ring, or worker
-	key         ring.Key // its position; zero when built as a literal
-}
+type Peer = member.Peer
 
 // NewPeer returns a peer whose position is computed once.
-func NewPeer(id peer.ID, addrs [][]byte) Peer {
-	return Peer{ID: id, Addrs: addrs, key: ring.PeerKey([]byte(id))}
-}
+func NewPeer(id peer.ID, addrs [][]byte) Peer { return member.New(id, addrs) }
 
-// Key is the position of the peer on the ring.
-func (p Peer) Key() ring.Key {
-	if p.key == (ring.Key{}) {
-		return ring.PeerKey([]byte(p.ID))
-	}
-	return p.key
-}
+// Role is what a peer can be: by whether others can dial it.
+type Role = member.Role
 
-// String is the peer's ID in its usual text form.
-func (p Peer) String() string { return p.ID.String() }
-
-func peerOf(p *wire.Peer) Peer {
-	if p == nil {
-		return Peer{}
-	}
-	q := NewPeer(peer.ID(p.GetId()), p.GetAddrs())
-	q.Incarnation, q.Role = p.GetIncarnation(), roleOf(p.GetRole())
-	return q
-}
-
-func peersOf(list []*wire.Peer) []Peer {
-	peers := make([]Peer, len(list))
-	for i, p := range list {
-		peers[i] = peerOf(p)
-	}
-	return peers
-}
-
-func (p Peer) wire() *wire.Peer {
-	return &wire.Peer{Id: []byte(p.ID), Addrs: p.Addrs, Incarnation: p.Incarnation, Role: p.Role.wire()}
-}
-
-func wirePeers(peers []Peer) []*wire.Peer {
-	list := make([]*wire.Peer, len(peers))
-	for i, p := range peers {
-		list[i] = p.wire()
-	}
-	return list
-}
+const (
+	// RoleMember peers can be dialled: they stand in the ring and own an arc.
+	RoleMember = member.RoleMember
+	// RoleWorker peers cannot: they own nothing, and work over connections of their own.
+	RoleWorker = member.RoleWorker
+)

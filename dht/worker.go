@@ -3,6 +3,7 @@ package dht
 import (
 	"time"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -38,7 +39,7 @@ func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse,
 		changed = a.attach.Failed(now, to.ID)
 	} else {
 		var leave []Peer
-		leave, changed = a.attach.Answer(now, to.ID, answer.GetAccepted(), peersOf(answer.GetPeers()))
+		leave, changed = a.attach.Answer(now, to.ID, answer.GetAccepted(), member.List(answer.GetPeers()))
 		for _, p := range leave {
 			a.farewell(p)
 		}
