@@ -40,7 +40,9 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		}
 	}
 	r.Services = make(map[string]metrics.Service)
-	for name, s := range n.room.net.Stats().Services {
+	peers := n.room.net.Stats()
+	r.Bounds = peers.Bounds
+	for name, s := range peers.Services {
 		r.Services[name] = metrics.Service{CallsOut: s.CallsOut, CallsIn: s.CallsIn, BytesOut: s.BytesOut, BytesIn: s.BytesIn}
 	}
 	r.SitesDown, r.SitesUp = n.line.Down.Used(bandwidth.Sites), n.line.Up.Used(bandwidth.Sites)

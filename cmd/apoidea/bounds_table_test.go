@@ -63,6 +63,7 @@ var bounds = []bound{
 	{what: "leaf peers on each side", format: "%s", at: "dht/ring DefaultR", then: "those further away are forgotten"},
 	{what: "a message between peers", format: "%s", at: "dht/calls maxFrame", then: "it is cut into pieces; what a stranger sends beyond ends its connection"},
 	{what: "questions of peers at once", format: "%s, %s of large ones", at: "dht/calls maxHandlers maxLargeBytes", then: "the sender is told busy, and keeps what it has"},
+	{what: "first byte of a peer's stream, a frame, a write without a byte", format: "%s, %s and a second for each %s, %s", at: "dht/calls FirstByte frameTime frameRate WriteTime", then: "the stream is reset; the peer may open another"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "those that matter least to the ring are closed"},
 	{what: "addresses of peers that are remembered", format: "%s", at: "dht/p2p maxKnownAddrs", then: "further ones are not kept"},
 	{what: "workers behind routers that a member takes", format: "%s", at: "dht MaxAttached", then: "they look for another member"},

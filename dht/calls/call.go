@@ -261,23 +261,25 @@ func (st *outStream) take(id uint64) *pendingCall {
 }
 
 func (st *outStream) write() {
-	if st.w.run(st.s) != nil {
+	if err := st.w.run(st.s); err != nil {
+		st.out.met.unwritten(err)
 		_ = st.s.Reset() // the reader finds out and tells the callers
 	}
 }
 
 // read delivers answers until the stream ends; then all pending calls fail.
 func (st *outStream) read() {
-	frames := newFrameReader(st.s)
+	frames := newTimedFrames(st.s)
 	for {
 		if err := st.readOne(frames); err != nil {
+			st.out.met.slow(err)
 			st.end(err)
 			return
 		}
 	}
 }
 
-func (st *outStream) readOne(frames frameReader) error {
+func (st *outStream) readOne(frames *timedFrames) error {
 	h, err := frames.header()
 	if err != nil {
 		return err

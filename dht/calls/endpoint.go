@@ -20,6 +20,8 @@ type Stream interface {
 	Reset() error
 	// SetReadDeadline ends reads at a time, see net.Conn.
 	SetReadDeadline(t time.Time) error
+	// SetWriteDeadline ends writes at a time, see net.Conn. One that ends so says how much it wrote before.
+	SetWriteDeadline(t time.Time) error
 }
 
 // Network opens streams. It is safe for concurrent use.
@@ -57,6 +59,7 @@ type ground struct {
 	life context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of this package
+	met  met
 }
 
 // service is one name under which calls go out and come in.
@@ -189,11 +192,12 @@ type ServiceStats struct {
 type Stats struct {
 	Services map[string]ServiceStats // by name
 	Streams  int                     // open at present, in both directions
+	Bounds   map[string]uint64       // how often each bound on what a peer may use was met, by its name
 }
 
 // Stats returns the counters of this moment.
 func (e *Endpoint) Stats() Stats {
-	s := Stats{Services: map[string]ServiceStats{}}
+	s := Stats{Services: map[string]ServiceStats{}, Bounds: e.met.read()}
 	e.byName.Range(func(name, value any) bool {
 		c := &value.(*service).counters
 		s.Services[name.(string)] = ServiceStats{

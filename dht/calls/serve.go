@@ -28,10 +28,8 @@ const (
 	// maxLargeBytes of large requests of all peers together are held in memory;
 	// beyond it a large request is answered busy unread.
 	maxLargeBytes = 64 << 20
-	// maxLargeOfPeer of them are one peer's, and payloadTime is how long the rest of one may take to come: who announces and sends nothing does not
-	// keep the others out.
+	// maxLargeOfPeer of them are one peer's: who announces and sends nothing does not keep the others out.
 	maxLargeOfPeer = 16 << 20
-	payloadTime    = 5 * time.Minute
 )
 
 // request waits for a handler, or runs in one.
@@ -80,7 +78,8 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	ctx, cancel := context.WithCancel(i.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if st.w.run(s) != nil {
+		if err := st.w.run(s); err != nil {
+			i.met.unwritten(err)
 			_ = s.Reset()
 			cancel()
 		}
@@ -88,6 +87,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	err := st.read(ctx, &workers)
 	cancel() // nobody waits for what still runs
 	if err != nil {
+		i.met.slow(err)
 		i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 		_ = s.Reset()
 	}
@@ -148,9 +148,13 @@ func (i *inStreams) close() {
 
 // read takes requests until the stream ends; nil if the peer ended it in order.
 func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
-	frames := newFrameReader(st.s)
+	frames := newTimedFrames(st.s)
+	err := frames.first()
 	for {
-		h, err := frames.header()
+		var h header
+		if err == nil {
+			h, err = frames.header()
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -168,7 +172,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
 			continue
 		}
-		payload, err := st.payload(frames, h)
+		payload, err := frames.payload(h)
 		if err == nil {
 			err = st.enqueue(ctx, request{h, payload}, workers)
 		}
@@ -177,21 +181,6 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			return err
 		}
 	}
-}
-
-// payload reads what a request brings, within payloadTime if it is large.
-func (st *inStream) payload(frames frameReader, h header) ([]byte, error) {
-	if h.size < largeRequest {
-		return frames.payload(h)
-	}
-	if err := st.s.SetReadDeadline(time.Now().Add(payloadTime)); err != nil {
-		return nil, err
-	}
-	payload, err := frames.payload(h)
-	if err != nil {
-		return nil, err
-	}
-	return payload, st.s.SetReadDeadline(time.Time{})
 }
 
 // enqueue hands a request to a new worker, or to the queue when enough run,

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"io"
 	"runtime"
 	"sync"
 )
@@ -71,7 +70,7 @@ func (w *frameWriter) add(cancel <-chan struct{}, put func([]byte) []byte) bool 
 
 // run writes until the stream breaks or done is closed; what was added before
 // done is still written if the stream takes it.
-func (w *frameWriter) run(s io.Writer) error {
+func (w *frameWriter) run(s Stream) error {
 	for {
 		select {
 		case <-w.wake:
@@ -88,7 +87,7 @@ func (w *frameWriter) run(s io.Writer) error {
 }
 
 // flush writes what was gathered.
-func (w *frameWriter) flush(s io.Writer) error {
+func (w *frameWriter) flush(s Stream) error {
 	w.mu.Lock()
 	out := w.buf
 	w.buf = nil
@@ -100,7 +99,7 @@ func (w *frameWriter) flush(s io.Writer) error {
 	if out == nil {
 		return nil
 	}
-	_, err := s.Write(*out)
+	err := writeTimed(s, *out)
 	if cap(*out) <= keepBuffer {
 		*out = (*out)[:0]
 		writeBuffers.Put(out)

@@ -13,6 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/transport"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // Shape is what holds the bytes of a Net under a cap on bandwidth. Its methods are called by many goroutines at once.
@@ -40,6 +42,10 @@ func (w paced) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		part := p[n:min(len(p), n+bulkPiece)]
 		if err := w.shape.Bulk(w.life, len(part)); err != nil {
+			return n, err
+		}
+		// The wait for the turn is no fault of the peer's.
+		if err := w.SetWriteDeadline(time.Now().Add(calls.WriteTime)); err != nil {
 			return n, err
 		}
 		m, err := w.Stream.Write(part)

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md anew")
 
 func reading(context.Context) (*Reading, error) {
 	r := &Reading{
-		Services: map[string]Service{"ring": {CallsOut: 1}},
+		Services: map[string]Service{"ring": {CallsOut: 1}}, Bounds: map[string]uint64{"write": 1},
 		Requests: 7, Outcomes: map[string]int64{"ok": 3, "timeout": 0}, DiskFree: 5, Profile: "lab",
 	}
 	r.Status = control.Status{State: "crawling", Version: "1", Network: "main", Counters: control.Counters{Pages: 3}}

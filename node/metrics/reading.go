@@ -22,6 +22,8 @@ type Reading struct {
 	Replicas, ReplicasLevel int
 	// Services is what each service between peers did since the process was started, by its name.
 	Services map[string]Service
+	// Bounds is how often other peers met each bound on what they may use of this one, by its name.
+	Bounds map[string]uint64
 	// SitesDown and the others are bytes that came and went since the process was started.
 	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.

@@ -145,6 +145,11 @@ func ofLimits() []series {
 				put(float64(s.BytesIn), name, "in")
 			}
 		}},
+		{name: "peer_bounds_total", kind: counter, labels: []string{"bound"}, help: "How often other peers met a bound on what they may use of this one: a stream was reset, or a call told busy.", read: func(r *Reading, put put) {
+			for name, n := range r.Bounds {
+				put(float64(n), name)
+			}
+		}},
 		{name: "line_bytes_total", kind: counter, labels: []string{"with", "direction"}, help: "Bytes that came down and went up, with sites and with peers, encryption included: what the caps on bandwidth are held against.", read: func(r *Reading, put put) {
 			put(float64(r.SitesDown), "sites", "down")
 			put(float64(r.SitesUp), "sites", "up")

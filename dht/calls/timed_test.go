@@ -1,0 +1,146 @@
+package calls
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// served is the far end of a stream that an endpoint serves as the stranger's, and when that ended.
+func served(t *testing.T, e *Endpoint, from peer.ID, service string) (far net.Conn, ended chan struct{}) {
+	t.Helper()
+	far, near := net.Pipe()
+	ended = make(chan struct{})
+	go func() {
+		e.Serve(service, from, pipe{near})
+		close(ended)
+	}()
+	return far, ended
+}
+
+// endsAfter waits until a stream ends, and says how long that took.
+func endsAfter(ended <-chan struct{}) time.Duration {
+	begin := time.Now()
+	<-ended
+	return time.Since(begin)
+}
+
+// inBubble runs a test in virtual time, with an endpoint that echoes.
+func inBubble(t *testing.T, f func(t *testing.T, e *Endpoint)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := newEndpoint(t, "server")
+		e.Handle("echo", echo)
+		f(t, e)
+	})
+}
+
+// TestIdleStreamIsReset: who opens a stream and sends nothing loses it; one that is quiet between whole frames stays.
+func TestIdleStreamIsReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		_, ended := served(t, e, "stranger", "echo")
+		if took := endsAfter(ended); took != FirstByte {
+			t.Errorf("a stream without a byte ended after %s", took)
+		}
+		far, ended := served(t, e, "honest", "echo")
+		frames := newFrameReader(far)
+		for id := range uint64(3) {
+			if _, err := far.Write(appendRequest(nil, id, 0, []byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+			next(t, frames)
+			time.Sleep(2 * time.Minute)
+		}
+		select {
+		case <-ended:
+			t.Error("a stream that is quiet between frames was ended")
+		default:
+		}
+		if got := e.Stats().Bounds["first_byte"]; got != 1 {
+			t.Errorf("counted %d", got)
+		}
+		_ = far.Close()
+		<-ended
+	})
+}
+
+// TestDrippedFrameIsReset: a frame that has begun has its time, which grows with its length and not with its drops.
+func TestDrippedFrameIsReset(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		size int
+		most time.Duration
+	}{
+		{"small", 100, frameTime + time.Second},
+		{"large", 1 << 20, frameTime + (1<<20+20)*time.Second/frameRate},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, e *Endpoint) {
+				far, ended := served(t, e, "stranger", "echo")
+				frame := appendRequest(nil, 1, 0, make([]byte, row.size))
+				var dripper sync.WaitGroup
+				dripper.Go(func() {
+					for ; ; frame = frame[1:] {
+						if _, err := far.Write(frame[:1]); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				})
+				defer dripper.Wait()
+				if took := endsAfter(ended); took < frameTime || took > row.most {
+					t.Errorf("ended after %s, want up to %s", took, row.most)
+				}
+				if got := e.Stats().Bounds["frame"]; got != 1 {
+					t.Errorf("counted %d", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowLineIsServed: the largest frame comes over a line of 20 KiB a second, and its answer leaves over it.
+func TestSlowLineIsServed(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		far, ended := served(t, e, "slow", "echo")
+		frame := appendRequest(nil, 1, 0, bytes.Repeat([]byte("x"), MaxPayload))
+		for len(frame) > 0 {
+			n, err := far.Write(frame[:min(20<<10, len(frame))])
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame = frame[n:]
+			time.Sleep(time.Second)
+		}
+		for piece, left := make([]byte, 4<<10), MaxPayload; left > 0; time.Sleep(time.Second / 4) {
+			n, err := far.Read(piece)
+			if err != nil {
+				t.Fatalf("with %d bytes left of the answer: %v", left, err)
+			}
+			left -= n
+		}
+		_ = far.Close()
+		<-ended
+	})
+}
+
+// TestUnreadAnswerIsReset: who asks and does not read loses the stream.
+func TestUnreadAnswerIsReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		far, ended := served(t, e, "stranger", "echo")
+		if _, err := far.Write(appendRequest(nil, 1, 0, []byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+		if took := endsAfter(ended); took != WriteTime {
+			t.Errorf("ended after %s", took)
+		}
+		if got := e.Stats().Bounds["write"]; got != 1 {
+			t.Errorf("counted %d", got)
+		}
+	})
+}
