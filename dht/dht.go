@@ -14,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // maxRelays bounds the pings made at one time on behalf of other peers.
@@ -301,8 +302,8 @@ func (d *DHT) farewell(ctx context.Context, calls []Call) {
 	telling.Wait()
 }
 
-// Observe tells whether other peers can dial this one; see Reach. Without it the role stays as Config.Role says.
-func (d *DHT) Observe(seen Reachability) {
+// Observe tells whether other peers can dial this one; see workers.Reach. Without it the role stays as Config.Role says.
+func (d *DHT) Observe(seen workers.Reachability) {
 	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
 }
 
@@ -315,16 +316,16 @@ func (d *DHT) StepDown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Attached returns the workers attached to this peer, by position: at most MaxAttached. They cannot be dialled; a call to one must go over
+// Attached returns the workers attached to this peer, by position: at most workers.MaxAttached. They cannot be dialled; a call to one must go over
 // the connection that it holds. The slice is the caller's.
 func (d *DHT) Attached() []Peer { return read(d, (*Ring).Attached) }
 
-// Candidates returns up to AttachedUsed of the attached workers, chosen by key so that each gets its share of hosts.
+// Candidates returns up to workers.AttachedUsed of the attached workers, chosen by key so that each gets its share of hosts.
 func (d *DHT) Candidates(key ring.Key) []Peer {
 	return read(d, func(r *Ring) []Peer { return r.Candidates(key) })
 }
 
-// Attachments returns the ring peers that a worker is attached to, nearest first: AttachTo when all is well, none for a ring peer.
+// Attachments returns the ring peers that a worker is attached to, nearest first: workers.AttachTo when all is well, none for a ring peer.
 func (d *DHT) Attachments() []Peer { return read(d, (*Ring).Attachments) }
 
 // Guess names the believed owner of key without the network: our own arc, the leaf set, learnt arcs. See Ring.Guess.

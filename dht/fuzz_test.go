@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // FuzzHandle sends whatever passes Decode to a founder, as request and as answer: it must not fall, must answer within the
@@ -75,8 +76,9 @@ func fuzzWorker(t *testing.T, now time.Time, m *wire.Message, steps byte) {
 		now = now.Add(5 * time.Second)
 		r.Tick(now)
 	}
-	if _, serves := r.Arc(); serves || r.State() != Worker || len(r.attach.held) > AttachTo+1 || len(r.attach.known) > maxAttachKnown {
-		t.Fatalf("%s, held by %d, knows %d", r.State(), len(r.attach.held), len(r.attach.known))
+	known, held := r.attach.Size()
+	if _, serves := r.Arc(); serves || r.State() != Worker || held > workers.AttachTo+1 || known > workers.MaxKnown {
+		t.Fatalf("%s, held by %d, knows %d", r.State(), held, known)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // listener takes what other peers say of themselves, and brings it to the parts.
@@ -21,8 +22,8 @@ type listener struct {
 	candidates *candidates
 	suspicion  *suspicion
 	dead       tombstones
-	attach     *Attach
-	guests     *Guests
+	attach     *workers.Attach
+	guests     *workers.Guests
 }
 
 // stabilized takes the answer to an introduction or to one of the rounds.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // maxCandidates bounds the introductions in progress: four leaf sets.
@@ -40,7 +41,7 @@ type introducer struct {
 	exchange   *exchange
 	candidates *candidates
 	dead       tombstones
-	attach     *Attach
+	attach     *workers.Attach
 }
 
 // consider introduces us to those of the peers that would stand in the leaf set if all of them lived.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // attached says what is not as it should be of the workers: each is attached to three ring peers, and those know it. It is nil when all is.
 func attached(s *dhttest.Sim) error {
 	attached := map[peer.ID][]peer.ID{}
 	for _, n := range s.Members() {
-		if got := len(n.Attached()); got > dht.MaxAttached {
+		if got := len(n.Attached()); got > workers.MaxAttached {
 			return fmt.Errorf("peer %d has %d workers attached", n.Index, got)
 		}
 		for _, w := range n.Attached() {
@@ -28,7 +29,7 @@ func attached(s *dhttest.Sim) error {
 		if n.State() != dht.Worker {
 			continue
 		}
-		want := min(dht.AttachTo, len(s.Members()))
+		want := min(workers.AttachTo, len(s.Members()))
 		holders := attached[n.Self().ID]
 		if got := n.Attachments(); len(got) != want || len(holders) != want {
 			return fmt.Errorf("worker %d is attached to %d peers, and %d hold it, want %d", n.Index, len(got), len(holders), want)
@@ -124,7 +125,7 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 	}
 	s.Run(time.Minute)
 	for _, n := range s.Members() {
-		if got := len(n.Attached()); got != dht.MaxAttached {
+		if got := len(n.Attached()); got != workers.MaxAttached {
 			t.Errorf("peer %d has %d workers", n.Index, got)
 		}
 	}
@@ -169,7 +170,7 @@ func TestRolesChange(t *testing.T) {
 	}
 
 	delete(behind, worker.Index)
-	s.Observe(worker, dht.ReachPublic)
+	s.Observe(worker, workers.ReachPublic)
 	s.Run(15*time.Minute - time.Second)
 	if worker.State() != dht.Worker {
 		t.Errorf("%s before its reachability is confirmed", worker.State())
@@ -181,7 +182,7 @@ func TestRolesChange(t *testing.T) {
 	asItShouldBe(t, s, 10*time.Second)
 
 	behind[member.Index] = true
-	s.Observe(member, dht.ReachPrivate)
+	s.Observe(member, workers.ReachPrivate)
 	s.Run(59 * time.Second)
 	if cut {
 		t.Error("told to step down before a minute has passed")
@@ -206,7 +207,7 @@ func TestWorkerThatSlept(t *testing.T) {
 	behind := aThird(5, 16)
 	s := natWorld(t, 5, 16, behind)
 	for i := range behind {
-		s.Observe(s.Nodes[i], dht.ReachPublic)
+		s.Observe(s.Nodes[i], workers.ReachPublic)
 		s.Nodes[i].Pause(time.Hour)
 	}
 	s.Run(time.Hour + 15*time.Second)

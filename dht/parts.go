@@ -1,6 +1,10 @@
 package dht
 
-import "github.com/apoidea/apoidea/dht/ring"
+import (
+	"github.com/apoidea/apoidea/dht/ring"
+
+	"github.com/apoidea/apoidea/dht/workers"
+)
 
 // parts are what a Ring consists of. Each knows the ones that it was made with, all of which stand above it here, and no other. What
 // the embedded ones export is offered by the Ring itself.
@@ -9,9 +13,9 @@ type parts struct {
 	contacts   *contacts
 	dead       tombstones
 	candidates *candidates
-	reach      *Reach
-	attach     *Attach
-	guests     *Guests
+	reach      *workers.Reach
+	attach     *workers.Attach
+	guests     *workers.Guests
 	pace       *pace
 	*hood
 	*serving
@@ -29,10 +33,10 @@ type parts struct {
 // newParts returns the parts of a ring as a joining peer knows it. The config has its defaults, self its position and role.
 func newParts(cfg Config, self Peer, table Table) parts {
 	s := newStep(cfg, self)
-	reach := NewReach(cfg.Role, cfg.Promote, cfg.Demote)
+	reach := workers.NewReach(cfg.Role, cfg.Promote, cfg.Demote)
 	p := parts{
 		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, candidates: &candidates{},
-		reach: &reach, attach: NewAttach(self.Key()), guests: NewGuests(),
+		reach: &reach, attach: workers.NewAttach(self.Key()), guests: workers.NewGuests(),
 	}
 	p.pace = &pace{step: s, nearest: [2]ring.Key{self.Key(), self.Key()}}
 	p.hood = newHood(s, p.pace)

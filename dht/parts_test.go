@@ -3,6 +3,7 @@ package dht
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // Each test drives one part of a ring alone: it gives input to that part and looks at what comes of it there.
@@ -23,6 +25,16 @@ func partsOf(cfg Config) parts {
 	p := newParts(cfg, self, noTable{})
 	p.pace.begin(start)
 	return p
+}
+
+// around returns n peers, nearest to self first.
+func around(self ring.Key, n int) []Peer {
+	peers := make([]Peer, n)
+	for i := range peers {
+		peers[i] = NewPeer(peer.ID(fmt.Sprintf("ring-%d", i)), [][]byte{{byte(i)}})
+	}
+	slices.SortFunc(peers, func(p, q Peer) int { return ring.Near(p.Key(), self).Compare(ring.Near(q.Key(), self)) })
+	return peers
 }
 
 // with puts peers into the leaf set, as if they had just spoken.
@@ -270,10 +282,10 @@ func TestRoutesBelieveWhatTheyLearnt(t *testing.T) {
 
 func TestAttacherKeepsItsPlaces(t *testing.T) {
 	p := partsOf(Config{Role: RoleWorker})
-	peers := around(p.self.Key(), AttachTo+1)
+	peers := around(p.self.Key(), workers.AttachTo+1)
 	p.attach.Hear(peers...)
 	p.attacher.send(start)
-	if calls := p.Ready().Calls; len(calls) != AttachTo {
+	if calls := p.Ready().Calls; len(calls) != workers.AttachTo {
 		t.Fatalf("%d calls", len(calls))
 	}
 	p.attacher.answered(start, peers[0], &wire.AttachResponse{Accepted: true}, nil)
@@ -281,7 +293,7 @@ func TestAttacherKeepsItsPlaces(t *testing.T) {
 		t.Error("an attachment is not told of, or not remembered")
 	}
 	p.attacher.answered(start, peers[1], &wire.AttachResponse{}, nil)
-	if calls := p.Ready().Calls; len(calls) != 1 || calls[0].To.ID != peers[AttachTo].ID {
+	if calls := p.Ready().Calls; len(calls) != 1 || calls[0].To.ID != peers[workers.AttachTo].ID {
 		t.Errorf("after a refusal: %v", calls)
 	}
 }
@@ -379,7 +391,7 @@ func TestRolesFollowReach(t *testing.T) {
 	a := NewPeer("a", nil)
 	p := partsOf(Config{Found: true}).with(a)
 	p.setState(Serving)
-	p.reach.Observe(start, ReachPrivate)
+	p.reach.Observe(start, workers.ReachPrivate)
 	later := start.Add(p.cfg.Demote)
 	p.roles.follow(later)
 	p.roles.follow(later)
@@ -389,7 +401,7 @@ func TestRolesFollowReach(t *testing.T) {
 	if calls := p.roles.stepDown(later); len(calls) != 1 || p.State() != Worker || p.leaves.Len() != 0 || p.Self().Role != RoleWorker {
 		t.Errorf("stepped down: %s, goodbyes %v", p.State(), calls)
 	}
-	p.reach.Observe(later, ReachPublic)
+	p.reach.Observe(later, workers.ReachPublic)
 	if p.roles.follow(later.Add(p.cfg.Promote)); p.State() != Joining || p.Self().Role != RoleMember || p.pace.steady != 0 {
 		t.Errorf("public for long: %s", p.State())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // Ring is a peer's place in the ring as a plain state machine. Drive it so:
@@ -94,7 +95,7 @@ func (r *Ring) Leave(now time.Time) []Call {
 }
 
 // Observe takes what is known of whether others can dial this peer.
-func (r *Ring) Observe(now time.Time, seen Reachability) {
+func (r *Ring) Observe(now time.Time, seen workers.Reachability) {
 	r.begin(now)
 	r.roles.follow(now)
 	r.reach.Observe(now, seen)
@@ -188,7 +189,7 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 // Attached returns the workers attached to this peer, by position.
 func (r *Ring) Attached() []Peer { return r.guests.Peers() }
 
-// Candidates returns up to AttachedUsed of them, chosen by key.
+// Candidates returns up to workers.AttachedUsed of them, chosen by key.
 func (r *Ring) Candidates(key ring.Key) []Peer { return r.guests.For(key) }
 
 // Attachments returns the ring peers that this worker is attached to, nearest first.

@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that newcomers spread (Apoidea 2.2).
@@ -21,7 +22,7 @@ type routes struct {
 	hood    *hood
 	serving *serving
 	dead    tombstones
-	attach  *Attach
+	attach  *workers.Attach
 	table   Table
 
 	inTable map[ring.Key]struct{} // who stood in the table when it was looked through last

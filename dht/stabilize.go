@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // rounds are what a peer does by itself again and again.
@@ -19,7 +20,7 @@ type rounds struct {
 	routes     *routes
 	contacts   *contacts
 	dead       tombstones
-	attach     *Attach
+	attach     *workers.Attach
 
 	turn int // whose turn it is among the farther leaf peers
 }

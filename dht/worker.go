@@ -6,11 +6,12 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // What a peer is that cannot be dialled (design 3, NAT). It stands in no leaf set and owns nothing. It looks for its position all the same,
-// and asks the ring peers around it to attach it (attach.go); those offer it hosts over the connections that it made (guests.go). Whether it
-// should be a worker or a ring peer is for reach.go to say: a worker joins as soon as it may, a joining peer steps down as soon as it
+// and asks the ring peers around it to attach it (workers.Attach); those offer it hosts over the connections that it made (workers.Guests). Whether it
+// should be a worker or a ring peer is for workers.Reach to say: a worker joins as soon as it may, a joining peer steps down as soon as it
 // must, a serving one tells CutOff and waits until its arc is handed over.
 
 // attacher attaches a worker to ring peers.
@@ -19,7 +20,7 @@ type attacher struct {
 	pace     *pace
 	serving  *serving
 	contacts *contacts
-	attach   *Attach
+	attach   *workers.Attach
 }
 
 // send sends the requests that are due.
@@ -59,9 +60,9 @@ type roles struct {
 	*step
 	contacts   *contacts
 	candidates *candidates
-	reach      *Reach
-	attach     *Attach
-	guests     *Guests
+	reach      *workers.Reach
+	attach     *workers.Attach
+	guests     *workers.Guests
 	pace       *pace
 	hood       *hood
 	serving    *serving

@@ -22,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // World is what the peers of a Sim live in. The zero World has 20 to 60 ms of round trip, no loss and no NAT.
@@ -220,7 +221,7 @@ func (s *Sim) Restart(n *Node, memory *dht.Memory) {
 }
 
 // Observe tells a peer whether others can dial it.
-func (s *Sim) Observe(n *Node, seen dht.Reachability) {
+func (s *Sim) Observe(n *Node, seen workers.Reachability) {
 	n.Ring.Observe(s.Now(), seen)
 	n.after()
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // The addresses in the test's own namespaces are public ones, since no other is asked for by AutoNAT; no packet leaves them.
@@ -289,14 +290,14 @@ func TestBehindNAT(t *testing.T) {
 	}
 
 	home := lab.run(t, "home", natOrder{Listen: "0.0.0.0", Reach: ReachAuto, Bootstrap: bootstrap})
-	waitFor(t, "three attachments", func() bool { return len(home.word().Attachments) == dht.AttachTo })
+	waitFor(t, "three attachments", func() bool { return len(home.word().Attachments) == workers.AttachTo })
 	reached := func() (n int) {
 		for _, p := range ring {
 			n += len(p.word().Called)
 		}
 		return n
 	}
-	waitFor(t, "calls over the worker's connections", func() bool { return reached() == dht.AttachTo })
+	waitFor(t, "calls over the worker's connections", func() bool { return reached() == workers.AttachTo })
 	for _, row := range []struct {
 		name, addr string
 		dialled    bool

@@ -14,8 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // Each test drives one part of a Net alone, on a ground that listens nowhere and dials nobody.
@@ -134,8 +134,8 @@ func TestDialerRests(t *testing.T) {
 
 func TestReachKnowsTheWay(t *testing.T) {
 	r := quiet(t, Config{Reachability: ReachAuto}).reach
-	var told []dht.Reachability
-	r.OnReachability(func(seen dht.Reachability) { told = append(told, seen) })
+	var told []workers.Reachability
+	r.OnReachability(func(seen workers.Reachability) { told = append(told, seen) })
 	if r.Reached() != ReachedUnknown {
 		t.Errorf("at the start: %s", r.Reached())
 	}
@@ -153,7 +153,7 @@ func TestReachKnowsTheWay(t *testing.T) {
 			t.Errorf("after %v: %s", row.event, r.Reached())
 		}
 	}
-	if !slices.Equal(told, []dht.Reachability{dht.ReachPublic, dht.ReachPrivate}) {
+	if !slices.Equal(told, []workers.Reachability{workers.ReachPublic, workers.ReachPrivate}) {
 		t.Errorf("told %v", told)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // Reachability says how a Net knows whether other peers can dial it.
@@ -65,9 +66,9 @@ type reach struct {
 	dialBacks *dialBacks
 
 	mu      sync.Mutex // guards what follows
-	hear    []func(dht.Reachability)
-	dialled []ma.Multiaddr   // own addresses that others dialled last
-	seen    dht.Reachability // told last
+	hear    []func(workers.Reachability)
+	dialled []ma.Multiaddr       // own addresses that others dialled last
+	seen    workers.Reachability // told last
 }
 
 // Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring member, since nobody could tell it; a peer
@@ -87,7 +88,7 @@ func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 
 // OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being dialled becomes another: usually
 // (*dht.DHT).Observe. f must not block. Call it before Run.
-func (r *reach) OnReachability(f func(dht.Reachability)) {
+func (r *reach) OnReachability(f func(workers.Reachability)) {
 	if r.dialBacks != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -171,18 +172,18 @@ func (r *reach) Reached() Reached {
 	if err != nil {
 		own = nil
 	}
-	return reachedBy(dialled, own, r.host.Addrs(), r.cfg.Reachability == ReachPrivate || seen == dht.ReachPrivate)
+	return reachedBy(dialled, own, r.host.Addrs(), r.cfg.Reachability == ReachPrivate || seen == workers.ReachPrivate)
 }
 
 // reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says more than one that was not tried.
-func reachabilityOf(e event.EvtHostReachableAddrsChanged) dht.Reachability {
+func reachabilityOf(e event.EvtHostReachableAddrsChanged) workers.Reachability {
 	switch {
 	case len(e.Reachable) > 0:
-		return dht.ReachPublic
+		return workers.ReachPublic
 	case len(e.Unreachable) > 0:
-		return dht.ReachPrivate
+		return workers.ReachPrivate
 	default:
-		return dht.ReachUnknown
+		return workers.ReachUnknown
 	}
 }
 

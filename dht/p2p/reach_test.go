@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/workers"
 )
 
 func TestReachabilityOf(t *testing.T) {
@@ -20,13 +21,13 @@ func TestReachabilityOf(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		e    event.EvtHostReachableAddrsChanged
-		want dht.Reachability
+		want workers.Reachability
 	}{
-		{"nothing known", event.EvtHostReachableAddrsChanged{}, dht.ReachUnknown},
-		{"not yet tried", event.EvtHostReachableAddrsChanged{Unknown: some}, dht.ReachUnknown},
-		{"dialled", event.EvtHostReachableAddrsChanged{Reachable: some}, dht.ReachPublic},
-		{"tried in vain", event.EvtHostReachableAddrsChanged{Unreachable: some, Unknown: some}, dht.ReachPrivate},
-		{"one of two", event.EvtHostReachableAddrsChanged{Reachable: some, Unreachable: some}, dht.ReachPublic},
+		{"nothing known", event.EvtHostReachableAddrsChanged{}, workers.ReachUnknown},
+		{"not yet tried", event.EvtHostReachableAddrsChanged{Unknown: some}, workers.ReachUnknown},
+		{"dialled", event.EvtHostReachableAddrsChanged{Reachable: some}, workers.ReachPublic},
+		{"tried in vain", event.EvtHostReachableAddrsChanged{Unreachable: some, Unknown: some}, workers.ReachPrivate},
+		{"one of two", event.EvtHostReachableAddrsChanged{Reachable: some, Unreachable: some}, workers.ReachPublic},
 	} {
 		if got := reachabilityOf(row.e); got != row.want {
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
@@ -81,8 +82,8 @@ func TestRoleAtTheStart(t *testing.T) {
 // TestDialBacksAreTold: what AutoNAT finds out reaches the listener once a change, in the order of the changes.
 func TestDialBacksAreTold(t *testing.T) {
 	n := newReachNet(t, Lab, ReachAuto)
-	told := make(chan dht.Reachability, 8)
-	n.OnReachability(func(r dht.Reachability) { told <- r })
+	told := make(chan workers.Reachability, 8)
+	n.OnReachability(func(r workers.Reachability) { told <- r })
 	emit, err := n.host.EventBus().Emitter(new(event.EvtHostReachableAddrsChanged))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestDialBacksAreTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- n.Run(ctx) }()
-	for _, want := range []dht.Reachability{dht.ReachPublic, dht.ReachPrivate} {
+	for _, want := range []workers.Reachability{workers.ReachPublic, workers.ReachPrivate} {
 		if got := <-told; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
@@ -139,7 +140,7 @@ func TestWorkerOverItsOwnConnections(t *testing.T) {
 	}
 	waitFor(t, "one ring of four", func() bool { return settled(peers) })
 	worker := startReachPeer(t, ReachAuto, src)
-	waitFor(t, "three attachments", func() bool { return len(worker.dht.Attachments()) == dht.AttachTo })
+	waitFor(t, "three attachments", func() bool { return len(worker.dht.Attachments()) == workers.AttachTo })
 	for _, p := range peers {
 		holds := len(p.dht.Attached()) == 1
 		if named := slices.ContainsFunc(worker.dht.Attachments(), func(q dht.Peer) bool { return q.ID == p.Self() }); named != holds {
@@ -161,7 +162,7 @@ func TestWorkerOverItsOwnConnections(t *testing.T) {
 	}
 	checkOwners(t, peers, 20)
 
-	worker.dht.Observe(dht.ReachPublic)
+	worker.dht.Observe(workers.ReachPublic)
 	peers = append(peers, worker)
 	waitFor(t, "one ring of five", func() bool { return settled(peers) })
 	waitFor(t, "its place in the routing tables", func() bool {

@@ -1,4 +1,4 @@
-package dht
+package workers
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -18,7 +19,7 @@ type Guests struct {
 }
 
 type guest struct {
-	peer  Peer
+	peer  member.Peer
 	until time.Time
 }
 
@@ -26,7 +27,7 @@ type guest struct {
 func NewGuests() *Guests { return &Guests{workers: map[peer.ID]*guest{}} }
 
 // Take attaches a worker or renews that; accepted is false when there is no place.
-func (g *Guests) Take(now time.Time, p Peer) (accepted, changed bool) {
+func (g *Guests) Take(now time.Time, p member.Peer) (accepted, changed bool) {
 	g.Expire(now)
 	if w := g.workers[p.ID]; w != nil {
 		w.peer, w.until = p, now.Add(attachFor)
@@ -68,25 +69,25 @@ func (g *Guests) Next() (next time.Time, ok bool) {
 }
 
 // Peers are the attached workers in the order of their positions.
-func (g *Guests) Peers() []Peer {
-	return g.sorted(func(p, q Peer) int { return p.Key().Compare(q.Key()) })
+func (g *Guests) Peers() []member.Peer {
+	return g.sorted(func(p, q member.Peer) int { return p.Key().Compare(q.Key()) })
 }
 
 // For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or goes, and others for other keys. The
 // first bytes of keys and workers of one neighbourhood are alike, so it goes by the last.
-func (g *Guests) For(key ring.Key) []Peer {
+func (g *Guests) For(key ring.Key) []member.Peer {
 	last := func(k ring.Key) uint64 { return binary.BigEndian.Uint64(k[ring.KeySize-8:]) }
 	target := last(key)
-	peers := g.sorted(func(p, q Peer) int { return cmp.Compare(last(p.Key())^target, last(q.Key())^target) })
+	peers := g.sorted(func(p, q member.Peer) int { return cmp.Compare(last(p.Key())^target, last(q.Key())^target) })
 	return peers[:min(len(peers), AttachedUsed)]
 }
 
-func (g *Guests) sorted(order func(p, q Peer) int) []Peer {
-	peers := make([]Peer, 0, len(g.workers))
+func (g *Guests) sorted(order func(p, q member.Peer) int) []member.Peer {
+	peers := make([]member.Peer, 0, len(g.workers))
 	for _, w := range g.workers {
 		peers = append(peers, w.peer)
 	}
-	slices.SortFunc(peers, func(p, q Peer) int { return cmp.Or(order(p, q), cmp.Compare(p.ID, q.ID)) })
+	slices.SortFunc(peers, func(p, q member.Peer) int { return cmp.Or(order(p, q), cmp.Compare(p.ID, q.ID)) })
 	return peers
 }
 

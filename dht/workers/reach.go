@@ -1,6 +1,10 @@
-package dht
+package workers
 
-import "time"
+import (
+	"time"
+
+	"github.com/apoidea/apoidea/dht/member"
+)
 
 // Reachability is what is known of whether others can dial this peer.
 type Reachability uint8
@@ -29,14 +33,16 @@ func (r Reachability) String() string {
 // Reach turns observations of reachability into a role that does not flutter, as a plain state machine: a worker becomes a member when
 // it was public for a time without a break, a member becomes a worker when it was private for another (design 3: 15 minutes, one minute).
 type Reach struct {
-	role     Role
+	role     member.Role
 	up, down time.Duration
 	seen     Reachability
 	since    time.Time // when seen began
 }
 
 // NewReach begins with a role and nothing observed: until the first observation it stays so.
-func NewReach(role Role, up, down time.Duration) Reach { return Reach{role: role, up: up, down: down} }
+func NewReach(role member.Role, up, down time.Duration) Reach {
+	return Reach{role: role, up: up, down: down}
+}
 
 // Observe takes what is known now; it holds until the next observation.
 func (r *Reach) Observe(now time.Time, seen Reachability) {
@@ -50,7 +56,7 @@ func (r *Reach) Interrupted(now time.Time) { r.since = now }
 
 // StepDown makes it a worker's at once, whatever was seen.
 func (r *Reach) StepDown(now time.Time) {
-	r.role = RoleWorker
+	r.role = member.RoleWorker
 	if r.seen == ReachPublic {
 		r.since = now
 	}
@@ -60,11 +66,11 @@ func (r *Reach) StepDown(now time.Time) {
 func (r *Reach) Seen() Reachability { return r.seen }
 
 // Role is what the peer should be now.
-func (r *Reach) Role(now time.Time) Role {
+func (r *Reach) Role(now time.Time) member.Role {
 	if at, ok := r.Next(); ok && !now.Before(at) {
-		r.role = RoleMember
+		r.role = member.RoleMember
 		if r.seen == ReachPrivate {
-			r.role = RoleWorker
+			r.role = member.RoleWorker
 		}
 	}
 	return r.role
@@ -73,9 +79,9 @@ func (r *Reach) Role(now time.Time) Role {
 // Next is when the role changes if nothing else is observed; false when it does not.
 func (r *Reach) Next() (time.Time, bool) {
 	switch {
-	case r.role == RoleWorker && r.seen == ReachPublic:
+	case r.role == member.RoleWorker && r.seen == ReachPublic:
 		return r.since.Add(r.up), true
-	case r.role == RoleMember && r.seen == ReachPrivate:
+	case r.role == member.RoleMember && r.seen == ReachPrivate:
 		return r.since.Add(r.down), true
 	default:
 		return time.Time{}, false

@@ -1,4 +1,4 @@
-package dht
+package workers
 
 import (
 	"fmt"
@@ -8,23 +8,23 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/dht/wire"
 )
 
 // around returns n peers, nearest to self first.
-func around(self ring.Key, n int) []Peer {
-	peers := make([]Peer, n)
+func around(self ring.Key, n int) []member.Peer {
+	peers := make([]member.Peer, n)
 	for i := range peers {
-		peers[i] = NewPeer(peer.ID(fmt.Sprintf("ring-%d", i)), [][]byte{{byte(i)}})
+		peers[i] = member.New(peer.ID(fmt.Sprintf("ring-%d", i)), [][]byte{{byte(i)}})
 	}
-	slices.SortFunc(peers, func(p, q Peer) int { return ring.Near(p.Key(), self).Compare(ring.Near(q.Key(), self)) })
+	slices.SortFunc(peers, func(p, q member.Peer) int { return ring.Near(p.Key(), self).Compare(ring.Near(q.Key(), self)) })
 	return peers
 }
 
-func sameIDs(t *testing.T, what string, got, want []Peer) {
+func sameIDs(t *testing.T, what string, got, want []member.Peer) {
 	t.Helper()
-	if !slices.EqualFunc(got, want, func(p, q Peer) bool { return p.ID == q.ID }) {
+	if !slices.EqualFunc(got, want, func(p, q member.Peer) bool { return p.ID == q.ID }) {
 		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
@@ -40,7 +40,7 @@ func TestAttachTakesTheNearest(t *testing.T) {
 	for i := range peers {
 		a.Hear(peers[len(peers)-1-i])
 	}
-	a.Hear(Peer{ID: "another", Role: RoleWorker}, Peer{})
+	a.Hear(member.Peer{ID: "another", Role: member.RoleWorker}, member.Peer{})
 	sameIDs(t, "asked", a.Ask(now), peers[:3])
 	if len(a.Ask(now)) != 0 || len(a.Peers()) != 0 {
 		t.Error("asks twice at one time, or is attached before the answer")
@@ -54,7 +54,7 @@ func TestAttachTakesTheNearest(t *testing.T) {
 	}
 	sameIDs(t, "asked after a refusal", a.Ask(now), peers[3:4])
 	a.Answer(now, peers[3].ID, true, nil)
-	held := []Peer{peers[0], peers[2], peers[3]}
+	held := []member.Peer{peers[0], peers[2], peers[3]}
 	sameIDs(t, "attached", a.Peers(), held)
 	if !a.Full() {
 		t.Error("three are not enough")
@@ -100,7 +100,7 @@ func TestAttachMovesToNearerPeers(t *testing.T) {
 func TestGuestsAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	g := NewGuests()
-	worker := func(i int) Peer { return NewPeer(peer.ID(fmt.Sprintf("worker-%d", i)), nil) }
+	worker := func(i int) member.Peer { return member.New(peer.ID(fmt.Sprintf("worker-%d", i)), nil) }
 	for i := range MaxAttached {
 		if accepted, changed := g.Take(now, worker(i)); !accepted || !changed {
 			t.Fatalf("worker %d: accepted = %v, changed = %v", i, accepted, changed)
@@ -128,7 +128,7 @@ func TestGuestsAreBounded(t *testing.T) {
 func TestCandidatesShareTheHosts(t *testing.T) {
 	g := NewGuests()
 	for i := range MaxAttached {
-		g.Take(time.Unix(1e9, 0), NewPeer(peer.ID(fmt.Sprintf("worker-%d", i)), nil))
+		g.Take(time.Unix(1e9, 0), member.New(peer.ID(fmt.Sprintf("worker-%d", i)), nil))
 	}
 	hosts := map[peer.ID]int{}
 	const keys = 4000
@@ -148,42 +148,5 @@ func TestCandidatesShareTheHosts(t *testing.T) {
 		if n > 3*mean || n < mean/4 {
 			t.Errorf("%s is a candidate for %d hosts, the mean is %d", id, n, mean)
 		}
-	}
-}
-
-// TestWorkerStandsInNoLeafSet: what a worker says, and what is said of it, brings it into no leaf set; nor may another attach it.
-func TestWorkerStandsInNoLeafSet(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	r := NewRing(Config{Found: true}, NewPeer("member", nil), noTable{})
-	r.Tick(now)
-	worker := NewPeer("worker", nil)
-	said := &wire.Neighbours{Self: worker.Wire(), State: wire.State_STATE_JOINING}
-	r.Handle(now, worker.ID, stabilizeRequest(said))
-	if r.Size() != 2 {
-		t.Fatalf("ring of %d", r.Size())
-	}
-	r.Ready()
-	worker.Role = RoleWorker
-	if answer := r.Handle(now, worker.ID, attachRequest(worker, false)); !answer.GetAttachResponse().GetAccepted() || r.Size() != 1 {
-		t.Errorf("answer %v, ring of %d", answer, r.Size())
-	}
-	said = &wire.Neighbours{Self: worker.Wire(), State: wire.State_STATE_WORKER}
-	r.Handle(now, worker.ID, stabilizeRequest(said))
-	other := NewPeer("other", nil)
-	r.Handle(now, other.ID, stabilizeRequest(&wire.Neighbours{Self: other.Wire(), Successors: []*wire.Peer{worker.Wire()}}))
-	for _, call := range r.Ready().Calls {
-		if call.To.ID == worker.ID {
-			t.Error("a worker is called")
-		}
-	}
-	if got := r.Attached(); len(got) != 1 || r.Size() != 2 {
-		t.Errorf("attached %v, ring of %d", got, r.Size())
-	}
-	if answer := r.Handle(now, other.ID, attachRequest(worker, true)); answer.GetRefusal() == nil {
-		t.Error("another detaches a worker")
-	}
-	r.Disconnected(now, worker.ID)
-	if got := r.Attached(); len(got) != 0 {
-		t.Errorf("attached without a connection: %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package dht
+package workers
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -28,15 +29,15 @@ const (
 	attachRestMax = 5 * time.Minute
 	// attachBetter is the time between two exchanges of a ring peer for a nearer one: workers follow a ring that grows, without haste.
 	attachBetter = time.Minute
-	// maxAttachKnown bounds the ring peers of which a worker chooses: the nearest.
-	maxAttachKnown = 64
+	// MaxKnown bounds the ring peers of which a worker chooses: the nearest.
+	MaxKnown = 64
 )
 
 // Attach is a worker's choice of the ring peers that it is attached to, as a plain state machine: those nearest to its own position that
 // take it. Tell it whom you Hear of, ask whom Ask names, and give Answer or Failed what came of it.
 type Attach struct {
 	self    ring.Key
-	known   []Peer // nearest first
+	known   []member.Peer // nearest first
 	resting map[peer.ID]rest
 	held    map[peer.ID]*attachment
 	better  time.Time // when to look for a nearer one again
@@ -50,7 +51,7 @@ type rest struct {
 
 // attachment is a ring peer that was asked to take this worker.
 type attachment struct {
-	peer     Peer
+	peer     member.Peer
 	accepted bool
 	asking   bool
 	due      time.Time // of the next request
@@ -63,29 +64,29 @@ func NewAttach(self ring.Key) *Attach {
 }
 
 // Hear takes ring peers that somebody spoke of.
-func (a *Attach) Hear(peers ...Peer) {
+func (a *Attach) Hear(peers ...member.Peer) {
 	for _, p := range peers {
 		p = p.Placed()
-		if p.ID == "" || p.Key() == a.self || p.Role != RoleMember {
+		if p.ID == "" || p.Key() == a.self || p.Role != member.RoleMember {
 			continue
 		}
 		at, found := slices.BinarySearchFunc(a.known, p, a.nearer)
 		switch {
 		case found && len(p.Addrs) > 0:
 			a.known[at] = p
-		case !found && at < maxAttachKnown:
+		case !found && at < MaxKnown:
 			a.known = slices.Insert(a.known, at, p)
-			a.known = a.known[:min(len(a.known), maxAttachKnown)]
+			a.known = a.known[:min(len(a.known), MaxKnown)]
 		}
 	}
 }
 
-func (a *Attach) nearer(p, q Peer) int {
+func (a *Attach) nearer(p, q member.Peer) int {
 	return cmp.Or(ring.Near(p.Key(), a.self).Compare(ring.Near(q.Key(), a.self)), cmp.Compare(p.ID, q.ID))
 }
 
 // Ask names the ring peers to send a request to, now; each is answered by Answer or Failed.
-func (a *Attach) Ask(now time.Time) []Peer {
+func (a *Attach) Ask(now time.Time) []member.Peer {
 	for len(a.held) < AttachTo && a.take(now, nil) {
 	}
 	if worst := a.farthest(); worst != nil && len(a.held) == AttachTo && !now.Before(a.better) {
@@ -94,7 +95,7 @@ func (a *Attach) Ask(now time.Time) []Peer {
 		}
 		a.better = now.Add(attachBetter)
 	}
-	var ask []Peer
+	var ask []member.Peer
 	for _, m := range a.held {
 		if !m.asking && !now.Before(m.due) {
 			m.asking = true
@@ -134,7 +135,7 @@ func (a *Attach) farthest() *attachment {
 }
 
 // Answer takes what a ring peer said; peers are those around it. It returns the peers to take leave of, and whether Peers changed.
-func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []Peer) (leave []Peer, changed bool) {
+func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []member.Peer) (leave []member.Peer, changed bool) {
 	a.Hear(peers...)
 	m := a.held[from]
 	if m == nil {
@@ -168,7 +169,7 @@ func (a *Attach) Failed(now time.Time, from peer.ID) (changed bool) {
 	if m.failures++; m.failures < 2 {
 		return false
 	}
-	a.known = slices.DeleteFunc(a.known, func(p Peer) bool { return p.ID == from })
+	a.known = slices.DeleteFunc(a.known, func(p member.Peer) bool { return p.ID == from })
 	return a.drop(now, m)
 }
 
@@ -205,12 +206,15 @@ func (a *Attach) Next() (next time.Time, ok bool) {
 	return next, ok
 }
 
+// Size is how many ring peers it knows, and how many of them were asked or hold this worker. Both are bounded.
+func (a *Attach) Size() (known, held int) { return len(a.known), len(a.held) }
+
 // Full says whether all places are taken, by ring peers that accepted.
 func (a *Attach) Full() bool { return len(a.Peers()) >= AttachTo }
 
 // Peers are the ring peers that hold this worker, nearest first.
-func (a *Attach) Peers() []Peer {
-	var peers []Peer
+func (a *Attach) Peers() []member.Peer {
+	var peers []member.Peer
 	for _, m := range a.held {
 		if m.accepted {
 			peers = append(peers, m.peer)
@@ -221,7 +225,7 @@ func (a *Attach) Peers() []Peer {
 }
 
 // Clear forgets all of it and returns whom to take leave of.
-func (a *Attach) Clear() []Peer {
+func (a *Attach) Clear() []member.Peer {
 	leave := a.Peers()
 	clear(a.held)
 	clear(a.resting)

@@ -1,8 +1,10 @@
-package dht
+package workers
 
 import (
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 func TestReach(t *testing.T) {
@@ -13,50 +15,50 @@ func TestReach(t *testing.T) {
 	}
 	type role struct {
 		at   time.Duration
-		want Role
+		want member.Role
 	}
 	for _, row := range []struct {
 		name  string
-		start Role
+		start member.Role
 		seen  []seen
 		roles []role
 	}{
-		{"nothing seen, a member stays", RoleMember, nil, []role{{24 * time.Hour, RoleMember}}},
-		{"nothing seen, a worker stays", RoleWorker, nil, []role{{24 * time.Hour, RoleWorker}}},
+		{"nothing seen, a member stays", member.RoleMember, nil, []role{{24 * time.Hour, member.RoleMember}}},
+		{"nothing seen, a worker stays", member.RoleWorker, nil, []role{{24 * time.Hour, member.RoleWorker}}},
 		{
-			"public for 15 minutes", RoleWorker,
+			"public for 15 minutes", member.RoleWorker,
 			[]seen{{0, ReachPublic}},
-			[]role{{up - 1, RoleWorker}, {up, RoleMember}},
+			[]role{{up - 1, member.RoleWorker}, {up, member.RoleMember}},
 		},
 		{
-			"public again and again is one time", RoleWorker,
+			"public again and again is one time", member.RoleWorker,
 			[]seen{{0, ReachPublic}, {5 * time.Minute, ReachPublic}, {14 * time.Minute, ReachPublic}},
-			[]role{{up - 1, RoleWorker}, {up, RoleMember}},
+			[]role{{up - 1, member.RoleWorker}, {up, member.RoleMember}},
 		},
 		{
-			"a break begins it anew", RoleWorker,
+			"a break begins it anew", member.RoleWorker,
 			[]seen{{0, ReachPublic}, {14 * time.Minute, ReachPrivate}, {14*time.Minute + 1, ReachPublic}},
-			[]role{{up, RoleWorker}, {29 * time.Minute, RoleWorker}, {29*time.Minute + 1, RoleMember}},
+			[]role{{up, member.RoleWorker}, {29 * time.Minute, member.RoleWorker}, {29*time.Minute + 1, member.RoleMember}},
 		},
 		{
-			"not knowing is a break", RoleWorker,
+			"not knowing is a break", member.RoleWorker,
 			[]seen{{0, ReachPublic}, {10 * time.Minute, ReachUnknown}},
-			[]role{{24 * time.Hour, RoleWorker}},
+			[]role{{24 * time.Hour, member.RoleWorker}},
 		},
 		{
-			"private for a minute", RoleMember,
+			"private for a minute", member.RoleMember,
 			[]seen{{0, ReachPublic}, {time.Hour, ReachPrivate}},
-			[]role{{time.Hour + down - 1, RoleMember}, {time.Hour + down, RoleWorker}},
+			[]role{{time.Hour + down - 1, member.RoleMember}, {time.Hour + down, member.RoleWorker}},
 		},
 		{
-			"private for a moment", RoleMember,
+			"private for a moment", member.RoleMember,
 			[]seen{{0, ReachPrivate}, {down - 1, ReachPublic}},
-			[]role{{time.Hour, RoleMember}},
+			[]role{{time.Hour, member.RoleMember}},
 		},
 		{
-			"there and back", RoleMember,
+			"there and back", member.RoleMember,
 			[]seen{{0, ReachPrivate}, {2 * time.Minute, ReachPublic}},
-			[]role{{time.Minute, RoleWorker}, {2*time.Minute + up - 1, RoleWorker}, {2*time.Minute + up, RoleMember}},
+			[]role{{time.Minute, member.RoleWorker}, {2*time.Minute + up - 1, member.RoleWorker}, {2*time.Minute + up, member.RoleMember}},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -80,11 +82,11 @@ func TestReach(t *testing.T) {
 // TestSleepIsNoConfirmation: fifteen minutes of sleep say nothing of whether the peer can be dialled.
 func TestSleepIsNoConfirmation(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	r := NewReach(RoleWorker, 15*time.Minute, time.Minute)
+	r := NewReach(member.RoleWorker, 15*time.Minute, time.Minute)
 	r.Observe(now, ReachPublic)
 	now = now.Add(time.Hour)
 	r.Interrupted(now)
-	if r.Role(now) != RoleWorker || r.Role(now.Add(15*time.Minute)) != RoleMember {
+	if r.Role(now) != member.RoleWorker || r.Role(now.Add(15*time.Minute)) != member.RoleMember {
 		t.Error("the time asleep counts")
 	}
 }
