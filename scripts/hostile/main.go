@@ -75,7 +75,7 @@ func usage() {
 		fmt.Fprintf(os.Stderr, "  %-11s %s\n", f.name, f.does)
 	}
 	fmt.Fprintln(os.Stderr, "  together    all families before one peer")
-	fmt.Fprintln(os.Stderr, "  ring        all families before a ring of four peers")
+	fmt.Fprintln(os.Stderr, "  ring        all families before a ring of four peers; ring=FAMILY is one of them")
 	fmt.Fprintln(os.Stderr, "  interrupt   a peer a family, interrupted at some moment of the crawl; interrupt=FAMILY is one of them")
 }
 
@@ -114,7 +114,12 @@ func choose(names []string, quick bool) (plan, error) {
 			}
 		default:
 			name, interrupt := strings.CutPrefix(name, "interrupt=")
+			name, ring := strings.CutPrefix(name, "ring=")
 			f := byName(name)
+			if f != nil && ring {
+				p = append(p, trialPlan{name: "ring " + name, families: []*family{f}, peers: 4, untilIdle: true})
+				continue
+			}
 			if f != nil && interrupt {
 				p = append(p, trialPlan{name: "interrupt " + name, families: []*family{f}, peers: 1, interrupt: true})
 				continue
