@@ -135,7 +135,7 @@ func (d driver) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 
 // Forget implements session.Driver. An exchange that is under way may end, as long as the lease
 // would have held.
-func (d driver) Forget(l *session.Lease) {
+func (d driver) Forget(l *session.Lease) (untold []*wire.Robots) {
 	w := d.w
 	if h := w.hosts[l.Host]; h != nil && h.Lease == l {
 		if h.Running && h.cancel != nil {
@@ -143,6 +143,9 @@ func (d driver) Forget(l *session.Lease) {
 		}
 		awaited := false
 		for _, o := range h.origins {
+			if o.untold && o.encoded != nil {
+				untold = append(untold, &wire.Robots{Origin: o.name, State: o.encoded})
+			}
 			awaited = w.shelf.forget(o) || awaited
 		}
 		if awaited {
@@ -152,6 +155,7 @@ func (d driver) Forget(l *session.Lease) {
 		w.windows.forget(h)
 	}
 	w.frontier.Remove(l.Host)
+	return untold
 }
 
 // Acknowledged implements session.Driver.

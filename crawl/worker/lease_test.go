@@ -67,6 +67,37 @@ func TestLapseStopsRequests(t *testing.T) {
 	})
 }
 
+// TestRobotsOfALeaseThatLapsed: an owner that does not answer until the lease has ended is told of the robots.txt that was read under it, so that the file is not asked for
+// again.
+func TestRobotsOfALeaseThatLapsed(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, site(20), []string{"http://a.example/"}, func(x *world) {
+			x.cfg.Politeness = frontier.Config{Delay: time.Second, Factor: -1}
+		})
+		var silentAt time.Time
+		if err := x.run(func() bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if silentAt.IsZero() && x.asked["http://a.example/robots.txt"] > 0 {
+				silentAt = time.Now()
+				x.owners["owner"].silent = true
+			}
+			if o := x.owners["owner"]; o.silent && time.Since(silentAt) > 20*time.Second {
+				o.silent, o.voided = false, true
+			}
+			return !silentAt.IsZero() && time.Since(silentAt) > 2*time.Minute
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.outcomes(); got[link.OutcomeOK] != 20 || x.worker.Stats().Lapsed == 0 {
+			t.Errorf("outcomes %v, %d leases lapsed; want 20 ok and one or more", got, x.worker.Stats().Lapsed)
+		}
+		if n := x.asked["http://a.example/robots.txt"]; n != 1 {
+			t.Errorf("robots.txt was asked for %d times", n)
+		}
+	})
+}
+
 // TestPausedProcessWritesNothing: a process that was stopped or suspended finds the lease clock ahead. No request is written then, although no
 // other clock says that time went by, and what it held is dropped.
 func TestPausedProcessWritesNothing(t *testing.T) {

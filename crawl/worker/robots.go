@@ -121,6 +121,9 @@ func (v *visitor) learn(h *host, o *origin, a robots.Answer, now time.Time) {
 	if !w.shelf.take(o, encoded, true) {
 		w.close(h, roomPause, noRoom)
 	}
+	if h.Over() { // nothing more is said under its lease
+		w.sessions.Learnt(now, h.Lease, []*wire.Robots{{Origin: o.name, State: encoded}})
+	}
 }
 
 // noRoom is why a host is given back whose robots.txt is too large for what is left of mostStates.

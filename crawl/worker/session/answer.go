@@ -34,6 +34,9 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 			l.turns = 0
 		}
 	}
+	for _, g := range reply.GetGrants() {
+		s.recall(g)
+	}
 	m.acknowledge(now, s, t, reply)
 	for _, host := range reply.GetRevoked() {
 		if l := s.hosts[host]; l != nil && (slices.Contains(t.held, l) || slices.Contains(t.offered, l)) {
@@ -48,7 +51,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	}
 	for _, l := range t.offered {
 		if l.epoch == nil && s.hosts[l.Host] == l {
-			m.forget(l) // the owner thought otherwise
+			m.forget(now, l) // the owner thought otherwise
 		}
 	}
 	for _, l := range s.leases {

@@ -53,8 +53,9 @@ type Driver interface {
 	// it. The host is to be left alone for backoff.
 	Drain(now time.Time, l *Lease, backoff time.Duration)
 	// Forget ends what is known of a host: its lease is over, or was never granted. No further
-	// request of it begins.
-	Forget(l *Lease)
+	// request of it begins. Returned is what was learnt of its robots.txt and is not known to be on
+	// disk at the owner.
+	Forget(l *Lease) (untold []*wire.Robots)
 
 	// Acknowledged says that a report is on disk at the owner.
 	Acknowledged(r *Report)
@@ -204,8 +205,23 @@ func (m *Machine) wish(now time.Time, owner, host string) bool {
 	return true
 }
 
-// forget ends a lease, or the wish for one.
-func (m *Machine) forget(l *Lease) {
+// forget ends a lease, or the wish for one. What was learnt under it is told nevertheless.
+func (m *Machine) forget(now time.Time, l *Lease) { m.Learnt(now, l, m.end(l)) }
+
+// Learnt has the owner of a lease that is over told of robots.txt: whoever has the host next would
+// ask for it again. Beyond mostLearnt what was learnt first is forgotten.
+func (m *Machine) Learnt(now time.Time, l *Lease, states []*wire.Robots) {
+	if len(states) == 0 {
+		return
+	}
+	s := m.session(l.owner)
+	s.releases = append(s.releases, &release{l, &wire.HostWork{Host: l.Host, Epoch: l.epoch, Robots: states}})
+	s.forgetLearnt(mostLearnt)
+	s.kick(now)
+}
+
+// end ends a lease, or the wish for one, and returns what is to be told of it.
+func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 	l.end()
 	if m.leases[l.Host] == l {
 		delete(m.leases, l.Host)
@@ -215,19 +231,20 @@ func (m *Machine) forget(l *Lease) {
 			delete(m.kin, kin)
 		}
 	}
-	m.driver.Forget(l)
+	untold = m.driver.Forget(l)
 	if s := m.owners[l.owner]; s != nil && s.hosts[l.Host] == l {
 		if s.remove(l); len(s.leases) == 0 {
 			m.driver.Wake(s) // it may have nothing left to say
 		}
 	}
+	return untold
 }
 
 // Revoke forgets a lease that has lapsed, or that its owner does not know of, and wishes for the
 // host again if it was offered meanwhile. The exchange under way goes on for as long as the lease
 // would have held: nobody else is at the host before that, and what is broken off is fetched twice.
 func (m *Machine) Revoke(now time.Time, l *Lease) {
-	m.forget(l)
+	m.forget(now, l)
 	if l.again {
 		m.wish(now, l.owner, l.Host)
 	}
@@ -273,7 +290,7 @@ func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason s
 		return
 	}
 	if l.epoch == nil {
-		m.forget(l) // nothing is held; should a grant be under way, it is given back
+		m.forget(now, l) // nothing is held; should a grant be under way, it is given back
 		return
 	}
 	l.closing = true

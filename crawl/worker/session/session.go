@@ -23,6 +23,9 @@ const (
 	retryMost  = time.Second
 	// firstWindow is the most URLs asked for of a host that nothing is known of yet.
 	firstWindow = 64
+	// mostLearnt bounds the states of robots.txt that are kept for an owner after the leases under
+	// which they were learnt.
+	mostLearnt = 8 << 20
 	// perReport is what a message takes for a report beside what it says.
 	perReport = 8
 )
@@ -36,7 +39,7 @@ type Session struct {
 	reports  []*Report         // to be told, in their order
 	sending  []*Report         // those under way
 	bytes    int64             // of both
-	releases []*release        // hosts given back, until that is acknowledged
+	releases []*release        // hosts given back, and what else was learnt, until that is acknowledged
 	ack      uint64
 	at       time.Time // when to speak; zero: never
 	hold     time.Time // not before
@@ -57,10 +60,21 @@ type Report struct {
 	size int // in a message
 }
 
-// release gives a host back.
+// release gives a host back, or tells what was learnt under a lease that is gone.
 type release struct {
 	lease *Lease
 	work  *wire.HostWork
+}
+
+// learnt says that it gives nothing back.
+func (r *release) learnt() bool { return !r.work.GetRelease() }
+
+// bytes is what its states of robots.txt take.
+func (r *release) bytes() (n int) {
+	for _, state := range r.work.GetRobots() {
+		n += len(state.GetState())
+	}
+	return n
 }
 
 // Owner is the peer that is spoken to.
@@ -275,28 +289,86 @@ func (m *Machine) done(now time.Time, l *Lease, told int) bool {
 
 // release gives a host back.
 func (m *Machine) release(now time.Time, s *Session, l *Lease) {
-	s.releases = append(s.releases, &release{l, &wire.HostWork{
+	work := &wire.HostWork{
 		Host: l.Host, Epoch: l.epoch, Release: true, Returned: l.returned,
 		OwedMs:    Wish(m.driver.Owed(now, l)),
 		BackoffMs: Wish(l.backoff), BackoffReason: l.reason,
-	}})
-	m.forget(l)
+	}
+	work.Robots = m.end(l) // if this message does not arrive, a later one tells them
+	s.releases = append(s.releases, &release{l, work})
 }
 
-// tellReleases puts into the message which hosts are given back.
+// tellReleases puts into the message which hosts are given back, and what was learnt of others.
 func (s *Session) tellReleases(t *Turn) {
 	for _, r := range s.releases {
 		if t.full() {
 			break
 		}
 		t.releases = append(t.releases, r)
-		if work := t.works[r.work.GetHost()]; work != nil && s.hosts[r.work.GetHost()] == nil {
+		host := r.work.GetHost()
+		work, here := t.works[host], s.hosts[host]
+		switch {
+		case r.learnt():
+			of := r.work.GetEpoch()
+			if here != nil {
+				of = here.epoch
+			}
+			t.learn(t.work(host, of), r)
+		case work != nil && here == nil:
 			work.Epoch, work.Release, work.Returned = r.work.GetEpoch(), true, r.work.GetReturned()
 			work.OwedMs, work.BackoffMs, work.BackoffReason = r.work.GetOwedMs(), r.work.GetBackoffMs(), r.work.GetBackoffReason()
-			continue
+			t.learn(work, r)
+		default:
+			t.Message.Hosts = append(t.Message.Hosts, r.work)
+			t.Grow(r.bytes())
 		}
-		t.Message.Hosts = append(t.Message.Hosts, r.work)
 	}
+}
+
+// learn adds to what is said of a host what was learnt of its robots.txt.
+func (t *Turn) learn(work *wire.HostWork, r *release) {
+	before := len(work.GetRobots())
+	work.Robots = withStates(work.GetRobots(), r.work.GetRobots())
+	for _, state := range work.GetRobots()[before:] {
+		t.Grow(len(state.GetState()))
+	}
+}
+
+// withStates adds states of origins that are not among them yet, as far as a message may have them.
+func withStates(states, more []*wire.Robots) []*wire.Robots {
+	for _, state := range more {
+		if len(states) < wire.MaxOrigins && !slices.ContainsFunc(states, func(s *wire.Robots) bool { return s.GetOrigin() == state.GetOrigin() }) {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
+// recall adds to a grant what was learnt of the host under an earlier lease and its owner did not
+// know when it granted.
+func (s *Session) recall(g *wire.Grant) {
+	for _, r := range s.releases {
+		if r.learnt() && r.work.GetHost() == g.GetHost() {
+			g.Robots = withStates(g.GetRobots(), r.work.GetRobots())
+		}
+	}
+}
+
+// forgetLearnt forgets the oldest of what was learnt beyond so many bytes.
+func (s *Session) forgetLearnt(most int) {
+	sum := 0
+	for _, r := range s.releases {
+		if r.learnt() {
+			sum += r.bytes()
+		}
+	}
+	s.releases = slices.DeleteFunc(s.releases, func(r *release) bool {
+		if sum <= most || !r.learnt() {
+			return false
+		}
+		sum -= r.bytes()
+		return true
+	})
 }
 
 // Milliseconds is a duration as messages have it, rounded up.

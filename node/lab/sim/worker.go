@@ -201,7 +201,10 @@ func (w *worker) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 }
 
 // Forget implements session.Driver.
-func (w *worker) Forget(l *session.Lease) { w.frontier.Remove(l.Host) }
+func (w *worker) Forget(l *session.Lease) []*wire.Robots {
+	w.frontier.Remove(l.Host)
+	return nil // no site has one here
+}
 
 // Acknowledged implements session.Driver.
 func (w *worker) Acknowledged(r *session.Report) {
