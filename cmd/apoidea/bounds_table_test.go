@@ -66,7 +66,7 @@ var bounds = []bound{
 	{what: "first byte of a peer's stream, a frame, a write without a byte", format: "%s, %s and a second for each %s, %s", at: "dht/calls FirstByte frameTime frameRate WriteTime", then: "the stream is reset; the peer may open another"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "those that matter least to the ring are closed"},
 	{what: "addresses of peers that are remembered", format: "%s", at: "dht/p2p maxKnownAddrs", then: "further ones are not kept"},
-	{what: "workers behind routers that a member takes", format: "%s", at: "dht MaxAttached", then: "they look for another member"},
+	{what: "workers behind routers that a member takes", format: "%s", at: "dht/workers MaxAttached", then: "they look for another member"},
 	{what: "peers that a member relays for", format: "%s, %s of an address", at: "dht/p2p relaySlots relaySlotsPerIP", then: "they look for another relay"},
 	{what: "life of a lease without a heartbeat", flag: "lease-ttl", then: "the host goes to another worker"},
 	// People.
