@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -62,9 +63,9 @@ const leastPause = time.Second
 // DefaultConfig returns the defaults that the fields name.
 func DefaultConfig() Config {
 	return Config{
-		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second, CallTimeout: 2 * time.Second,
+		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second, CallTimeout: lookup.DefaultTimeout,
 		SuspectGap: 500 * time.Millisecond, DeadFor: time.Minute, TakeOver: 8 * time.Second, RejoinGrace: 20 * time.Second,
-		Pause: 4 * time.Second, Promote: 15 * time.Minute, Demote: time.Minute, LookupCalls: 16, ArcCache: 4096, MaxCalls: 64,
+		Pause: 4 * time.Second, Promote: 15 * time.Minute, Demote: time.Minute, LookupCalls: lookup.DefaultCalls, ArcCache: 4096, MaxCalls: 64,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -242,11 +243,11 @@ func TestChoosePositionTakesTheWidestSplit(t *testing.T) {
 			}
 		}
 		newcomer := network.End(dhttest.Identity(99))
-		got, err := dht.ChoosePosition(t.Context(), newcomer, []dht.Peer{peers[2].Self()}, candidates)
+		got, err := lookup.ChoosePosition(t.Context(), newcomer.Call, []dht.Peer{peers[2].Self()}, candidates)
 		if want := ring.BestPosition(candidates, arcs); err != nil || got != want {
 			t.Errorf("candidate %d, %v; want %d", got, err, want)
 		}
-		if _, err := dht.ChoosePosition(t.Context(), newcomer, []dht.Peer{dhttest.Identity(77)}, candidates); !errors.Is(err, dht.ErrNoOwner) {
+		if _, err := lookup.ChoosePosition(t.Context(), newcomer.Call, []dht.Peer{dhttest.Identity(77)}, candidates); !errors.Is(err, dht.ErrNoOwner) {
 			t.Errorf("without an entry: %v", err)
 		}
 	})

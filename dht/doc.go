@@ -6,9 +6,9 @@
 // failures and the word of a third peer.
 //
 // Its parts: Ring is the logic as a plain state machine (messages, ticks and results in; calls and
-// events out), lookup is one iterative search of an owner, and DHT drives both over a Transport and
-// a Membership. The Transport carries requests (dht/p2p over libp2p, dhttest in memory), the
-// Membership is a Kademlia routing table.
+// events out), and DHT drives it, and look-ups (dht/lookup), over a Transport and a Membership. The
+// Transport carries requests (dht/p2p over libp2p, dhttest in memory), the Membership is a Kademlia
+// routing table.
 //
 // A Ring brings its inputs to parts with states of their own (parts.go), each of which knows only
 // parts below it: hood (the leaf set and what each peer in it said), pace (when the next round is),

@@ -4,28 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/dht/wire"
 )
 
 // maxWalk bounds a walk around the ring.
 const maxWalk = 1 << 17
 
+// ErrNoOwner is the end of a lookup that found nobody who answers for the key within its bound of calls.
+var ErrNoOwner = lookup.ErrNoOwner
+
+// Lookup is what a search for the owner of a key found.
+type Lookup = lookup.Found
+
 // Lookup finds the owner of key. It costs no call when we own it, one when the owner is known or guessed right, two or three in
 // a large ring. When its own search runs dry it asks Membership.Closest, once, and goes on from there. The error wraps
 // ErrNoOwner or ctx's; the trace is filled in either way.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
-	search := readNow(d, func(r *Ring) *Search { return r.Search(key) })
-	drive(ctx, d.transport, search, d.cfg.CallTimeout)
-	found, err := search.Lookup()
+	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
+	lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+	found, err := search.Found()
 	if err != nil && ctx.Err() == nil {
 		near, nearErr := d.members.Closest(ctx, key)
 		search.Add(near...)
-		drive(ctx, d.transport, search, d.cfg.CallTimeout)
-		if found, err = search.Lookup(); err != nil && nearErr != nil {
+		lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+		if found, err = search.Found(); err != nil && nearErr != nil {
 			err = fmt.Errorf("%w; closest peers: %w", err, nearErr)
 		}
 	}
@@ -64,65 +69,6 @@ func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
 		at = next.Owner.Key()
 	}
 	return errors.New("walk: the ring has no end")
-}
-
-// ChoosePosition returns the index of the candidate that splits the arc of its present owner best (design: balance of arcs). It needs
-// no place in the ring: the searches begin at the entry peers. Candidates whose owner is not found do not count; the error says
-// why when that is all of them, and then the index is 0.
-func ChoosePosition(ctx context.Context, transport Transport, entries []Peer, candidates []ring.Key) (int, error) {
-	timeout := DefaultConfig().CallTimeout
-	arcs := make([]ring.Arc, len(candidates))
-	errs := make([]error, len(candidates))
-	var searching sync.WaitGroup
-	for i, key := range candidates {
-		searching.Go(func() {
-			search := newSearch("", key, entries, DefaultConfig().LookupCalls)
-			drive(ctx, transport, search, timeout)
-			found, err := search.Lookup()
-			// An arc that ends at the candidate leaves nothing to one side: the candidate is never chosen for it.
-			arcs[i], errs[i] = ring.Arc{Start: key, End: key}, err
-			if err == nil {
-				arcs[i] = found.Arc
-			}
-		})
-	}
-	searching.Wait()
-	for _, err := range errs {
-		if err == nil {
-			return ring.BestPosition(candidates, arcs), nil
-		}
-	}
-	return 0, fmt.Errorf("choose a position: %w", errors.Join(errs...))
-}
-
-// drive makes the calls of a search until it is done or ctx ends; when it returns none is in flight.
-func drive(ctx context.Context, transport Transport, search *Search, timeout time.Duration) {
-	type answer struct {
-		from Peer
-		msg  *wire.Message
-		err  error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	defer cancel()
-	answers := make(chan answer, search.limit+closerSent)
-	for !search.Done() && ctx.Err() == nil {
-		for {
-			to, ok := search.Ask(time.Now())
-			if !ok {
-				break
-			}
-			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, timeout)
-				defer cancel()
-				msg, err := transport.Call(ctx, to, search.Request())
-				answers <- answer{to, msg, err}
-			})
-		}
-		a := <-answers
-		search.Answer(time.Now(), a.from, a.msg, a.err)
-	}
 }
 
 // after is the key behind k: its owner is the successor of a peer at k.

@@ -4,7 +4,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/member"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
@@ -22,10 +21,6 @@ func leaveRequest(sender *wire.Neighbours) *wire.Message {
 
 func leaveResponse() *wire.Message {
 	return wire.New(&wire.Message_LeaveResponse{LeaveResponse: &wire.LeaveResponse{}})
-}
-
-func nextHopRequest(key ring.Key) *wire.Message {
-	return wire.New(&wire.Message_NextHopRequest{NextHopRequest: &wire.NextHopRequest{Key: key[:]}})
 }
 
 func nextHopResponse(r *wire.NextHopResponse) *wire.Message {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/dht/workers"
@@ -311,7 +312,7 @@ func TestSeekerFindsItsPlace(t *testing.T) {
 	fl, _ := p.answered(calls[0].ID)
 	arc := ring.Arc{Start: a.Key(), End: a.Key()}
 	final := nextHopResponse(&wire.NextHopResponse{Final: true, Hint: &wire.Hint{Owner: a.Wire(), Start: arc.Start[:], End: arc.End[:]}})
-	k.answered(start, inFlight{to: a, search: newSearch(p.self.ID, a.Key(), []Peer{a}, 1)}, final, nil)
+	k.answered(start, inFlight{to: a, search: lookup.New(p.self.ID, a.Key(), []Peer{a}, 1)}, final, nil)
 	if k.located {
 		t.Error("the answer to an older search locates us")
 	}

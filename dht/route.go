@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
@@ -15,6 +16,10 @@ import (
 
 // entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that newcomers spread (Apoidea 2.2).
 const entryPeers = 8
+
+// nearestAsked is how many peers nearest by XOR are looked at: among 20 there was the successor or the predecessor of the
+// key in each of 10,000 cases in rings of up to 100,000 peers.
+const nearestAsked = 20
 
 // routes are what this peer knows of the way to a key: its own arc, the leaf set, arcs that it learnt, and the routing table.
 type routes struct {
@@ -78,19 +83,16 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 }
 
 // Search starts a lookup of the owner of key. It is done at once when we are the owner.
-func (t *routes) Search(key ring.Key) *Search {
-	s := newSearch(t.self.ID, key, nil, t.cfg.LookupCalls)
+func (t *routes) Search(key ring.Key) *lookup.Search {
 	arc, owner, ok := t.believed(key)
 	if ok && owner.ID == t.self.ID {
-		s.found = &Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)}
-		return s
+		return lookup.Known(Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)})
 	}
+	s := lookup.New(t.self.ID, key, nil, t.cfg.LookupCalls)
 	if ok {
-		s.hear(owner, true)
+		s.Name(owner)
 	}
-	for _, p := range t.closest(key, nearestAsked) {
-		s.hear(p, false)
-	}
+	s.Add(t.closest(key, nearestAsked)...)
 	return s
 }
 
@@ -108,7 +110,7 @@ func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 		answer.Final, answer.Serving = true, t.serving.Serves(key)
 		return answer
 	}
-	answer.Closer = member.Wire(t.closest(key, closerSent))
+	answer.Closer = member.Wire(t.closest(key, lookup.Closer))
 	return answer
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
@@ -27,7 +28,7 @@ type seeker struct {
 	contacts   *contacts
 	table      Table
 
-	search    *Search // nil while none is under way
+	search    *lookup.Search // nil while none is under way
 	located   bool
 	nextHeal  time.Time
 	lastDeath time.Time // of a leaf peer; zero before any
@@ -49,7 +50,7 @@ func (k *seeker) heal(now time.Time) {
 	far = slices.DeleteFunc(far, func(p Peer) bool { return k.hood.leaves.Contains(p.Key()) })
 	if k.search == nil && len(far) > 0 {
 		p := far[k.rnd.IntN(len(far))]
-		k.search = newSearch(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls)
+		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls)
 		k.pump(now)
 	}
 }
@@ -74,7 +75,7 @@ func (k *seeker) join(now time.Time, entries []Peer) {
 
 func (k *seeker) anew(now time.Time, seeds []Peer) {
 	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.hood.members())
-	k.search = newSearch(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls)
+	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls)
 	k.pump(now)
 }
 
@@ -85,13 +86,13 @@ func (k *seeker) pump(now time.Time) {
 		if !ok {
 			break
 		}
-		k.call(to, nextHopRequest(k.search.key), inFlight{kind: callSearch, search: k.search})
+		k.call(to, k.search.Request(), inFlight{kind: callSearch, search: k.search})
 	}
 	if k.search == nil || !k.search.Done() {
 		return
 	}
-	found, err := k.search.Lookup()
-	met := k.search.met()
+	found, err := k.search.Found()
+	met := k.search.Met()
 	k.search = nil
 	if err == nil {
 		k.located = true

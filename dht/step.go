@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -48,7 +49,7 @@ type inFlight struct {
 	to     Peer
 	kind   callKind
 	target ring.Key // whom a vouch is about
-	search *Search
+	search *lookup.Search
 }
 
 type callKind uint8

@@ -15,6 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -158,7 +159,7 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	for i, id := range candidates {
 		keys[i] = ring.PeerKey([]byte(id))
 	}
-	return dht.ChoosePosition(ctx, p2p.NewRingTransport(scout), entries, keys)
+	return lookup.ChoosePosition(ctx, p2p.NewRingTransport(scout).Call, entries, keys)
 }
 
 // The connections at which those that matter least are closed (design 3): a volunteer's behind a home router, and any other peer's.

@@ -202,7 +202,7 @@ func (n *Node) Lookup(key ring.Key, done func(dht.Lookup, error)) {
 		if !search.Done() || done == nil {
 			return
 		}
-		found, err := search.Lookup()
+		found, err := search.Found()
 		if err == nil {
 			n.Found(found)
 		}

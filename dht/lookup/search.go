@@ -1,4 +1,4 @@
-package dht
+package lookup
 
 import (
 	"errors"
@@ -16,31 +16,28 @@ import (
 // ErrNoOwner is the end of a lookup that found nobody who answers for the key within its bound of calls.
 var ErrNoOwner = errors.New("no owner found")
 
-// Lookup is what a search for the owner of a key found.
-type Lookup struct {
-	Key     ring.Key // that was looked for
-	Owner   Peer     // who answers for it
-	Arc     ring.Arc // of the owner, by its own word; contains Key
-	Serving bool     // false while the owner is joining, or waits before it takes over a dead predecessor's keys
-	Calls   int      // requests sent; 0 when we are the owner
-	Trace   []Hop    // in the order of their answers
+// Found is what a search for the owner of a key found.
+type Found struct {
+	Key     ring.Key    // that was looked for
+	Owner   member.Peer // who answers for it
+	Arc     ring.Arc    // of the owner, by its own word; contains Key
+	Serving bool        // false while the owner is joining, or waits before it takes over a dead predecessor's keys
+	Calls   int         // requests sent; 0 when we are the owner
+	Trace   []Hop       // in the order of their answers
 }
 
 // Hop is one call of a lookup.
 type Hop struct {
-	Peer    Peer          // who was asked
+	Peer    member.Peer   // who was asked
 	Latency time.Duration // from the call to its end
 	Final   bool          // the peer is the owner
-	Next    []Peer        // whom it named, the best first
+	Next    []member.Peer // whom it named, the best first
 	Err     error         // why there is no answer, nil otherwise
 }
 
 const (
-	// nearestAsked is how many peers nearest by XOR are looked at: among 20 there was the successor or the predecessor of the
-	// key in each of 10,000 cases in rings of up to 100,000 peers.
-	nearestAsked = 20
-	// closerSent is how many of them an answer names.
-	closerSent = 4
+	// Closer is how many nearer peers an answer names.
+	Closer = 4
 	// maxHeard bounds the peers that one search keeps.
 	maxHeard = 256
 )
@@ -57,13 +54,13 @@ type Search struct {
 	heard  map[peer.ID]*lead
 	asking int
 	failed int
-	found  *Lookup
+	found  *Found
 	trace  []Hop
 	calls  int
 }
 
 type lead struct {
-	peer  Peer
+	peer  member.Peer
 	asked time.Time
 	state leadState
 	named bool // as the owner, by a peer whose leaf set reaches over the key
@@ -78,9 +75,17 @@ const (
 	leadFailed
 )
 
-func newSearch(self peer.ID, key ring.Key, seeds []Peer, limit int) *Search {
+// New returns a search for key that begins at the seeds and makes up to limit calls, none to self.
+func New(self peer.ID, key ring.Key, seeds []member.Peer, limit int) *Search {
 	s := &Search{self: self, key: key, limit: limit, heard: make(map[peer.ID]*lead, len(seeds))}
 	s.Add(seeds...)
+	return s
+}
+
+// Known returns a search that is done: the owner is known without a call.
+func Known(found Found) *Search {
+	s := New("", found.Key, nil, 0)
+	s.found = &found
 	return s
 }
 
@@ -88,17 +93,22 @@ func newSearch(self peer.ID, key ring.Key, seeds []Peer, limit int) *Search {
 func (s *Search) Key() ring.Key { return s.key }
 
 // Request is what each peer is asked.
-func (s *Search) Request() *wire.Message { return nextHopRequest(s.key) }
+func (s *Search) Request() *wire.Message {
+	return wire.New(&wire.Message_NextHopRequest{NextHopRequest: &wire.NextHopRequest{Key: s.key[:]}})
+}
 
 // Add brings in more peers to ask, for example when the search ran dry, and room to ask a few of them.
-func (s *Search) Add(peers ...Peer) {
+func (s *Search) Add(peers ...member.Peer) {
 	for _, p := range peers {
 		s.hear(p, false)
 	}
-	s.limit = max(s.limit, s.calls+closerSent)
+	s.limit = max(s.limit, s.calls+Closer)
 }
 
-func (s *Search) hear(p Peer, named bool) {
+// Name brings in a peer that is believed to be the owner: it is asked before the others.
+func (s *Search) Name(owner member.Peer) { s.hear(owner, true) }
+
+func (s *Search) hear(p member.Peer, named bool) {
 	if p.ID == s.self || p.ID == "" {
 		return
 	}
@@ -113,9 +123,9 @@ func (s *Search) hear(p Peer, named bool) {
 }
 
 // Ask names the next peer to ask, now; false when there is none before another Answer, or at all.
-func (s *Search) Ask(now time.Time) (Peer, bool) {
+func (s *Search) Ask(now time.Time) (member.Peer, bool) {
 	if s.found != nil || s.calls >= s.limit || s.asking > min(s.failed, 1) {
-		return Peer{}, false
+		return member.Peer{}, false
 	}
 	var best *lead
 	for _, l := range s.heard {
@@ -124,7 +134,7 @@ func (s *Search) Ask(now time.Time) (Peer, bool) {
 		}
 	}
 	if best == nil {
-		return Peer{}, false
+		return member.Peer{}, false
 	}
 	best.state, best.asked = leadAsked, now
 	s.asking++
@@ -158,7 +168,7 @@ func (s *Search) cost(at ring.Key) ring.Key {
 }
 
 // Answer takes what a peer answered, or why it did not.
-func (s *Search) Answer(now time.Time, from Peer, answer *wire.Message, err error) {
+func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, err error) {
 	l := s.heard[from.ID]
 	if l == nil || l.state != leadAsked {
 		return
@@ -179,7 +189,7 @@ func (s *Search) Answer(now time.Time, from Peer, answer *wire.Message, err erro
 	hint := next.GetHint()
 	hop.Final = next.GetFinal() && hint != nil && hint.Arc().End == l.peer.Key() && hint.Arc().Contains(s.key)
 	if hop.Final {
-		s.found = &Lookup{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: next.GetServing()}
+		s.found = &Found{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: next.GetServing()}
 		s.found.Owner.Addrs = hint.GetOwner().GetAddrs()
 		s.found.Owner.Incarnation = hint.GetOwner().GetIncarnation()
 	} else if hint != nil {
@@ -212,8 +222,8 @@ func (s *Search) Done() bool {
 	return true
 }
 
-// Lookup is the finding of a search that is Done; the error, when there is no owner, wraps ErrNoOwner and the last failure.
-func (s *Search) Lookup() (Lookup, error) {
+// Found is the finding of a search that is Done; the error, when there is no owner, wraps ErrNoOwner and the last failure.
+func (s *Search) Found() (Found, error) {
 	if s.found != nil {
 		found := *s.found
 		found.Calls, found.Trace = s.calls, s.trace
@@ -226,17 +236,17 @@ func (s *Search) Lookup() (Lookup, error) {
 			break
 		}
 	}
-	return Lookup{Key: s.key, Calls: s.calls, Trace: s.trace}, err
+	return Found{Key: s.key, Calls: s.calls, Trace: s.trace}, err
 }
 
-// met returns the peers that answered or were named, without those that failed, nearest to the key first.
-func (s *Search) met() []Peer {
-	var met []Peer
+// Met returns the peers that answered or were named, without those that failed, nearest to the key first.
+func (s *Search) Met() []member.Peer {
+	var met []member.Peer
 	for _, l := range s.heard {
 		if l.state != leadFailed {
 			met = append(met, l.peer)
 		}
 	}
-	slices.SortFunc(met, func(a, b Peer) int { return ring.Near(a.Key(), s.key).Compare(ring.Near(b.Key(), s.key)) })
+	slices.SortFunc(met, func(a, b member.Peer) int { return ring.Near(a.Key(), s.key).Compare(ring.Near(b.Key(), s.key)) })
 	return met
 }

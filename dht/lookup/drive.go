@@ -1,0 +1,81 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/dht/member"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
+)
+
+const (
+	// DefaultCalls bounds the calls of one look-up unless told otherwise.
+	DefaultCalls = 16
+	// DefaultTimeout bounds one call unless told otherwise.
+	DefaultTimeout = 2 * time.Second
+)
+
+// Call asks a peer and blocks until there is an answer or an error.
+type Call func(ctx context.Context, to member.Peer, req *wire.Message) (*wire.Message, error)
+
+// ChoosePosition returns the index of the candidate that splits the arc of its present owner best (design: balance of arcs). It needs
+// no place in the ring: the searches begin at the entry peers. Candidates whose owner is not found do not count; the error says
+// why when that is all of them, and then the index is 0.
+func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candidates []ring.Key) (int, error) {
+	arcs := make([]ring.Arc, len(candidates))
+	errs := make([]error, len(candidates))
+	var searching sync.WaitGroup
+	for i, key := range candidates {
+		searching.Go(func() {
+			search := New("", key, entries, DefaultCalls)
+			Drive(ctx, call, search, DefaultTimeout)
+			found, err := search.Found()
+			// An arc that ends at the candidate leaves nothing to one side: the candidate is never chosen for it.
+			arcs[i], errs[i] = ring.Arc{Start: key, End: key}, err
+			if err == nil {
+				arcs[i] = found.Arc
+			}
+		})
+	}
+	searching.Wait()
+	for _, err := range errs {
+		if err == nil {
+			return ring.BestPosition(candidates, arcs), nil
+		}
+	}
+	return 0, fmt.Errorf("choose a position: %w", errors.Join(errs...))
+}
+
+// Drive makes the calls of a search until it is done or ctx ends; when it returns none is in flight.
+func Drive(ctx context.Context, call Call, search *Search, timeout time.Duration) {
+	type answer struct {
+		from member.Peer
+		msg  *wire.Message
+		err  error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer cancel()
+	answers := make(chan answer, search.limit+Closer)
+	for !search.Done() && ctx.Err() == nil {
+		for {
+			to, ok := search.Ask(time.Now())
+			if !ok {
+				break
+			}
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				msg, err := call(ctx, to, search.Request())
+				answers <- answer{to, msg, err}
+			})
+		}
+		a := <-answers
+		search.Answer(time.Now(), a.from, a.msg, a.err)
+	}
+}
