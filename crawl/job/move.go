@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -122,9 +123,17 @@ func (m *merge) set(k []byte, known bool, held, merged proto.Message) {
 	}
 }
 
+// read reads a record of another peer: what is in it is counted before.
+func read(value []byte, into proto.Message) error {
+	if _, err := counted.Count(value[min(1, len(value)):], into); err != nil {
+		return fmt.Errorf("%w: %w", errFormat, err)
+	}
+	return decode(value, into)
+}
+
 func (m *merge) takeRecord(rec kv.Record) error {
 	in, held := new(wire.Job), new(wire.Job)
-	if err := decode(rec.Value, in); err != nil {
+	if err := read(rec.Value, in); err != nil {
 		return err
 	}
 	if err := standingOf(in).Validate(); err != nil {
@@ -146,7 +155,7 @@ func (m *merge) takeRecord(rec kv.Record) error {
 
 func (m *merge) takeSpec(id ID, rec kv.Record) error {
 	in, held := new(wire.JobSpec), new(wire.JobSpec)
-	if err := decode(rec.Value, in); err != nil {
+	if err := read(rec.Value, in); err != nil {
 		return err
 	}
 	spec, err := FromWire(in)
@@ -169,7 +178,7 @@ func (m *merge) takeSpec(id ID, rec kv.Record) error {
 
 func (m *merge) takeAccount(peer []byte, rec kv.Record) error {
 	in, held := new(wire.Account), new(wire.Account)
-	if err := decode(rec.Value, in); err != nil {
+	if err := read(rec.Value, in); err != nil {
 		return err
 	}
 	if !bytes.Equal(in.GetPeer(), peer) {

@@ -2,8 +2,8 @@
 //
 // The messages are Protocol Buffers (ring.proto); a transport frames one message by its length.
 // Every message carries the major Version; a peer that reads another one answers a Refusal and
-// nothing else. What a stranger sent passes Decode, which looks at the size before it allocates and
-// at every bound below before anybody sees the message.
+// nothing else. What a stranger sent passes Decode, which looks at the size and counts what is in it
+// before it allocates, and looks at every bound below before anybody sees the message.
 package wire
 
 //go:generate protoc --go_out=. --go_opt=paths=source_relative ring.proto
@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -50,7 +51,9 @@ func Decode(data []byte) (*Message, error) {
 		return nil, fmt.Errorf("decode: %d bytes: %w", len(data), ErrTooLarge)
 	}
 	m := new(Message)
-	if err := proto.Unmarshal(data, m); err != nil {
+	if err := counted.Unmarshal(data, m); errors.Is(err, counted.ErrTooMuch) {
+		return nil, fmt.Errorf("decode: %w: %w", ErrTooLarge, err)
+	} else if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	if err := m.Validate(); err != nil {

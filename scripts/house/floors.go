@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The floors, from the top. On the ground four neighbours stand side by side and do not know each other; everybody may know what is common: a key of the ring, and what a
-// store of records is.
+// The floors, from the top. On the ground four neighbours stand side by side and do not know each other; everybody may know what is common: a key of the ring, what a
+// store of records is, and how a message of strangers is counted.
 var floors = [][]string{{"cmd"}, {"lab"}, {"node"}, {"crawl", "dht", "dedup", "storage"}}
 
-var everybodys = []string{"dht/ring", "storage/kv", "storage/kv/kvtest"}
+var everybodys = []string{"dht/ring", "dht/counted", "storage/kv", "storage/kv/kvtest"}
 
 const laboratory = "node/lab"
 

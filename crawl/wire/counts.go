@@ -1,0 +1,24 @@
+package wire
+
+import "github.com/apoidea/apoidea/dht/counted"
+
+// The lists of our messages are counted before they are unpacked, by the bounds of Validate. Of many
+// hosts there may be little to say, and of many jobs: such messages may take more than their length
+// says.
+func init() {
+	counted.Table("apoidea.crawl", map[string]int{
+		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks,
+		"LinksReply.moved": MaxLinks, "LinksReply.busy": MaxLinks,
+		"Session.hosts": MaxHosts, "Session.held": MaxHeld,
+		"HostWork.robots": MaxOrigins, "HostWork.fetched": MaxFetched, "HostWork.addrs": MaxAddrs, "HostWork.returned": MaxFetched,
+		"Fetched.links":       MaxPageLinks,
+		"SessionReply.grants": MaxHosts, "SessionReply.revoked": MaxHeld + MaxHosts, "SessionReply.moved": MaxHeld + MaxHosts,
+		"SessionReply.refused": MaxHeld + MaxHosts, "SessionReply.not_renewed": MaxHeld + MaxHosts,
+		"Grant.robots": MaxOrigins, "Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,
+		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant,
+		"LeaseNote.job_ids": MaxJobs, "LeaseNote.job": MaxOut, "LeaseNote.hash": MaxOut,
+		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,
+		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "Job.accounts": MaxAccounts,
+		"JobRequest.ask": MaxAsk, "JobReply.jobs": MaxJobList, "JobReply.standings": MaxAsk,
+	}, map[string]int{"Session": 1 << 20, "SessionReply": 2 << 20, "JobRequest": 1 << 20, "JobReply": 1 << 20})
+}

@@ -1,0 +1,20 @@
+package wire
+
+import "github.com/apoidea/apoidea/dht/counted"
+
+// The lists of our messages are counted before they are unpacked, by the bounds of Validate.
+func init() {
+	counted.Table("apoidea.node", map[string]int{
+		"Content.claim_digest": MaxQuestions, "Content.claim_url": MaxQuestions, "Content.confirm_digest": MaxQuestions,
+		"Content.confirm_url": MaxQuestions, "Content.confirm_record": MaxQuestions, "Content.confirm_ms": MaxQuestions,
+		"ContentReply.url": MaxQuestions, "ContentReply.record": MaxQuestions, "ContentReply.peer": MaxQuestions,
+		"ContentReply.date_ms": MaxQuestions, "ContentReply.moved": MaxQuestions,
+		"Records.key": MaxRecords, "Records.value": MaxRecords, "Records.note_pos": MaxNotes, "Records.note": MaxNotes,
+		"Samples.peer": MaxSamplePeers, "Samples.host": MaxSamples, "Samples.site": MaxSamples, "Samples.asked": MaxSamples,
+		"Samples.of": MaxSamples, "Samples.measured": MaxSamples, "Samples.by": MaxSamples * MaxSampleRTTs, "Samples.rtt_us": MaxSamples * MaxSampleRTTs,
+		"Subnets.name": MaxSubnets, "Subnets.held": MaxSubnets, "Subnets.record": MaxSubnets,
+		"SubnetsReply.record": MaxSubnets, "SubnetsReply.moved": MaxSubnets,
+		"Admission.host": MaxAdmissions, "Admission.said_host": MaxSaid, "Admission.said_all": MaxSaid, "Admission.said_words": MaxSaid,
+		"Admission.said_brought": MaxSaid,
+	}, nil)
+}
