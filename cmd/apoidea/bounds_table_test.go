@@ -62,6 +62,8 @@ var bounds = []bound{
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},
 	{what: "leaf peers on each side", format: "%s", at: "dht/ring DefaultR", then: "those further away are forgotten"},
 	{what: "a message between peers", format: "%s", at: "dht/calls maxFrame", then: "it is cut into pieces; what a stranger sends beyond ends its connection"},
+	{what: "what a message between peers takes of memory", format: "%s times its length and %s", at: "dht/counted Times Spare", then: "it is refused before it is unpacked, as is a list with more than it may have; sessions and jobs, of which each part says little, have up to 2 MiB beside"},
+	{what: "requests of a peer at once that take much memory", format: "one of a kind over %s", at: "node/rpc largeMemory", then: "the next waits"},
 	{what: "questions of peers at once", format: "%s, %s of large ones", at: "dht/calls maxHandlers maxLargeBytes", then: "the sender is told busy, and keeps what it has"},
 	{what: "first byte of a peer's stream, a frame, a write without a byte", format: "%s, %s and a second for each %s, %s", at: "dht/calls FirstByte frameTime frameRate WriteTime", then: "the stream is reset; the peer may open another"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "those that matter least to the ring are closed"},

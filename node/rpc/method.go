@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -32,11 +33,23 @@ type Method[Req Message, Resp proto.Message] struct {
 	Check func(req Req, resp Resp) error
 }
 
-// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are refused.
+// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are refused. Of the large ones of a peer it
+// gets one at a time.
 func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) calls.Handler {
+	var large turns
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		req := fresh[Req]()
-		if err := Decode(raw, req); err != nil {
+		c, err := counted.Count(raw, req)
+		if err != nil {
+			return nil, Refuse("%v", err)
+		}
+		if c.Memory > largeMemory {
+			if err := large.take(ctx, from); err != nil {
+				return nil, err
+			}
+			defer large.release(from)
+		}
+		if err := unpack(&c, req); err != nil {
 			return nil, err
 		}
 		resp, err := fn(ctx, from, req)
@@ -72,7 +85,7 @@ func (m Method[Req, Resp]) call(ctx context.Context, req Req, send func(context.
 		return none, err
 	}
 	resp := fresh[Resp]()
-	if err := proto.Unmarshal(answer, resp); err != nil {
+	if err := counted.Unmarshal(answer, resp); err != nil {
 		return none, fmt.Errorf("answer of service %s: %w", m.Service, err)
 	}
 	return resp, m.check(req, resp)
@@ -103,9 +116,17 @@ func fresh[M proto.Message]() M {
 	return none.ProtoReflect().New().Interface().(M)
 }
 
-// Decode reads what a stranger sent, and refuses what cannot be read or does not keep its bounds.
+// Decode reads what a stranger sent into an empty message, and refuses what cannot be read or does not keep its bounds.
 func Decode(raw []byte, m Message) error {
-	if err := proto.Unmarshal(raw, m); err != nil {
+	c, err := counted.Count(raw, m)
+	if err != nil {
+		return Refuse("%v", err)
+	}
+	return unpack(&c, m)
+}
+
+func unpack(c *counted.Counted, m Message) error {
+	if err := c.Unpack(); err != nil {
 		return Refuse("%v", err)
 	}
 	if err := m.Validate(); err != nil {

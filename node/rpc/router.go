@@ -2,7 +2,10 @@
 // which comes back, and a [Router] finds who answers for a key.
 //
 // What it promises:
-//   - a handler sees no request that breaks its bounds, and a caller no answer that does;
+//   - a handler sees no request that breaks its bounds, and a caller no answer that does; both are
+//     counted before they are unpacked (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle in node);
+//   - of the large requests of a peer to a method one is unpacked or handled at a time
+//     (TestLargeRequestsTakeTurns);
 //   - the usual request needs no lookup: the believed owner is asked directly, and what it does not
 //     serve it answers with `moved` and a hint (TestRoute);
 //   - a call ends when its context does, whatever the other side does
@@ -20,6 +23,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/loop"
@@ -153,7 +157,7 @@ func (r *Router) learn(err error) {
 		return
 	}
 	hint := new(dhtwire.Hint)
-	if proto.Unmarshal(e.Detail, hint) == nil && hint.Validate() == nil {
+	if counted.Unmarshal(e.Detail, hint) == nil && hint.Validate() == nil {
 		r.Ring.Learn(hint)
 	}
 }
