@@ -122,9 +122,19 @@ func full(f protoreflect.FieldDescriptor, size int) (ways [][]byte) {
 	return ways
 }
 
+// unraced leaves a test that measures memory to the run without the race detector, which has twice as
+// much taken, and needs minutes.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("memory is measured without the race detector: not with -short")
+	}
+}
+
 // TestFullOfEmptyParts: a message that is full of empty parts, by each list of each type and on each
 // level, takes no more memory than it may, whether it is refused or not.
 func TestFullOfEmptyParts(t *testing.T) {
+	unraced(t)
 	for _, of := range messages(t) {
 		for _, f := range lists(of.Descriptor()) {
 			for i, raw := range full(f, calls.MaxPayload) {
@@ -260,6 +270,7 @@ func fullMessages() []proto.Message {
 
 // TestFullMessagesPass: what honest peers send is read as before, however full it is.
 func TestFullMessagesPass(t *testing.T) {
+	unraced(t)
 	for i, m := range fullMessages() {
 		name := fmt.Sprint(i, " ", m.ProtoReflect().Descriptor().Name())
 		raw := marshal(t, "", m)
