@@ -40,7 +40,8 @@ type Spec struct {
 	// Retries is the number of tries after the first.
 	Retries int
 
-	scope *Scope
+	scope  *Scope
+	seeded map[string]struct{} // hosts of seeds
 }
 
 // FromWire checks a spec and makes it ready for use. Seeds are brought into canonical form.
@@ -74,6 +75,7 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 
 func (s *Spec) canonicalSeeds(raw [][]byte) error {
 	known := make(map[string]struct{}, len(raw))
+	s.seeded = make(map[string]struct{})
 	size := 0
 	for _, seed := range raw {
 		url, err := link.Canonical(string(seed))
@@ -86,6 +88,7 @@ func (s *Spec) canonicalSeeds(raw [][]byte) error {
 			}
 			known[url] = struct{}{}
 			s.Seeds = append(s.Seeds, url)
+			s.seeded[link.Host(url)] = struct{}{}
 		}
 	}
 	return nil
@@ -100,10 +103,7 @@ func (s *Spec) compileScope() error {
 		s.scope = scope
 		return nil
 	}
-	s.scope = &Scope{exact: make(map[string]struct{})}
-	for _, seed := range s.Seeds {
-		s.scope.exact[link.Host(seed)] = struct{}{}
-	}
+	s.scope = &Scope{exact: s.seeded}
 	return nil
 }
 
@@ -122,6 +122,12 @@ func (s *Spec) Wire() *wire.JobSpec {
 
 // InScope says whether the job may visit a host, given in canonical form.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
+
+// Seeded says whether a seed is on a host: its poster named it.
+func (s *Spec) Seeded(host string) bool {
+	_, ok := s.seeded[host]
+	return ok
+}
 
 // AdmitsDepth says whether a URL of that depth is crawled.
 func (s *Spec) AdmitsDepth(depth uint32) bool { return !s.HasMaxDepth || depth <= s.MaxDepth }

@@ -31,6 +31,9 @@ type jobState struct {
 	farmMod bool
 }
 
+// seeded says whether a seed of the job is on a host.
+func (js *jobState) seeded(host string) bool { return js.spec != nil && js.spec.Seeded(host) }
+
 // jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget.
 type jobTable struct {
 	*step

@@ -88,7 +88,7 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 			return ""
 		}
 	}
-	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) {
+	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) && !js.seeded(name) {
 		if v, full := in.domains.crowded[crowd{js.id, domain.Of(name)}]; full {
 			return in.domains.turnedAway(v)
 		}
@@ -165,10 +165,13 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	if hj == nil || hj.c.Admission != domain.Unknown {
 		return
 	}
-	hj.c.admit(v)
 	if v.TurnsAway() {
 		o.domains.crowds(crowd{js.id, domain.Of(a.Host)}, v)
+		if js.seeded(a.Host) {
+			v = domain.Admitted // the poster wants it, whatever others of its domain are
+		}
 	}
+	hj.c.admit(v)
 	o.hosts.changed(h, hj)
 	o.agenda.schedule(h)
 }

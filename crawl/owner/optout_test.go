@@ -354,3 +354,26 @@ func TestStaleDomain(t *testing.T) {
 		t.Errorf("after a restart: %+v", f)
 	}
 }
+
+// TestSeedOfAFullDomain: a host that a seed is on is crawled whatever becomes of its domain, before or after it is admitted.
+func TestSeedOfAFullDomain(t *testing.T) {
+	s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
+		m.Seeds = append(m.Seeds, []byte("http://early.a.example/"), []byte("http://asked.a.example/"), []byte("http://later.a.example/"))
+		c.Admission, c.Novelty = true, 40
+	})
+	verdicts := map[string]domain.Verdict{"early.a.example": domain.Admitted, "asked.a.example": domain.Crowded, "farm.a.example": domain.Stale}
+	for _, a := range s.post(0, "http://early.a.example/", "http://asked.a.example/", "http://farm.a.example/").Admissions {
+		s.do(func(o *owner.Owner) { o.Admitted(a, verdicts[a.Host]) })
+	}
+	ready := s.post(0, "http://later.a.example/", "http://more.a.example/")
+	if len(ready.Admissions) != 1 || ready.Admissions[0].Host != "later.a.example" {
+		t.Fatalf("asked for %v", ready.Admissions)
+	}
+	s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.Stale) })
+	s.wait(time.Minute)
+	for _, name := range []string{"early.a.example", "asked.a.example", "later.a.example"} {
+		g := s.lease("w", name, 1)
+		s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
+	}
+	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 1, link.OutcomeOK: 3})
+}

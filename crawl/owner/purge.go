@@ -69,9 +69,10 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	}
 }
 
-// late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet.
+// late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet. One that a seed
+// is on was named by the poster, and stays.
 func (d *domains) late(h *host, hj *hostJob) bool {
-	if hj.c.Admission != domain.Admitted || hj.c.Requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
+	if hj.c.Admission != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.c.Requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
 		return false
 	}
 	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.Name)}] == domain.Stale
