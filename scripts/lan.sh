@@ -50,7 +50,7 @@ background dns in_space web dnsmasq --keep-in-foreground --conf-file=/dev/null -
 peer() {
   local dir=$work/$1/$2 i=$2
   shift 2
-  mkdir -p "$dir"
+  mkdir -p "$dir" && chmod 700 "$dir" # a peer's own, with what is kept of it here
   background "${dir#"$work"/}/run" in_space "$i" apoidea run --data-dir "$dir" --allow-private --delay 5ms --dns-server "$web:53" --dashboard off "$@"
   echo $! >"$dir/pid"
 }

@@ -77,7 +77,7 @@ session() {
   done < <(lines "$page")
 }
 typed() {
-  local dir=$HOME/.local/share/apoidea
+  local dir=$HOME/.local/share/apoidea at=()
   case $1 in
     *'apoidea run '*--until-idle*) eval "$1" </dev/null ;;
     *'apoidea run'*)
@@ -86,7 +86,9 @@ typed() {
       mkdir -p "$dir"
       eval "exec $1" >"$dir.out" 2>&1 </dev/null &
       terminals+=("$! $dir")
-      wait_for apoidea status --data-dir "$dir" || { tail -5 "$dir.out"; return 1; }
+      at=(--data-dir "$dir")
+      if [[ $1 =~ --api\ ([^ ]+) ]]; then at=(--api "${BASH_REMATCH[1]}"); fi # in place of the socket
+      wait_for apoidea status "${at[@]}" || { tail -5 "$dir.out"; return 1; }
       ;;
     *'web serve '*'&')
       eval "$1"
