@@ -16,6 +16,7 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 --dns-seed seeds\.example\.org	needs a public ring and the DNS name that leads to it
 ^scripts/check\.sh( |$)	is what runs this
 ^systemctl |^journalctl |--data-dir /var/lib/apoidea	needs systemd
+--metrics 192\.0\.2\.7	needs an address that this machine has
 ^docker 	needs docker, which fetches images
 ^scripts/release\.sh	builds and packs every target: minutes, dist/; check.sh builds them too
 ^scripts/reproduce\.sh	builds everything twice: minutes
@@ -29,7 +30,7 @@ fails='
 # Text that is shown and not typed.
 text='
 ^User-[Aa]gent: |^(Crawl-delay|Disallow): 
-^scrape_configs:|^  - job_name: |^    static_configs: 
+^scrape_configs:|^  - job_name: |^    (static_configs|authorization): 
 ^(host|domain|ip|url) [a-z0-9]
 ^crawl/extract: an XML declaration|^The HTML standard.s prescan falls|^as windows-1252\. TestEncoding
 '
