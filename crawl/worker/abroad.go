@@ -77,7 +77,10 @@ func (v *visitor) depart(ctx context.Context, h *host, it reports.Item, o *origi
 	case why != "":
 		v.borrowed(h, it, o, why, 0, now)
 	case again.IsZero():
-		time.Sleep(owed)
+		select {
+		case <-time.After(owed):
+		case <-ctx.Done(): // and the request ends before it begins
+		}
 		return true
 	case again.Sub(since) > abroadTime:
 		v.borrowed(h, it, o, "it is left alone, or others are at it, for "+again.Sub(since).Round(time.Second).String(), 0, now)
