@@ -69,11 +69,12 @@ func (r *Host) Unreserve(until, before int64) {
 	}
 }
 
-// At notes the addresses of the host.
+// At notes the addresses of the host, in a list of their own: grants and placements under way hold
+// the one before.
 func (r *Host) At(addrs [][]byte) {
-	r.Addrs = r.Addrs[:0]
-	for _, addr := range addrs {
-		r.Addrs = append(r.Addrs, bytes.Clone(addr))
+	r.Addrs = make([][]byte, len(addrs))
+	for i, addr := range addrs {
+		r.Addrs[i] = bytes.Clone(addr)
 	}
 }
 
