@@ -211,6 +211,26 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
+// TestDeadPeerIsNotWaitedFor: a host that is on offer to a peer that dies is for somebody else at
+// once, not when the offer's time is over.
+func TestDeadPeerIsNotWaitedFor(t *testing.T) {
+	s := newScene(t, nil)
+	ready := s.post(0, "http://a.example/", "http://b.example/")
+	if offers := s.placed(ready, "w1"); len(offers) != 2 {
+		t.Fatalf("offers %v", offers)
+	}
+	ready = s.do(func(o *owner.Owner) { o.PeerDead("w1") })
+	var again []string
+	for _, place := range ready.Places {
+		if again = append(again, place.Host); !slices.Contains(place.Exclude, "w1") {
+			t.Errorf("%s may be placed on the dead peer again", place.Host)
+		}
+	}
+	if !slices.Equal(again, []string{"a.example", "b.example"}) {
+		t.Errorf("placed anew are %v, want both hosts in the order of their offers", again)
+	}
+}
+
 func TestStoreFailure(t *testing.T) {
 	s := newScene(t, nil)
 	s.store.Fail = func() error { return fmt.Errorf("disk full") }

@@ -298,7 +298,7 @@ func (o *Owner) evict() {
 	o.hosts.evict(&o.hosts.busy)
 	if len(o.placer.sessions) > maxSessions {
 		for peer, s := range o.placer.sessions {
-			if len(s.leases) == 0 && s.offers == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
+			if len(s.leases) == 0 && len(s.offers) == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {
 				delete(o.placer.sessions, peer)
 			}
 		}

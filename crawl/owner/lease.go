@@ -66,7 +66,7 @@ type session struct {
 	heard       int64
 	relieved    int64 // when a host was taken from it last, as it had too much
 	leases      map[*host]struct{}
-	offers      int
+	offers      []*host // on offer to it, the oldest first; no more than hosts are being placed
 	visiting    uint64 // number of the visit under way; 0: none is
 }
 
@@ -208,15 +208,12 @@ func (o *Owner) PeerDead(peer string) {
 	if s == nil {
 		return
 	}
-	for _, h := range o.hosts.byName {
-		if s.offers == 0 {
-			break
-		}
-		if h.search.offeredTo(peer) {
-			o.placer.declined(h, peer)
-		}
+	for len(s.offers) > 0 {
+		h := s.offers[0]
+		o.placer.declined(h, peer)
+		o.agenda.schedule(h)
 	}
-	if len(s.leases) == 0 && s.offers == 0 {
+	if len(s.leases) == 0 {
 		delete(o.placer.sessions, peer)
 	}
 }

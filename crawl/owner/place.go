@@ -253,7 +253,7 @@ func (o *Owner) Placed(name string, p Placement) {
 // offer offers a host to a worker that has room.
 func (pl *placer) offer(h *host, worker string) {
 	s := pl.sessions[worker]
-	if s != nil && pl.now-s.heard <= pl.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*s.offers) >= int64(s.capacity) {
+	if s != nil && pl.now-s.heard <= pl.cfg.TTL.Milliseconds() && s.capacity > 0 && int64(s.backlog)+int64(offerURLs*len(s.offers)) >= int64(s.capacity) {
 		pl.declined(h, worker)
 		return
 	}
@@ -261,7 +261,7 @@ func (pl *placer) offer(h *host, worker string) {
 		s = &session{peer: worker, leases: make(map[*host]struct{})}
 		pl.sessions[worker] = s
 	}
-	s.offers++
+	s.offers = append(s.offers, h)
 	h.search.offer(worker, pl.now+pl.cfg.OfferTimeout.Milliseconds())
 	for i := range pl.ready.Offers {
 		if offer := &pl.ready.Offers[i]; offer.Worker == worker && len(offer.Hosts) < wire.MaxHosts {
@@ -298,7 +298,9 @@ func (pl *placer) end(h *host) {
 	}
 	worker := h.search.offered
 	if offered := h.search.end(); offered {
-		pl.sessions[worker].offers--
+		s := pl.sessions[worker]
+		at := slices.Index(s.offers, h)
+		s.offers = slices.Delete(s.offers, at, at+1)
 	}
 	pl.agenda.searches.under--
 }
