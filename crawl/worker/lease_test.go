@@ -1,13 +1,17 @@
 package worker
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -138,6 +142,43 @@ func TestPausedProcessWritesNothing(t *testing.T) {
 				}
 				if !tt.gone && wrote == 0 {
 					t.Error("no request after a short pause")
+				}
+			})
+		})
+	}
+}
+
+// silentSpecs is of a ring in which all owners of jobs but one are silent.
+type silentSpecs struct{ known *job.Spec }
+
+func (s silentSpecs) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+	if id == s.known.ID {
+		return s.known, nil
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestSilentOwnersOfJobs: owners of jobs that do not answer keep an answer with grants no longer
+// waiting than one of them does, since leases are prolonged only behind that.
+func TestSilentOwnersOfJobs(t *testing.T) {
+	for _, silent := range []int{1, 3, 100} {
+		t.Run(strconv.Itoa(silent), func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.deps.Jobs = silentSpecs{x.spec} })
+				var grants []*wire.Grant
+				for i := range silent {
+					grants = append(grants, &wire.Grant{JobIds: [][]byte{fmt.Appendf(nil, "silent job %5d", i)}})
+				}
+				known := x.spec.ID
+				grants = append(grants, &wire.Grant{JobIds: [][]byte{known[:]}})
+				start := time.Now()
+				refs := speaker{w: x.worker}.jobsOf(t.Context(), grants)
+				if took := time.Since(start); took > 2*time.Second {
+					t.Errorf("asking for jobs took %v", took)
+				}
+				if len(refs) != silent+1 || refs[known] == nil || refs[known].Spec == nil {
+					t.Errorf("%d jobs, the one that answers is %v", len(refs), refs[known])
 				}
 			})
 		})

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -129,10 +131,11 @@ func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*r
 	refs := make(map[job.ID]*reports.Job)
 	for _, g := range grants {
 		for _, raw := range g.GetJobIds() {
-			if id := job.ID(raw); refs[id] == nil {
-				refs[id] = k.w.jobs.Get(ctx, id)
-			}
+			refs[job.ID(raw)] = nil
 		}
+	}
+	for _, ref := range k.w.jobs.All(ctx, slices.Collect(maps.Keys(refs))) {
+		refs[ref.ID] = ref
 	}
 	return refs
 }

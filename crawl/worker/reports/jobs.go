@@ -14,6 +14,8 @@ const (
 	maxSpecs = 1024
 	// specTimeout bounds asking for a spec. Without it links go unfiltered, which the owners make good.
 	specTimeout = 2 * time.Second
+	// askedAtOnce bounds the specs that are asked for at a time.
+	askedAtOnce = 32
 )
 
 // Job is a job that URLs are held of.
@@ -43,6 +45,25 @@ type Jobs struct {
 // NewJobs returns a memory of jobs that asks for those it does not have.
 func NewJobs(from Specs) *Jobs {
 	return &Jobs{specs: from, seed: maphash.MakeSeed(), refs: make(map[job.ID]*Job)}
+}
+
+// All returns jobs, asking for those that are not at hand at once, in the time that one may take:
+// leases are prolonged only behind that.
+func (j *Jobs) All(ctx context.Context, ids []job.ID) []*Job {
+	ctx, cancel := context.WithTimeout(ctx, specTimeout)
+	defer cancel()
+	list := make([]*Job, len(ids))
+	turns := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for i, id := range ids {
+		turns <- struct{}{}
+		asking.Go(func() {
+			list[i] = j.Get(ctx, id)
+			<-turns
+		})
+	}
+	asking.Wait()
+	return list
 }
 
 // Get returns a job, asking for its spec if need be.
