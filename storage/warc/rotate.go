@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -324,13 +326,24 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// syncDir makes a new or renamed file survive a crash of the machine. Where a directory cannot be synced, as on
-// Windows, that is the system's own business.
+// syncDir makes a new or renamed file survive a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	_ = d.Sync()
-	return d.Close()
+	return syncAndClose(d)
+}
+
+// syncAndClose syncs a directory. Windows has nothing of the kind, nor have some file systems of
+// networks: there that is the system's own business.
+func syncAndClose(d interface {
+	Sync() error
+	io.Closer
+}) error {
+	err := d.Sync()
+	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }

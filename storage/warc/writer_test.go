@@ -345,6 +345,29 @@ func testFullDisk(t *testing.T, room int64, syncEach bool) {
 	}
 }
 
+// directory is one that cannot be synced, for a reason.
+type directory struct{ err error }
+
+func (d directory) Sync() error { return d.err }
+
+func (directory) Close() error { return nil }
+
+// TestDirectoryThatIsNotSynced: what the disk says of a directory's fsync is not dropped, unless it is
+// that there is no such thing.
+func TestDirectoryThatIsNotSynced(t *testing.T) {
+	for _, row := range []struct{ err, want error }{
+		{nil, nil},
+		{&os.PathError{Op: "sync", Path: "archive", Err: syscall.EIO}, syscall.EIO},
+		{&os.PathError{Op: "sync", Path: "archive", Err: syscall.ENOSPC}, syscall.ENOSPC},
+		{&os.PathError{Op: "sync", Path: "archive", Err: syscall.EINVAL}, nil},
+		{&os.PathError{Op: "sync", Path: "archive", Err: syscall.ENOTSUP}, nil},
+	} {
+		if err := syncAndClose(directory{row.err}); !errors.Is(err, row.want) {
+			t.Errorf("%v: got %v, want %v", row.err, err, row.want)
+		}
+	}
+}
+
 // countingSyncs counts fsyncs.
 type countingSyncs struct {
 	file
