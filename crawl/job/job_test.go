@@ -171,7 +171,7 @@ func TestRegistry(t *testing.T) {
 	if _, err := r.SeedsSent(4, s.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	list, err := r.List()
+	list, err := r.List(job.ID{}, 1<<20)
 	if err != nil || len(list) != 1 || list[0].GetSeedsSent() != 1 || !proto.Equal(list[0].GetSpec(), s.Wire()) {
 		t.Errorf("list: %v, %v", list, err)
 	}

@@ -183,7 +183,7 @@ func checkCounts(t *testing.T, r *job.Registry) {
 	if err != nil || ferr != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("unsent %v, %v; want %v, %v", got, err, want, ferr)
 	}
-	list, err := r.List()
+	list, err := r.List(job.ID{}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestRemove(t *testing.T) {
 		if err != nil || wait() != nil {
 			t.Fatal(err)
 		}
-		list, err := r.List()
+		list, err := r.List(job.ID{}, 1<<20)
 		unsent, uerr := r.Unsent()
 		if err != nil || uerr != nil || len(list) != len(arc.left) || len(unsent) != len(arc.left) {
 			t.Fatalf("%s: %d jobs left, %d with seeds, %v, %v", arc.name, len(list), len(unsent), err, uerr)
@@ -430,7 +430,7 @@ func TestPartsOfAJob(t *testing.T) {
 		take(t, next, kvs[:n])
 		_, gerr := next.Get(s.ID)
 		_, _, derr := next.Draw(1, s.ID, []byte("q"), &wire.Draw{Pages: 1})
-		list, lerr := next.List()
+		list, lerr := next.List(job.ID{}, 1<<20)
 		if !errors.Is(gerr, job.ErrUnknown) || !errors.Is(derr, job.ErrUnknown) || lerr != nil || len(list) > 0 {
 			t.Errorf("with %d of %d records: %v, %v, %v, %v", n, len(kvs), gerr, derr, list, lerr)
 		}

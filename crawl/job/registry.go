@@ -175,9 +175,14 @@ func unknown(id ID, known bool) error {
 	return fmt.Errorf("job %s: %w", id, ErrUnknown)
 }
 
-// ids returns the jobs kept here in ring order, at most wire.MaxJobList.
-func (r *Registry) ids() (ids []ID, err error) {
-	err = r.store.Scan(nil, nil, func(k, _ []byte) bool {
+// ids returns the jobs kept here behind one in ring order, behind none from the first, at most
+// wire.MaxJobList.
+func (r *Registry) ids(behind ID) (ids []ID, err error) {
+	var from []byte
+	if behind != (ID{}) {
+		from = key(behind, kindRecord, 0)
+	}
+	err = r.store.Scan(from, nil, func(k, _ []byte) bool {
 		if len(k) == ring.PosSize+IDSize+1 && k[ring.PosSize+IDSize] == kindRecord {
 			ids = append(ids, ID(k[ring.PosSize:ring.PosSize+IDSize]))
 		}
@@ -189,13 +194,14 @@ func (r *Registry) ids() (ids []ID, err error) {
 	return ids, nil
 }
 
-// List returns the records of all jobs kept here with their specs, in ring order, at most wire.MaxJobList.
-func (r *Registry) List() ([]*wire.Job, error) {
-	ids, err := r.ids()
+// List returns the records of jobs kept here with their specs, in ring order: those behind one, behind
+// none from the first, that have room in so many bytes, or one that has not.
+func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
+	ids, err := r.ids(behind)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*wire.Job, 0, len(ids))
+	var list []*wire.Job
 	for _, id := range ids {
 		rec, err := r.Get(id)
 		if errors.Is(err, ErrUnknown) {
@@ -203,6 +209,9 @@ func (r *Registry) List() ([]*wire.Job, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if room -= proto.Size(rec); room < 0 && len(list) > 0 {
+			break
 		}
 		list = append(list, rec)
 	}
@@ -264,7 +273,7 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 // are left out. The map is the caller's. The first call after the start reads all specs.
 func (r *Registry) Unsent() (map[ID]int64, error) {
 	if r.unsent == nil {
-		ids, err := r.ids()
+		ids, err := r.ids(ID{})
 		if err != nil {
 			return nil, err
 		}

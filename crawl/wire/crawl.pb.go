@@ -1803,7 +1803,7 @@ type JobRequest struct {
 	Get           bool                   `protobuf:"varint,3,opt,name=get,proto3" json:"get,omitempty"`
 	SetState      uint32                 `protobuf:"varint,4,opt,name=set_state,json=setState,proto3" json:"set_state,omitempty"`
 	Draw          *Draw                  `protobuf:"bytes,5,opt,name=draw,proto3" json:"draw,omitempty"`
-	List          bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"`   // every job record this peer owns
+	List          bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"`   // job records this peer owns in ring order, those behind id if it is set, as many as fit
 	State         uint32                 `protobuf:"varint,7,opt,name=state,proto3" json:"state,omitempty"` // what the sender knows of a job that was posted before; 0: it is new
 	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
 	Ask           [][]byte               `protobuf:"bytes,9,rep,name=ask,proto3" json:"ask,omitempty"` // IDs of jobs whose standing is asked; of those that another peer owns the answer is silent

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -212,12 +213,30 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	return out, nil
 }
 
-func (p *Poster) listOf(ctx context.Context, id peer.ID) []*wire.Job {
-	reply, err := aboutJobs.Call(ctx, p.deps.Net, id, &wire.JobRequest{List: true})
-	if err != nil {
-		return nil // the member's jobs are known to those who work for them
+// mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands, unless
+// each has megabytes of seeds.
+const mostPages = 16
+
+// listOf asks a member for its jobs, until it has no more.
+func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
+	req := &wire.JobRequest{List: true}
+	for range mostPages {
+		reply, err := aboutJobs.Call(ctx, p.deps.Net, id, req)
+		if err != nil {
+			return list // the member's jobs are known to those who work for them
+		}
+		page := reply.GetJobs()
+		if len(page) == 0 {
+			return list
+		}
+		last := page[len(page)-1].GetSpec().GetId()
+		if bytes.Equal(last, req.GetId()) {
+			return list // members of earlier versions begin anew
+		}
+		list, req.Id = append(list, page...), last
 	}
-	return reply.GetJobs()
+	p.deps.Book.deps.Log.Warn("a member has more jobs than are listed", "member", id.String(), "listed", len(list))
+	return list
 }
 
 // Job resolves an ID or an unambiguous beginning of one.

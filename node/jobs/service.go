@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -110,19 +109,9 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	return reply, nil
 }
 
-// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more.
+// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. Who asks goes on
+// behind the last of them.
 const mostListed = 3 << 20
-
-// fitting are the first jobs, as many as fit into an answer. Those who work for the others know them as well.
-func fitting(jobs []*wire.Job) []*wire.Job {
-	size := 0
-	for i, rec := range jobs {
-		if size += proto.Size(rec); size > mostListed {
-			return jobs[:i]
-		}
-	}
-	return jobs
-}
 
 // apply runs on the loop.
 func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
@@ -130,8 +119,8 @@ func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *w
 	var rec *wire.Job
 	switch {
 	case req.GetList():
-		jobs, err := s.registry.List()
-		return &wire.JobReply{Jobs: fitting(jobs)}, nil, err
+		jobs, err := s.registry.List(id, mostListed)
+		return &wire.JobReply{Jobs: jobs}, nil, err
 	case req.GetPost() != nil:
 		spec, serr := job.FromWire(req.GetPost())
 		if serr != nil {

@@ -230,17 +230,3 @@ func TestSeedsOfCanceledJobs(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
-
-// TestListFits: an answer that lists jobs is one that can be sent.
-func TestListFits(t *testing.T) {
-	var jobs []*wire.Job
-	for range 4 {
-		jobs = append(jobs, &wire.Job{Spec: &wire.JobSpec{Seeds: [][]byte{make([]byte, 1<<20)}}})
-	}
-	if got := fitting(jobs); len(got) != 2 {
-		t.Errorf("%d jobs", len(got))
-	}
-	if got := fitting(jobs[:1]); len(got) != 1 {
-		t.Errorf("%d jobs of one", len(got))
-	}
-}
