@@ -231,6 +231,33 @@ func TestDeadPeerIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// TestLeasesEndInOneOrder: what comes of a worker's new process is the same each time, so that a
+// simulation can be played again.
+func TestLeasesEndInOneOrder(t *testing.T) {
+	hosts := []string{"a.example", "b.example", "c.example", "d.example", "e.example", "f.example"}
+	again := func() (order []string) {
+		s := newScene(t, nil)
+		for _, host := range hosts {
+			s.placed(s.post(0, "http://"+host+"/"), "w")
+			s.ask("w", host, nil, 1)
+		}
+		_, ready := s.say("w", &wire.Session{Incarnation: 2})
+		for _, place := range append(ready.Places, s.wait(time.Second).Places...) {
+			order = append(order, place.Host)
+		}
+		return order
+	}
+	first := again()
+	if len(first) != len(hosts) {
+		t.Fatalf("placed anew are %v, want %d", first, len(hosts))
+	}
+	for range 10 {
+		if order := again(); !slices.Equal(order, first) {
+			t.Fatalf("placed anew are %v, and another time %v", first, order)
+		}
+	}
+}
+
 func TestStoreFailure(t *testing.T) {
 	s := newScene(t, nil)
 	s.store.Fail = func() error { return fmt.Errorf("disk full") }

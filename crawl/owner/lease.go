@@ -1,7 +1,10 @@
 package owner
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -67,7 +70,13 @@ type session struct {
 	relieved    int64 // when a host was taken from it last, as it had too much
 	leases      map[*host]struct{}
 	offers      []*host // on offer to it, the oldest first; no more than hosts are being placed
-	visiting    uint64 // number of the visit under way; 0: none is
+	visiting    uint64  // number of the visit under way; 0: none is
+}
+
+// held are the hosts that the worker has, in ring order: what comes of them is to be the same each
+// time that a simulation is played.
+func (s *session) held() []*host {
+	return slices.SortedFunc(maps.Keys(s.leases), func(a, b *host) int { return bytes.Compare(a.pos[:], b.pos[:]) })
 }
 
 func errMissing(h *host, js *jobState) error {
@@ -129,7 +138,8 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 	}
 	delete(l.session.leases, h)
 	ls.n--
-	for hash, it := range l.out {
+	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
+		it := l.out[hash]
 		delete(l.out, hash)
 		ls.takeBack(h, it, how)
 	}
@@ -188,14 +198,14 @@ func (ls *leases) session(from string, m *wire.Session) *session {
 // disown ends the leases of a process of which the worker knows nothing. What was said of it may be true all the same, and this message a late one: its leases
 // are waited out.
 func (ls *leases) disown(s *session) {
-	for h := range s.leases {
+	for _, h := range s.held() {
 		ls.end(h, released, h.lease.expires)
 	}
 }
 
 // void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
 func (ls *leases) void(s *session) {
-	for h := range s.leases {
+	for _, h := range s.held() {
 		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())
 		ls.end(h, lapsed, 0)
 	}
@@ -248,8 +258,8 @@ func (ls *leases) takeBackLost(h *host, s *session) {
 	if s.seq == 0 || l.last <= s.ack || l.last >= s.seq {
 		return
 	}
-	for hash, it := range l.out {
-		if it.seq > s.ack && it.seq < s.seq {
+	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
+		if it := l.out[hash]; it.seq > s.ack && it.seq < s.seq {
 			delete(l.out, hash)
 			ls.takeBack(h, it, untouched)
 		}

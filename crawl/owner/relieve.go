@@ -65,13 +65,13 @@ func meansOf(s *session) map[string]float64 {
 	for h := range s.leases {
 		for _, m := range h.rec.Measured {
 			if m.Error == "" {
-				sum[m.Peer] += float64(m.RTTUs) / 1000
+				sum[m.Peer] += float64(m.RTTUs) // whole, as a sum of fractions depends on the order
 				n[m.Peer]++
 			}
 		}
 	}
 	for peer := range sum {
-		sum[peer] /= n[peer]
+		sum[peer] /= 1000 * n[peer]
 	}
 	return sum
 }
