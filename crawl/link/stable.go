@@ -40,7 +40,19 @@ func beforeHost(u *whatwg.Url, host string) string {
 	if len(plain) > maxDecoded || signedAddress(plain) {
 		return refused
 	}
+	if strings.Contains(plain, "ẞ") {
+		return smallSharpS(plain)
+	}
 	return host
+}
+
+// smallSharpS writes ß for ẞ in a decoded host. UTS 46 has it so from Unicode 15.1 on; the tables of the
+// parser are older, and have ss. A host with a percent sign left in it is none.
+func smallSharpS(host string) string {
+	if strings.Contains(host, "%") {
+		return refused
+	}
+	return strings.ReplaceAll(host, "ẞ", "ß")
 }
 
 // decodeHost decodes the escapes of a host as written.

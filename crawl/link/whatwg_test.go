@@ -86,6 +86,11 @@ var whatwgCases = []struct {
 		{"http://b%C3%BCcher.example/", "http://xn--bcher-kva.example/"},
 		{"http://XN--BCHER-KVA.example/", "http://xn--bcher-kva.example/"},
 		{"http://faß.example/", "http://xn--fa-hia.example/"},
+		{"http://FAẞ.example/", "http://xn--fa-hia.example/"},
+		{"http://fa%E1%ba%9E.example/", "http://xn--fa-hia.example/"},
+		{"http://ẞ/", "http://xn--zca/"},
+		{"http://ẞ%2541/", ""},
+		{"http://%5Bẞ]/", ""},
 		{"http://日本.example/", "http://xn--wgv71a.example/"},
 		{"http://ａ.example/", "http://a.example/"},
 		{"http://a。example/", "http://a.example/"},
@@ -290,6 +295,7 @@ func TestTwoKeys(t *testing.T) {
 		{"http://a.example/%", "http://a.example/%25"},
 		{"http://a.example/a|b", "http://a.example/a%7Cb"},
 		{"http://faß.example/", "http://fass.example/"},
+		{"http://FAẞ.example/", "http://fass.example/"},
 		{"http://127.0.0.1/", "http://[::ffff:127.0.0.1]/"},
 	} {
 		a, errA := Canonical(pair[0])
