@@ -7,7 +7,8 @@
 //     owner of it and of its state (TestJobSurvivesItsOwner); one that was cancelled stays so
 //     (TestCanceledStaysCanceled);
 //   - seeds count as outstanding until they are on disk at the owners of their hosts (TestSeeds);
-//   - what is known in memory is bounded (TestJobsAreBounded).
+//   - what is known in memory is bounded (TestJobsAreBounded), and what is finished on disk as well
+//     (TestJobsOnDiskAreBounded); an unfinished job is read back when it is wanted.
 //
 // All three are safe for concurrent use.
 package jobs
@@ -86,10 +87,11 @@ func know(spec *job.Spec, s job.Standing) *known {
 	return &known{spec: spec, state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
 }
 
-// NewBook reads the specs that are on disk.
+// NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
 func NewBook(d BookDeps) (*Book, error) {
 	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), kick: make(chan struct{}, 1)}
 	var bad error
+	var over []job.ID
 	err := d.Keep.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
 		var spec *job.Spec
 		var s job.Standing
@@ -97,9 +99,15 @@ func NewBook(d BookDeps) (*Book, error) {
 			return false
 		}
 		b.known[spec.ID] = know(spec, s)
-		return len(b.known) < maxKnown
+		if len(b.known) > maxKnown {
+			over = append(over, b.evict()...)
+		}
+		return true
 	})
-	if err = errors.Join(err, bad); err != nil {
+	if err = errors.Join(err, bad); err == nil {
+		err = d.Keep.UpdateNoSync(func(w kv.Batch) { drop(w, over) })
+	}
+	if err != nil {
 		return nil, fmt.Errorf("known jobs: %w", err)
 	}
 	return b, nil
@@ -139,13 +147,31 @@ func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	if spec, _, ok := b.Job(id); ok {
 		return spec, nil
 	}
-	if _, err := b.get(ctx, id); err != nil {
+	if err := b.find(ctx, id); err != nil {
 		return nil, err
 	}
 	if spec, _, ok := b.Job(id); ok {
 		return spec, nil
 	}
 	return nil, errUnknown
+}
+
+// find takes a job into the book that is not known: from disk, if memory had no room for it, or from
+// its owner.
+func (b *Book) find(ctx context.Context, id job.ID) error {
+	value, ok, err := b.deps.Keep.Get(keyOf(id))
+	if err != nil {
+		return fmt.Errorf("job %s: %w", id, err)
+	}
+	if !ok {
+		_, err = b.get(ctx, id)
+		return err
+	}
+	spec, s, err := decode(value)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", id, err)
+	}
+	return b.learn(spec, s)
 }
 
 // Draw asks a job's owner for a part of its budget.
@@ -208,7 +234,7 @@ func (b *Book) fetchWanted(ctx context.Context) {
 	}
 	b.mu.RUnlock()
 	for _, id := range ids {
-		if _, err := b.get(ctx, id); err != nil && ctx.Err() == nil {
+		if err := b.find(ctx, id); err != nil && ctx.Err() == nil {
 			b.deps.Log.Debug("job not known yet", "job", id.String(), "err", err)
 		}
 	}
@@ -269,13 +295,14 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	if err := heard.Validate(); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
 	}
+	var over []job.ID
 	b.mu.Lock()
 	delete(b.wanted, spec.ID)
 	k := b.known[spec.ID]
 	switch {
 	case k == nil:
 		if len(b.known) >= maxKnown {
-			b.evict()
+			over = b.evict()
 		}
 		k = know(spec, heard)
 		b.known[spec.ID] = k
@@ -293,22 +320,32 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 		return fmt.Errorf("keep job %s: %w", spec.ID, err)
 	}
 	err = b.deps.Keep.UpdateNoSync(func(w kv.Batch) {
-		w.Set(append([]byte(KeyPrefix), spec.ID[:]...), raw)
+		w.Set(keyOf(spec.ID), raw)
+		drop(w, over)
 	})
 	b.deps.Changed(kept.spec, kept.state)
 	return err
 }
 
-// evict drops a finished or canceled job if there is one, else any; called with the lock held.
-func (b *Book) evict() {
+// evict makes room for a job, and says which one is to go from the disk as well: one that is finished,
+// if there is any. Another is read back when it is wanted. Called with the lock held.
+func (b *Book) evict() (over []job.ID) {
 	for id, k := range b.known {
 		if k.state == job.StateCanceled || k.state == job.StateDone {
 			delete(b.known, id)
-			return
+			return []job.ID{id}
 		}
 	}
 	for id := range b.known {
 		delete(b.known, id)
-		return
+		break
+	}
+	return nil
+}
+
+// drop removes the records of jobs.
+func drop(w kv.Batch, ids []job.ID) {
+	for _, id := range ids {
+		w.Delete(keyOf(id))
 	}
 }

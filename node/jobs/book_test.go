@@ -8,9 +8,13 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // TestJobStates: a peer hears of pause, resume and cancel at its next refresh, and only of changes.
@@ -138,6 +142,91 @@ func TestJobsAreBounded(t *testing.T) {
 	}
 	if _, state, ok := book.Job(done.ID); !ok || state != job.StateCanceled {
 		t.Errorf("learnt again: %v, %v", state, ok)
+	}
+}
+
+// keptIn are the jobs that a book has on disk.
+func keptIn(t *testing.T, space *storage.Keyspace) map[job.ID]job.State {
+	t.Helper()
+	kept := make(map[job.ID]job.State)
+	if err := space.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
+		spec, state, err := Read(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[spec.ID] = state
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// TestJobsOnDiskAreBounded: finished jobs that memory has no room for go from the disk as well, also
+// those of earlier runs; unfinished ones are what a book begins with.
+func TestJobsOnDiskAreBounded(t *testing.T) {
+	const unfinished = 20
+	space := metaSpace(t)
+	var running []job.ID
+	for i := range maxKnown + 100 {
+		spec := crawltest.Job(t, nil, "http://a.example/")
+		s := job.Standing{State: []job.State{job.StateDone, job.StateCanceled}[i%2], Version: 2}
+		if i < unfinished {
+			s.State, running = job.StateRunning, append(running, spec.ID)
+		}
+		raw, err := proto.Marshal(know(spec, s).wire())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := space.UpdateNoSync(func(w kv.Batch) { w.Set(keyOf(spec.ID), raw) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	book, _ := newBook(t, &jobWorld{}, space)
+	for _, id := range running {
+		if _, ok := book.look(id); !ok {
+			t.Errorf("job %s is running, and not known", id)
+		}
+	}
+	if n := len(keptIn(t, space)); len(book.known) != maxKnown || n != maxKnown {
+		t.Errorf("%d known, %d on disk, want %d", len(book.known), n, maxKnown)
+	}
+	for range 50 {
+		if err := book.learn(crawltest.Job(t, nil, "http://a.example/"), job.Standing{State: job.StateRunning, Version: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(keptIn(t, space)); len(book.known) != maxKnown || n != maxKnown {
+		t.Errorf("with more jobs: %d known, %d on disk, want %d", len(book.known), n, maxKnown)
+	}
+}
+
+// TestRunningJobIsReadBack: one that memory had no room for is on disk, and found there when it is
+// wanted, also if its owner is gone.
+func TestRunningJobIsReadBack(t *testing.T) {
+	book := newBookOf(t, &jobWorld{})
+	var gone *job.Spec
+	var all []*job.Spec
+	for range maxKnown + 1 {
+		all = append(all, crawltest.Job(t, nil, "http://a.example/"))
+		if err := book.learn(all[len(all)-1], job.Standing{State: job.StatePaused, Version: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range all {
+		if _, ok := book.look(spec.ID); !ok {
+			gone = spec
+		}
+	}
+	book.Want(gone.ID)
+	book.fetchWanted(t.Context())
+	if _, state, ok := book.Job(gone.ID); !ok || state != job.StatePaused {
+		t.Errorf("the job is %v, %v", state, ok)
+	}
+	for _, spec := range all {
+		if got, err := book.Spec(t.Context(), spec.ID); err != nil || !proto.Equal(got.Wire(), spec.Wire()) {
+			t.Fatalf("job %s: %v", spec.ID, err)
+		}
 	}
 }
 

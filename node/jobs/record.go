@@ -10,6 +10,8 @@ import (
 // KeyPrefix begins the keys of what a book keeps, one record a job; the job's ID follows.
 const KeyPrefix = "job/"
 
+func keyOf(id job.ID) []byte { return append([]byte(KeyPrefix), id[:]...) }
+
 // Read reads a record of a book.
 func Read(value []byte) (*job.Spec, job.State, error) {
 	spec, s, err := decode(value)
