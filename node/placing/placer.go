@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -49,7 +50,7 @@ type Placer struct {
 	gossip      *gossip
 	samples     *sampleGossip
 
-	mu       sync.Mutex // guards what follows; never held over the network
+	mu       sync.Mutex // guards what follows; never held over the network, nor while the ring is asked
 	strategy placement.Strategy
 	cache    *placement.Cache
 	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set as well
@@ -264,43 +265,56 @@ func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) 
 // candidates are this peer, its leaf set from the nearest on, and some of the workers attached to
 // it; without those that would not take the host, or that do not answer at present.
 func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
-	self, r := string(pl.deps.Self), pl.deps.Ring
-	list := []placement.Candidate{{Peer: self, Self: true}}
+	list := []placement.Candidate{{Peer: string(pl.deps.Self), Self: true}}
 	list[0].Backlog, list[0].Capacity = pl.inHand()
 	if pl.deps.Paused() {
 		list[0].Backlog = list[0].Capacity // others go first
 	}
-	preds, succs := r.Leaves()
-	seen := map[string]bool{self: true}
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	add := func(id string) {
-		if !seen[id] {
-			seen[id] = true
-			l := pl.loads[id]
-			list = append(list, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
+	for _, c := range pl.known(pl.around(key)) {
+		if !slices.Contains(exclude, c.Peer) && !pl.deps.Ring.Suspect(peer.ID(c.Peer)) && !pl.isResting(c.Peer) {
+			list = append(list, c)
 		}
 	}
+	for i := range list {
+		list[i].Addr = pl.addrOf(list[i].Peer)
+	}
+	return list
+}
+
+// around are the leaf set, from the nearest on, and some of the workers attached to it; without this
+// peer.
+func (pl *Placer) around(key ring.Key) (near []string) {
+	preds, succs := pl.deps.Ring.Leaves()
+	var nearest []dht.Peer
 	for i := range max(len(preds), len(succs)) {
 		if i < len(succs) {
-			add(string(succs[i].ID))
+			nearest = append(nearest, succs[i])
 		}
 		if i < len(preds) {
-			add(string(preds[i].ID))
+			nearest = append(nearest, preds[i])
 		}
 	}
-	for _, p := range r.Candidates(key) {
-		add(string(p.ID))
+	for _, id := range idsOf(nearest, pl.deps.Ring.Candidates(key)) {
+		if id != pl.deps.Self {
+			near = append(near, string(id))
+		}
+	}
+	return near
+}
+
+// known are peers with what they have in hand; what was remembered of others is forgotten.
+func (pl *Placer) known(near []string) (list []placement.Candidate) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	seen := map[string]bool{string(pl.deps.Self): true}
+	for _, id := range near {
+		seen[id] = true
+		l := pl.loads[id]
+		list = append(list, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
 	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
 	maps.DeleteFunc(pl.addrs, func(id string, _ addrSeen) bool { return !seen[id] })
-	list = slices.DeleteFunc(list, func(c placement.Candidate) bool {
-		return !c.Self && (slices.Contains(exclude, c.Peer) || r.Suspect(peer.ID(c.Peer)) || pl.isResting(c.Peer))
-	})
-	for i := range list {
-		list[i].Addr = pl.addrOf(list[i].Peer)
-	}
 	return list
 }
 
@@ -310,14 +324,20 @@ func (pl *Placer) inHand() (backlog, capacity uint32) {
 	return uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
 }
 
-// addrOf is the address of a candidate. The mutex is held.
+// addrOf is the address of a candidate.
 func (pl *Placer) addrOf(id string) netip.Addr {
 	now := time.Now()
-	if had, ok := pl.addrs[id]; ok && now.Sub(had.at) < addrAge {
+	pl.mu.Lock()
+	had, ok := pl.addrs[id]
+	pl.mu.Unlock()
+	if ok && now.Sub(had.at) < addrAge {
 		return had.addr
 	}
-	pl.addrs[id] = addrSeen{p2p.FirstIP(pl.deps.Addrs(peer.ID(id))), now}
-	return pl.addrs[id].addr
+	addr := p2p.FirstIP(pl.deps.Addrs(peer.ID(id)))
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.addrs[id] = addrSeen{addr, now}
+	return addr
 }
 
 // told notes what a peer said of its worker, and what it measured.
@@ -354,8 +374,10 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 	return true
 }
 
-// isResting says whether a candidate is left alone. When its time is over one host may try it, and the others follow if it has gone on. The mutex is held.
+// isResting says whether a candidate is left alone. When its time is over one host may try it, and the others follow if it has gone on.
 func (pl *Placer) isResting(id string) bool {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	since, resting := pl.resting[id]
 	if !resting {
 		return false

@@ -2,6 +2,7 @@ package placing
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -121,6 +122,65 @@ func TestPlace(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// watchedRing says when it is asked under a mutex.
+type watchedRing struct {
+	leafSet
+	watch func(what string)
+}
+
+func (r *watchedRing) Leaves() (preds, succs []dht.Peer) {
+	r.watch("Leaves")
+	return r.leafSet.Leaves()
+}
+
+func (r *watchedRing) Candidates(ring.Key) []dht.Peer {
+	r.watch("Candidates")
+	return []dht.Peer{{ID: "d"}, {ID: "b"}}
+}
+
+func (r *watchedRing) Suspect(id peer.ID) bool {
+	r.watch("Suspect")
+	return r.leafSet.Suspect(id)
+}
+
+// TestRingIsAskedWithoutTheMutex: what worker reports and other placements need is not held while the
+// ring is asked for candidates.
+func TestRingIsAskedWithoutTheMutex(t *testing.T) {
+	w := newBench(t)
+	pl := w.at["a"]
+	asked := make(map[string]int)
+	watch := func(what string) {
+		asked[what]++
+		if !pl.mu.TryLock() {
+			t.Errorf("%s is asked with the mutex held", what)
+			return
+		}
+		pl.mu.Unlock()
+	}
+	pl.deps.Ring = &watchedRing{leafSet{leaves: []peer.ID{"b", "c"}, suspect: []peer.ID{"c"}}, watch}
+	pl.deps.Addrs = func(id peer.ID) []string {
+		watch("Addrs")
+		return []string{"/ip4/192.0.2." + map[peer.ID]string{"a": "1", "b": "2", "d": "4"}[id] + "/tcp/1"}
+	}
+	pl.Heard("b", 3, 10)
+	pl.Heard("e", 3, 10)
+	for range 2 {
+		var got []string
+		for _, c := range pl.candidates(ring.Key{}, nil) {
+			got = append(got, fmt.Sprint(c.Peer, " ", c.Addr, " ", c.Backlog))
+		}
+		if want := []string{"a 192.0.2.1 0", "b 192.0.2.2 3", "d 192.0.2.4 0"}; !slices.Equal(got, want) {
+			t.Errorf("candidates %q, want %q", got, want)
+		}
+	}
+	if asked["Leaves"] == 0 || asked["Candidates"] == 0 || asked["Suspect"] == 0 || asked["Addrs"] != 3 {
+		t.Errorf("asked %v, want each, and the addresses once", asked)
+	}
+	if len(pl.loads) != 1 {
+		t.Errorf("loads %v, want that of the candidate alone", pl.loads)
 	}
 }
 
