@@ -28,7 +28,7 @@ type SetID [32]byte
 // Loader reads the exact set on disk.
 type Loader interface {
 	// Hashes calls yield for each hash of the set in any order, until yield returns false. A set that was never heard of
-	// has none. It is called with the sets locked, and must not call them.
+	// has none. It is called for one set at a time by one goroutine, which must not ask for that set meanwhile.
 	Hashes(set SetID, yield func(hash uint64) bool) error
 }
 
@@ -57,10 +57,10 @@ type Sets struct {
 	loader   Loader
 	maxBytes int
 
-	// mu guards all below. It spans the loading of a set, since a hash added meanwhile must not be lost.
-	mu        sync.Mutex
+	mu        sync.Mutex              // guards all below; never held while a set is read
 	sets      map[SetID]*list.Element // of *set
-	recent    list.List               // the set used last is in front
+	loading   map[SetID]*loading
+	recent    list.List // the set used last is in front
 	bytes     int
 	loads     uint64
 	evictions uint64
@@ -71,6 +71,14 @@ type set struct {
 	id   SetID
 	seen seen
 	size int // what it counts for in Sets.bytes
+}
+
+// loading is a set that is being read. Whoever asks for it meanwhile, or adds to it, waits for that, so
+// that no hash is lost.
+type loading struct {
+	done  chan struct{} // closed when it was read
+	stale bool          // it was dropped meanwhile
+	err   error
 }
 
 // seen is the representation of a set.
@@ -88,7 +96,7 @@ const overhead = 200
 
 // NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even if it alone takes more.
 func NewSets(kind Kind, loader Loader, maxBytes int) *Sets {
-	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}}
+	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}, loading: map[SetID]*loading{}}
 }
 
 // Test says whether hash is in set. The error is that of the Loader; then there is no answer.
@@ -122,6 +130,9 @@ func (s *Sets) Drop(id SetID) {
 	defer s.mu.Unlock()
 	if e, ok := s.sets[id]; ok {
 		s.remove(e)
+	}
+	if l := s.loading[id]; l != nil {
+		l.stale = true
 	}
 }
 
@@ -175,24 +186,48 @@ func (s *Sets) Stats() Stats {
 	return stats
 }
 
-// get returns a set, loaded if need be, and makes room for it.
+// get returns a set, loaded if need be, and makes room for it. The mutex is held on return, and
+// released while a set is read.
 func (s *Sets) get(id SetID) (*set, error) {
-	if e, ok := s.sets[id]; ok {
-		s.recent.MoveToFront(e)
-		return e.Value.(*set), nil
+	for {
+		if e, ok := s.sets[id]; ok {
+			s.recent.MoveToFront(e)
+			return e.Value.(*set), nil
+		}
+		l := s.loading[id]
+		if l == nil {
+			l = s.load(id)
+		} else {
+			s.mu.Unlock()
+			<-l.done
+			s.mu.Lock()
+		}
+		if l.err != nil {
+			return nil, fmt.Errorf("load seen URLs of set %x: %w", id[:4], l.err)
+		}
 	}
+}
+
+// load reads a set, and keeps it unless it was dropped meanwhile.
+func (s *Sets) load(id SetID) *loading {
+	l := &loading{done: make(chan struct{})}
+	s.loading[id] = l
+	s.mu.Unlock()
 	of := &set{id: id, seen: s.empty()}
-	if err := s.loader.Hashes(id, func(hash uint64) bool {
+	l.err = s.loader.Hashes(id, func(hash uint64) bool {
 		of.seen = of.seen.add(hash)
 		return true
-	}); err != nil {
-		return nil, fmt.Errorf("load seen URLs of set %x: %w", id[:4], err)
+	})
+	s.mu.Lock()
+	delete(s.loading, id)
+	close(l.done)
+	if l.err == nil && !l.stale {
+		s.loads++
+		s.sets[id] = s.recent.PushFront(of)
+		s.resize(of)
+		s.evict()
 	}
-	s.loads++
-	s.sets[id] = s.recent.PushFront(of)
-	s.resize(of)
-	s.evict()
-	return of, nil
+	return l
 }
 
 func (s *Sets) empty() seen {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // disk is the exact sets, as the owner of hosts keeps them.
@@ -155,6 +157,71 @@ func TestLoaderFails(t *testing.T) {
 	if a, err := s.Test(id(1), 1); a != No || err != nil {
 		t.Errorf("after the repair: %v, %v", a, err)
 	}
+}
+
+// slowDisk reads a set for a second, as it was when that began.
+type slowDisk struct {
+	*disk
+	reads int
+}
+
+func (d *slowDisk) Hashes(id SetID, yield func(uint64) bool) error {
+	d.mu.Lock()
+	d.reads++
+	was := maps.Clone(d.sets[id])
+	d.mu.Unlock()
+	time.Sleep(time.Second)
+	for hash := range was {
+		if !yield(hash) {
+			break
+		}
+	}
+	return d.fails
+}
+
+// TestSetsAreReadWithoutTheMutex: other sets and the sums are there while one set is read, a hash that
+// is added meanwhile is not lost, and a set that is forgotten meanwhile is read again.
+func TestSetsAreReadWithoutTheMutex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &slowDisk{disk: newDisk()}
+		s := NewSets(Exact, d, 1<<20)
+		d.add(id(1), 11)
+		begun := time.Now()
+		want := func(what string, hash uint64, want Answer, after time.Duration) {
+			if a, err := s.Test(id(1), hash); a != want || err != nil || time.Since(begun) != after {
+				t.Errorf("%s: %v, %v after %v, want %v after %v", what, a, err, time.Since(begun), want, after)
+			}
+		}
+		var all sync.WaitGroup
+		all.Go(func() { want("the first to ask", 11, Yes, time.Second) })
+		synctest.Wait()
+		if !s.mu.TryLock() {
+			t.Fatal("the mutex is held over a read")
+		}
+		s.mu.Unlock()
+		d.add(id(1), 12)
+		all.Go(func() {
+			if err := s.Add(id(1), 12); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if s.Stats(); time.Since(begun) != 0 {
+			t.Errorf("the sums took %v", time.Since(begun))
+		}
+		all.Wait()
+		want("what was added while the set was read", 12, Yes, time.Second)
+		if d.reads != 1 {
+			t.Errorf("the set was read %d times", d.reads)
+		}
+		s.Drop(id(1))
+		begun = time.Now()
+		all.Go(func() { want("forgotten while it is read", 11, No, 2*time.Second) })
+		synctest.Wait()
+		delete(d.sets, id(1))
+		s.Drop(id(1))
+		all.Wait()
+	})
 }
 
 func TestPaperFilterOfASetIsACopy(t *testing.T) {
