@@ -34,7 +34,8 @@ func createFile(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// openFile is the file being written. All but sync is under the writer's mutex.
+// openFile is the file being written. All but sync is under the writer's mutex, until the writer lets
+// go of it to finish it.
 type openFile struct {
 	dir, name string
 	file      file
@@ -48,8 +49,12 @@ type openFile struct {
 	places  []int  // where the lines of each pending exchange end in lines
 	indexed int64  // bytes of index written
 
-	closing sync.Mutex // guards closed: a sync that comes late finds the file finished
+	damaged bool // not all that was pending could be written
+
+	closing sync.Mutex // guards what follows: a sync that comes late finds the file finished
 	closed  bool
+	err     error // of the fsync at its end
+	entered bool  // the directory is on disk with its name in it
 }
 
 // begin creates the next file with its warcinfo record.
@@ -77,7 +82,7 @@ func (w *Writer) begin() error {
 	o.begin = int64(len(o.pending))
 	o.ends, o.places = []int{len(o.pending)}, []int{0}
 	w.open = o
-	return syncDir(w.dir)
+	return nil
 }
 
 func (o *openFile) size() int64 { return o.written + int64(len(o.pending)) }
@@ -138,30 +143,28 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// sync is called without the writer's mutex. A file that was finished meanwhile was synced then.
+// sync is called without the writer's mutex. Of a file that was finished meanwhile it says how that
+// went.
 func (o *openFile) sync() error {
 	o.closing.Lock()
 	defer o.closing.Unlock()
 	if o.closed {
-		return nil
+		return o.err
 	}
-	return o.file.Sync()
-}
-
-// finish syncs the open file, writes its index, and gives it its name. When the index cannot be written the file keeps
-// its open name, and the next Open makes the index anew.
-func (w *Writer) finish() error {
-	o := w.open
-	w.open = nil
-	err := o.flush()
-	o.closing.Lock()
-	defer o.closing.Unlock()
-	o.closed = true
-	serr := o.file.Sync()
-	if err = errors.Join(err, serr, o.file.Close(), o.index.Close()); err != nil {
+	if err := o.file.Sync(); err != nil || o.entered {
 		return err
 	}
-	w.synced = w.appended
+	err := syncDir(o.dir)
+	o.entered = err == nil
+	return err
+}
+
+// finish syncs a file, writes its index, and gives it its name. When that cannot be done the file keeps its open
+// name, and the next Open makes the index anew.
+func (o *openFile) finish() error {
+	if err := o.close(); err != nil || o.damaged {
+		return err
+	}
 	unsorted := filepath.Join(o.dir, baseOf(o.name)+indexSuffix+openSuffix)
 	if o.written <= o.begin {
 		return errors.Join(os.Remove(filepath.Join(o.dir, o.name+openSuffix)), os.Remove(unsorted))
@@ -174,6 +177,15 @@ func (w *Writer) finish() error {
 		return err
 	}
 	return os.Remove(unsorted)
+}
+
+// close syncs and closes a file, so that its bytes and its open name are on disk.
+func (o *openFile) close() error {
+	o.closing.Lock()
+	defer o.closing.Unlock()
+	o.closed = true
+	o.err = errors.Join(o.file.Sync(), syncDir(o.dir), o.file.Close(), o.index.Close())
+	return o.err
 }
 
 // baseOf returns the name of a file without its suffix, which its index shares.

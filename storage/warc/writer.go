@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,9 +79,13 @@ type Writer struct {
 	// It is taken before mu.
 	syncing sync.Mutex
 
-	// mu guards all below. It spans the write to the system of up to a megabyte, but no fsync except at rotation.
+	// finishing counts the full files that are being synced, indexed and named.
+	finishing sync.WaitGroup
+
+	// mu guards all below. It spans the write to the system of up to a megabyte, but no fsync.
 	mu       sync.Mutex
-	open     *openFile // nil until something is appended
+	open     *openFile   // nil until something is appended
+	full     []*openFile // those that are being finished
 	serial   int
 	appended uint64 // exchanges so far
 	synced   uint64 // of these, how many are surely on disk
@@ -109,30 +114,66 @@ func Open(dir string, c Config) (*Writer, error) {
 // Append adds an exchange to the open file and says where it lies. It is not on disk before a Sync. Once a write has
 // failed, this and every later call returns an error that is ErrFailed.
 func (w *Writer) Append(m *Members) (Ref, error) {
+	ref, full, err := w.add(m)
+	if full != nil {
+		err = errors.Join(err, w.finish(full))
+	}
+	if err != nil {
+		return Ref{}, err
+	}
+	return ref, nil
+}
+
+// add adds an exchange to the open file, and returns the one before if it is to be finished.
+func (w *Writer) add(m *Members) (ref Ref, full *openFile, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {
-		return Ref{}, err
+		return ref, nil, err
 	}
 	if w.open != nil && w.open.size() > w.open.begin && w.open.size()+int64(len(m.data)) > w.config.MaxSize {
-		if err := w.finish(); err != nil {
-			return Ref{}, w.fail(err)
+		if full, err = w.rotate(); err != nil {
+			return ref, full, w.fail(err)
 		}
 	}
 	if w.open == nil {
 		if err := w.begin(); err != nil {
-			return Ref{}, w.fail(err)
+			return ref, full, w.fail(err)
 		}
 	}
-	ref := Ref{File: w.open.name, Offset: w.open.size(), RecordID: m.RecordID}
+	ref = Ref{File: w.open.name, Offset: w.open.size(), RecordID: m.RecordID}
 	w.open.add(m)
 	w.appended++
 	if len(w.open.pending) >= flushSize {
 		if err := w.open.flush(); err != nil {
-			return Ref{}, w.fail(err)
+			return ref, full, w.fail(err)
 		}
 	}
-	return ref, nil
+	return ref, full, nil
+}
+
+// rotate takes the open file away, with all that is pending written to it. It is for the caller to finish it
+// without the mutex. The mutex is held.
+func (w *Writer) rotate() (*openFile, error) {
+	o := w.open
+	w.open = nil
+	w.full = append(w.full, o)
+	w.finishing.Add(1)
+	err := o.flush()
+	o.damaged = err != nil
+	return o, err
+}
+
+// finish finishes a file that was rotated.
+func (w *Writer) finish(o *openFile) error {
+	defer w.finishing.Done()
+	err := o.finish()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full = slices.DeleteFunc(w.full, func(f *openFile) bool { return f == o }); err != nil {
+		return w.fail(err)
+	}
+	return nil
 }
 
 // Sync returns nil when everything that was appended before the call is on disk. Calls at the same time share the work.
@@ -152,22 +193,25 @@ func (w *Writer) Sync() error {
 		w.mu.Unlock()
 		return err
 	}
-	// What is not synced lies in the open file: rotation syncs the one it finishes.
+	// What is not synced lies in the open file, or in full ones before it.
 	if err := w.open.flush(); err != nil {
 		err = w.fail(err)
 		w.mu.Unlock()
 		return err
 	}
-	open, covered := w.open, w.appended
+	files, covered := append(slices.Clone(w.full), w.open), w.appended
 	w.mu.Unlock()
 
-	err := open.sync()
+	var err error
+	for _, o := range files {
+		err = errors.Join(err, o.sync())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err != nil && w.synced < target {
+	if err != nil {
 		return w.fail(err)
 	}
-	w.synced = max(w.synced, covered)
+	w.synced = covered
 	return nil
 }
 
@@ -177,22 +221,29 @@ func (w *Writer) Close() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
+		w.mu.Unlock()
 		return nil
 	}
 	w.closed = true
-	if w.open == nil {
-		return w.failed
+	var last *openFile
+	if w.open != nil {
+		var err error
+		if last, err = w.rotate(); err != nil {
+			_ = w.fail(err)
+		}
 	}
-	err := w.finish()
-	if w.failed != nil {
-		return w.failed
+	w.mu.Unlock()
+	if last != nil {
+		_ = w.finish(last) // the first failure is told below
 	}
-	if err != nil {
-		return w.fail(err)
+	w.finishing.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil {
+		w.synced = w.appended
 	}
-	return nil
+	return w.failed
 }
 
 func (w *Writer) usable() error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -377,6 +378,104 @@ type countingSyncs struct {
 func (c countingSyncs) Sync() error {
 	c.syncs.Add(1)
 	return c.file.Sync()
+}
+
+// watchedSyncs tells of each fsync before it is made.
+type watchedSyncs struct {
+	file
+	name  string
+	watch func(name string)
+}
+
+func (f watchedSyncs) Sync() error {
+	f.watch(f.name)
+	return f.file.Sync()
+}
+
+// TestRotationWithoutTheMutex: while a full file is synced, indexed and named others append, and
+// whoever waits for what lies in it waits for its fsync.
+func TestRotationWithoutTheMutex(t *testing.T) {
+	dir := t.TempDir()
+	config := testConfig(None)
+	config.MaxSize = 8000
+	var w *Writer
+	var waiting sync.WaitGroup
+	var early atomic.Bool // a Sync returned before the fsync of what it is for
+	rotations := 0
+	config.create = func(path string) (file, error) {
+		f, err := createFile(path)
+		return watchedSyncs{f, filepath.Base(path), func(name string) {
+			if rotations > 0 || w.closed {
+				return
+			}
+			rotations++
+			if !w.mu.TryLock() {
+				t.Errorf("the mutex is held over the fsync of %s", name)
+				return
+			}
+			w.mu.Unlock()
+			appendAll(t, w, None, page(100, 1000))
+			var returned atomic.Bool
+			waiting.Go(func() {
+				if err := w.Sync(); err != nil {
+					t.Error(err)
+				}
+				returned.Store(true)
+			})
+			for range 1000 {
+				runtime.Gosched()
+				early.Store(early.Load() || returned.Load())
+			}
+		}}, err
+	}
+	w = mustOpen(t, dir, config)
+	for n := range 12 {
+		appendAll(t, w, None, page(n, 1000))
+	}
+	waiting.Wait()
+	if err := errors.Join(w.Sync(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if rotations == 0 || early.Load() {
+		t.Errorf("%d rotations, synced too early: %v", rotations, early.Load())
+	}
+	if n := checkIndex(t, dir); n != 13 {
+		t.Errorf("%d index lines, want 13", n)
+	}
+}
+
+// brokenSyncs is a file whose fsync fails.
+type brokenSyncs struct{ file }
+
+func (brokenSyncs) Sync() error { return syscall.EIO }
+
+// TestRotationThatFails: what lies in a full file that could not be synced is never said to be on disk.
+func TestRotationThatFails(t *testing.T) {
+	config := testConfig(None)
+	config.MaxSize = 8000
+	files := 0
+	config.create = func(path string) (file, error) {
+		f, err := createFile(path)
+		if files++; files == 1 {
+			return brokenSyncs{f}, err
+		}
+		return f, err
+	}
+	w := mustOpen(t, t.TempDir(), config)
+	e := NewEncoder(None)
+	var err error
+	for n := 0; err == nil && n < 12; n++ {
+		m, eerr := e.Exchange(page(n, 1000))
+		if eerr != nil {
+			t.Fatal(eerr)
+		}
+		_, err = w.Append(m)
+	}
+	for what, err := range map[string]error{"Append": err, "Sync": w.Sync(), "Close": w.Close()} {
+		if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 func TestManyAppendersShareSyncs(t *testing.T) {
