@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -88,7 +89,7 @@ func (s *Spec) canonicalSeeds(raw [][]byte) error {
 			}
 			known[url] = struct{}{}
 			s.Seeds = append(s.Seeds, url)
-			s.seeded[link.Host(url)] = struct{}{}
+			s.seeded[strings.Clone(link.Host(url))] = struct{}{} // else it keeps the whole URL
 		}
 	}
 	return nil
@@ -105,6 +106,14 @@ func (s *Spec) compileScope() error {
 	}
 	s.scope = &Scope{exact: s.seeded}
 	return nil
+}
+
+// Bare is the spec without its seeds, which may be megabytes. It admits what the spec admits, and
+// is nothing to send or store.
+func (s *Spec) Bare() *Spec {
+	b := *s
+	b.Seeds = nil
+	return &b
 }
 
 // Wire is the spec as it travels and is stored.

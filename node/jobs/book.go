@@ -8,7 +8,8 @@
 //     (TestCanceledStaysCanceled);
 //   - seeds count as outstanding until they are on disk at the owners of their hosts (TestSeeds);
 //   - what is known in memory is bounded (TestJobsAreBounded), and what is finished on disk as well
-//     (TestJobsOnDiskAreBounded); an unfinished job is read back when it is wanted.
+//     (TestJobsOnDiskAreBounded); an unfinished job is read back when it is wanted, and seeds are
+//     on disk alone (TestSeedsAreOnDisk).
 //
 // All three are safe for concurrent use.
 package jobs
@@ -66,7 +67,7 @@ type Book struct {
 }
 
 type known struct {
-	spec    *job.Spec
+	spec    *job.Spec // without its seeds, which are on disk
 	state   job.State
 	version uint64
 
@@ -78,13 +79,8 @@ type known struct {
 
 func (k *known) standing() job.Standing { return job.Standing{State: k.state, Version: k.version} }
 
-// wire is what the book keeps on disk of a job.
-func (k *known) wire() *wire.Job {
-	return &wire.Job{Spec: k.spec.Wire(), State: uint32(k.state), Version: k.version}
-}
-
 func know(spec *job.Spec, s job.Standing) *known {
-	return &known{spec: spec, state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
+	return &known{spec: spec.Bare(), state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
 }
 
 // NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
@@ -156,22 +152,34 @@ func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	return nil, errUnknown
 }
 
-// find takes a job into the book that is not known: from disk, if memory had no room for it, or from
-// its owner.
+// find takes a job into the book that is not known: from disk, if memory had no room for it, or
+// from its owner.
 func (b *Book) find(ctx context.Context, id job.ID) error {
-	value, ok, err := b.deps.Keep.Get(keyOf(id))
-	if err != nil {
-		return fmt.Errorf("job %s: %w", id, err)
-	}
-	if !ok {
+	spec, s, err := b.kept(id)
+	if errors.Is(err, errUnknown) {
 		_, err = b.get(ctx, id)
 		return err
 	}
-	spec, s, err := decode(value)
 	if err != nil {
-		return fmt.Errorf("job %s: %w", id, err)
+		return err
 	}
 	return b.learn(spec, s)
+}
+
+// kept reads a job from disk, with its seeds.
+func (b *Book) kept(id job.ID) (*job.Spec, job.Standing, error) {
+	value, ok, err := b.deps.Keep.Get(keyOf(id))
+	if err == nil && !ok {
+		err = errUnknown
+	}
+	if err != nil {
+		return nil, job.Standing{}, fmt.Errorf("job %s: %w", id, err)
+	}
+	spec, s, err := decode(value)
+	if err != nil {
+		return nil, s, fmt.Errorf("job %s: %w", id, err)
+	}
+	return spec, s, nil
 }
 
 // Draw asks a job's owner for a part of its budget.
@@ -290,7 +298,7 @@ func (b *Book) note(id job.ID, rec *wire.Job) error {
 	return b.learn(spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()})
 }
 
-// learn merges what was heard of a job into the book, and keeps it on disk.
+// learn merges what was heard of a job into the book, and keeps it on disk. The spec is whole.
 func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	if err := heard.Validate(); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
@@ -315,7 +323,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	}
 	kept := *k
 	b.mu.Unlock()
-	raw, err := proto.Marshal(kept.wire())
+	raw, err := proto.Marshal(recordOf(spec, kept.standing()))
 	if err != nil {
 		return fmt.Errorf("keep job %s: %w", spec.ID, err)
 	}
@@ -327,8 +335,8 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	return err
 }
 
-// evict makes room for a job, and says which one is to go from the disk as well: one that is finished,
-// if there is any. Another is read back when it is wanted. Called with the lock held.
+// evict makes room for a job, and says which one is to go from the disk as well: one that is
+// finished, if there is any. Another is read back when it is wanted. Called with the lock held.
 func (b *Book) evict() (over []job.ID) {
 	for id, k := range b.known {
 		if k.state == job.StateCanceled || k.state == job.StateDone {

@@ -191,8 +191,11 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 		}
 	}
 	for _, k := range p.deps.Book.all() { // jobs whose owner is gone
-		if found[k.spec.ID.String()] == nil {
-			note("", k.wire())
+		if found[k.spec.ID.String()] != nil {
+			continue
+		}
+		if spec, _, err := p.deps.Book.kept(k.spec.ID); err == nil {
+			note("", recordOf(spec, k.standing()))
 		}
 	}
 	out := make([]control.Job, 0, len(found))

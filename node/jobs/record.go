@@ -18,6 +18,11 @@ func Read(value []byte) (*job.Spec, job.State, error) {
 	return spec, s.State, err
 }
 
+// recordOf is what a book keeps on disk of a job.
+func recordOf(spec *job.Spec, s job.Standing) *wire.Job {
+	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version}
+}
+
 func decode(value []byte) (*job.Spec, job.Standing, error) {
 	rec := new(wire.Job)
 	if err := proto.Unmarshal(value, rec); err != nil {

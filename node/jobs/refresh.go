@@ -118,9 +118,19 @@ func (b *Book) asked(now time.Time, id job.ID, failed bool) {
 // gone with what it knew: then the job is posted to it with the state known here, which merges.
 func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
 	merged := k.standing().Merge(s)
-	if merged == s {
-		return b.learn(k.spec, s)
+	if merged == s && merged == k.standing() {
+		return nil
 	}
-	_, err := b.one(ctx, k.spec.ID, &wire.JobRequest{Post: k.spec.Wire(), State: uint32(merged.State), Version: merged.Version})
+	spec, _, err := b.kept(k.spec.ID)
+	if errors.Is(err, errUnknown) {
+		_, err = b.get(ctx, k.spec.ID)
+	}
+	if err != nil || spec == nil {
+		return err
+	}
+	if merged == s {
+		return b.learn(spec, s)
+	}
+	_, err = b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire(), State: uint32(merged.State), Version: merged.Version})
 	return err
 }
