@@ -36,7 +36,13 @@ const (
 	chunk  = 256
 	// noWords is the fingerprint of an HTML page without any.
 	noWords = 1
+	// termSlots hold the different terms of a page, of which maxTerms are taken.
+	termSlots = 2048
+	maxTerms  = 1024
 )
+
+// Number marks a term that has a digit.
+const Number = 1
 
 // inWord says of each byte whether it is part of a word: letters, digits, underscores, and all that is not ASCII.
 var inWord = func() (t [256]bool) {
@@ -134,7 +140,9 @@ func (c *counter) majority() uint64 {
 type reader struct {
 	text, links counter
 	inLink      bool
-	exact       uint64 // see Fingerprint.Words
+	exact       uint64            // see Fingerprint.Words
+	terms       []uint32          // different ones, see Page.Terms
+	slots       [termSlots]uint32 // the same by their hash
 	own         [ownWords]uint64
 	owned       int
 	ownMask     [16]uint64 // has for each own word the bit that its highest ten say
@@ -144,7 +152,7 @@ type reader struct {
 // number that is an item's, that is left out: it says which of many items this is. Several are a
 // date or a place, which anybody can make up.
 func (r *reader) begin(url string) {
-	*r = reader{}
+	*r = reader{terms: r.terms[:0]}
 	path := len(url) - len(link.PathQuery(url))
 	r.note([]byte(url[:path]))
 	host := r.owned
@@ -240,6 +248,9 @@ func (r *reader) all(text []byte) {
 				continue
 			}
 			exact = fold(exact^word, first)
+			if !r.inLink {
+				r.term(word, number)
+			}
 			if number {
 				continue
 			}
@@ -258,6 +269,25 @@ func (r *reader) all(text []byte) {
 func (r *reader) allOfLast(text []byte) {
 	var room [chunk + maxWord + window]byte
 	r.all(room[:copy(room[:], text)])
+}
+
+// term notes a word or the address of an image, if it is new on the page.
+func (r *reader) term(word uint64, number bool) {
+	t := max(uint32(word>>32)&^Number, 2) //nolint:gosec // the upper half
+	if number {
+		t |= Number
+	}
+	at := word >> 16 % termSlots
+	for r.slots[at] != 0 {
+		if r.slots[at] == t {
+			return
+		}
+		at = (at + 1) % termSlots
+	}
+	if len(r.terms) < maxTerms {
+		r.slots[at] = t
+		r.terms = append(r.terms, t)
+	}
 }
 
 func (r *reader) isOwn(word uint64) bool { return slices.Contains(r.own[:r.owned], word) }
@@ -279,6 +309,7 @@ func (r *reader) image(src []byte) {
 		h = fold(h^uint64(c), second)
 	}
 	r.exact = fold(r.exact^h, first)
+	r.term(h, false)
 	for range imageWeight {
 		r.text.add(h)
 		h = fold(h^first, second)

@@ -39,7 +39,7 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	}
 	x.scan.reader.begin(base.String())
 	x.scan.run(body, w)
-	page.Fingerprint = x.scan.reader.fingerprint()
+	page.Fingerprint, page.Terms = x.scan.reader.fingerprint(), x.scan.reader.terms
 	if !w.charset.whole() {
 		x.decodeFrom(w.charset) // a late meta element may have named another
 	}

@@ -11,7 +11,7 @@ import (
 
 // The first byte of what is written.
 const (
-	version     = 4
+	version     = 5
 	farmVersion = 2
 )
 
@@ -21,35 +21,40 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 64 + 21*(maxPrints+maxTexts+maxExact) + 40*(maxGroups+maxForms)
+const MaxBytes = 96 + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
 	b = append(b, version)
-	for _, n := range []uint64{s.seen, s.repeats, s.news, uint64(s.score), uint64(s.near), uint64(s.links), uint64(s.top), uint64(s.since), uint64(s.abroad), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
+	for _, n := range []uint64{s.seen, s.empties, uint64(s.since), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	for _, list := range []prints{s.text, s.all, s.exact} {
+	for _, list := range []prints{s.words, s.all} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
-			b = append(binary.LittleEndian.AppendUint64(b, p.bits), p.hits)
-			b = append(append(b, p.at[0][:]...), p.at[1][:]...)
+			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits, flag(p.copied))
 		}
 	}
-	return s.appendParts(s.appendParts(b, s.groups), s.forms)
-}
-
-func (s *State) appendParts(b []byte, list []group) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for i := range list {
-		g := &list[i]
-		b = binary.LittleEndian.AppendUint32(b, g.key)
-		for _, n := range []uint64{uint64(g.score), uint64(g.near), uint64(g.seen), uint64(g.news), s.seen - min(g.last, s.seen)} {
-			b = binary.AppendUvarint(b, n)
-		}
-		b = append(b, g.fresh, g.since)
+	b = binary.AppendUvarint(s.rest.append(b, s.seen), uint64(len(s.parts)))
+	for i := range s.parts {
+		b = s.parts[i].append(b, s.seen)
 	}
 	return b
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+func (g *part) append(b []byte, seen uint64) []byte {
+	b = binary.LittleEndian.AppendUint32(b, g.key)
+	for _, n := range []uint64{uint64(g.empty), uint64(g.maze), uint64(g.seen), uint64(g.news), seen - min(g.last, seen)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return append(binary.LittleEndian.AppendUint32(b, g.to), g.fresh, g.grows, flag(g.wide))
 }
 
 // Decode reads what Append wrote. What earlier versions wrote says nothing here.
@@ -62,11 +67,14 @@ func Decode(b []byte) (*State, error) {
 		return nil, errFormat
 	}
 	s := &State{
-		seen: d.Uint(1 << 48), repeats: d.Uint(1 << 48), news: d.Uint(1 << 48), score: uint32(d.Uint(maxScore)), near: uint32(d.Uint(maxScore)), links: uint32(d.Uint(maxScore)), top: uint32(d.Uint(maxScore)),
-		since: uint8(d.Uint(nearby + 1)), abroad: uint8(d.Uint(mostAbroad)), mazed: uint8(d.Uint(nearby + 1)), probed: uint8(d.Uint(maxProbes)), least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),
+		seen: d.Uint(1 << 48), empties: d.Uint(1 << 48), since: uint8(d.Uint(nearby + 1)), mazed: uint8(d.Uint(nearby + 1)), probed: uint8(d.Uint(maxProbes)),
+		least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),
 	}
-	s.text, s.all, s.exact = d.prints(maxTexts), d.prints(maxPrints), d.prints(maxExact)
-	s.groups, s.forms = d.parts(maxGroups, s.seen), d.parts(maxForms, s.seen)
+	s.words, s.all = d.prints(), d.prints()
+	s.rest = d.part(s.seen)
+	for range d.Uint(maxParts) {
+		s.parts = append(s.parts, d.part(s.seen))
+	}
 	return s, d.end()
 }
 
@@ -94,7 +102,8 @@ func DecodeFarm(b []byte) (*Farm, error) {
 	return f, d.end()
 }
 
-// Later says whether one encoded state knows more than another: it is the one that is kept of two, in whatever order they come. A trap stays one.
+// Later says whether one encoded state knows more than another: it is the one that is kept of two,
+// in whatever order they come.
 func Later(a, b []byte) bool {
 	s, err := Decode(a)
 	if err != nil {
@@ -104,7 +113,7 @@ func Later(a, b []byte) bool {
 	if err != nil {
 		return true
 	}
-	return cmp.Or(cmp.Compare(s.seen, t.seen), cmp.Compare(s.score, t.score), cmp.Compare(s.near, t.near), cmp.Compare(s.links, t.links), cmp.Compare(s.top, t.top), bytes.Compare(a, b)) > 0
+	return cmp.Or(cmp.Compare(s.seen, t.seen), cmp.Compare(s.Share(1), t.Share(1)), bytes.Compare(a, b)) > 0
 }
 
 type decoder struct{ kv.Fields }
@@ -123,15 +132,9 @@ func (d *decoder) half() uint32 {
 	return 0
 }
 
-func (d *decoder) prints(most uint64) (list prints) {
-	for range d.Uint(most) {
-		m := met{bits: d.fixed(), hits: d.Byte()}
-		for i := range m.at {
-			for k := range m.at[i] {
-				m.at[i][k] = d.Byte()
-			}
-		}
-		list = append(list, m)
+func (d *decoder) prints() (list prints) {
+	for range d.Uint(maxPrints) {
+		list = append(list, met{d.half(), d.Byte(), d.Byte() != 0})
 	}
 	return list
 }
@@ -143,16 +146,14 @@ func (d *decoder) said(most uint64) (list []said) {
 	return list
 }
 
-func (d *decoder) parts(most, seen uint64) (list []group) {
-	for range d.Uint(most) {
-		g := group{
-			key: d.half(), score: uint32(d.Uint(maxScore)), near: uint32(d.Uint(maxScore)), seen: uint32(d.Uint(1<<32 - 1)), news: uint32(d.Uint(1<<32 - 1)),
-		}
-		g.last = seen - min(d.Uint(1<<48), seen)
-		g.fresh, g.since = min(d.Byte(), lively), min(d.Byte(), nearby+1)
-		list = append(list, g)
+func (d *decoder) part(seen uint64) part {
+	g := part{
+		key: d.half(), empty: uint32(d.Uint(maxScore)), maze: uint32(d.Uint(maxScore)), seen: uint32(d.Uint(1<<32 - 1)), news: uint32(d.Uint(1<<32 - 1)),
 	}
-	return list
+	g.last = seen - min(d.Uint(1<<48), seen)
+	g.to, g.fresh, g.grows = d.half(), min(d.Byte(), longest), min(d.Byte(), lively)
+	g.wide = d.Byte() != 0
+	return g
 }
 
 func (d *decoder) end() error {

@@ -10,7 +10,7 @@ import (
 func sample(n int) *State {
 	s := new(State)
 	for i := range n {
-		s.Observe(Page{URL: fmt.Sprintf("http://a.example/d%d/%c", i%300, 'a'+i%26), Text: uint64(i%7) << 20, All: uint64(i%900+1) << 8, Words: uint64(i%500 + 1), Links: 5, New: i % 3}, DefaultPages)
+		s.Observe(Page{URL: fmt.Sprintf("http://a.example/d%d/%c", i%300, 'a'+i%26), Own: Own{Words: uint64(i%900 + 1), All: uint64(i%1500 + 1), Count: i % 20}, Links: 5, New: i % 3}, DefaultPages)
 	}
 	return s
 }
@@ -67,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s.Observe(Page{URL: "http://a.example/x?y=1", Text: 1, All: 2, Links: 3, New: 1}, DefaultPages)
+		s.Observe(Page{URL: "http://a.example/x?y=1", Own: Own{Words: 2, All: 2}, Links: 3, New: 1}, DefaultPages)
 		s.Verdict("http://a.example/x?y=1", DefaultPages)
 		if b := s.Append(nil); len(b) > MaxBytes {
 			t.Errorf("%d bytes, at most %d", len(b), MaxBytes)
@@ -123,7 +123,7 @@ func TestShape(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	s, i := sample(5000), 0
 	for b.Loop() {
-		s.Observe(Page{URL: "http://a.example/library/module/page.html", Text: uint64(i) << 20, All: uint64(i) << 8, Words: uint64(i), Links: 40, New: 1}, DefaultPages)
+		s.Observe(Page{URL: "http://a.example/library/module/page.html", Own: Own{Words: uint64(i), All: uint64(i), Count: 100}, Links: 40, New: 1}, DefaultPages)
 		i++
 	}
 }

@@ -1,74 +1,58 @@
 // Package novelty tells sites that make up pages without end (traps) from sites that are merely
-// large. It looks at whether the pages of a host still bring anything new.
+// large: is there still anything new to be had of a host?
 //
-// Its words for pages:
+// # What a page's own words are
 //
-//   - print: the simhash of a page's words (Fingerprint of package extract). Two prints that differ
-//     in at most [Near] bits are near duplicates.
-//   - repeat: a page whose print is near that of one of its host's last pages. It is strong if this
-//     holds for all of its words, weak if it holds only for the words beside links.
-//   - growing: a repeat that brings URLs of its own host, or that comes at most [nearby] pages
-//     after one that did. For a part of a host, only pages of that part count. A site that ends
-//     stops growing at some time, however alike its pages are; a trap never does. Among the pages
-//     of a maze, errors count as growing too.
-//   - exact: a repeat that says the same to the last number, several times; words of its own
-//     address do not count. Every other repeat is near. A shop or a table has thousands of pages
-//     that are almost the same, and each says something; a page that is made up seldom does.
-//   - maze: pages that each bring three URLs or more, and whose other links are those that all
-//     pages of the host have: a graph without cycles. A chain is the same with one or two URLs.
+// Words that at least half of a host's pages carry are its frame, and say nothing. A page's own
+// words are the others beside links, without the words of its own URL; the address of an image
+// counts as a word, a number does not. [Frames] takes the frame away where pages are read, and
+// reports a hash of what is left. The owner of the host remembers such hashes.
 //
-// Its words for parts of a host:
+//   - A page is new if nobody said its own words before.
+//   - It is empty if it has none, or if several pages said the same. Where copies are usual more of
+//     them are needed: mirrors, versions, permalinks.
+//   - It is one of numbers if it has no own words, but numbers of its own: the pages of a table.
+//   - A redirect is an empty page that brings its goal.
 //
-//   - shape: a URL without its numbers, tokens and dates; of the query the sorted parameter names.
-//   - area: the first one or two segments of the path.
-//   - form: the first folder and the sorted parameter names. It tells the articles of a wiki from
-//     their histories.
-//   - tail: a form with the last segment of a path of three segments or more. All forms of a folder
-//     that have a query are a part as well.
-//   - live: a part lives if at least one in ten of its last pages brought something.
+// # Parts
 //
-// # The score
+// A part of a host is what its URLs have in common, see partsOf: /wiki/*?action. A part lives if
+// one in ten of its pages is new. It is worth its requests if it lives, or if its pages lead to
+// another part that lives, as lists do.
 //
-// A host and each of its parts have a score. A growing repeat adds to it. A page that brings
-// anything new takes off as much as nineteen growing repeats add, down to zero. So only a long run
-// in which nineteen of twenty pages bring nothing new makes [State.Verdict] say that it is a trap.
+// # Accounts
 //
-// Some repeats count for less, so that more of them are needed:
+// Each part has an account, and there is one for all pages of a host whose part is not worth its
+// requests, or not known yet. An empty page adds one; a new one, and an empty one that leads to a
+// part that lives, takes off nineteen. A page of numbers adds little, and only if it brings URLs,
+// or has none in its address that says which of many items it is. An error adds next to nothing,
+// unless it stands among empty pages that bring URLs.
 //
-//   - near repeats have a score of their own, which takes sixteen times as many pages;
-//   - where only other hosts bring the URLs, a repeat adds a third;
-//   - pages of which only the words of their links are new take three times as many, a maze six
-//     times, a chain twelve times;
-//   - where nothing grows, an exact repeat adds a twenty-fifth, and an error half of that: a list
-//     may name millions of such pages.
+// So a part that ends by itself costs little, however alike its pages are, and what is new in a
+// host is not outweighed by what is not.
 //
-// A host is judged by all evidence. An area is judged by exact repeats alone, since its lists bring
-// what lies in it. Any other part is judged by near repeats too, where its own pages bring the
-// URLs.
+// Words can be made up. So there is a second account of where links lead. A page whose links go to
+// new URLs and to nothing known but what all pages link to may be of a labyrinth, or of a tree.
+// Trees have leaves, and graphs have links between their pages; both empty the account. URLs of
+// parts that are known to end are not counted.
 //
-// # What a verdict does
+// # What an account does
 //
-// A part that is a trap is left; the rest of its site goes on. When a host or an area is left, its
-// forms that live go on, and so do some pages of forms that are not known yet, if the host or area
-// ever brought anything. A host that is a maze is left as a whole, since each of its pages says
-// something. From a quarter of the way to a trap on, URLs in question are asked for less and less
-// often, and fewer of them at once.
+// Suspicion orders: from an eighth of the way on, a part waits behind the rest of its host, and so
+// do the URLs that an empty page brings. Where links are suspicious, one URL in sixteen goes first,
+// so that the leaves of a tree come to light before all its branches were asked for.
 //
-// From half of the way on, the URLs of a part wait behind the other URLs of their host; where near
-// duplicates are the evidence, from a sixteenth of the way on.
+// A full account stops: that of a part leaves the part, that of the host leaves all but the parts
+// that are worth their requests; of parts that are not known some pages are tried.
 //
 // # Who keeps what
 //
 // [State] is kept for each host and job, bounded in bytes. [Kin] is the same for the hosts of a
 // registrable domain, each of which may be small. [Farm] is kept for each job on a peer: it finds
 // hosts that lead to ever new hosts which say what others said before. All three are plain values
-// without clock, goroutine or lock.
-//
-// The worker takes the simhash of a page's words, and a hash of exactly these words, while it scans
-// for links, and reports both with the outcome. The owner of the host compares them with earlier
-// pages, counts the URLs that the page brought, and keeps the scores. The state is a record of some
-// kilobytes; it is written every 128 pages and when a lease ends. Of two copies the one that has
-// seen more pages stays. A URL whose host or shape is a trap gets that outcome when its turn comes.
+// without clock, goroutine or lock. A state is a record of some kilobytes; it is written every 128
+// pages and when a lease ends. Of two copies the one that has seen more pages stays. A URL whose
+// host or part is a trap gets that outcome when its turn comes.
 //
 // Farms of hosts are seen from two other sides. The owner of a page that links to new hosts notes
 // whether other hosts said the same; this state is of use to no other peer. And whoever asks for

@@ -283,7 +283,7 @@ var innocents = []site{
 		}
 		return b + "<code>" + seeded(path).words(2) + "</code>", true
 	}},
-	{name: "wiki with histories", page: func(_ *maker, path, query string) (string, bool) {
+	{name: "wiki with histories", idle: "?action=history", page: func(_ *maker, path, query string) (string, bool) {
 		n := numberIn(path)
 		if query == "action=history" {
 			return nav + "<h1>History</h1>" + a(fmt.Sprintf("/wiki/%d", n), "back") + strings.Repeat("<p>edited by somebody</p>", 20), true
@@ -312,7 +312,7 @@ var innocents = []site{
 		}
 		return b, true
 	}},
-	{name: "wiki by parameters with pages without news that end", page: func(_ *maker, _, query string) (string, bool) {
+	{name: "wiki by parameters with pages without news that end", idle: "&action=", page: func(_ *maker, _, query string) (string, bool) {
 		n, action := 0, ""
 		_, _ = fmt.Sscanf(query, "title=%d&action=%s", &n, &action)
 		b := nav + a(fmt.Sprintf("/index.php?title=%d", n), "article")
@@ -342,7 +342,7 @@ var innocents = []site{
 	}},
 	{name: "listing of folders", plain: func(path string) bool { return !strings.HasSuffix(path, "/") }, page: func(_ *maker, path, _ string) (string, bool) {
 		if !strings.HasSuffix(path, "/") {
-			return "data", true
+			return "data of " + path, true
 		}
 		b, s := "<h1>Index of "+path+"</h1><pre>Name Last modified Size", seeded(path)
 		for range 6 {

@@ -128,94 +128,45 @@ func appendWord(out []byte, s string) []byte {
 	return out
 }
 
-// keysOf a URL: its shape, the folders of one and of two segments that it lies in, what is asked for in its first folder, its tail and its form.
-func keysOf(url string) (k keys) {
-	k[atShape] = hash(Shape(url))
-	for n := 1; n <= 2; n++ {
-		if a := area(url, n); a != "" {
-			k[atArea+n-1] = hash(a)
-		}
-	}
-	if a := asked(url); a != "" {
-		k[atAsked] = hash(a)
-	}
-	if t := tail(url); t != "" {
-		k[atTail] = hash(t)
-	}
-	k[atForm] = hash(Form(url))
-	return k
-}
+// generated says whether a URL looks as if there were others like it without end: it asks
+// something, or has a token or a parameter in its path.
+func generated(shape string) bool { return strings.ContainsAny(shape, "?;"+token) }
 
-// form is the text of key i of a URL.
-func form(url string, i int) string {
-	switch i {
-	case atShape:
-		return Shape(url)
-	case atAsked:
-		return asked(url)
-	case atTail:
-		return tail(url)
-	case atForm:
-		return Form(url)
-	default:
-		return area(url, i-atArea+1)
-	}
-}
+// item says whether a URL names one of many items by its number. Several numbers are a date or a
+// place, which anybody can make up.
+func item(shape string) bool { return !generated(shape) && strings.Count(shape, number) == 1 }
 
-// Form is what tells the kinds of pages of a host apart, whatever each of them is about: the first segment of the path if it is a folder, and the names of
-// the parameters.
-func Form(url string) string { return formOf(url, "") }
-
-// asked is the form of all that asks for something in the first folder, whatever the parameters: /wiki/*?... Empty if a URL has none.
-func asked(url string) string {
-	path, _, query := strings.Cut(url, "?")
-	if !query {
-		return ""
-	}
-	return formOf(path, "") + "?..."
-}
-
-// tail is the form with the last segment of the path, where it stands two folders deep at least: /wiki/*/history. Empty if it does not.
-func tail(url string) string {
-	path, _, _ := strings.Cut(link.PathQuery(url), "?")
-	path = strings.TrimSuffix(path, "/")
-	if strings.Count(path, "/") < 3 {
-		return ""
-	}
-	return formOf(url, string(appendSegment([]byte("/"), path[strings.LastIndexByte(path, '/')+1:])))
-}
-
-// formOf is a form with something behind the star.
-func formOf(url, last string) string {
+// partsOf a URL are the part of its host that it is of, and a narrower one: /wiki/*?action and
+// /wiki/*/edit?action. Part is the first segment of the path if it is a folder, and the names of
+// the parameters. Narrow has the last segment too where a path is three segments deep or has
+// parameters, and of a last segment such as Talk:Name its beginning; else it is empty.
+func partsOf(url string) (part, narrow string) {
 	path, query, asked := strings.Cut(link.PathQuery(url), "?")
-	out := make([]byte, 0, 64)
-	if first, _, folder := strings.Cut(strings.TrimPrefix(path, "/"), "/"); folder {
-		out = appendSegment(append(out, '/'), first)
+	path = strings.TrimPrefix(path, "/")
+	head := make([]byte, 0, 64)
+	if first, _, folder := strings.Cut(path, "/"); folder {
+		head = appendSegment(append(head, '/'), first)
 	}
-	out = append(append(out, "/*"...), last...)
+	head = append(head, "/*"...)
+	var tail []byte
 	if asked {
-		out = appendQuery(append(out, '?'), query)
+		tail = appendQuery(append(tail, '?'), query)
 	}
-	return string(out[:min(len(out), maxShape)])
+	part = clip(append(slices.Clip(head), tail...))
+	trimmed := strings.TrimSuffix(path, "/")
+	name := trimmed[strings.LastIndexByte(trimmed, '/')+1:]
+	space, _, spaced := strings.Cut(name, ":")
+	if spaced {
+		name = space + ":"
+	}
+	if asked || spaced || strings.Count(trimmed, "/") >= 2 {
+		last := appendSegment([]byte("/"), name)
+		narrow = clip(append(append(head, last...), tail...))
+	}
+	return part, narrow
 }
 
-// area is the folder of n segments that a URL lies in; empty if there is none.
-func area(url string, n int) string {
-	path, _, _ := strings.Cut(link.PathQuery(url), "?")
-	end := 0
-	for range n {
-		next := strings.IndexByte(path[end+1:], '/')
-		if next < 0 {
-			return ""
-		}
-		end += 1 + next
-	}
-	out := make([]byte, 0, 64)
-	for segment := range strings.SplitSeq(path[1:end], "/") {
-		out = appendSegment(append(out, '/'), segment)
-	}
-	return string(append(out[:min(len(out), maxShape)], "/..."...))
-}
+func clip(b []byte) string { return string(b[:min(len(b), maxShape)]) }
 
 // hash is 32 bits of FNV-1a, and never 0.
 func hash(s string) uint32 {

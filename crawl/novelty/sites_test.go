@@ -1,16 +1,18 @@
 package novelty
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty/noveltytest"
 )
 
 // site makes pages by their URL, as a server does.
@@ -19,8 +21,11 @@ type site struct {
 	// page returns the body of a URL; not ok is an error, as of what is not there.
 	page func(s *maker, path, query string) (body string, ok bool)
 	// plain bodies are no HTML.
-	plain func(path string) bool
-	most  int // pages that may be asked for of a trap; of an innocent site: 0, and all of its pages are to be
+	plain  func(path string) bool
+	answer func(path string) noveltytest.Answer // in place of page
+	start  string
+	idle   string // is part of the URLs of pages that all say the same and lead to nothing: those of an innocent site may be left
+	most   int    // pages that may be asked for of a trap; of an innocent site: 0, and all of its pages are to be
 }
 
 // maker makes words that hang on a seed alone.
@@ -57,31 +62,37 @@ on every day of the week, and with a smile that costs nothing at all.</p>`
 
 // crawled is what a crawl of a site came to.
 type crawled struct {
-	asked, stopped int
-	share          float64
-	why            string
-	urls           map[string]bool // that were found
-	got            map[string]bool // and asked for
+	asked, stopped, idle int
+	share                float64
+	why                  string
+	urls                 map[string]bool // that were found
+	got                  map[string]bool // and asked for
 }
 
 // crawl goes through a site breadth first, as one worker does, until nothing is left or the site has been asked most times.
 func crawl(t *testing.T, s site, most int) crawled {
 	t.Helper()
-	const start = "http://site.example/"
+	start := made + cmp.Or(s.start, "/")
 	var state State
 	var x extract.Extractor
 	var page extract.Page
+	var frames Frames
 	out := crawled{urls: map[string]bool{start: true}, got: make(map[string]bool)}
 	queue, late := []string{start}, make(map[string]bool) // late had to wait for the others once
+	doubted := make(map[string]bool)
 	for ; len(queue) > 0 && out.asked < most; queue = queue[1:] {
 		url := queue[0]
 		v := state.Verdict(url, DefaultPages)
 		if v.Stop {
-			out.stopped++
+			if s.idle == "" || !strings.Contains(url, s.idle) {
+				out.stopped++
+			} else {
+				out.idle++
+			}
 			out.why = v.Why
 			continue
 		}
-		if v.Last && !late[url] {
+		if (v.Last || doubted[url]) && !late[url] {
 			late[url] = true
 			queue = append(queue, url)
 			continue
@@ -89,13 +100,22 @@ func crawl(t *testing.T, s site, most int) crawled {
 		out.asked++
 		out.got[url] = true
 		path, query, _ := strings.Cut(link.PathQuery(url), "?")
-		body, ok := s.page(seeded(url), path, query)
-		p := Page{URL: url, Failed: !ok}
-		if ok && (s.plain == nil || !s.plain(path)) {
-			if err := x.Document(&page, url, http.Header{"Content-Type": {"text/html; charset=utf-8"}}, []byte(body), extract.Options{}); err != nil {
+		body, header, answer := s.get(url, path, query)
+		p := Page{URL: url, Failed: answer.Status >= 400, Redirect: answer.Location != ""}
+		if !p.Failed {
+			if err := x.Document(&page, url, header, []byte(body), extract.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			p.Text, p.All, p.Words = page.Fingerprint.Text, page.Fingerprint.All, page.Fingerprint.Words
+			if strings.HasPrefix(answer.Type, "text/html") && !p.Redirect {
+				p.Own = frames.Own(link.Host(url), page.Terms)
+			}
+			if p.Redirect {
+				page.Links = []link.Link{{URL: resolve(t, url, answer.Location)}}
+			}
+			if sum := sha256.Sum256([]byte(body)); p.Own.Words == 0 {
+				p.Own = Body(sum[:])
+			}
+			doubts := state.Doubts(url, p.Own, DefaultPages)
 			for _, l := range page.Links {
 				if link.Host(l.URL) != link.Host(url) {
 					continue
@@ -104,6 +124,10 @@ func crawl(t *testing.T, s site, most int) crawled {
 				if !out.urls[l.URL] {
 					out.urls[l.URL] = true
 					p.New++
+					doubted[l.URL] = doubts
+					if len(p.Brought) < MaxBrought {
+						p.Brought = append(p.Brought, l.URL)
+					}
 					queue = append(queue, l.URL)
 				}
 			}
@@ -122,6 +146,19 @@ func crawl(t *testing.T, s site, most int) crawled {
 	}
 	out.share = state.Share(DefaultPages)
 	return out
+}
+
+// resolve is where a redirect leads.
+func resolve(t *testing.T, url, location string) string {
+	base, err := link.NewBase(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := base.AppendResolve(nil, []byte(location))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(to)
 }
 
 // TestTraps: each family of sites without end is left after a bounded number of pages.
@@ -145,7 +182,7 @@ func TestInnocents(t *testing.T) {
 			t.Parallel()
 			got := crawl(t, s, 50_000)
 			t.Logf("%d asked; came %.2f of the way to a trap", got.asked, got.share)
-			if got.stopped > 0 || got.asked != len(got.urls) || got.asked < 900 {
+			if got.stopped > 0 || got.asked+got.idle != len(got.urls) || got.asked < 900 {
 				t.Errorf("%d of %d URLs asked for, %d left: %s", got.asked, len(got.urls), got.stopped, got.why)
 			}
 		})

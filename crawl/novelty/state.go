@@ -4,337 +4,316 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Bounds.
 const (
-	// Near is how many bits the prints of near duplicates differ in at most: about one word in a hundred.
+	// Near is how many bits the prints of near duplicates differ in at most: about one word in a
+	// hundred.
 	Near = 3
-	// DefaultPages is how many strong repeats in a row make a trap.
+	// DefaultPages is how many empty pages in a row make a trap.
 	DefaultPages = 400
 	// MaxPages bounds that number.
 	MaxPages = 1 << 20
+	// MaxBrought is how many of the URLs that a page brings are looked at.
+	MaxBrought = 8
 
-	maxPrints = 512 // remembered of a host, those met last; maxTexts of words beside links
-	maxTexts  = 128
-	maxExact  = 128 // of words in which not even a number differs
-	maxGroups = 128 // parts of a host but for its forms, those met last
-	maxForms  = 48  // forms of a host
-	nearby    = 64
-	// After a repeat that URLs from elsewhere came before, as many pages as there were such URLs
-	// count as grown by others, at least nearby and at most mostAbroad: two hosts that lead to each
-	// other may be asked in turns of hundreds.
-	mostAbroad = 255
-	// A part lives for so many pages after one that brought something: as long as one in ten does, if there were livelyLeast of them; before, as long as
-	// half of its pages did. One of fewer than fewSeen pages is not known.
-	lively  = 10
-	fewSeen = 4
-	// maxProbes: once a host that brought livelyLeast pages brings nothing new, so many pages of
-	// parts that are not known are tried. It is not left as a whole while its parts that live have
-	// brought livelyLeast pages.
-	maxProbes   = 64
+	maxPrints = 1024 // remembered of a host, those met last
+	maxParts  = 96   // those met last
+	nearby    = 64   // pages behind one that leads nowhere, in which an error is of its kind
+	fewSeen   = 16   // pages that tell what a part is like
+	fewTold   = 32   // the same where they tell by their links
+	// A part lives for so many pages after each that brought something, as long as one in ten does,
+	// and not for more than longest.
+	lively      = 10
+	longest     = 64
 	livelyLeast = 8
-	// A page counts as a repeat if its like was met often times in the same part of late, or most
-	// times anywhere on the host: mirrors and versions of one tree are none. exactly is that number
-	// for the same words on plain paths, as languages times versions are many.
-	often   = 4
-	most    = 32
-	exactly = 64
+	// maxProbes: once a host is left, so many pages of parts that are not known are tried.
+	maxProbes = 64
+)
 
-	mazeLinks = 3   // new URLs that a page of a maze brings at least; one of a chain brings fewer
-	mazeSlack = 2   // known links that it may have beyond those that all pages have
-	block     = 128 // pages over which the least number of known links is taken, and those of the block before
+// A page repeats others if its own words were met so many times.
+const (
+	often    = 4  // usually
+	copies   = 16 // of a page that brings no URL, as the permalinks of a forum are
+	editions = 64 // on plain paths, as languages times versions are many
+	fewWords = 8  // fewer than these are no edition of anything
 )
 
 // Page is what came of one URL.
 type Page struct {
 	// URL in canonical form.
 	URL string
-	// Text and All are the prints of an HTML page, zero for what is none; Known says of the latter that its body was met before.
-	Text, All uint64
-	// Words is the same only for pages that say exactly the same, zero if it was not told.
-	Words uint64
-	Known bool // the body was met before
-	// Failed: there was no page, but an error.
-	Failed bool
+	// Own is what the page says, see Body for what is no HTML.
+	Own Own
+	// Failed: there was no page, but an error. Redirect: it leads to the page that it brings.
+	Failed, Redirect bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.
 	Links, New int
-	// Came is how many URLs of the host came from elsewhere since the page before.
-	Came int
+	// Brought are some of the new ones, at most MaxBrought.
+	Brought []string
 }
 
-// State is what is remembered of a host in one job. The zero value is that of a host of which nothing is known.
+// State is what is remembered of a host in one job. The zero value is that of a host of which
+// nothing is known.
 type State struct {
 	seen    uint64 // pages
-	repeats uint64 // of them
-	news    uint64 // of them, those that brought something
-	score   uint32 // by what pages say
-	near    uint32 // the same if they say almost what others say
-	links   uint32 // the same by where they lead
-	top     uint32 // the highest score of host, shapes and areas so far
-	since   uint8  // pages since a repeat brought something, at most nearby+1
-	abroad  uint8  // pages that URLs from elsewhere stand for, at most mostAbroad
-	mazed   uint8  // pages since one of a maze, at most nearby+1
-	probed  uint8  // pages of parts that are not known that were asked for since the host brings nothing new
-	text    prints
+	empties uint64 // of them
+	rest    part   // the account of all pages whose part does not live, or is not known well
+	parts   []part
+	words   prints
 	all     prints
-	exact   prints
-	groups  []group // shapes, areas and tails
-	forms   []group
+	since   uint8 // pages since an empty one brought URLs, at most nearby+1
+	mazed   uint8 // pages since one of a maze, at most nearby+1
+	probed  uint8 // pages of parts that are not known that were asked for since the host is left
 	// The least number of known links of a page, in this block of pages and in the one before.
 	least, leastBefore uint32
 }
 
-// keys are those of the parts that a page is of; 0 where there is none.
-type keys [kinds]uint32
-
-const (
-	atShape = iota
-	atArea  // and the next
-	_
-	atAsked
-	atTail
-	atForm
-
-	kinds
-)
-
-// wide says whether a kind of part holds several forms.
-func wide(kind int) bool { return kind >= atArea && kind <= atAsked }
-
-// places are what is left of keys in memory: enough to tell whether a page was met in the same part.
-type places [kinds]uint8
-
-func (k *keys) places() (p places) {
-	for i, key := range k {
-		p[i] = uint8(key) //nolint:gosec // the lowest byte
-	}
-	return p
-}
-
-// met is a print, how often, and in which two parts of each kind last, as parts may say the same in turn.
-type met struct {
-	bits uint64
-	hits uint8
-	at   [2]places
-}
-
-// here notes where a print is met, and says in which parts of those it was met before.
-func (m *met) here(at *places) (before [kinds]bool) {
-	for i, place := range at {
-		if before[i] = m.at[0][i] == place || m.at[1][i] == place; m.at[0][i] != place {
-			m.at[0][i], m.at[1][i] = place, m.at[0][i]
-		}
-	}
-	return before
-}
-
-// prints are those met last, the latest at the end.
-type prints []met
-
-// group is a part of a host: a shape, an area, a tail or a form.
-type group struct {
+// part is what is known of a part of a host, see partsOf.
+type part struct {
 	key   uint32
-	score uint32 // by repeats that are exact
-	near  uint32 // the same by all repeats
+	empty uint32 // by what its pages say
+	maze  uint32 // by where they lead
 	seen  uint32 // pages
 	news  uint32 // of them, those that brought something
 	fresh uint8  // for how many more pages it lives
-	since uint8  // pages since one of it that was not new itself brought something, at most nearby+1
+	grows uint8  // the same behind one of numbers that brought URLs
+	to    uint32 // key of another part that its pages brought URLs of; one that lives, if any does
 	last  uint64 // State.seen when it was met last
+	wide  bool   // it is no narrow part
 }
 
-// lives says whether one of the last pages of a part brought something, and more of it did than is by chance.
-func (g *group) lives() bool { return g.fresh > 0 && (g.news >= livelyLeast || 2*g.news >= g.seen) }
+// lives says whether one of the last pages of a part brought something, and more of it did than is
+// by chance.
+func (g *part) lives() bool {
+	return g != nil && g.fresh > 0 && (g.news >= livelyLeast || 2*g.news >= g.seen)
+}
 
-// worst is how far a part has come.
-func (g *group) worst() uint32 { return max(g.score, g.near) }
+// worthy says whether a part lives, or leads to one that does.
+func (s *State) worthy(g *part) bool { return g.lives() || g != nil && s.at(g.to).lives() }
+
+// known says whether a part has shown what it is like.
+func (g *part) known() bool { return g != nil && g.seen >= fewSeen }
+
+// settled says whether the pages of a part are known to end, or to lead to one another.
+func (g *part) settled() bool { return g != nil && g.seen >= fewTold && g.maze == 0 }
+
+func (g *part) worst() uint32 { return max(g.empty, g.maze) }
 
 // Seen is the number of pages observed.
 func (s *State) Seen() uint64 { return s.seen }
 
-// meet says how often a print within so many bits of this one was met before and in which parts of late, and remembers it.
-func (p *prints) meet(bits uint64, within int, at *places, room int) (hits int, before [kinds]bool) {
-	list := *p
-	for i, known := range slices.Backward(list) {
-		if distance(known.bits, bits) > within {
+// prints are those met last with how often, the latest at the end.
+type prints []met
+
+type met struct {
+	bits   uint32
+	hits   uint8
+	copied bool // it turned out to be what many pages say
+}
+
+// meet remembers a print. It was met once less before.
+func (p *prints) meet(what uint64) *met {
+	list, bits := *p, fold(what)
+	for i, now := range slices.Backward(list) {
+		if now.bits != bits {
 			continue
 		}
+		now.hits = min(now.hits, math.MaxUint8-1) + 1
 		copy(list[i:], list[i+1:])
-		hits, before = int(known.hits), known.here(at)
-		known.hits = min(known.hits, math.MaxUint8-1) + 1
-		list[len(list)-1] = known
-		return hits, before
+		list[len(list)-1] = now
+		return &list[len(list)-1]
 	}
-	if len(list) >= room {
-		list = append(list[:0], list[len(list)-room+1:]...)
+	if len(list) >= maxPrints {
+		list = append(list[:0], list[len(list)-maxPrints+1:]...)
 	}
-	*p = append(list, met{bits, 1, [2]places{*at, *at}})
-	return 0, before
+	*p = append(list, met{bits: bits, hits: 1})
+	return &(*p)[len(*p)-1]
 }
+
+func fold(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) } //nolint:gosec // halves
 
 // evidence is what one page says.
 type evidence uint8
 
 const (
-	evNew     evidence = iota // it brings something
-	evNothing                 // it says nothing either way
-	evNear                    // almost what others say
-	evWeak
-	evStrong
+	evNothing evidence = iota // nothing either way
+	evNew                     // something of its own
+	evLeads                   // where such pages are
+	evNumbers                 // nothing but numbers
+	evEmpty                   // what others said
+	evCopy                    // the same, and what the first of them said was nothing of its own
+	evFailed
 )
 
-// growth says whether more URLs of a host come as its pages repeat, and from where.
-type growth uint8
-
-const (
-	still  growth = iota
-	abroad        // pages of other hosts bring them
-	grows
-)
-
-// Observe notes a page. Pages is the number of strong repeats in a row that makes a trap.
+// Observe notes a page. Pages is the number of empty pages in a row that makes a trap.
 func (s *State) Observe(p Page, pages int) {
-	s.seen++
-	if s.seen == 1 {
+	if s.seen++; s.seen == 1 {
 		s.since, s.mazed = nearby+1, nearby+1
 	}
-	at := keysOf(p.URL)
-	host, parts := s.judge(&p, at)
-	tree := s.tree(&p)
-	if host >= evNear {
-		s.repeats++
-	}
-	if host == evNew {
-		s.news++
-	}
-	how := s.grow(&p, host, tree)
+	wide, narrow := partsOf(p.URL)
+	shape := Shape(p.URL)
+	e := s.judge(&p, shape)
 	stop := limit(pages)
-	s.score = step(s.score, hostWeight(host, how, p.Failed), stop)
-	s.near = step(s.near, likeWeight(host, how == grows), stop)
-	if host < evWeak || p.Failed { // what says exactly the same is judged by that
-		s.links = step(s.links, linkWeight(&p, tree, how == grows && s.links > 0), stop)
+	judged, learns := s.enter(wide, narrow)
+	leads, open := s.brings(judged, &p)
+	t := s.tree(&p, open)
+	if e >= evNumbers && e != evFailed && leads {
+		e = evLeads
 	}
-	s.top = max(s.top, s.score, s.near, s.links)
-	for i, key := range at {
-		if key == 0 || p.Failed && i != atForm {
-			continue // an address that is nowhere says nothing of those like it, but that its form is known
-		}
-		g := s.group(i, key)
-		g.seen++
-		g.last = s.seen
-		if !p.Failed {
-			s.part(g, i, parts[i], host == evNew, &p, stop)
-		}
+	s.note(&p, e, t)
+	said, told := s.weight(&p, e, shape, judged), int32(0)
+	if e < evEmpty || e == evFailed { // what says nothing is judged by that
+		told = linkWeight(e, t, s.mazed <= nearby)
 	}
-	if form := s.find(atForm, at[atForm]); host == evNew && form.seen <= fewSeen {
-		s.probed -= min(s.probed, lively) // what was asked for to see has shown something
+	judged.add(e, p.New > 0, said, told, stop)
+	if learns != nil {
+		learns.add(e, p.New > 0, said, told, stop)
+		learns.to = cmp.Or(judged.to, learns.to)
+	}
+	if !s.worthy(judged) {
+		s.rest.empty = step(s.rest.empty, said, stop)
+	}
+	if !judged.settled() {
+		s.rest.maze = step(s.rest.maze, told, stop)
+	}
+	if e == evNew {
+		s.rest.news++
+		if judged.seen <= fewSeen {
+			s.probed -= min(s.probed, lively) // what was asked for to see has shown something
+		}
 	}
 }
 
-// grow notes whether the host grows. That pages of a maze bring URLs says something of the errors among them alone.
-func (s *State) grow(p *Page, host evidence, t tree) growth {
-	s.since, s.abroad, s.mazed = min(s.since+1, nearby+1), s.abroad-min(s.abroad, 1), min(s.mazed+1, nearby+1)
-	repeat := host >= evNear
-	if repeat && p.New > 0 {
-		s.since = 0
+// note counts a page of the host.
+func (s *State) note(p *Page, e evidence, t tree) {
+	s.since, s.mazed = min(s.since+1, nearby+1), min(s.mazed+1, nearby+1)
+	if e >= evNumbers {
+		s.empties++
+		if p.New > 0 {
+			s.since = 0
+		}
 	}
 	if t == maze {
 		s.mazed = 0
 	}
-	if repeat && p.Came > 0 && !p.Failed {
-		s.abroad = max(s.abroad, uint8(min(max(p.Came, nearby+1), mostAbroad))) //nolint:gosec // bounded
-	}
-	switch {
-	case s.since <= nearby, p.Failed && s.mazed <= nearby:
-		return grows
-	case s.abroad > 0:
-		return abroad
-	default:
-		return still
-	}
 }
 
-// part notes a page of a part; fresh says that it is new to the host as well.
-func (s *State) part(g *group, i int, e evidence, fresh bool, p *Page, stop uint32) {
-	switch {
-	case fresh:
-		g.fresh = lively
+// enter finds the parts of a page: the one that it is judged by, which is the narrow one once that
+// is known, and another that learns from it, if there is one.
+func (s *State) enter(wide, narrow string) (judged, learns *part) {
+	judged = s.part(wide)
+	judged.last, judged.wide = s.seen, true
+	if narrow == "" {
+		return judged, nil
+	}
+	learns = s.part(narrow)
+	learns.last = s.seen
+	if learns.seen+1 >= fewSeen {
+		return learns, nil
+	}
+	return s.part(wide), learns // the wide one may stand elsewhere now
+}
+
+func (g *part) add(e evidence, brings bool, said, told int32, stop uint32) {
+	g.seen++
+	g.fresh -= min(g.fresh, 1)
+	switch e {
+	case evNew:
+		g.fresh = min(g.fresh+lively, longest)
 		g.news++
-	case g.fresh > 0:
-		g.fresh--
+	case evCopy:
+		g.fresh = 0
+		g.news -= min(g.news, 1)
 	}
-	g.since = min(g.since+1, nearby+1)
-	if !fresh && p.New > 0 {
-		g.since = 0
+	if g.grows -= min(g.grows, 1); e == evNumbers && brings {
+		g.grows = lively
 	}
-	how := still
-	switch {
-	case g.since <= nearby:
-		how = grows
-	case s.abroad > 0:
-		how = abroad
-	}
-	g.score = step(g.score, partWeight(e, how), stop)
-	if !wide(i) { // the lists of an area bring what lies in it
-		g.near = step(g.near, likeWeight(e, how == grows), stop)
-	}
-	s.top = max(s.top, g.worst())
+	g.empty, g.maze = step(g.empty, said, stop), step(g.maze, told, stop)
 }
 
-// judge says what a page's words are to the host, and to its parts: there it is a repeat only if it was met there before.
-func (s *State) judge(p *Page, keys keys) (host evidence, parts [kinds]evidence) {
-	at := keys.places()
+// judge says what a page brings.
+func (s *State) judge(p *Page, shape string) evidence {
 	switch {
 	case p.Failed:
-		return evStrong, parts
-	case p.All == 0 && p.Known:
-		for i := range parts {
-			parts[i] = evNothing
-		}
-		return evNothing, parts
-	case p.All == 0:
-		return evNew, parts
+		return evFailed
+	case p.Redirect:
+		return evEmpty
+	case p.Own.Words == 0:
+		return evNothing
 	}
-	all, like := s.all.meet(p.All, Near, &at, maxPrints)
-	text, _ := s.text.meet(p.Text, Near, &at, maxTexts)
-	exact, same := s.exact.meet(cmp.Or(p.Words, p.All), 0, &at, maxExact)
-	here := often
-	if p.Words != 0 && !generated(p.URL) {
-		here = exactly
-	}
-	near, strong := all >= most, all >= most && exact >= max(here, most)
-	for i := range parts {
-		switch {
-		case keys[i] == 0 || all == 0:
-		case all >= often && like[i]:
-			parts[i], near = evNear, true
-			if exact >= here && same[i] {
-				parts[i], strong = evStrong, true
-			}
-		default:
-			parts[i] = evNothing
+	if p.Own.Words != noneOwn {
+		m, need := s.words.meet(p.Own.Words), enough(p, shape)
+		switch before := int(m.hits) - 1; {
+		case before == 0:
+			return evNew
+		case before < need:
+			return evNothing
+		case need == often && p.Own.Count >= fewWords && !m.copied:
+			m.copied = true
+			return evCopy
 		}
 	}
+	if p.Own.All != p.Own.Words && s.all.meet(p.Own.All).hits <= copies {
+		return evNumbers
+	}
+	return evEmpty
+}
+
+// enough is how often a page's own words are to be met before it repeats others.
+func enough(p *Page, shape string) int {
 	switch {
-	case strong:
-		return evStrong, parts
-	case near:
-		return evNear, parts
-	case text >= most && exact >= most:
-		return evWeak, parts
-	case all > 0 || text > 0:
-		return evNothing, parts
+	case p.Own.Count < fewWords:
+		return often
+	case !generated(shape):
+		return editions
+	case p.New == 0:
+		return copies
 	default:
-		return evNew, parts
+		return often
 	}
 }
 
-// generated says whether a URL looks as if there were others like it without end: it asks something, or has a token or a parameter in its path.
-func generated(url string) bool { return strings.ContainsAny(Shape(url), "?;"+token) }
+// Doubts says whether the URLs that a page brings are to go behind the others of its host: it said
+// what others said, and many such pages were met of late.
+func (s *State) Doubts(url string, own Own, pages int) bool {
+	if s.rest.empty*lastShare < limit(pages) || own.Words == 0 {
+		return false
+	}
+	if s.Worthy(url) {
+		return false
+	}
+	bits := fold(own.Words)
+	return own.Words == noneOwn || slices.ContainsFunc(s.words, func(m met) bool { return m.bits == bits && m.hits >= often })
+}
 
-// tree says what a page's links make of its host.
+// Worthy says whether the part of a URL brings something, or leads to one that does.
+func (s *State) Worthy(url string) bool {
+	g, _ := s.find(url)
+	return s.worthy(g)
+}
+
+// brings looks at the URLs that a page of a part brings: whether one is of another part, which
+// lives, and how many are of parts of which it is not known that they end.
+func (s *State) brings(own *part, p *Page) (leads bool, open int) {
+	for _, url := range p.Brought[:min(len(p.Brought), MaxBrought)] {
+		g, key := s.find(url)
+		if !g.settled() {
+			open++
+		}
+		if key == own.key {
+			continue
+		}
+		leads = leads || g.lives()
+		if g.lives() || !s.at(own.to).lives() {
+			own.to = key
+		}
+	}
+	return leads, open
+}
+
+// tree is what a page's links make of its host.
 type tree uint8
 
 const (
@@ -343,9 +322,16 @@ const (
 	maze
 )
 
-// tree looks at the links of a page: in a chain or a maze they lead to nothing known but to what all pages here link to.
-func (s *State) tree(p *Page) tree {
-	if p.Failed || p.All == 0 || p.Links == 0 {
+const (
+	mazeLinks = 3   // new URLs that a page of a maze brings at least; one of a chain brings fewer
+	mazeSlack = 2   // known links that it may have beyond those that all pages have
+	block     = 128 // pages over which the least number of known links is taken
+)
+
+// tree looks at the links of a page: in a chain or a maze they lead to nothing known but to what
+// all pages here link to. Open are those of them that may lead on.
+func (s *State) tree(p *Page, open int) tree {
+	if p.Failed || p.Redirect || p.Links == 0 {
 		return graph
 	}
 	if s.seen == 1 {
@@ -358,61 +344,141 @@ func (s *State) tree(p *Page) tree {
 	switch {
 	case p.New == 0 || known > min(s.least, s.leastBefore)+mazeSlack:
 		return graph
-	case p.New < mazeLinks:
+	case len(p.Brought) > 0 && open == 0:
+		return graph
+	case p.New < mazeLinks || len(p.Brought) > 0 && open < mazeLinks:
 		return chain
 	default:
 		return maze
 	}
 }
 
-// table returns where the parts of a kind are kept, and how many of them.
-func (s *State) table(kind int) (list *[]group, room int) {
-	if kind == atForm {
-		return &s.forms, maxForms
+// What a page adds to an account, and takes off it.
+const (
+	strongWeight = 50
+	newWeight    = 19 * strongWeight
+	weakWeight   = 16
+	sameWeight   = 2 // of a host of a domain that brings no others, see Kin
+	numberWeight = 16
+	itemWeight   = 3 // of a page of numbers whose URL says which of many items it is
+	errorWeight  = 1
+	mazeWeight   = 8
+	chainWeight  = 4
+	graphWeight  = 19 * mazeWeight
+)
+
+// weight is what a page's words add to the accounts of its parts and its host.
+func (s *State) weight(p *Page, e evidence, shape string, g *part) int32 {
+	switch {
+	case e == evNew, e == evLeads:
+		return -newWeight
+	case e == evCopy:
+		return newWeight
+	case e == evFailed && (s.since <= nearby || s.mazed <= nearby), e == evEmpty:
+		return strongWeight
+	case e == evFailed:
+		return errorWeight
+	case e != evNumbers || 10*g.news >= g.seen:
+		return 0
 	}
-	return &s.groups, maxGroups
+	switch grows := p.New > 0 || g.grows > 0; {
+	case item(shape) && !grows:
+		return 0
+	case item(shape) || !grows:
+		return itemWeight
+	default:
+		return numberWeight
+	}
 }
 
-// group returns the part of a key, made in the place of the one that matters least where there is no room.
-func (s *State) group(kind int, key uint32) *group {
-	list, room := s.table(kind)
-	least := 0
-	for i := range *list {
-		g := &(*list)[i]
-		if g.key == key {
-			return g
-		}
-		if g.before(&(*list)[least]) {
-			least = i
-		}
+// linkWeight is what a page's links add. An error among the pages of a maze or a chain is of it.
+func linkWeight(e evidence, t tree, among bool) int32 {
+	switch {
+	case e == evFailed && among, t == maze:
+		return mazeWeight
+	case e == evFailed:
+		return 0
+	case t == chain:
+		return chainWeight
+	default:
+		return -graphWeight
 	}
-	if len(*list) < room {
-		*list = append(*list, group{})
-		least = len(*list) - 1
-	}
-	(*list)[least] = group{key: key, since: nearby + 1}
-	return &(*list)[least]
 }
 
-// before says which of two parts is dropped first for want of room: the one that has come less far,
-// else the one that does not live, else the one met longer ago.
-func (g *group) before(o *group) bool {
-	if g.worst() != o.worst() {
-		return g.worst() < o.worst()
+// step moves an account. One that is full stays so: what is asked of a trap afterwards was on its
+// way before.
+func step(score uint32, w int32, stop uint32) uint32 {
+	switch {
+	case score >= stop:
+		return score
+	case w < 0:
+		return score - min(score, uint32(-w))
+	default:
+		return score + uint32(w)
 	}
-	if g.lives() != o.lives() {
-		return o.lives()
-	}
-	return g.last < o.last
 }
 
-// find returns the part of a key, nil if it is not known.
-func (s *State) find(kind int, key uint32) *group {
-	list, _ := s.table(kind)
-	for i := range *list {
-		if g := &(*list)[i]; g.key == key {
-			return g
+// limit is a full account.
+func limit(pages int) uint32 { return strongWeight * uint32(min(max(pages, 1), MaxPages)) } //nolint:gosec // bounded
+
+// part returns a part, made in the place of the one that matters least where there is no room.
+func (s *State) part(text string) *part {
+	key := hash(text)
+	if g := s.at(key); g != nil {
+		return g
+	}
+	if len(s.parts) < maxParts {
+		s.parts = append(s.parts, part{key: key})
+		return &s.parts[len(s.parts)-1]
+	}
+	i := 0
+	for k := range s.parts {
+		if before(&s.parts[k], &s.parts[i]) {
+			i = k
 		}
+	}
+	s.parts[i] = part{key: key}
+	return &s.parts[i]
+}
+
+// rank says what is dropped first for want of room: narrow parts that are not known, then others
+// that do not live.
+func (g *part) rank() (n int) {
+	switch {
+	case g.known():
+		n = 3
+	case g.wide:
+		n = 1
+	default:
+		return 0
+	}
+	if g.lives() {
+		n++
+	}
+	return n
+}
+
+// before says which of two parts is dropped first: of the same rank the one met longer ago.
+func before(a, b *part) bool {
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.last, b.last)) < 0
+}
+
+func (s *State) at(key uint32) *part {
+	if i := slices.IndexFunc(s.parts, func(g part) bool { return g.key == key }); i >= 0 {
+		return &s.parts[i]
 	}
 	return nil
+}
+
+// find returns the part that a URL is judged by, nil if it is not known, and its key.
+func (s *State) find(url string) (g *part, key uint32) {
+	wide, narrow := partsOf(url)
+	if narrow != "" {
+		key = hash(narrow)
+		if g = s.at(key); g.known() {
+			return g, key
+		}
+	}
+	key = hash(wide)
+	return s.at(key), key
 }

@@ -6,66 +6,89 @@ import "fmt"
 type Verdict struct {
 	// Stop: it is not to be fetched. Why says for people what was seen.
 	Stop bool
-	Why  string // what was seen, in words
-	// Last: other URLs of the host go first. A part that this one is of is half of the way to a
-	// trap, or a sixteenth by near duplicates, and the host as a whole is not.
+	Why  string
+	// Last: other URLs of the host go first.
 	Last bool
 }
 
-// earlyShare: pages that say almost the same go behind other URLs of their host from this part of
-// the way on. They take long to be told from a trap, and a budget of requests is for what is new.
-const earlyShare = 16
+const (
+	// lastShare: a part goes behind the rest of its host from this part of the way on.
+	lastShare = 8
+	// thinFrom: once its links have come this part of the way to a maze, one URL of thin goes
+	// first, so that the ends of a tree come to light before all of its branches were asked for.
+	thinFrom = 4
+	thin     = 16
+	thinNew  = 4 // the same of parts that are not known
+)
 
 // Host says whether the host is a trap, and why; but for parts of it that live, see Verdict.
 func (s *State) Host(pages int) (stop bool, why string) {
 	switch stop := limit(pages); {
-	case s.links >= stop:
+	case s.rest.maze >= stop:
 		return true, fmt.Sprintf("the last pages of the host lead to ever new URLs and to none that other pages lead to (%d pages were seen; %s)", s.seen, flagNote(pages))
-	case s.said(stop):
-		return true, fmt.Sprintf("the last pages of the host brought nothing new, unless it was more URLs (%d of %d were near duplicates or errors; %s)",
-			s.repeats, s.seen, flagNote(pages))
+	case s.rest.empty >= stop:
+		return true, fmt.Sprintf("the last pages of the host brought nothing new, unless it was more URLs (%d of %d said nothing of their own; %s)",
+			s.empties, s.seen, flagNote(pages))
 	default:
 		return false, ""
 	}
 }
 
-// said says whether what the pages of the host say makes it a trap.
-func (s *State) said(stop uint32) bool { return s.score >= stop || s.near >= stop }
-
-// Whole says whether all of the host is to be left: it is a trap, and has no part that brings anything.
+// Whole says whether all of the host is to be left: it is a trap, and has no part that brings
+// anything.
 func (s *State) Whole(pages int) bool {
-	switch stop := limit(pages); {
-	case s.links >= stop, s.said(stop) && s.news < livelyLeast:
-		return true
-	case !s.said(stop) || s.probed < maxProbes:
+	if trap, _ := s.Host(pages); !trap {
 		return false
 	}
-	news := uint32(0)
-	for i := range s.forms {
-		if g := &s.forms[i]; g.lives() {
-			news += g.news
+	maze := s.rest.maze >= limit(pages)
+	if !maze && s.rest.news >= livelyLeast && s.probed < maxProbes {
+		return false
+	}
+	for i := range s.parts {
+		if g := &s.parts[i]; s.worthy(g) && (!maze || g.settled()) {
+			return false
 		}
 	}
-	return news < livelyLeast
+	return true
 }
 
-// livesAt says whether the form of a key lives.
-func (s *State) livesAt(form uint32) bool {
-	g := s.find(atForm, form)
-	return g != nil && g.lives()
-}
+func flagNote(pages int) string { return fmt.Sprintf("--novelty %d", pages) }
 
-// passes says whether a URL of a host that is a trap is fetched all the same: its form lives, or is
-// not known yet and may be tried.
-func (s *State) passes(form uint32, stop uint32) bool {
-	if s.links >= stop {
-		return false
+// Verdict judges a URL that is about to be asked for by its part and by its host.
+func (s *State) Verdict(url string, pages int) Verdict {
+	g, _ := s.find(url)
+	stop := limit(pages)
+	if g != nil && g.worst() >= stop {
+		wide, narrow := partsOf(url)
+		if narrow != "" && s.at(hash(narrow)) == g {
+			wide = narrow
+		}
+		return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of %s brought nothing new, unless it was more URLs (%d pages of it were seen; %s)", wide, g.seen, flagNote(pages))}
 	}
-	g := s.find(atForm, form)
+	if trap, why := s.Host(pages); trap && !s.passes(g, stop) {
+		return Verdict{Stop: true, Why: why}
+	}
+	if !g.known() {
+		return Verdict{Last: s.thins(&s.rest, url, thinNew, stop)}
+	}
+	last := g.empty*lastShare >= stop || !s.worthy(g) && s.rest.empty*lastShare >= stop
+	return Verdict{Last: last || s.thins(g, url, thin, stop) || !g.settled() && s.thins(&s.rest, url, thin, stop)}
+}
+
+// thins says whether a URL goes behind others as its part may be a maze.
+func (s *State) thins(g *part, url string, of, stop uint32) bool {
+	return g.maze*thinFrom >= stop && s.mazed <= nearby && hash(url)%of != 0
+}
+
+// passes says whether a URL of a host that is a trap is fetched all the same: its part lives, or is
+// not known yet and may be tried.
+func (s *State) passes(g *part, stop uint32) bool {
 	switch {
-	case g != nil && g.lives():
+	case s.rest.maze >= stop:
+		return g.settled() && s.worthy(g)
+	case s.worthy(g):
 		return true
-	case g != nil && g.seen >= fewSeen || s.news < livelyLeast || s.probed >= maxProbes:
+	case g.known() || s.rest.news < livelyLeast || s.probed >= maxProbes:
 		return false
 	default:
 		s.probed++
@@ -73,54 +96,27 @@ func (s *State) passes(form uint32, stop uint32) bool {
 	}
 }
 
-func flagNote(pages int) string { return fmt.Sprintf("--novelty %d", pages) }
-
-// Verdict judges a URL that is about to be asked for by its host and by the parts that it is of.
-func (s *State) Verdict(url string, pages int) (v Verdict) {
-	stop := limit(pages)
-	if s.top*earlyShare < stop {
-		return v
-	}
-	at := keysOf(url)
-	for i, key := range at {
-		g := s.find(i, key)
-		switch {
-		case key == 0 || g == nil:
-		case g.worst() >= stop && !(wide(i) && s.livesAt(at[atForm])):
-			return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of the form %s brought ever new URLs and nothing new otherwise (%d pages of it were seen; %s)",
-				form(url, i), g.seen, flagNote(pages))}
-		case g.worst()*2 >= stop, g.near*earlyShare >= stop:
-			v.Last = max(s.score, s.near, s.links)*2 < stop
+// Ahead is how many URLs, of so many, the host may be asked for before the answers to the earlier
+// ones were looked at. It falls to an eighth as the host, or a part of it, comes nearer to a trap:
+// what is ahead when the verdict comes is asked for in vain.
+func (s *State) Ahead(pages, most int) int {
+	worst, stop := uint32(0), limit(pages)
+	for _, g := range append(s.parts, s.rest) {
+		for _, n := range []uint32{g.empty, g.maze} {
+			if n < stop {
+				worst = max(worst, n)
+			}
 		}
 	}
-	if trap, why := s.Host(pages); trap && !s.passes(at[atForm], stop) {
-		return Verdict{Stop: true, Why: why}
+	return max(int(float64(most)*(1-float64(worst)/float64(stop))), most/8, 1)
+}
+
+// Share is how far the host, or the part of it that is furthest, has come on the way to a trap: 1
+// is one.
+func (s *State) Share(pages int) float64 {
+	worst := s.rest.worst()
+	for i := range s.parts {
+		worst = max(worst, s.parts[i].worst())
 	}
-	return v
+	return min(float64(worst)/float64(limit(pages)), 1)
 }
-
-// Pace is by how much less often than usual the host is to be asked: up to twice, from a quarter of the way to a trap on. Where links lead says nothing here:
-// such a host may well have something new to say.
-func (s *State) Pace(pages int) float64 {
-	switch stop := limit(pages); {
-	case s.score*4 < stop:
-		return 1
-	case s.score*2 < stop:
-		return 1.25
-	case s.score/3*4 < stop:
-		return 1.5
-	default:
-		return 2
-	}
-}
-
-// Ahead is how many URLs, of so many, the host may be asked for before the answers to the earlier
-// ones were looked at. It falls to an eighth as the host comes nearer to a trap: what is ahead when
-// the verdict comes is asked for in vain.
-func (s *State) Ahead(pages, most int) int {
-	way := min(float64(max(s.score, s.near, s.links))/float64(limit(pages)), 1)
-	return max(int(float64(most)*(1-way)), most/8, 1)
-}
-
-// Share is how far the host, or the part of it that is furthest, has come on the way to a trap: 1 is one.
-func (s *State) Share(pages int) float64 { return min(float64(s.top)/float64(limit(pages)), 1) }

@@ -135,7 +135,9 @@ func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, lin
 			foreign = append(foreign, k)
 		}
 	}
+	em.intake.fresh = em.intake.fresh[:0]
 	em.intake.admit(own)
+	em.came(h, js)
 	if len(foreign) > 0 {
 		em.outgoing.put(h, js, hash, depth, ondisk.Links{Links: foreign})
 	}

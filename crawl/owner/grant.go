@@ -62,7 +62,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 		reply.revoke(h.rec.Name)
 		return
 	}
-	f := max(gr.traps.pace(h), l.pace)
+	f := max(l.pace, 1)
 	if paced := max(l.told, 1); f > paced || f < paced {
 		g.PacePct = uint32(min(f*100, wire.MaxPacePct))
 		l.told = f
@@ -252,7 +252,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{*p, link.OutcomeTrap, v.Why}, true
-	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0:
+	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.ready() > 1:
 		return notGranted{Pending: *p}, true
 	default:
 		return out, false
@@ -268,7 +268,7 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 		}
 		f.gone[p.Hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
-			f.urls.wait(f.h, hj, p, f.now+min(lastFor*f.cfg.Delay.Milliseconds(), lastMost))
+			f.urls.wait(f.h, hj, p, f.lastAt())
 			continue
 		}
 		f.urls.settle(f.h, hj, p, 0, 0)

@@ -177,7 +177,8 @@ type intake struct {
 	domains  *domains
 	outgoing *outgoing
 	agenda   *agenda
-	known    depths // links dealt with here, at which depth
+	known    depths           // links dealt with here, at which depth
+	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
 }
 
 // admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters cannot tell to be new are looked up in the
@@ -296,6 +297,9 @@ func (in *intake) accept(h *host, a *arrival) {
 	in.urls.count(h, hj, a.Depth)
 	in.urls.addSeen(h, a.js, a.hash)
 	hj.lower(p.Spot)
+	if in.fresh = append(in.fresh, p); len(in.fresh) > linksAtOnce {
+		in.fresh = in.fresh[:0] // they came from elsewhere
+	}
 	in.agenda.schedule(h)
 }
 

@@ -59,20 +59,23 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 	}
 	oc.domains.say(h, hj, got, f, oc.emitter.page.url == got.URL && oc.emitter.page.kin > 0)
 	p := novelty.Page{
-		URL: got.URL, Text: f.GetTextPrint(), All: f.GetAllPrint(), Words: f.GetWords(), Known: got.Outcome == link.OutcomeDuplicate,
-		Links: int(f.GetOwnLinks()), New: int(brought),
+		URL: got.URL, Own: ownOf(f), Links: int(f.GetOwnLinks()), New: int(brought),
 	}
-	if hj.noted > 0 {
-		p.Came = int(max(hj.c.Accepted-brought-hj.noted, 0))
+	if page := oc.emitter.page; page.of(f) {
+		p.Brought = page.own
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate:
 	case link.OutcomeHTTPError:
 		p.Failed = true
+	case link.OutcomeRedirect:
+		p.Redirect = true
+		if len(f.GetLinks()) == 0 || link.Host(string(f.GetLinks()[0])) != h.rec.Name {
+			return // what it leads to says what there is to say
+		}
 	default:
 		return
 	}
-	hj.noted = hj.c.Accepted
 	s := oc.traps.of(h, hj)
 	s.Observe(p, oc.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
@@ -86,6 +89,43 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 		oc.agenda.schedule(h)
 	}
 }
+
+// ownOf is what a page says itself, as its worker tells it.
+func ownOf(f *wire.Fetched) novelty.Own {
+	if f.GetOwnWords() == 0 && len(f.GetDigest()) > 0 {
+		return novelty.Body(f.GetDigest())
+	}
+	return novelty.Own{Words: f.GetOwnWords(), All: f.GetOwnAll(), Count: int(f.GetOwnCount())}
+}
+
+// doubt has the URLs of its own host that a page brings go behind others, if it says what others
+// say.
+func (oc *outcomes) doubt(h *host, hj *hostJob, f *wire.Fetched) {
+	if page := oc.emitter.page; oc.cfg.Novelty > 0 && page.of(f) && !hj.c.Trap {
+		page.behind = oc.traps.of(h, hj).Doubts(page.url, ownOf(f), oc.cfg.Novelty)
+	}
+}
+
+// came notes the URLs of a page's own host that it brought.
+func (em *emitter) came(h *host, js *jobState) {
+	hj := h.job(js, false)
+	for i := range em.intake.fresh {
+		p := &em.intake.fresh[i]
+		if p.Kind != link.KindPage || hj == nil || link.Host(p.URL) != h.rec.Name {
+			continue
+		}
+		if len(em.page.own) < novelty.MaxBrought {
+			em.page.own = append(em.page.own, p.URL)
+		}
+		if em.page.behind && em.cfg.Delay > 0 && !em.traps.of(h, hj).Worthy(p.URL) {
+			em.intake.urls.wait(h, hj, p, em.lastAt())
+		}
+	}
+	em.intake.fresh = em.intake.fresh[:0]
+}
+
+// lastAt is when a URL is due that goes behind others.
+func (s *step) lastAt() int64 { return s.now + min(lastFor*s.cfg.Delay.Milliseconds(), lastMost) }
 
 // keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or another process, may be the next one.
 func (ls *leases) keepNovelty(h *host) {
@@ -138,23 +178,12 @@ func (t *traps) text(h *host, hj *hostJob) string {
 	return ""
 }
 
-// pace is by how much less often than usual a host is to be asked, as its pages bring little that is new.
-func (t *traps) pace(h *host) float64 {
-	most := 1.0
-	for _, hj := range h.jobs {
-		if t.cfg.Novelty > 0 && hj.novelty != nil {
-			most = max(most, hj.novelty.Pace(t.cfg.Novelty))
-		}
-	}
-	return most
-}
-
 // window is how many URLs of a host are out at once.
 func (t *traps) window(h *host) int {
 	window := t.cfg.Window
 	for _, hj := range h.jobs {
-		if t.cfg.Novelty > 0 && hj.novelty != nil {
-			window = min(window, hj.novelty.Ahead(t.cfg.Novelty, t.cfg.Window))
+		if t.cfg.Novelty > 0 {
+			window = min(window, t.of(h, hj).Ahead(t.cfg.Novelty, t.cfg.Window))
 		}
 	}
 	return window
@@ -184,6 +213,8 @@ type pageHosts struct {
 	text  uint64
 	// brought counts the new URLs of the page's own host among the links that came without its outcome.
 	brought int64
+	own     []string // some of those
+	behind  bool     // those that are still to come go behind others
 }
 
 // of says whether the account is that of the page that a report is of.

@@ -180,6 +180,7 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 	if hj.state.state != job.StateCanceled {
 		final.Depth, final.Hops = p.Depth, p.Hops
 		before := hj.c.Accepted
+		oc.doubt(h, hj, f)
 		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
 		oc.observe(h, hj, &final, f, went.brought+hj.c.Accepted-before)
 	}

@@ -36,6 +36,8 @@ const (
 	LinkBytes  = 8
 	// MaxOwnLinks of a page, told or not, as their number is told.
 	MaxOwnLinks = 1 << 20
+	// MaxOwnWords of a page, as their number is told.
+	MaxOwnWords = 1 << 10
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096

@@ -628,6 +628,9 @@ type Fetched struct {
 	OwnLinks      uint32                 `protobuf:"varint,22,opt,name=own_links,json=ownLinks,proto3" json:"own_links,omitempty"`     // links of the page to its own host, those included that were told before
 	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`        // links of the page beyond the bounds of what is taken of one
 	Words         uint64                 `protobuf:"fixed64,24,opt,name=words,proto3" json:"words,omitempty"`                          // extract.Fingerprint.Words of an HTML page; 0 = none
+	OwnWords      uint64                 `protobuf:"fixed64,25,opt,name=own_words,json=ownWords,proto3" json:"own_words,omitempty"`    // novelty.Own of an HTML page: Words, 0 = not told
+	OwnAll        uint64                 `protobuf:"fixed64,26,opt,name=own_all,json=ownAll,proto3" json:"own_all,omitempty"`
+	OwnCount      uint32                 `protobuf:"varint,27,opt,name=own_count,json=ownCount,proto3" json:"own_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +829,27 @@ func (x *Fetched) GetLeftOut() uint32 {
 func (x *Fetched) GetWords() uint64 {
 	if x != nil {
 		return x.Words
+	}
+	return 0
+}
+
+func (x *Fetched) GetOwnWords() uint64 {
+	if x != nil {
+		return x.OwnWords
+	}
+	return 0
+}
+
+func (x *Fetched) GetOwnAll() uint64 {
+	if x != nil {
+		return x.OwnAll
+	}
+	return 0
+}
+
+func (x *Fetched) GetOwnCount() uint32 {
+	if x != nil {
+		return x.OwnCount
 	}
 	return 0
 }
@@ -2310,7 +2334,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xee\x04\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\xc1\x05\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -2339,7 +2363,10 @@ const file_crawl_proto_rawDesc = "" +
 	"\tall_print\x18\x15 \x01(\x06R\ballPrint\x12\x1b\n" +
 	"\town_links\x18\x16 \x01(\rR\bownLinks\x12\x19\n" +
 	"\bleft_out\x18\x17 \x01(\rR\aleftOut\x12\x14\n" +
-	"\x05words\x18\x18 \x01(\x06R\x05words\"\xbe\x01\n" +
+	"\x05words\x18\x18 \x01(\x06R\x05words\x12\x1b\n" +
+	"\town_words\x18\x19 \x01(\x06R\bownWords\x12\x17\n" +
+	"\aown_all\x18\x1a \x01(\x06R\x06ownAll\x12\x1b\n" +
+	"\town_count\x18\x1b \x01(\rR\bownCount\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +

@@ -352,7 +352,8 @@ func syncDir(dir string) error {
 func syncAndClose(d interface {
 	Sync() error
 	io.Closer
-}) error {
+},
+) error {
 	err := d.Sync()
 	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
 		err = nil

@@ -140,7 +140,8 @@ func code(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "code", What: "files as text, by line and author, raw and with their history, without links between them", Start: "/", Get: get,
+	return Site{
+		Name: "code", What: "files as text, by line and author, raw and with their history, without links between them", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			if !f.folders(func(path string) bool { return yield("/tree/" + path) }) {
 				return
@@ -152,7 +153,8 @@ func code(scale int) Site {
 					}
 				}
 			}
-		}}
+		},
+	}
 }
 
 // directory is modelled on the listings of Apache: each folder in eight orders, and files of text.
@@ -196,7 +198,8 @@ func directory(scale int) Site {
 		}
 		return listing(r, i, depth)
 	}
-	return Site{Name: "directory", What: "listings of folders in eight orders each, and files of text", Start: "/", Get: get,
+	return Site{
+		Name: "directory", What: "listings of folders in eight orders each, and files of text", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			if !f.folders(func(path string) bool { return yield("/" + path + "/") }) {
 				return
@@ -206,7 +209,8 @@ func directory(scale int) Site {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // registry is modelled on registries of packages: a page for each version, which differs from the
@@ -253,7 +257,8 @@ func registry(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "registry", What: "packages, with a page for each version that says almost the same", Start: "/", Get: get,
+	return Site{
+		Name: "registry", What: "packages, with a page for each version that says almost the same", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			if !all.each(yield) {
 				return
@@ -268,7 +273,8 @@ func registry(scale int) Site {
 					}
 				}
 			}
-		}}
+		},
+	}
 }
 
 // cgit is modelled on cgit: the log in pages, for each branch as well, and commits with their
@@ -356,7 +362,8 @@ func cgit(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "cgit", What: "commits with their changes, the same ones in each of three branches", Start: "/", Get: get,
+	return Site{
+		Name: "cgit", What: "commits with their changes, the same ones in each of three branches", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			if !yield("/repo/log/") {
 				return
@@ -371,5 +378,6 @@ func cgit(scale int) Site {
 					return
 				}
 			}
-		}}
+		},
+	}
 }

@@ -34,8 +34,10 @@ func gallery(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "gallery", What: "photographs with a title of a word or three", Start: "/", Get: get,
-		Own: func(yield func(string) bool) { _ = albums.each(yield) && each(yield, n, "/photo/%d") }}
+	return Site{
+		Name: "gallery", What: "photographs with a title of a word or three", Start: "/", Get: get,
+		Own: func(yield func(string) bool) { _ = albums.each(yield) && each(yield, n, "/photo/%d") },
+	}
 }
 
 // events is modelled on the calendars of associations: most days say nothing, and it ends at both
@@ -55,13 +57,13 @@ func events(scale int) Site {
 	}
 	within := func(t time.Time) bool { return !t.Before(begin) && t.Before(end) }
 	neighbours := func(kind, layout string, before, after time.Time) string {
-		s := ""
+		var s strings.Builder
 		for k, t := range []time.Time{before, after} {
 			if within(t) {
-				s += a(kind+t.Format(layout), [2]string{"previous", "next"}[k]) + " "
+				s.WriteString(a(kind+t.Format(layout), [2]string{"previous", "next"}[k]) + " ")
 			}
 		}
-		return p(s)
+		return p(s.String())
 	}
 	get := func(pathQuery string) Answer {
 		r := parse(pathQuery)
@@ -85,14 +87,16 @@ func events(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "events", What: "a calendar with an end at both sides, most days of which say nothing", Start: "/", Get: get,
+	return Site{
+		Name: "events", What: "a calendar with an end at both sides, most days of which say nothing", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for t := begin; t.Before(end); t = t.AddDate(0, 0, 1) {
 				if t.Day() == 1 && !yield("/month/"+t.Format("2006-01")) || count(t.Format(layout)) > 0 && !yield("/day/"+t.Format(layout)) {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // stats is modelled on the sites of weather services and statistical offices: the same words on
@@ -130,8 +134,10 @@ func stats(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "stats", What: "tables that differ in their numbers alone", Start: "/", Get: get,
-		Own: func(yield func(string) bool) { _ = all.each(yield) && each(yield, n, "/station/%d") }}
+	return Site{
+		Name: "stats", What: "tables that differ in their numbers alone", Start: "/", Get: get,
+		Own: func(yield func(string) bool) { _ = all.each(yield) && each(yield, n, "/station/%d") },
+	}
 }
 
 // tracks is modelled on podcasts and on comics: each page leads to the next one alone.
@@ -152,6 +158,8 @@ func tracks(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "tracks", What: "a long chain of pages of five words", Start: "/", Get: get,
-		Own: func(yield func(string) bool) { each(yield, n, "/track/%d") }}
+	return Site{
+		Name: "tracks", What: "a long chain of pages of five words", Start: "/", Get: get,
+		Own: func(yield func(string) bool) { each(yield, n, "/track/%d") },
+	}
 }

@@ -60,7 +60,8 @@ func shop(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "shop", What: "products with few words of their own in a large frame, and buttons that are links", Start: "/", Get: get,
+	return Site{
+		Name: "shop", What: "products with few words of their own in a large frame, and buttons that are links", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for c := range cats {
 				if !category(c).each(yield) {
@@ -68,7 +69,8 @@ func shop(scale int) Site {
 				}
 			}
 			each(yield, n, "/product/%d")
-		}}
+		},
+	}
 }
 
 // classifieds is modelled on portals of flats: the same offers in thousands of filtered lists.
@@ -151,8 +153,10 @@ func classifieds(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "classifieds", What: "offers, and every combination of filters as a list of them", Start: "/", Get: get,
-		Own: func(yield func(string) bool) { _ = all.each(yield) && each(yield, n, "/offer/%d") }}
+	return Site{
+		Name: "classifieds", What: "offers, and every combination of filters as a list of them", Start: "/", Get: get,
+		Own: func(yield func(string) bool) { _ = all.each(yield) && each(yield, n, "/offer/%d") },
+	}
 }
 
 // people is modelled on telephone books and registers of companies: a name, a street, a number.
@@ -211,7 +215,8 @@ func people(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "people", What: "entries of a name, a street and a number in a large frame", Start: "/", Get: get,
+	return Site{
+		Name: "people", What: "entries of a name, a street and a number in a large frame", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for k := range 26 {
 				if letter(k).n > 0 && !letter(k).each(yield) {
@@ -219,5 +224,6 @@ func people(scale int) Site {
 				}
 			}
 			each(yield, n, "/entry/%d")
-		}}
+		},
+	}
 }

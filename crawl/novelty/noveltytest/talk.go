@@ -56,8 +56,10 @@ func tracker(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "tracker", What: "short reports in a large form, with almost empty pages beside each", Start: "/", Get: get,
-		Own: func(yield func(string) bool) { _ = bugs.each(yield) && each(yield, n, "/bug/%d") }}
+	return Site{
+		Name: "tracker", What: "short reports in a large form, with almost empty pages beside each", Start: "/", Get: get,
+		Own: func(yield func(string) bool) { _ = bugs.each(yield) && each(yield, n, "/bug/%d") },
+	}
 }
 
 // forum is modelled on old phpBB: under each post three links of which each shows the login.
@@ -123,7 +125,8 @@ func someForum(name string, scale int, redirects bool) Site {
 		}
 		return notFound
 	}
-	return Site{Name: name, What: "threads, with three links under each post that all lead to the login", Start: "/", Get: get,
+	return Site{
+		Name: name, What: "threads, with three links under each post that all lead to the login", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for b := range boards {
 				if !board(b).each(yield) {
@@ -131,7 +134,8 @@ func someForum(name string, scale int, redirects bool) Site {
 				}
 			}
 			each(yield, n, "/thread/%d")
-		}}
+		},
+	}
 }
 
 // qa is modelled on the sites of Stack Exchange: questions, tags, and profiles that are almost
@@ -196,7 +200,8 @@ func qa(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "qa", What: "questions with short answers, and profiles of a name and some numbers", Start: "/", Get: get,
+	return Site{
+		Name: "qa", What: "questions with short answers, and profiles of a name and some numbers", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for t := range min(tags, n) {
 				if !tagged(t).each(yield) {
@@ -204,7 +209,8 @@ func qa(scale int) Site {
 				}
 			}
 			_ = all.each(yield) && each(yield, n, "/q/%d") && each(yield, min(users, n), "/user/%d")
-		}}
+		},
+	}
 }
 
 // blog is modelled on WordPress: the posts again and again by tag, by month and in pages of five,
@@ -305,7 +311,8 @@ func blog(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "blog", What: "posts, which come again by tag, by month, in pages and for every comment", Start: "/", Get: get,
+	return Site{
+		Name: "blog", What: "posts, which come again by tag, by month, in pages and for every comment", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for t := range min(tags, n) {
 				if !tagged(t).each(yield) {
@@ -323,5 +330,6 @@ func blog(scale int) Site {
 				}
 			}
 			front.each(yield)
-		}}
+		},
+	}
 }

@@ -66,14 +66,16 @@ func wiki(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "wiki", What: "articles with the same number of links each, a history, a source and a discussion", Start: "/", Get: get,
+	return Site{
+		Name: "wiki", What: "articles with the same number of links each, a history, a source and a discussion", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for i := range n {
 				if !yield("/wiki/" + title(i)) {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // wikitree is modelled on outlines and taxonomies: each article leads to those below it alone, so
@@ -97,14 +99,16 @@ func wikitree(scale int) Site {
 		}
 		return m.page(m.lang.nameOf(i), m.text(m.between(30, 150, "words", i), i), links(pairs...))
 	}
-	return Site{Name: "wikitree", What: "articles in a tree, each of which leads only to the five below it", Start: "/", Get: get,
+	return Site{
+		Name: "wikitree", What: "articles in a tree, each of which leads only to the five below it", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for i := 1; i < n; i++ {
 				if !yield("/topic/" + m.lang.nameOf(i)) {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // dictionary is modelled on Wiktionary and its like: a sentence or two, and the neighbours.
@@ -162,7 +166,8 @@ func dictionary(scale int) Site {
 		}
 		return notFound
 	}
-	return Site{Name: "dictionary", What: "words with a sentence or two, and links to both neighbours", Start: "/", Get: get,
+	return Site{
+		Name: "dictionary", What: "words with a sentence or two, and links to both neighbours", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for i := range letters {
 				if !yield("/index/" + word(i)[:1]) {
@@ -174,7 +179,8 @@ func dictionary(scale int) Site {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // law is modelled on collections of laws: a page a section, of which many are a sentence.
@@ -212,14 +218,16 @@ func law(scale int) Site {
 		}
 		return m.page(fmt.Sprint("Section ", s), m.text(m.between(20, 200, "words", l, s), l, s), chain(format, s, n), a(fmt.Sprintf("/law/%d", l), "contents"))
 	}
-	return Site{Name: "law", What: "laws with a page a section, from one sentence on", Start: "/", Get: get,
+	return Site{
+		Name: "law", What: "laws with a page a section, from one sentence on", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for l := range laws {
 				if !yield(fmt.Sprintf("/law/%d", l)) || !each(yield, sections(l), fmt.Sprintf("/law/%d/section/", l)+"%d") {
 					return
 				}
 			}
-		}}
+		},
+	}
 }
 
 // docs is modelled on documentation that keeps all versions: the same page twelve times, with some
@@ -265,7 +273,8 @@ func docs(scale int) Site {
 		changed := m.text(m.between(1, 6, "changed", i, v), i, "version", v)
 		return m.page(m.lang.nameOf(i), m.text(m.between(40, 250, "words", i), i), changed, links(pairs...))
 	}
-	return Site{Name: "docs", What: "documentation in twelve versions that say almost the same", Start: "/", Get: get,
+	return Site{
+		Name: "docs", What: "documentation in twelve versions that say almost the same", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for v := range versions {
 				if !yield(fmt.Sprintf("/v1.%d", v)) {
@@ -277,7 +286,8 @@ func docs(scale int) Site {
 					}
 				}
 			}
-		}}
+		},
+	}
 }
 
 var tongues = strings.Fields("en de fr es it nl pl pt")
@@ -334,7 +344,8 @@ func multilingual(scale int) Site {
 		}
 		return m.page(m.name(2, i), m.text(first.between(40, 200, "words", i), i), links(pairs...))
 	}
-	return Site{Name: "multilingual", What: "eight languages, with the same page in each where there is no translation", Start: "/", Get: get,
+	return Site{
+		Name: "multilingual", What: "eight languages, with the same page in each where there is no translation", Start: "/", Get: get,
 		Own: func(yield func(string) bool) {
 			for t := range tongues {
 				if !yield("/" + tongues[t]) {
@@ -346,5 +357,6 @@ func multilingual(scale int) Site {
 					}
 				}
 			}
-		}}
+		},
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -20,6 +21,7 @@ type Page struct {
 	took   time.Duration
 	pause  time.Duration // that the site asked for
 	found  extract.Page
+	own    novelty.Own // what it says itself
 	digest [32]byte
 	asked  bool // its body is a matter for the content owner
 	answer Answer

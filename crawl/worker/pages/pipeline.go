@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -18,7 +19,8 @@ type Pipeline struct {
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	spilled  atomic.Int64 // pages that waited on disk
+	frames   novelty.Frames // of the hosts whose pages came last
+	spilled  atomic.Int64   // pages that waited on disk
 
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor

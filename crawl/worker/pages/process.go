@@ -28,6 +28,9 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	switch p.item.Kind {
 	case link.KindPage:
 		err = x.Document(&p.found, p.item.URL, p.resp.Header, p.resp.Body, opt)
+		if p.found.Fingerprint.All != 0 {
+			p.own = l.frames.Own(link.Host(p.item.URL), p.found.Terms)
+		}
 	case link.KindSitemap:
 		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated)
 	case link.KindRequisite, link.KindRobots:
@@ -136,6 +139,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(extract.ContentType(p.resp.Header))
 	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
+	m.OwnWords, m.OwnAll, m.OwnCount = p.own.Words, p.own.All, uint32(p.own.Count) //nolint:gosec // bounded
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
