@@ -3,13 +3,13 @@
 #
 #   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile; with test among them,
+# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile legit; with test among them,
 # format, lint and house run beside the others. Test is the race detector's pass, and unraced what it leaves out; who names test gets both.
 # --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
 # packages that have not changed since they passed.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
-# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them.
+# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them; legit does so with the sites of scripts/legit.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,14 +22,14 @@ while [ $# -gt 0 ]; do
     --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
     test) steps+=(test unraced) ;;
-    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile) steps+=("$1") ;;
+    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile | legit) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
 [ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile)
+  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile legit)
   [ $fast = 0 ] || steps=(format vet lint house tidy test)
 fi
 
@@ -154,6 +154,11 @@ step_hostile() {
   if [ $long = 1 ]; then scripts/hostile.sh; else scripts/hostile.sh --quick; fi
 }
 
+# Real peers crawl real sites that look like traps, and miss no page.
+step_legit() {
+  if [ $long = 1 ]; then scripts/legit.sh; else scripts/legit.sh --quick; fi
+}
+
 # ensure_lint: the pinned golangci-lint is in PATH. If need be it is built from its source, with no other linters than .golangci.yml enables: all of them together
 # take longer to compile than this module and what it imports. golangci-lint itself says so if one is missing.
 ensure_lint() {
@@ -236,7 +241,7 @@ for step in "${front[@]}"; do
   case $step in
     typed) beside 0 typed; continue ;;
     unraced) [ $fast = 1 ] || beside 15 unraced; continue ;;
-    chaos | hostile) join ;;
+    chaos | hostile | legit) join ;;
   esac
   run "$step"
 done

@@ -2,6 +2,7 @@
 // traps, by the kernel's counts and by the answers of the control API. scripts/hostile.sh builds and calls it.
 //
 //	hostile --work DIR [--quick] [--json] [--seed N] [FAMILY]...
+//	hostile --work DIR --legit [--quick] [--json] [--peers N] [--profile lab | public] [--scale N] [SHAPE]...
 //
 // One file trap_NAME.go holds a family of traps: what it does, what a good crawler does with it, and the server's side of it. A trial is one family before
 // one peer that has crawled a small ordinary site before: what the peer uses then is the start's, and it has a minute after the crawl to come back to it.
@@ -29,6 +30,7 @@ type options struct {
 	serve    bool
 	logLevel string
 	extra    string // further flags of the peers
+	legit    legitOptions
 }
 
 func main() {
@@ -42,6 +44,10 @@ func main() {
 	flag.BoolVar(&o.serve, "serve", false, "serve the traps until interrupted, start no peer; prints seeds and flags for one")
 	flag.StringVar(&o.logLevel, "log-level", "warn", "of the peers")
 	flag.StringVar(&o.extra, "flags", "", "further flags of the peers, by space")
+	flag.BoolVar(&o.legit.on, "legit", false, "put real sites before the peers instead of traps (see scripts/legit.sh)")
+	flag.IntVar(&o.legit.scale, "scale", 10, "of --legit: divides how many pages each site has")
+	flag.IntVar(&o.legit.peers, "peers", 0, "of --legit: how many crawl (default one, and four crawl all shapes at once)")
+	flag.StringVar(&o.legit.profile, "profile", "", "of --legit: lab or public (default: one after the other, with --quick lab)")
 	flag.Usage = usage
 	flag.Parse()
 	var names []string
@@ -49,7 +55,7 @@ func main() {
 		names = append(names, flag.Arg(0))
 		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
 	}
-	plan, err := choose(names, o.quick)
+	do, err := prepare(&o, names)
 	if err == nil && o.work == "" {
 		err = fmt.Errorf("--work is missing")
 	}
@@ -59,13 +65,24 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	fine, err := run(ctx, &o, plan)
+	fine, err := do(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hostile:", err)
 	}
 	if !fine || err != nil {
 		os.Exit(1)
 	}
+}
+
+// prepare returns what is to be done by what the names ask for.
+func prepare(o *options, names []string) (func(ctx context.Context) (bool, error), error) {
+	if o.legit.on {
+		families = []*family{&legitFamily}
+		trials, err := legitPlan(o, names)
+		return func(ctx context.Context) (bool, error) { return runLegit(ctx, o, trials) }, err
+	}
+	p, err := choose(names, o.quick)
+	return func(ctx context.Context) (bool, error) { return run(ctx, o, p) }, err
 }
 
 func usage() {
