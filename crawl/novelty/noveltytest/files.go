@@ -217,7 +217,7 @@ func directory(scale int) Site {
 // others by its number and a line of changes.
 func registry(scale int) Site {
 	n := scaled(600, scale)
-	m := newMaker("registry", 150)
+	m := newMaker("registry", 250)
 	all := list{path: "/packages", mark: "?page=", n: n, per: 50}
 	versions := func(i int) int { return m.between(3, 20, "versions", i) }
 	version := func(k int) string { return fmt.Sprintf("%d.%d.%d", k/10, k/3%4, k%3) }
@@ -281,7 +281,7 @@ func registry(scale int) Site {
 // changes, as a page and as text.
 func cgit(scale int) Site {
 	n := scaled(4000, scale)
-	m := newMaker("cgit", 60)
+	m := newMaker("cgit", 150)
 	branches := []string{"", "next", "maint"}
 	const per = 50
 	// An id hides the number of its commit: odd numbers have an inverse modulo 2^32.

@@ -10,7 +10,7 @@ import (
 // wrote.
 func gallery(scale int) Site {
 	n := scaled(6000, scale)
-	m := newMaker("gallery", 60)
+	m := newMaker("gallery", 200)
 	albums := list{path: "/albums", mark: "?page=", n: n, per: 40}
 	get := func(pathQuery string) Answer {
 		r := parse(pathQuery)
@@ -45,7 +45,7 @@ func gallery(scale int) Site {
 func events(scale int) Site {
 	const layout, first = "2006-01-02", 2005
 	years := max(22/scale, 1)
-	m := newMaker("events", 100)
+	m := newMaker("events", 250)
 	begin, end := time.Date(first, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(first+years, 1, 1, 0, 0, 0, 0, time.UTC)
 	count := func(day string) int { return max(0, m.between(-4, 2, "events", day)) }
 	happens := func(day string) string {
@@ -103,7 +103,7 @@ func events(scale int) Site {
 // each page, and other numbers.
 func stats(scale int) Site {
 	n := scaled(4000, scale)
-	m := newMaker("stats", 80, "/stations")
+	m := newMaker("stats", 200, "/stations")
 	all := list{path: "/stations", mark: "?page=", n: n, per: 50}
 	columns := m.name(6, "columns")
 	get := func(pathQuery string) Answer {
@@ -143,7 +143,7 @@ func stats(scale int) Site {
 // tracks is modelled on podcasts and on comics: each page leads to the next one alone.
 func tracks(scale int) Site {
 	n := scaled(3000, scale)
-	m := newMaker("tracks", 40)
+	m := newMaker("tracks", 200)
 	get := func(pathQuery string) Answer {
 		r := parse(pathQuery)
 		if r.path == "/" {

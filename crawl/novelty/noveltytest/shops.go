@@ -76,7 +76,7 @@ func shop(scale int) Site {
 // classifieds is modelled on portals of flats: the same offers in thousands of filtered lists.
 func classifieds(scale int) Site {
 	n := scaled(6000, scale)
-	m := newMaker("classifieds", 150, "/search")
+	m := newMaker("classifieds", 300, "/search")
 	areas := strings.Fields("north south east west center harbour hills")
 	kinds := strings.Fields("flat house room")
 	sorts := strings.Fields("price size new")

@@ -142,7 +142,7 @@ func someForum(name string, scale int, redirects bool) Site {
 // empty.
 func qa(scale int) Site {
 	n, users, tags := scaled(5000, scale), scaled(2500, scale), 40
-	m := newMaker("qa", 120, "/questions")
+	m := newMaker("qa", 250, "/questions")
 	all := list{path: "/questions", mark: "?page=", n: n, per: 30}
 	tagged := func(t int) list {
 		return list{path: "/tagged/" + m.lang.nameOf(t), mark: "?page=", n: (n - t + tags - 1) / tags, per: 30}

@@ -82,7 +82,7 @@ func wiki(scale int) Site {
 // that all of its links are new.
 func wikitree(scale int) Site {
 	n := scaled(5000, scale)
-	m := newMaker("wikitree", 80)
+	m := newMaker("wikitree", 200)
 	get := func(pathQuery string) Answer {
 		r := parse(pathQuery)
 		i, okay := 0, r.path == "/"
@@ -113,7 +113,7 @@ func wikitree(scale int) Site {
 
 // dictionary is modelled on Wiktionary and its like: a sentence or two, and the neighbours.
 func dictionary(scale int) Site {
-	m := newMaker("dictionary", 120)
+	m := newMaker("dictionary", 250)
 	n := scaled(len(m.lang.sorted), scale)
 	word := func(i int) string { return m.lang.sorted[i*len(m.lang.sorted)/n] }
 	number := func(w string) (int, bool) {
@@ -186,7 +186,7 @@ func dictionary(scale int) Site {
 // law is modelled on collections of laws: a page a section, of which many are a sentence.
 func law(scale int) Site {
 	laws := max(60/scale, 2)
-	m := newMaker("law", 150)
+	m := newMaker("law", 250)
 	sections := func(l int) int { return m.between(40, 140, "sections", l) }
 	get := func(pathQuery string) Answer {
 		r := parse(pathQuery)
