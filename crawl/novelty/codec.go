@@ -21,7 +21,7 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 96 + 2*6*maxPrints + 40*maxParts
+const MaxBytes = 96 + maxLeft + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
@@ -35,6 +35,7 @@ func (s *State) Append(b []byte) []byte {
 			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits, flag(p.copied))
 		}
 	}
+	b = append(binary.AppendUvarint(b, uint64(len(s.left))), s.left...)
 	b = binary.AppendUvarint(s.rest.append(b, s.seen), uint64(len(s.parts)))
 	for i := range s.parts {
 		b = s.parts[i].append(b, s.seen)
@@ -71,6 +72,7 @@ func Decode(b []byte) (*State, error) {
 		least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),
 	}
 	s.words, s.all = d.prints(), d.prints()
+	s.left = string(d.Take(int(d.Uint(maxLeft)))) //nolint:gosec // bounded
 	s.rest = d.part(s.seen)
 	for range d.Uint(maxParts) {
 		s.parts = append(s.parts, d.part(s.seen))

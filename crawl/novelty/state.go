@@ -20,6 +20,7 @@ const (
 
 	maxPrints = 1024 // remembered of a host, those met last
 	maxParts  = 96   // those met last
+	maxLeft   = 64   // bytes of a part's name
 	nearby    = 64   // pages behind one that leads nowhere, in which an error is of its kind
 	fewSeen   = 16   // pages that tell what a part is like
 	fewTold   = 32   // the same where they tell by their links
@@ -63,9 +64,10 @@ type State struct {
 	parts   []part
 	words   prints
 	all     prints
-	since   uint8 // pages since an empty one brought URLs, at most nearby+1
-	mazed   uint8 // pages since one of a maze, at most nearby+1
-	probed  uint8 // pages of parts that are not known that were asked for since the host is left
+	since   uint8  // pages since an empty one brought URLs, at most nearby+1
+	mazed   uint8  // pages since one of a maze, at most nearby+1
+	probed  uint8  // pages of parts that are not known that were asked for since the host is left
+	left    string // the part that was left last, as far as maxLeft
 	// The least number of known links of a page, in this block of pages and in the one before.
 	least, leastBefore uint32
 }
@@ -167,7 +169,15 @@ func (s *State) Observe(p Page, pages int) {
 	if e < evEmpty || e == evFailed { // what says nothing is judged by that
 		told = linkWeight(e, t, s.mazed <= nearby)
 	}
+	before := judged.worst()
 	judged.add(e, p.New > 0, said, told, stop)
+	if before < stop && judged.worst() >= stop {
+		s.left = wide
+		if !judged.wide {
+			s.left = narrow
+		}
+		s.left = s.left[:min(len(s.left), maxLeft)]
+	}
 	if learns != nil {
 		learns.add(e, p.New > 0, said, told, stop)
 		learns.to = cmp.Or(judged.to, learns.to)

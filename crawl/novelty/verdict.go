@@ -34,6 +34,15 @@ func (s *State) Host(pages int) (stop bool, why string) {
 	}
 }
 
+// Why says for people what of the host is left, and why; empty if nothing is.
+func (s *State) Why(pages int) string {
+	_, why := s.Host(pages)
+	if why == "" && s.left != "" {
+		why = fmt.Sprintf("the last pages of its part %s brought nothing new, unless it was more URLs (%s)", s.left, flagNote(pages))
+	}
+	return why
+}
+
 // Whole says whether all of the host is to be left: it is a trap, and has no part that brings
 // anything.
 func (s *State) Whole(pages int) bool {

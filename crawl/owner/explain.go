@@ -120,6 +120,7 @@ type HostSummary struct {
 	Worker                        string   // with a lease at present; empty: none
 	Placed                        string   // worker chosen last, also when its lease is over
 	Accepted, Pending, Leased, OK int64    // URLs of all jobs; OK: pages with new content
+	Left                          int64    // URLs of all jobs left as traps or beyond a budget
 }
 
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
@@ -187,6 +188,7 @@ func (s *HostSummary) add(c *ondisk.Counters, out int64) {
 	s.Pending += c.Open() - out
 	s.Leased += out
 	s.OK += c.Outcomes[link.OutcomeOK]
+	s.Left += c.Outcomes[link.OutcomeTrap] + c.Outcomes[link.OutcomeOutOfBudget]
 }
 
 // Leased is a host that a worker has a lease on.
@@ -227,8 +229,8 @@ type Fate struct {
 	HostUntil time.Time
 	HostWhy   string // in words
 	HostFails uint32 // in a row
-	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown.
-	Refusal string
+	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown; Trap what of its host was left, if it is of that.
+	Refusal, Trap string
 }
 
 // Why returns what became of a canonical URL in each job known here. Between the inputs of a step, or between steps.
@@ -240,11 +242,28 @@ func (bk *books) Why(url string) []Fate {
 		if h == nil || !bk.explain(h, js, url, &f) {
 			if bk.jobs.knows(js) {
 				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
+				f.Trap = bk.leftAs(h, js, url)
 			}
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// leftAs says why a URL that was never met would be left as well, if it would.
+func (bk *books) leftAs(h *host, js *jobState, url string) string {
+	if h == nil || bk.cfg.Novelty == 0 {
+		return ""
+	}
+	hj := h.job(js, false)
+	switch {
+	case hj == nil:
+		return ""
+	case hj.c.Trap:
+		return bk.traps.text(h, hj)
+	}
+	tried := *bk.traps.of(h, hj) // a look is no try
+	return tried.Verdict(url, bk.cfg.Novelty).Why
 }
 
 func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {

@@ -165,10 +165,10 @@ func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) er
 	return nil
 }
 
-// text says why a host is taken for a trap; empty if it is none. Parts of it that still bring something may go on.
+// text says why a host, or a part of it, is taken for a trap; empty if none is.
 func (t *traps) text(h *host, hj *hostJob) string {
 	if t.cfg.Novelty > 0 {
-		if _, why := t.of(h, hj).Host(t.cfg.Novelty); why != "" {
+		if why := t.of(h, hj).Why(t.cfg.Novelty); why != "" {
 			return ondisk.Clip(why)
 		}
 	}

@@ -327,6 +327,7 @@ type HostLine struct {
 	Seen     int64  `json:"urls_seen"`    // as Accepted in JobCounts, of all jobs
 	Pending  int64  `json:"urls_pending"` // of all jobs
 	Pages    int64  `json:"pages"`        // new content, of all jobs
+	Left     int64  `json:"urls_left"`    // left as traps or beyond a budget, of all jobs
 }
 
 // Host is all that is known of a host.
@@ -375,9 +376,9 @@ type HostJob struct {
 	// Requests are those made to the host, LinksCut links of its pages that were not taken, as they led to too many new hosts.
 	Requests int64 `json:"requests"`
 	LinksCut int64 `json:"links_cut,omitempty"` // links to too many new hosts, not taken
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why all of it is one, if it is.
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why, if the host or a part of it is one.
 	Novelty float64 `json:"novelty"`
-	Trap    string  `json:"trap,omitempty"` // why all of the host is a trap; empty if it is none
+	Trap    string  `json:"trap,omitempty"` // why the host, or a part of it, is a trap; empty if none is
 }
 
 // Budgets bound what a site can make of a crawl; 0 is no bound.

@@ -77,7 +77,7 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	page := &hostPage{}
 	self := v.deps.Self.String()
 	for _, h := range list {
-		line := control.HostLine{Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK}
+		line := control.HostLine{Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK, Left: h.Left}
 		if h.Worker != "" {
 			line.Worker = peer.ID(h.Worker).String()
 		}

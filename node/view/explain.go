@@ -265,6 +265,9 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		l.Text = fmt.Sprintf("leased at depth %d", l.Depth)
 	default:
 		l.Text = "not in this job's URL set: no link to it was met"
+		if f.Trap != "" {
+			l.Text += "; what is like it was left: " + f.Trap
+		}
 		if f.Refusal != "" {
 			l.State, l.Text = "not_admitted", "not admitted: "+f.Refusal
 		}

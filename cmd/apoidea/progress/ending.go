@@ -64,6 +64,7 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 type Peer interface {
 	Waiter
 	Explainer
+	Lister
 	// Status tells the sums before and after.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 }
@@ -100,7 +101,7 @@ func (c *Crawl) End(ctx context.Context, job string, whole bool, patience time.D
 	if job != "" {
 		err = ExplainNothing(ctx, c.peer, job, hints)
 	}
-	return &Ran{Status: s, Run: since(&s.Counters, &c.before)}, err
+	return &Ran{Status: s, Run: since(&s.Counters, &c.before), Left: leftOut(ctx, c.peer, &s.Counters)}, err
 }
 
 // counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
@@ -145,6 +146,8 @@ type Ran struct {
 	*control.Status
 	// Run is what was counted since.
 	Run control.Counters `json:"run"`
+	// Left are the hosts of which URLs were left as traps or beyond a budget, the worst first.
+	Left *Left `json:"left,omitempty"`
 }
 
 // Print sums up a run: what came of it, where the archive lies, what was put off, more that the command has to say, and what earlier runs had.
@@ -152,7 +155,7 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 	if _, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive); err != nil {
 		return err
 	}
-	if err := show.PutOff(w, s.Status); err != nil {
+	if err := errors.Join(s.Left.print(w), show.PutOff(w, s.Status)); err != nil {
 		return err
 	}
 	if s.Run != s.Counters {

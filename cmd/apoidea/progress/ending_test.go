@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -12,6 +13,7 @@ import (
 type ended struct {
 	told
 	job   control.Job
+	hosts []control.HostLine
 	asked int
 }
 
@@ -19,6 +21,38 @@ func (e *ended) Job(context.Context, string) (*control.Job, error) { return &e.j
 
 func (e *ended) Why(context.Context, string) (*control.Why, error) {
 	return &control.Why{Text: "it failed"}, nil
+}
+
+func (e *ended) Hosts(_ context.Context, _ bool, fn func(control.HostLine) error) error {
+	for _, h := range e.hosts {
+		if err := fn(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *ended) Host(_ context.Context, name string) (*control.Host, error) {
+	return &control.Host{Host: name, Jobs: []control.HostJob{{Trap: "its pages say nothing"}}}, nil
+}
+
+// TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on there.
+func TestLeftOut(t *testing.T) {
+	e := &ended{}
+	for i := range 8 {
+		e.hosts = append(e.hosts, control.HostLine{Host: string(rune('a'+i)) + ".example", Seen: 1000, Left: int64(i * 100)})
+	}
+	if l := leftOut(t.Context(), e, &control.Counters{}); l != nil {
+		t.Errorf("nothing was left: %+v", l)
+	}
+	l := leftOut(t.Context(), e, &control.Counters{Traps: 2800})
+	if l.Hosts != 7 || l.URLs != 2800 || len(l.Worst) != mostLeft || l.Worst[0] != (LeftHost{"h.example", 700, 1000, 2333, "its pages say nothing"}) {
+		t.Errorf("%+v", l)
+	}
+	var b strings.Builder
+	if err := l.print(&b); err != nil || !strings.Contains(b.String(), "h.example: 700 of 1000 known URLs") || !strings.Contains(b.String(), "apoidea run --novelty 0") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
 }
 
 func (e *ended) Status(context.Context, bool) (*control.Status, error) {

@@ -157,7 +157,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	if seen.Pages != 40 || seen.Duplicates != 2 || seen.URLsSeen != 90 {
 		t.Errorf("counted since: %+v", seen)
 	}
-	ended := Ran{&control.Status{Counters: now.Counters}, seen}
+	ended := Ran{Status: &control.Status{Counters: now.Counters}, Run: seen}
 	var b strings.Builder
 	if err := ended.Print(&b, "here"); err != nil {
 		t.Fatal(err)

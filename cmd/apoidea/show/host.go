@@ -87,9 +87,7 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	case b != nil && b.Novelty == 0:
 		return "not looked at (--novelty 0)"
 	case j.Trap != "":
-		return "a trap: " + j.Trap
-	case j.Novelty >= 1:
-		return fmt.Sprintf("a part of the host is a trap: %d URLs were left", j.Outcomes["trap"])
+		return fmt.Sprintf("%d URLs were left as a trap: %s", j.Outcomes["trap"], j.Trap)
 	default:
 		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
 	}
