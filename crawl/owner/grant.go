@@ -38,7 +38,7 @@ func (gr *granter) all() {
 	gr.wants = gr.wants[:0]
 }
 
-// grant gives a worker URLs of a host: those due for another try, then by depth and arrival, the host's jobs in turn.
+// grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the host's jobs in turn.
 func (gr *granter) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.Name, Epoch: l.epoch.Wire(), GiveBack: h.search.replace}
@@ -153,9 +153,24 @@ func (f *filler) job(hj *hostJob, limit int) {
 	if limit <= 0 || f.full() || f.agenda.jobAt(f.h, hj) > f.now {
 		return
 	}
-	limit -= f.scan(hj, limit, true)
-	f.scan(hj, limit, false)
+	late := limit
+	if hj.ready() > 0 {
+		hj.late = min(hj.late+limit, lateMost)
+		late = min(limit, hj.late/lateShare)
+	}
+	n := f.scan(hj, late, true)
+	hj.late -= min(n*lateShare, hj.late)
+	limit -= n
+	limit -= f.scan(hj, limit, false)
+	f.scan(hj, limit, true)
 }
+
+// While other URLs wait, one of lateShare is one that is due again, as most of those were put
+// behind the others; lateMost bounds what such URLs save up.
+const (
+	lateShare = 8
+	lateMost  = 64
+)
 
 // scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the next scan starts.
 func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {

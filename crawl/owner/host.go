@@ -39,6 +39,7 @@ type hostJob struct {
 	state *jobState
 	c     tally
 	dirty bool
+	late  int // URLs granted, of which some may be due again, see lateShare
 	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
 	novelty *novelty.State
 	news    bool
