@@ -1,0 +1,189 @@
+package p2p
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	kadpb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	ma "github.com/multiformats/go-multiaddr"
+	"google.golang.org/protobuf/proto"
+)
+
+// newKadNet is a Net with its Kad.
+func newKadNet(t *testing.T) (n *Net, k *Kad) {
+	t.Helper()
+	n = newNet(t, "test", "", func(n *Net) {
+		var err error
+		if k, err = NewKad(n); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return n, k
+}
+
+// kadFrame is a message of so many bytes behind its length, filled up with empty peers of two bytes.
+func kadFrame(t *testing.T, m *kadpb.Message, size int) []byte {
+	t.Helper()
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(raw) < size {
+		raw = append(raw, 8<<3|2, 0)
+	}
+	return append(binary.AppendUvarint(nil, uint64(len(raw))), raw...)
+}
+
+// readKadFrame reads what a peer answers, whatever its length.
+func readKadFrame(t *testing.T, s io.Reader) (raw []byte, err error) {
+	t.Helper()
+	r := bufio.NewReader(s)
+	size, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	raw = make([]byte, size)
+	_, err = io.ReadFull(r, raw)
+	return raw, err
+}
+
+func findNode() *kadpb.Message {
+	return &kadpb.Message{Type: kadpb.Message_FIND_NODE, Key: []byte("0123456789")}
+}
+
+// TestKadFramesAreBounded: a stranger's frame of kad-dht within the bound is answered, and a longer
+// one ends its stream.
+func TestKadFramesAreBounded(t *testing.T) {
+	n, _ := newKadNet(t)
+	stranger := newNet(t, "test", "", nil)
+	introduce(stranger, n)
+	for _, row := range []struct {
+		name     string
+		frame    []byte
+		answered bool
+	}{
+		{"small", kadFrame(t, findNode(), 0), true},
+		{"as long as may be", kadFrame(t, findNode(), maxKadFrame), true},
+		{"too long", kadFrame(t, findNode(), maxKadFrame+2), false},
+		{"far too long", kadFrame(t, findNode(), 1<<20), false},
+		{"announced", binary.AppendUvarint(nil, 4<<20), false},
+		{"without an end of its length", []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, err := stranger.host.NewStream(t.Context(), n.self, n.kadProtocol())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Reset()
+			if err := s.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 { // the second and third find the stream in step, or gone
+				if _, err = s.Write(row.frame); err == nil {
+					_, err = readKadFrame(t, s)
+				}
+				if row.answered != (err == nil) {
+					t.Errorf("answered with %v", err)
+				}
+			}
+			if wait, ok := err.(interface{ Timeout() bool }); ok && wait.Timeout() {
+				t.Error("the peer still waits for the rest of the frame")
+			}
+		})
+	}
+}
+
+// TestKadAnswersAreBounded: what a peer answers that was asked is bounded as well.
+func TestKadAnswersAreBounded(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		size int
+		want bool
+	}{
+		{"as long as may be", maxKadFrame, true},
+		{"too long", maxKadFrame + 2, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			n, k := newKadNet(t)
+			liar := newNet(t, "test", "", func(liar *Net) {
+				liar.host.SetStreamHandler(n.kadProtocol(), func(s network.Stream) {
+					for {
+						if _, err := readKadFrame(t, s); err != nil {
+							return
+						}
+						if _, err := s.Write(kadFrame(t, findNode(), row.size)); err != nil {
+							return
+						}
+					}
+				})
+			})
+			introduce(n, liar)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if _, err := n.host.Network().DialPeer(ctx, liar.self); err != nil {
+				t.Fatal(err)
+			}
+			_, err := k.dht.MessageSender().SendRequest(ctx, liar.self, findNode())
+			if (err == nil) != row.want {
+				t.Errorf("believed with %v", err)
+			}
+		})
+	}
+}
+
+// TestStuffedAddressesLeaveRoom: peers that announce many addresses do not make the answers of
+// others too long.
+func TestStuffedAddressesLeaveRoom(t *testing.T) {
+	n, k := newKadNet(t)
+	for i := range 2 * bucketSize {
+		key, err := GenerateIdentity(1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := peer.IDFromPrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range 200 {
+			a := ma.StringCast(fmt.Sprintf("/ip4/127.%d.%d.1/tcp/4001/p2p/%s/p2p-circuit", i, j, n.self))
+			n.host.Peerstore().AddAddr(id, a, peerstore.PermanentAddrTTL)
+		}
+		if _, err := k.dht.RoutingTable().TryAddPeer(id, true, true); err != nil {
+			t.Log(err) // a full bucket
+		}
+	}
+	asker := newNet(t, "test", "", nil)
+	introduce(asker, n)
+	s, err := asker.host.NewStream(t.Context(), n.self, n.kadProtocol())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Reset()
+	if _, err := s.Write(kadFrame(t, findNode(), 0)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := readKadFrame(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := new(kadpb.Message)
+	if err := proto.Unmarshal(raw, answer); err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > maxKadFrame || len(answer.GetCloserPeers()) != bucketSize {
+		t.Errorf("%d bytes for %d peers", len(raw), len(answer.GetCloserPeers()))
+	}
+	for _, p := range answer.GetCloserPeers() {
+		if len(p.GetAddrs()) == 0 {
+			t.Error("a peer without an address")
+		}
+	}
+}
