@@ -222,7 +222,9 @@ func (w *walk) meet(p *ondisk.Pending) (more bool) {
 		return false
 	}
 	if out, left := w.left(w.hj, p); left {
-		w.gone = append(w.gone, out)
+		if w.gone = append(w.gone, out); len(w.gone) == purgePerStep {
+			w.note(p.Spot) // the next walk goes on here
+		}
 		return len(w.gone) < purgePerStep
 	}
 	if !w.mayGrant(w.hj, p) {

@@ -220,6 +220,36 @@ func TestPartsOfAHost(t *testing.T) {
 	}
 }
 
+// TestManyLeftAtOnce: of a part with more URLs behind others than one step leaves, all are left.
+func TestManyLeftAtOnce(t *testing.T) {
+	const urls, own = 2000, 20
+	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s.post(0, "http://a.example/")
+	var links []string
+	for i := range urls {
+		links = append(links, fmt.Sprintf("http://a.example/cal/%d", i))
+	}
+	for i := range own {
+		links = append(links, fmt.Sprintf("http://a.example/page/%d", i))
+	}
+	asked := s.crawl(host, 1000, func(url string) *wire.Fetched {
+		f := s.got(url, link.OutcomeOK)
+		switch {
+		case strings.Contains(url, "/cal/"):
+			f.OwnWords, f.OwnAll = 1, 1
+		case strings.Contains(url, "/page/"):
+			f.OwnWords = uint64(pick(url, 1<<31-1)) << 31 //nolint:gosec // not below 0
+			f.OwnAll, f.OwnCount = f.OwnWords, 100
+		default:
+			f = s.got(url, link.OutcomeOK, links...)
+		}
+		return f
+	})
+	if totals := s.owner.Totals(); len(asked) > 120 || totals.URLsPending != 0 || totals.Traps != int64(urls+own+1-len(asked)) {
+		t.Errorf("%d requests, then %+v", len(asked), totals)
+	}
+}
+
 // TestTrapOnASite: what is no part of the trap is fetched all the same.
 func TestTrapOnASite(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
