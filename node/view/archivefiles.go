@@ -148,7 +148,7 @@ func filesOf(ctx context.Context, ask func(ctx context.Context, req []byte) ([]b
 			return nil, err
 		}
 		var files []control.ArchiveFile
-		if err := json.Unmarshal(raw, &files); err != nil {
+		if err := unpack(raw, &files); err != nil {
 			return nil, fmt.Errorf("list of files: %w", err)
 		}
 		for _, f := range files {

@@ -42,7 +42,7 @@ func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string
 
 func decodeAnswer[T any](raw []byte) (*T, error) {
 	v := new(T)
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := unpack(raw, v); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
 	return v, nil

@@ -276,7 +276,7 @@ func decodeReport(raw []byte, from peer.ID) (*report, error) {
 		return nil, fmt.Errorf("report of %d bytes: at most %d are read", len(raw), maxReport)
 	}
 	m := new(report)
-	if err := json.Unmarshal(raw, m); err != nil {
+	if err := unpack(raw, m); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	if m.Peer != from.String() {
