@@ -73,7 +73,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
 	f.IntVar(&c.PageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
-	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row which bring nothing but ever more URLs, near duplicates of earlier ones, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
+	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row without words of their own, which lead to nothing but more such, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
 	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
 	f.StringVar(&c.Archive, "archive", c.Archive, "WARC files: gzip or none (uncompressed)")
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
