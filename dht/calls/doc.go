@@ -23,7 +23,8 @@
 //     The one exception is the memory for large requests of all peers
 //     together, beyond which the answer is [CodeBusy].
 //   - Who is slow loses a stream and nothing else: its first byte, each frame that has begun and
-//     each write have their time. A stream that is quiet between whole frames may be so.
+//     each write have their time, which grows with what comes or is written and not with what was
+//     announced. A stream may be quiet between whole frames for a minute.
 //   - Nothing that a stranger sends is allocated before its size was checked.
 //   - When [Endpoint.Wait] has returned after [Endpoint.Close], no goroutine of this package is left
 //     and no handler runs.

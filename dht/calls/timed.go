@@ -13,13 +13,16 @@ import (
 const (
 	// FirstByte is how long an incoming stream may bring nothing at all.
 	FirstByte = 15 * time.Second
-	// frameTime is how long a frame that has begun may take to be whole, and besides its length over
-	// frameRate in bytes a second. That is an eighth of a megabit, less than a line has that crawls:
-	// the largest frame has four and a half minutes. What waits meanwhile is bounded.
+	// frameTime is how long a frame that has begun may take to be whole, besides what has come of it
+	// over frameRate in bytes a second. That is an eighth of a megabit, less than a line has that
+	// crawls. What is announced and does not come gives no time.
 	frameTime = 15 * time.Second
 	frameRate = 16 << 10
-	// WriteTime is how long a write may take not one byte.
+	// WriteTime is how long a write may take, besides what is written over frameRate.
 	WriteTime = 30 * time.Second
+	// firstRoom is how much memory a frame has before anything of it came; then it has up to twice what
+	// came.
+	firstRoom = 64 << 10
 )
 
 // errNothingCame ends a stream that was opened and not used.
@@ -29,7 +32,9 @@ var errNothingCame = errors.New("nothing came on the stream")
 type timedFrames struct {
 	frameReader
 	s       Stream
-	limited bool // reads of the stream have a deadline
+	limited bool      // reads of the stream have a deadline
+	begun   time.Time // when the frame did that is being read
+	timed   int       // bytes of it that it has time for
 }
 
 func newTimedFrames(s Stream) *timedFrames { return &timedFrames{frameReader: newFrameReader(s), s: s} }
@@ -56,17 +61,66 @@ func (t *timedFrames) header() (header, error) {
 	if _, err := t.r.Peek(1); err != nil {
 		return header{}, err
 	}
-	begun := time.Now()
 	if !t.whole() {
-		if err := t.until(begun.Add(frameTime)); err != nil {
+		t.begun, t.timed = time.Now(), 0
+		if err := t.until(t.begun.Add(frameTime)); err != nil {
 			return header{}, err
 		}
 	}
-	h, err := t.frameReader.header()
-	if err == nil && t.limited && h.size > t.r.Buffered() {
-		err = t.until(begun.Add(frameTime + time.Duration(h.frame)*time.Second/frameRate))
+	return t.frameReader.header()
+}
+
+// payload is frameReader's, in memory that grows with what comes.
+func (t *timedFrames) payload(h header) ([]byte, error) {
+	if h.size <= firstRoom {
+		return t.frameReader.payload(h)
 	}
-	return h, err
+	b := make([]byte, 0, firstRoom)
+	for len(b) < h.size {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(2*len(b), h.size)), b...)
+		}
+		n, err := t.r.Read(b[len(b):cap(b)])
+		if b = b[:len(b)+n]; err != nil {
+			return nil, wholly(err)
+		}
+		if err := t.came(len(b)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// skip is frameReader's.
+func (t *timedFrames) skip(h header) error {
+	for n := 0; n < h.size; {
+		part, err := t.r.Discard(min(frameRate, h.size-n))
+		if err != nil {
+			return wholly(err)
+		}
+		n += part
+		if err := t.came(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// came gives a frame more time, for what has come of it; by the second, as a deadline has its cost.
+func (t *timedFrames) came(n int) error {
+	if !t.limited || n < t.timed+frameRate {
+		return nil
+	}
+	t.timed = n
+	return t.until(t.begun.Add(frameTime + time.Duration(n)*time.Second/frameRate))
+}
+
+// wholly is the error of a read in the middle of a frame.
+func wholly(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // whole says whether all of a frame was read already, as most are that are small: a deadline costs as much as reading one.
@@ -88,17 +142,20 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// writeTimed writes all of b, however long that takes, unless WriteTime goes by without a byte.
+// writeTimed writes all of b, in WriteTime and what frameRate takes for the part that is written: who
+// reads a byte now and then does not hold the rest.
 func writeTimed(s Stream, b []byte) error {
+	due := time.Now().Add(WriteTime)
 	for {
-		if err := s.SetWriteDeadline(time.Now().Add(WriteTime)); err != nil {
+		if err := s.SetWriteDeadline(due); err != nil {
 			return err
 		}
 		n, err := s.Write(b)
 		if b = b[n:]; err == nil && len(b) > 0 {
 			err = io.ErrShortWrite
 		}
-		if err == nil || n == 0 || !isTimeout(err) {
+		due = due.Add(time.Duration(n) * time.Second / frameRate)
+		if err == nil || !isTimeout(err) || !time.Now().Before(due) {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package calls
 import (
 	"bytes"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,8 @@ func TestIdleStreamIsReset(t *testing.T) {
 	})
 }
 
-// TestDrippedFrameIsReset: a frame that has begun has its time, which grows with its length and not with its drops.
+// TestDrippedFrameIsReset: a frame that has begun has its time, which does not grow with the length that
+// it announces.
 func TestDrippedFrameIsReset(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -77,7 +79,8 @@ func TestDrippedFrameIsReset(t *testing.T) {
 		most time.Duration
 	}{
 		{"small", 100, frameTime + time.Second},
-		{"large", 1 << 20, frameTime + (1<<20+20)*time.Second/frameRate},
+		{"large", 1 << 20, frameTime + time.Second},
+		{"the largest", MaxPayload, frameTime + time.Second},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, e *Endpoint) {
@@ -143,4 +146,47 @@ func TestUnreadAnswerIsReset(t *testing.T) {
 			t.Errorf("counted %d", got)
 		}
 	})
+}
+
+// TestSippedAnswerIsReset: who asks for much and reads a little now and then loses the stream.
+func TestSippedAnswerIsReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		far, ended := served(t, e, "stranger", "echo")
+		if _, err := far.Write(appendRequest(nil, 1, 0, make([]byte, 1<<20))); err != nil {
+			t.Fatal(err)
+		}
+		var sipper sync.WaitGroup
+		sipper.Go(func() {
+			for sip := make([]byte, 100); ; time.Sleep(10 * time.Second) {
+				if _, err := far.Read(sip); err != nil {
+					return
+				}
+			}
+		})
+		defer sipper.Wait()
+		if took := endsAfter(ended); took > WriteTime+time.Second {
+			t.Errorf("ended after %s", took)
+		}
+	})
+}
+
+// TestAnnouncedFrameHoldsLittle: a frame has the memory of what came of it, and not of what it announces.
+func TestAnnouncedFrameHoldsLittle(t *testing.T) {
+	far, near := net.Pipe()
+	frames := newTimedFrames(pipe{near})
+	go func() {
+		_, _ = far.Write(appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:100<<10])
+		_ = far.Close()
+	}()
+	h, err := frames.header()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = frames.payload(h)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 512<<10 || err == nil {
+		t.Errorf("%d bytes for 100 KiB of %d: %v", took, h.size, err)
+	}
 }
