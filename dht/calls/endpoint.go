@@ -212,14 +212,14 @@ func (e *Endpoint) Stats() Stats {
 
 const (
 	// SweepEvery is how often Sweep is to be called.
-	SweepEvery = 30 * time.Second
+	SweepEvery = 10 * time.Second
 	// idleOut and idleIn are after how many sweeps a stream without traffic is
-	// closed: by its opener after three minutes, by the other side after ten,
-	// which only an opener that forgot it lets come.
-	idleOut = 6
-	idleIn  = 20
+	// closed: by its opener after half a minute, by the other side after a minute,
+	// which only an opener that forgot it lets come, or one that means to hold it.
+	idleOut = 3
+	idleIn  = 5
 	// staleCall is after how many sweeps a call without a deadline fails.
-	staleCall = 3
+	staleCall = 9
 )
 
 // Sweep looks for idle streams and for calls without a deadline. It does not block.

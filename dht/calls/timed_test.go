@@ -190,3 +190,31 @@ func TestAnnouncedFrameHoldsLittle(t *testing.T) {
 		t.Errorf("%d bytes for 100 KiB of %d: %v", took, h.size, err)
 	}
 }
+
+// TestRestIsBounded: who asks once and then rests loses the stream within a minute.
+func TestRestIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		far, ended := served(t, e, "stranger", "echo")
+		if _, err := far.Write(appendRequest(nil, 1, 0, []byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+		next(t, newFrameReader(far))
+		done := make(chan struct{})
+		var sweeper sync.WaitGroup
+		sweeper.Go(func() {
+			for tick := time.NewTicker(SweepEvery); ; {
+				select {
+				case <-tick.C:
+					e.Sweep()
+				case <-done:
+					return
+				}
+			}
+		})
+		if took := endsAfter(ended); took > time.Minute {
+			t.Errorf("ended after %s", took)
+		}
+		close(done)
+		sweeper.Wait()
+	})
+}
