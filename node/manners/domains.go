@@ -175,7 +175,7 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 		return false, err
 	}
 	if err := d.deps.Prove(ctx, s, a); err != nil {
-		return false, rpc.Refuse("%v", err)
+		return false, unproved(err)
 	}
 	var wait func() error
 	var hosts []string

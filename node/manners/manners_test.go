@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -222,6 +223,48 @@ func TestHandleHosts(t *testing.T) {
 	if len(hosts.out) > 0 {
 		t.Errorf("opted out: %v", hosts.out)
 	}
+}
+
+// TestBusyIsNoRefusal: a wish that no site could be looked at for, as strangers had used up the looks
+// of the minute, is not refused, and is told again until it is taken.
+func TestBusyIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := optout.Subject{Kind: optout.KindHost, Name: "a.example"}
+		hosts := someHosts{make(map[string]string)}
+		prover := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+			return &fetch.Response{Status: http.StatusOK, Body: []byte(optout.Token(s, optout.Out))}, nil
+		}, "127.0.0.1:1")
+		for range proofsPerMinute {
+			prover.begin(time.Now())
+		}
+		file := filepath.Join(t.TempDir(), "optout.txt")
+		if err := os.WriteFile(file, []byte("host a.example\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lists, err := NewLists(ListsDeps{File: file, Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		strict := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: prover})
+		_, b := pair(func() calls.Handler {
+			return func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
+				return strict.HandleHosts(hosts)(ctx, from, req[1:]) // behind the tag
+			}
+		})
+		teller := NewOptOuts(OptOutsDeps{Log: quiet, Lists: lists, Owners: b, Changed: func() {}})
+		if _, err := teller.Tell(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
+			t.Errorf("told with %v, want busy", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- teller.Run(ctx) }()
+		time.Sleep(2 * optOutAgain)
+		cancel()
+		<-done
+		if len(hosts.out) != 1 {
+			t.Errorf("opted out: %v", hosts.out)
+		}
+	})
 }
 
 // listServer serves a list, and is fetched from as a fetcher would.

@@ -27,9 +27,12 @@ const (
 	callTime = 5 * time.Second
 	// optOutPace is the time between two subjects of a list that are told to the ring, and two hosts of a domain.
 	optOutPace = 20 * time.Millisecond
-	// optOutTries is how often the owner of a host is tried to be told of its domain's wish, optOutPause the time between.
-	optOutTries = 5
-	optOutPause = 2 * time.Second
+	// optOutTries is how often the owner of a host is tried to be told of its domain's wish, optOutPause
+	// the first time between, which doubles: an owner that looked at too many sites is busy for a minute.
+	optOutTries = 7
+	optOutPause = time.Second
+	// optOutAgain is when what the ring did not take of a list is told again.
+	optOutAgain = time.Minute
 	// formConns bounds the connections to the form.
 	formConns = 64
 )
@@ -98,7 +101,7 @@ func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string) {
 					o.deps.Log.Debug("owner not told of an opt-out", "host", host, "err", err)
 				}
 			}
-			if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause) != nil {
+			if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause<<try) != nil {
 				return
 			}
 		}
@@ -119,8 +122,12 @@ func (o *OptOuts) Run(ctx context.Context) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- o.deps.Lists.run(ctx) }()
+	again := time.NewTicker(optOutAgain) // finds nothing to do where all was taken
+	defer again.Stop()
 	for {
 		select {
+		case <-again.C:
+			o.tellLists(ctx, told)
 		case <-kick:
 			o.tellLists(ctx, told)
 		case err := <-done:
@@ -218,7 +225,7 @@ func (o *OptOuts) HandleHosts(hosts Hosts) calls.Handler {
 			return nil, err
 		}
 		if err := o.Prove(ctx, s, a); err != nil {
-			return nil, rpc.Refuse("%v", err)
+			return nil, unproved(err)
 		}
 		changed, err := hosts.OptOut(ctx, host, a == optout.Out, s.String())
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 const (
@@ -26,7 +28,17 @@ const (
 	proofsPerMinute = 60
 )
 
-var errTooManyProofs = errors.New("too many sites were looked at this minute, ask again later")
+// errTooManyProofs is no word on the site: who asked keeps the wish, and comes back.
+var errTooManyProofs = rpc.Busy("too many sites were looked at this minute, ask again later")
+
+// unproved answers a wish that Prove has no proof for: refused where a site was looked at and shows
+// none, and busy where nobody could look.
+func unproved(err error) error {
+	if calls.CodeOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return rpc.Refuse("%v", err)
+}
 
 // Prover looks at sites for proofs that they ask for something themselves.
 type Prover struct {
