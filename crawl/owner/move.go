@@ -71,6 +71,21 @@ func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	return &Merge{owner: o, kvs: kvs, bar: bar}
 }
 
+// Unpacked is how many bytes records hold when the links in them are unpacked, which a stranger packs
+// a hundredfold and more.
+func Unpacked(kvs []kv.Record) (size int) {
+	for _, rec := range kvs {
+		switch kind := 1 + ring.PosSize; {
+		case len(rec.Key) <= kind:
+		case rec.Key[kind] == ondisk.KindOutlinks, rec.Key[kind] == ondisk.KindOutbox:
+			size += ondisk.UnpackedLinks(rec.Value)
+			continue
+		}
+		size += len(rec.Value)
+	}
+	return size
+}
+
 // Go merges records for as long as the step has room, and one in any case, and says whether all of them are in: they are on disk after the Wait of that step. A
 // record that does not belong where its key says ends it with an error, the ones before it taken. What a host's own record says of a lease comes first of all, so
 // other steps may come in between. Part of a step.

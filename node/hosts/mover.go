@@ -56,8 +56,17 @@ func (m Mover) Remove(pos ring.Pos) error {
 	return nil
 }
 
+// maxUnpacked bounds the records of a push with their links unpacked: two of the longest lists. Who
+// packs tighter, as a site of very like links does, is refused, and sends smaller pushes.
+const maxUnpacked = 64 << 20
+
 // Import begins to merge records. Those of a copy come after its peer's leases have run out; those of a living one bring its leases along, when all records are in.
 func (m Mover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
+	if n := owner.Unpacked(p.Records); n > maxUnpacked {
+		return func() (bool, error) {
+			return false, rpc.Refuse("records of %d bytes unpacked, at most %d", n, maxUnpacked)
+		}, false
+	}
 	o := m.owners.owner
 	var until time.Time
 	if p.From != "" {

@@ -248,3 +248,39 @@ func Sorted(links []Link) []Link {
 	links = slices.Compact(links)
 	return links[:min(len(links), MaxList)]
 }
+
+// UnpackedLinks is how many bytes [DecodeLinks] would unpack of a list, itself included. It unpacks
+// nothing.
+func UnpackedLinks(value []byte) (size int) {
+	size = len(value)
+	add := func(packed []byte) {
+		if n, err := s2.DecodedLen(packed); err == nil {
+			size += n
+		}
+	}
+	if isOld(value) {
+		d := newDec(value)
+		d.bool()
+		d.size(MaxList)
+		if d.bool() {
+			add(d.b)
+		}
+		return size
+	}
+	for b := value[min(1, len(value)):]; len(b) > 0; {
+		number, kind, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			break
+		}
+		n := protowire.ConsumeFieldValue(number, kind, b[tag:])
+		if n < 0 {
+			break
+		}
+		if number == linksPacked && kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(b[tag:])
+			add(content)
+		}
+		b = b[tag+n:]
+	}
+	return size
+}
