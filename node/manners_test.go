@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/permit"
@@ -354,6 +355,50 @@ func TestDomainHosts(t *testing.T) {
 	crawlAll(t, peers[2], control.JobSpec{URLs: []string{"http://" + s.host("new.trap") + "/", "http://" + s.host("x.trap") + "/"}})
 	if k := len(s.requests("")); k != n {
 		t.Errorf("%d requests below a domain that has opted out", k-n)
+	}
+}
+
+// TestPortsOfAName: of a name at whose ports pages point the ring connects to as many as a job may have and to no other, whoever owns them; a seed's port and a site
+// on three ports are crawled all the same.
+func TestPortsOfAName(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	met := make(map[string]bool)
+	var ports []string
+	for range domain.MaxPorts + 30 {
+		srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			met[r.Host] = true
+			mu.Unlock()
+		}))
+		t.Cleanup(srv.Close)
+		_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
+		ports = append(ports, port)
+	}
+	s := serveSite(t, func(_ *site, w http.ResponseWriter, _ *http.Request) {
+		for i, port := range ports {
+			fmt.Fprintf(w, `<a href="http://scan.localhost:%s/">one</a> `, port)
+			if i < 3 {
+				fmt.Fprintf(w, `<a href="http://site.localhost:%s/">one</a> `, port)
+			}
+		}
+	})
+	peers := ringOf(t, 3, func(_ int, c *Config) {})
+	seed := "scan.localhost:" + ports[len(ports)-1]
+	crawlAll(t, peers[0], control.JobSpec{URLs: []string{"http://" + s.host("start") + "/", "http://" + seed + "/"}, Scope: []string{"*.localhost"}})
+	mu.Lock()
+	defer mu.Unlock()
+	scanned, served := 0, 0
+	for host := range met {
+		switch {
+		case strings.HasPrefix(host, "site."):
+			served++
+		case host != seed:
+			scanned++
+		}
+	}
+	if scanned > domain.MaxPorts || scanned < domain.MaxPorts-1 || served != 3 || !met[seed] {
+		t.Errorf("%d ports of a name were asked, %d of a site with 3, the seed's: %v", scanned, served, met[seed])
 	}
 }
 

@@ -30,6 +30,7 @@ var bounds = []bound{
 	{what: "pages in a row that bring nothing new", flag: "novelty", then: "what is left of their host, or of their part of it, ends as `trap`"},
 	{what: "new hosts that the links of a page lead to", flag: "page-hosts", each: func(c *node.Config) int { return c.PageHosts }, then: "the other links are not taken, and are counted as cut"},
 	{what: "hosts of a registrable domain in a job", flag: "domain-hosts", each: func(c *node.Config) int { return c.DomainHosts }, then: "further hosts are turned away without a record"},
+	{what: "ports of a name in a job, beside its scheme's", format: "%s", at: "crawl/domain MaxPorts", then: "further ones are turned away without a record, but those that a seed is on; not with `--domain-hosts 0`"},
 	{what: "seeds, patterns of scope", format: "%s, %s", at: "crawl/wire MaxSeeds MaxScope", then: "the job is refused"},
 	{what: "tries of a URL that failed for a passing reason", flag: "retries", then: "the failure is final"},
 	{what: "time that a crawl waits for what is put off", flag: "patience", then: "`--until-idle` and `--wait` end; a later run takes those URLs up"},

@@ -2,7 +2,7 @@
 // owner of its name's hash (design, section 6):
 //
 //   - which of its hosts a job may have, at most so many: a wildcard in the DNS makes up names
-//     without end;
+//     without end; and of one name, or one address, at most so many ports;
 //   - what the first pages of these hosts say: hosts that all say the same are a farm, however few
 //     pages each of them has;
 //   - which parts of it have opted out, with everything below them.

@@ -76,6 +76,54 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestPorts: a job gets so many ports of one name, or of one address, and no more, also beside many hosts, in one question or in many, and after a restart or a
+// move; a site on three ports, and a domain of many hosts with one each, get all they have.
+func TestPorts(t *testing.T) {
+	for _, name := range []string{"example.org", "www.example.org", "a.b.example.org", "192.0.2.7", "[2001:db8::1]"} {
+		disk := make(kvtest.Map)
+		s := newStore(t, disk, DefaultHosts)
+		var at []string
+		for port := range 300 {
+			at = append(at, fmt.Sprintf("%s:%d", name, 8000+port))
+		}
+		got := s.admit(t, one, append(slices.Clone(at[:MaxPorts+4]), name)...)
+		if n := slices.Index(got, Ported); n != MaxPorts || got[MaxPorts+4] != Admitted {
+			t.Errorf("%s: in one question %v", name, got)
+		}
+		for i, host := range at {
+			if i%100 == 0 {
+				s = newStore(t, disk, DefaultHosts) // a restart
+			}
+			if v := s.admit(t, one, host)[0]; (v == Admitted) != (i < MaxPorts) {
+				t.Errorf("%s: %v", host, v)
+			}
+		}
+		var kept []kv.Record
+		for key, value := range disk {
+			kept = append(kept, kv.Record{Key: []byte(key), Value: value})
+		}
+		next := newStore(t, make(kvtest.Map), DefaultHosts)
+		next.admit(t, one, at[200]) // was asked before the records came
+		if _, err := next.Import(kept); err != nil {
+			t.Fatal(err)
+		}
+		if v := next.admit(t, one, at[0], at[201]); !slices.Equal(v, []Verdict{Admitted, Ported}) {
+			t.Errorf("%s: after a move %v", name, v)
+		}
+		if v := s.admit(t, two, at[299]); v[0] != Admitted {
+			t.Errorf("%s: in another job %v", name, v)
+		}
+	}
+	var honest []string
+	for i := range 300 {
+		honest = append(honest, fmt.Sprintf("h%d.example.com:8080", i))
+	}
+	honest = append(honest, "example.com:8080", "example.com:8443", "example.com:8888")
+	if got := newStore(t, make(kvtest.Map), DefaultHosts).admit(t, one, honest...); slices.ContainsFunc(got, Verdict.TurnsAway) {
+		t.Errorf("honest hosts: %v", got)
+	}
+}
+
 // TestAdmit: so many hosts of a domain and no more, in each job, whatever the order and however often they are asked for, and after a restart as well.
 func TestAdmit(t *testing.T) {
 	disk := make(kvtest.Map)

@@ -28,6 +28,9 @@ func Name(host string) string {
 	return host
 }
 
+// HasPort says whether a host is at a port that is not its scheme's own.
+func HasPort(host string) bool { return len(Name(host)) < len(host) }
+
 // Plain says that a host needs no admission: it is its registrable domain itself, or www below it, at the scheme's own port. There are two of these at
 // most, so no trap is made of them, and most sites have no other: a crawl of many sites asks nobody.
 func Plain(host string) bool {

@@ -164,6 +164,7 @@ func (s *Store) Import(kvs []kv.Record) (wait func() error, err error) {
 	}
 	s.count += added
 	clear(s.counts)
+	clear(s.ports)
 	clear(s.kins)
 	return wait, nil
 }
@@ -221,6 +222,7 @@ func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	if n > 0 {
 		s.count -= n
 		clear(s.counts)
+		clear(s.ports)
 		clear(s.kins)
 	}
 	return wait, nil

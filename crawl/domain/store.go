@@ -16,6 +16,9 @@ const (
 	// LabHosts is DefaultHosts on one machine, where all hosts of a synthetic web, and all ports of
 	// an address, are of one domain. No experiment has as many.
 	LabHosts = 10_000
+	// MaxPorts is how many ports of one name, or of one address, a job may have beside those of the
+	// schemes: a page may name them all, and a crawl is no scan of ports. Sites have two or three.
+	MaxPorts = 16
 	// MaxRecords is how many records are kept here before hosts that would add to them wait, some 100 bytes each.
 	MaxRecords = 4 << 20
 	// MaxOptOuts of one registrable domain.
@@ -51,19 +54,21 @@ const (
 	OptedOut
 	// Stale: the last hosts of the domain that the job had brought nothing new.
 	Stale
+	// Ported: the job has as many ports of the host's name as it may.
+	Ported
 
 	verdictEnd
 )
 
 // TurnsAway says whether the job is to have nothing of the host on account of its domain's others.
-func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale }
+func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale || v == Ported }
 
 // Valid says whether a stranger's byte is a verdict.
 func (v Verdict) Valid() bool { return v < verdictEnd }
 
 // Before orders what copies say of one host: that it was admitted wins, as something of it may have been fetched.
 func (v Verdict) Before(w Verdict) bool {
-	weight := [verdictEnd]int{Unknown: 0, Crowded: 1, Stale: 2, OptedOut: 3, Admitted: 4}
+	weight := [verdictEnd]int{Unknown: 0, Ported: 1, Crowded: 2, Stale: 3, OptedOut: 4, Admitted: 5}
 	return weight[v] < weight[w]
 }
 
@@ -102,6 +107,7 @@ type Store struct {
 	count   int // records kept
 	most    int
 	counts  map[countKey]int // of admitted hosts; forgotten at will
+	ports   map[portKey]int  // of their names, the schemes' own not among them; forgotten at will
 	kins    map[countKey]*kin
 }
 
@@ -110,10 +116,16 @@ type countKey struct {
 	id  job.ID
 }
 
+// portKey is a name of which a job has ports.
+type portKey struct {
+	countKey
+	name string
+}
+
 // New returns the state over records, which it counts. Hosts is how many a job may have of a domain, 0: any number; novelty after how many of them in a row
 // that bring nothing new it gets no more, 0: never.
 func New(records kv.Store, hosts, novelty int) (*Store, error) {
-	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), kins: make(map[countKey]*kin)}
+	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int), kins: make(map[countKey]*kin)}
 	var err error
 	s.count, err = s.number(nil, nil)
 	return s, err
@@ -130,15 +142,18 @@ func (s *Store) number(lo, hi []byte) (n int, err error) {
 // again, but for opt-outs. The answer may leave when wait has returned, which is never nil.
 func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func() error, err error) {
 	fresh := make(map[string][]byte) // by key
-	added := make(map[countKey]int)
+	added, ports := make(map[countKey]int), make(map[portKey]int)
 	for _, host := range hosts {
-		v, key, err := s.judge(id, host, fresh, added)
+		v, key, err := s.judge(id, host, fresh, added, ports)
 		if err != nil {
 			return nil, kv.OnDisk, err
 		}
 		if key != nil {
 			fresh[string(key)] = append([]byte{format}, host...)
-			added[countKey{posOf(Of(host)), id}]++
+			k := countKey{posOf(Of(host)), id}
+			if added[k]++; HasPort(host) {
+				ports[portKey{k, Name(host)}]++
+			}
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -155,11 +170,14 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 	for k, n := range added {
 		s.counts[k] += n
 	}
+	for k, n := range ports {
+		s.ports[k] += n // counted by portsFull just now, as none is added without
+	}
 	return verdicts, wait, nil
 }
 
 // judge says what is to be said of one host; with a key if it is to be noted.
-func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map[countKey]int) (v Verdict, key []byte, err error) {
+func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map[countKey]int, ports map[portKey]int) (v Verdict, key []byte, err error) {
 	if host == "" || len(host) > maxHost {
 		return Unknown, nil, fmt.Errorf("%w: host of %d bytes", ErrRecord, len(host))
 	}
@@ -188,10 +206,37 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	if s.hosts > 0 && n+added[k] >= s.hosts {
 		return Crowded, nil, nil
 	}
+	if full, err := s.portsFull(portKey{k, Name(host)}, host, ports); err != nil || full {
+		return Ported, nil, err
+	}
 	if stale, err := s.stale(k); err != nil || stale {
 		return Stale, nil, err
 	}
 	return Admitted, key, nil
+}
+
+// portsFull says whether a host is one port too many of its name.
+func (s *Store) portsFull(k portKey, host string, added map[portKey]int) (bool, error) {
+	if !HasPort(host) {
+		return false, nil
+	}
+	n, ok := s.ports[k]
+	if !ok {
+		prefix := prefixOf(k.pos, kindAdmitted, k.id[:]...)
+		if err := s.records.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+			if len(value) > 1 && HasPort(string(value[1:])) && Name(string(value[1:])) == k.name {
+				n++
+			}
+			return n < MaxPorts
+		}); err != nil {
+			return false, fmt.Errorf("count ports: %w", err)
+		}
+		if len(s.ports) >= maxCounts {
+			clear(s.ports)
+		}
+		s.ports[k] = n
+	}
+	return n+added[k] >= MaxPorts, nil
 }
 
 // admitted counts the hosts of a domain in a job.

@@ -27,7 +27,8 @@ var (
 
 // Canonical returns the canonical form of an absolute URL. It is parsed by the WHATWG URL standard; then
 //
-//   - schemes other than http and https are refused, and so are the ports of other protocols (the Fetch standard's list);
+//   - schemes other than http and https are refused, and so are the ports of other protocols (the Fetch standard's list, and those of
+//     databases, queues and the like, see badPort);
 //   - the fragment is dropped, because it is never sent;
 //   - credentials are dropped, because a crawler has none of its own and does not use what it finds;
 //   - escapes of unreserved characters are unescaped and the others written in upper case, in path and query (RFC 3986, 6.2.2). A lone

@@ -25,7 +25,7 @@ func ExampleCanonical() {
 	// http://example.org/b~c?q=1
 	// https://xn--bcher-kva.example/
 	// scheme is neither http nor https: not crawlable
-	// port belongs to another protocol: not crawlable
+	// port 25: port belongs to another protocol: not crawlable
 }
 
 // The links of a page are relative to it.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -55,8 +56,12 @@ func appendHost(dst []byte, s string) ([]byte, error) {
 		name, port = s[:i], s[i:]
 	}
 	if port != "" {
-		if n, err := strconv.Atoi(port[1:]); err != nil || badPort(n) {
+		n, err := strconv.Atoi(port[1:])
+		if err != nil {
 			return dst, errPort
+		}
+		if badPort(n) {
+			return dst, fmt.Errorf("port %d: %w", n, errPort)
 		}
 	}
 	if !strings.HasPrefix(name, "[") {
@@ -126,14 +131,38 @@ func plainIPv4(host []byte) bool {
 	return parts == 4 && digits > 0
 }
 
-// badPort reports whether the Fetch standard blocks the port ("port blocking"): a link to it could make peers talk to a mail server or a
-// printer in the name of a page.
-func badPort(port int) bool {
+// badPort reports whether a port is not that of a web server: the Fetch standard blocks it ("port
+// blocking"), or another service is usually found there that anybody may reach, and that takes
+// orders in what looks like a request. A link to it could make peers talk to a mail server, or to
+// the database of somebody's cluster, in the name of a page. A site at such a port is lost, as it
+// is for browsers; of the ports of service, those on which sites are often found (2082, 3000, 5000,
+// 8000 to 9090, 9443 and the like) are not here.
+func badPort(port int) bool { return blockedPort(port) || servicePort(port) }
+
+// blockedPort reports whether the Fetch standard blocks the port.
+func blockedPort(port int) bool {
 	switch port {
 	case 0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
 		101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179,
 		389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995,
 		1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080:
+		return true
+	default:
+		return false
+	}
+}
+
+// servicePort reports whether a port is by custom that of a service that is no web site.
+func servicePort(port int) bool {
+	switch port {
+	case 873, // rsync
+		1433, 1434, 1521, 3306, 5432, 6432, // SQL Server, Oracle, MySQL, PostgreSQL, PgBouncer
+		5984, 6379, 6380, 7199, 7687, 8529, 9042, 9160, // CouchDB, Redis, Cassandra, Neo4j, ArangoDB
+		9200, 9300, 11211, 27017, 27018, 27019, 28015, // Elasticsearch, memcached, MongoDB, RethinkDB
+		1883, 4222, 5671, 5672, 8883, 9092, 61613, 61616, // MQTT, NATS, AMQP, Kafka, ActiveMQ
+		2181, 2379, 2380, 8300, 8301, 8302, // ZooKeeper, etcd, Consul
+		2375, 2376, 2377, 6443, 10250, 10255, 10256, // Docker, Kubernetes
+		445, 1080, 3128, 3389, 5900, 5901, 5985, 5986, 9100: // SMB, proxies, remote desktops, WinRM, printers
 		return true
 	default:
 		return false

@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -49,8 +52,16 @@ func (m *importer) admitRecord(r *ondisk.Host) error {
 	return nil
 }
 
-// isHost says whether a name is that of a host whose URLs begin so.
+// isHost says whether a name is that of a host whose URLs begin so. Its port may be one that is
+// refused by now: what is kept of the host moves on, and nothing new of it comes in.
 func isHost(scheme, name string) bool {
+	if domain.HasPort(name) {
+		port := strings.TrimPrefix(name, domain.Name(name)+":")
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+			return false
+		}
+		name = domain.Name(name)
+	}
 	canonical, err := link.Canonical(scheme + name + "/")
 	return err == nil && link.Host(canonical) == name
 }

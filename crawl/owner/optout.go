@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"fmt"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -89,8 +91,10 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 		}
 	}
 	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) && !js.seeded(name) {
-		if v, full := in.domains.crowded[crowd{js.id, domain.Of(name)}]; full {
-			return in.domains.turnedAway(v)
+		for _, whole := range []string{domain.Of(name), portsOf(name)} {
+			if v, full := in.domains.crowded[crowd{js.id, whole}]; full {
+				return in.domains.turnedAway(v)
+			}
 		}
 	}
 	return ""
@@ -98,10 +102,23 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 
 // turnedAway says why a job may not have a host on account of its domain's others.
 func (d *domains) turnedAway(v domain.Verdict) string {
-	if v == domain.Stale {
+	switch v {
+	case domain.Stale:
 		return novelty.FullText(d.cfg.Novelty)
+	case domain.Ported:
+		return fmt.Sprintf("the job has as many ports of its name as it may (%d)", domain.MaxPorts)
+	default:
+		return "its domain has as many hosts in the job as it may"
 	}
-	return "its domain has as many hosts in the job as it may"
+}
+
+// portsOf is what stands for all ports of a host's name among the domains that are full; no domain
+// is called so. Empty for a host at its scheme's own port.
+func portsOf(host string) string {
+	if !domain.HasPort(host) {
+		return ""
+	}
+	return domain.Name(host) + ":"
 }
 
 // Admission asks whether a job may have a host, of the owner of the host's registrable domain; it is answered with [Owner.Admitted].
@@ -166,7 +183,11 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		return
 	}
 	if v.TurnsAway() {
-		o.domains.crowds(crowd{js.id, domain.Of(a.Host)}, v)
+		full := domain.Of(a.Host)
+		if v == domain.Ported {
+			full = portsOf(a.Host)
+		}
+		o.domains.crowds(crowd{js.id, full}, v)
 		if js.seeded(a.Host) {
 			v = domain.Admitted // the poster wants it, whatever others of its domain are
 		}

@@ -247,6 +247,43 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// TestPortsOfAName: once a name has as many ports as it may, no other one of it is asked for or leaves a trace, and each says why; a seed's is crawled all the
+// same, and the domain has other hosts.
+func TestPortsOfAName(t *testing.T) {
+	s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
+		c.Admission = true
+		m.Seeds = append(m.GetSeeds(), []byte("http://x.a.example:8999/"))
+	})
+	ready := s.post(0, "http://x.a.example:8000/")
+	s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.Ported) })
+	s.wait(time.Second)
+	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 1})
+	if f := s.fate("http://x.a.example:8000/"); !strings.Contains(f.Final.Detail, "ports of its name") {
+		t.Errorf("left: %+v", f)
+	}
+	for port := range 100 {
+		if ready := s.post(1, fmt.Sprintf("http://x.a.example:%d/", 9000+port)); len(ready.Admissions)+len(ready.Places) > 0 {
+			t.Fatalf("asked for %v", ready)
+		}
+	}
+	if f := s.fate("http://x.a.example:9007/"); !strings.Contains(f.Refusal, "ports of its name") {
+		t.Errorf("refused: %+v", f)
+	}
+	if n := s.owner.Totals().HostsOwned; n != 1 {
+		t.Errorf("%d hosts are kept", n)
+	}
+	for i, url := range []string{"http://x.a.example:8999/", "http://y.a.example:8000/", "http://x.a.example/"} {
+		if ready := s.post(1, url); len(ready.Admissions) != 1 {
+			t.Errorf("%s: asked for %v", url, ready.Admissions)
+		} else if i == 0 {
+			s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.Ported) })
+			if d, _ := s.owner.Host("x.a.example:8999"); d.Jobs[0].Admission != domain.Admitted {
+				t.Errorf("a seed's host: %+v", d.Jobs[0])
+			}
+		}
+	}
+}
+
 // TestCrowdedDomain: what waits of a host that is not admitted is out of the budget; once a domain is known to be full nobody is asked for its hosts, and they
 // leave no trace.
 func TestCrowdedDomain(t *testing.T) {

@@ -50,7 +50,7 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeNone, true
 	case a.optedOut(h) != "":
 		return link.OutcomeOptedOut, true
-	case hj.c.Admission == domain.Crowded:
+	case hj.c.Admission == domain.Crowded || hj.c.Admission == domain.Ported:
 		return link.OutcomeOutOfBudget, true
 	case hj.c.Admission == domain.Stale || a.domains.late(h, hj):
 		return link.OutcomeTrap, true
