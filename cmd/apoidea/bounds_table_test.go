@@ -58,6 +58,7 @@ var bounds = []bound{
 	{what: "a URL", format: "%s, %s bytes of credentials, host and port", at: "crawl/link MaxURL maxAuthority", then: "it is no link"},
 	{what: "URLs that a worker has taken to fetch", format: "%s of all hosts", at: "crawl/worker mostWindows", then: "a host asks for one more when it has none"},
 	{what: "links of a page", format: "%s, %s", at: "crawl/extract MaxLinks MaxLinkBytes", then: "the others are counted as left out, and `why` knows"},
+	{what: "links of the Link headers of a page", format: "%s, %s", at: "crawl/extract MaxHeaderLinks MaxHeaderLinkBytes", then: "the others are counted as left out, and `why` knows"},
 	{what: "a sitemap, as it comes and unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "the URLs of its beginning are followed; `--max-body` is not for sitemaps"},
 	// Peers.
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},

@@ -45,7 +45,7 @@ type Page struct {
 	// Terms of an HTML document are hashes of its different words beside links and of the addresses of its images, without the words of its own URL, at most
 	// 1,024; those of words with a digit have [Number] set. They are of use until the next document is read.
 	Terms []uint32
-	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], or more of a sitemap than [MaxSitemap].
+	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
 	Truncated bool
 	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. What is not read of a
 	// sitemap counts as 1: all behind MaxSitemap, and of one in XML all behind the bounds on links.

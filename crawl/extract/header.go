@@ -7,6 +7,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
+// What Link headers of one answer may give: sites name some style sheets there, the pages before and
+// after, and one page in each of their languages. A head has room for a thousand links, which cost
+// their site nothing and nobody sees.
+const (
+	MaxHeaderLinks     = 256
+	MaxHeaderLinkBytes = 32 << 10 // as written
+)
+
 // header obeys an answer's X-Robots-Tag and notes the links of its Link and Refresh headers, relative to the page itself.
 func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt Options) {
 	for _, value := range header["X-Robots-Tag"] {
@@ -40,9 +48,23 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 			continue
 		}
 		if kind, nofollow, ok := relation(rel); ok && (kind != link.KindRequisite || opt.Requisites) {
-			x.add(page, url, href{kind: kind, nofollow: nofollow, literal: true})
+			x.addHeader(page, url, href{kind: kind, nofollow: nofollow, literal: true})
 		}
 	}
+}
+
+// addHeader notes one link of a Link header, and counts it as left out if there are too many.
+func (x *Extractor) addHeader(page *Page, url []byte, h href) {
+	size := len(url)
+	for _, had := range x.hrefs.keys { // few, and before those of the body
+		size += len(had)
+	}
+	if !x.hrefs.has(withoutFragment(url)) && (len(x.found) >= MaxHeaderLinks || size > MaxHeaderLinkBytes) {
+		page.Truncated = true
+		page.LeftOut++
+		return
+	}
+	x.add(page, url, h)
 }
 
 // linkParams reads the parameters of one link and returns its relations, of which the first parameter counts (nil without), and what

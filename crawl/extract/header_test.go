@@ -1,0 +1,43 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestManyLinkHeaders: the links of Link headers are few, however they come, and the others are told; those of the body are none of them.
+func TestManyLinkHeaders(t *testing.T) {
+	one := func(i int, tail string) string { return fmt.Sprintf(`<https://a.example/%d%s>; rel=next`, i, tail) }
+	for _, c := range []struct {
+		name       string
+		n          int
+		tail       string
+		together   bool
+		kept, left int
+	}{
+		{"900 headers", 900, "", false, MaxHeaderLinks, 900 - MaxHeaderLinks},
+		{"900 links of one", 900, "", true, MaxHeaderLinks, 900 - MaxHeaderLinks},
+		{"long ones", 40, strings.Repeat("x", 2000), false, MaxHeaderLinkBytes / 2020, 40 - MaxHeaderLinkBytes/2020},
+		{"a page in two hundred languages", 200, "/some/page.html?lang=xx", false, 200, 0},
+		{"pages before and after, at long URLs", 4, strings.Repeat("y", 4000), true, 4, 0},
+	} {
+		var list []string
+		for i := range c.n {
+			list = append(list, one(100+i, c.tail))
+		}
+		if c.together {
+			list = []string{strings.Join(list, ", ")}
+		}
+		header := http.Header{"Link": list, "Content-Type": {"text/html"}}
+		var x Extractor
+		var page Page
+		if err := x.Document(&page, "https://a.example/", header, []byte(`<a href="/body">one</a>`), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Links) != c.kept+1 || page.LeftOut != c.left || page.Truncated != (c.left > 0) {
+			t.Errorf("%s: %d links, %d left out, truncated %v", c.name, len(page.Links)-1, page.LeftOut, page.Truncated)
+		}
+	}
+}
