@@ -28,10 +28,13 @@ const (
 )
 
 // HandleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
-func (v *View) HandleStatus(ctx context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	switch verb {
 	case askReport:
+		if err := v.reports.wait(ctx, from); err != nil {
+			return nil, err
+		}
 		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Hosts.Ask)
 		if err != nil {
 			return nil, err

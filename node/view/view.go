@@ -27,8 +27,9 @@ import (
 
 // View is what commands and the page read of a peer, and of the ring through it. It changes nothing. Its methods are those of control.Backend that only read.
 type View struct {
-	deps   Deps
-	walker walker
+	deps    Deps
+	walker  walker
+	reports pace
 }
 
 // Deps are what the view reads, by what it is about.

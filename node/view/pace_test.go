@@ -1,0 +1,65 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
+)
+
+// counting is a peer that counts how often its owner of hosts is asked, who fails at once.
+type counting struct {
+	alone
+	asked int
+}
+
+func (c *counting) Ask(context.Context, func(*owner.Owner)) error {
+	c.asked++
+	return calls.ErrClosed
+}
+
+// TestReportsHaveAPace: a peer that asks for reports in a row makes this one work for two of them a
+// second, and keeps nobody else out.
+func TestReportsHaveAPace(t *testing.T) {
+	t.Parallel()
+	ids := rpctest.NewPeers(t, 1)
+	synctest.Test(t, func(t *testing.T) {
+		c := &counting{alone: alone{self: dht.Peer{ID: ids[0]}}}
+		v := c.alone.view()
+		v.deps.Hosts.Owners = c
+		begin, busy := time.Now(), 0
+		for time.Since(begin) < 10*time.Second {
+			time.Sleep(time.Second)
+			done := make(chan error)
+			for range 64 {
+				go func() {
+					_, err := v.HandleStatus(t.Context(), "stranger", []byte(askReport))
+					done <- err
+				}()
+			}
+			for range 64 {
+				if calls.CodeOf(<-done) == calls.CodeBusy {
+					busy++
+				}
+			}
+		}
+		if most := reportsAtOnce + int((12*time.Second)/reportEvery); c.asked > most || busy == 0 {
+			t.Errorf("%d reports were made for one peer in 10 s, want up to %d; %d times busy", c.asked, most, busy)
+		}
+		c.asked, begin = 0, time.Now()
+		for i := range 2 {
+			_, _ = v.HandleStatus(t.Context(), peer.ID(fmt.Sprint("honest ", i)), []byte(askReport))
+		}
+		if c.asked != 2 || time.Since(begin) > 0 {
+			t.Errorf("%d reports for others after %s", c.asked, time.Since(begin))
+		}
+	})
+}
