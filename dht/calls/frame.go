@@ -164,12 +164,6 @@ func (f frameReader) payload(h header) ([]byte, error) {
 	return b, err
 }
 
-// skip passes over the payload without keeping it.
-func (f frameReader) skip(h header) error {
-	_, err := f.r.Discard(h.size)
-	return err
-}
-
 // failure reads the *Error that follows a kindFailure header.
 func (f frameReader) failure(h header) (*Error, error) {
 	b, err := f.payload(h)
