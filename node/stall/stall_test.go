@@ -82,7 +82,9 @@ func TestStacks(t *testing.T) {
 	}
 	blocked := make(chan struct{})
 	defer close(blocked)
-	go waitForNobody(blocked)
+	begun := make(chan struct{})
+	go waitForNobody(begun, blocked)
+	<-begun // before, its stack does not name it
 	now, last := time.Unix(1e9, 0), ""
 	for range 3 * maxFiles {
 		path, err := Stacks(dir, now, "fetchers wait")
@@ -107,4 +109,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-func waitForNobody(c chan struct{}) { <-c }
+func waitForNobody(begun, c chan struct{}) {
+	close(begun)
+	<-c
+}
