@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,11 @@ import (
 // counting is a peer that counts how often its owner of hosts is asked, who fails at once.
 type counting struct {
 	alone
-	asked int
+	asked atomic.Int32
 }
 
 func (c *counting) Ask(context.Context, func(*owner.Owner)) error {
-	c.asked++
+	c.asked.Add(1)
 	return calls.ErrClosed
 }
 
@@ -51,15 +52,16 @@ func TestReportsHaveAPace(t *testing.T) {
 				}
 			}
 		}
-		if most := reportsAtOnce + int((12*time.Second)/reportEvery); c.asked > most || busy == 0 {
-			t.Errorf("%d reports were made for one peer in 10 s, want up to %d; %d times busy", c.asked, most, busy)
+		if most := reportsAtOnce + int((12*time.Second)/reportEvery); int(c.asked.Load()) > most || busy == 0 {
+			t.Errorf("%d reports were made for one peer in 10 s, want up to %d; %d times busy", c.asked.Load(), most, busy)
 		}
-		c.asked, begin = 0, time.Now()
+		c.asked.Store(0)
+		begin = time.Now()
 		for i := range 2 {
 			_, _ = v.HandleStatus(t.Context(), peer.ID(fmt.Sprint("honest ", i)), []byte(askReport))
 		}
-		if c.asked != 2 || time.Since(begin) > 0 {
-			t.Errorf("%d reports for others after %s", c.asked, time.Since(begin))
+		if c.asked.Load() != 2 || time.Since(begin) > 0 {
+			t.Errorf("%d reports for others after %s", c.asked.Load(), time.Since(begin))
 		}
 	})
 }
