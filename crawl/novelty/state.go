@@ -223,7 +223,11 @@ func (s *State) enter(wide, narrow string) (judged, learns *part) {
 	if learns.seen+1 >= fewSeen {
 		return learns, nil
 	}
-	return s.part(wide), learns // the wide one may stand elsewhere now
+	judged = s.part(wide) // it may stand elsewhere now
+	if judged.last, judged.wide = s.seen, true; judged == learns {
+		return judged, nil // there was room for one of them
+	}
+	return judged, learns
 }
 
 func (g *part) add(e evidence, brings bool, said, told int32, stop uint32) {
