@@ -138,6 +138,8 @@ type Config struct {
 	DomainHosts int
 	// MaxRequestsPerHost is how many requests a job may make to a host, whatever comes of them; 0: any number.
 	MaxRequestsPerHost int
+	// MaxBytesPerHost is how many bytes of bodies a job may fetch from a host, about; 0: any number.
+	MaxBytesPerHost int64
 	// PageHosts is how many hosts that the owner of a page does not know the links of that page may lead to; 0: any number.
 	PageHosts int
 	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never.
@@ -192,6 +194,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
+	c.MaxBytesPerHost = 16 << 30
 	c.Novelty, c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = novelty.DefaultPages, 100_000, 10_000, domain.LabHosts
 	if profile == ProfilePublic {
 		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
@@ -294,6 +297,7 @@ func (c *Config) checkManners() error {
 	return cmp.Or(
 		when(c.DomainHosts < 0 || c.DomainHosts > 1<<30, fmt.Sprintf("domain-hosts %d: must be between 0 and 2^30", c.DomainHosts)),
 		when(c.MaxRequestsPerHost < 0, fmt.Sprintf("max-requests-per-host %d: must be 0 or more", c.MaxRequestsPerHost)),
+		when(c.MaxBytesPerHost < 0, fmt.Sprintf("max-bytes-per-host %d: must be 0 or more", c.MaxBytesPerHost)),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
 		when(c.Novelty < 0 || c.Novelty > novelty.MaxPages, fmt.Sprintf("novelty %d: must be between 0 and %d", c.Novelty, novelty.MaxPages)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),

@@ -16,6 +16,7 @@ func (n *Node) hosting() owner.Config {
 	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
 	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	c.MaxRequests, c.PageHosts, c.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
+	c.MaxHostBytes = n.cfg.MaxBytesPerHost
 	return c
 }
 

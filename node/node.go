@@ -280,7 +280,7 @@ func (n *Node) viewed() view.Deps {
 			Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 			Page: n.page.url(), Patience: n.cfg.Patience,
 			Budgets: control.Budgets{
-				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, MaxBytesPerHost: n.cfg.MaxBytesPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
 			},
 		},
 		Ring: view.RingDeps{

@@ -11,7 +11,7 @@ import (
 
 // The first byte of what is written.
 const (
-	version     = 5
+	version     = 6
 	farmVersion = 2
 )
 
@@ -21,12 +21,12 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State or a Farm writes.
-const MaxBytes = 96 + maxLeft + 2*6*maxPrints + 40*maxParts
+const MaxBytes = 128 + maxLeft + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
 	b = append(b, version)
-	for _, n := range []uint64{s.seen, s.empties, uint64(s.since), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore)} {
+	for _, n := range []uint64{s.seen, s.empties, uint64(s.since), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore), s.brought, s.grown, uint64(s.lists)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, list := range []prints{s.words, s.all} {
@@ -70,6 +70,7 @@ func Decode(b []byte) (*State, error) {
 	s := &State{
 		seen: d.Uint(1 << 48), empties: d.Uint(1 << 48), since: uint8(d.Uint(nearby + 1)), mazed: uint8(d.Uint(nearby + 1)), probed: uint8(d.Uint(maxProbes)),
 		least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),
+		brought: d.Uint(1 << 48), grown: d.Uint(1 << 48), lists: uint32(d.Uint(maxScore)),
 	}
 	s.words, s.all = d.prints(), d.prints()
 	s.left = string(d.Take(int(d.Uint(maxLeft)))) //nolint:gosec // bounded

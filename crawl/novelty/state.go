@@ -68,6 +68,9 @@ type State struct {
 	mazed   uint8  // pages since one of a maze, at most nearby+1
 	probed  uint8  // pages of parts that are not known that were asked for since the host is left
 	left    string // the part that was left last, as far as maxLeft
+	brought uint64 // URLs that pages brought, and of them those of parts that are worth their requests, or not known
+	grown   uint64
+	lists   uint32 // the account of sitemaps
 	// The least number of known links of a page, in this block of pages and in the one before.
 	least, leastBefore uint32
 }
@@ -159,7 +162,9 @@ func (s *State) Observe(p Page, pages int) {
 	e := s.judge(&p, shape)
 	stop := limit(pages)
 	judged, learns := s.enter(wide, narrow)
-	leads, open := s.brings(judged, &p)
+	leads, open, worth := s.brings(judged, &p)
+	s.brought += uint64(max(p.New, 0))
+	s.grown += uint64(worth)
 	t := s.tree(&p, open)
 	if e >= evNumbers && e != evFailed && leads {
 		e = evLeads
@@ -309,12 +314,17 @@ func (s *State) Worthy(url string) bool {
 }
 
 // brings looks at the URLs that a page of a part brings: whether one is of another part, which
-// lives, and how many are of parts of which it is not known that they end.
-func (s *State) brings(own *part, p *Page) (leads bool, open int) {
-	for _, url := range p.Brought[:min(len(p.Brought), MaxBrought)] {
+// lives, how many are of parts of which it is not known that they end, and how many of all new ones
+// are worth their requests, or may be.
+func (s *State) brings(own *part, p *Page) (leads bool, open, worth int) {
+	looked := p.Brought[:min(len(p.Brought), MaxBrought)]
+	for _, url := range looked {
 		g, key := s.find(url)
 		if !g.settled() {
 			open++
+		}
+		if !g.known() || s.worthy(g) {
+			worth++
 		}
 		if key == own.key {
 			continue
@@ -324,8 +334,28 @@ func (s *State) brings(own *part, p *Page) (leads bool, open int) {
 			own.to = key
 		}
 	}
-	return leads, open
+	if len(looked) > 0 {
+		worth = worth * max(p.New, len(looked)) / len(looked)
+	}
+	return leads, open, worth
 }
+
+// Sitemap notes a sitemap that brought URLs which were new, by some of the pages among them. One
+// that brings nothing but sitemaps, or pages that say nothing, is empty. Pages as in Observe.
+func (s *State) Sitemap(brought []string, pages int) {
+	w := int32(strongWeight)
+	for _, url := range brought {
+		if g, _ := s.find(url); !g.known() || s.worthy(g) {
+			w = -newWeight
+		}
+	}
+	s.lists = step(s.lists, w, limit(pages))
+}
+
+// Grown is how many URLs the host's own pages brought that are worth their requests, or may be, and
+// Named how many of those accepted came otherwise: from other hosts, seeds and sitemaps.
+func (s *State) Grown() (urls int64)               { return int64(s.grown) }                    //nolint:gosec // counted
+func (s *State) Named(accepted int64) (urls int64) { return max(accepted-int64(s.brought), 0) } //nolint:gosec // counted
 
 // tree is what a page's links make of its host.
 type tree uint8

@@ -61,6 +61,14 @@ func (s *State) Whole(pages int) bool {
 	return true
 }
 
+// Sitemaps says why no more sitemaps are to be asked for; empty if they may be.
+func (s *State) Sitemaps(pages int) (why string) {
+	if s.lists < limit(pages) {
+		return ""
+	}
+	return fmt.Sprintf("the last sitemaps of the host named nothing but more sitemaps, or pages that say nothing (%s)", flagNote(pages))
+}
+
 func flagNote(pages int) string { return fmt.Sprintf("--novelty %d", pages) }
 
 // Verdict judges a URL that is about to be asked for by its part and by its host.

@@ -41,6 +41,8 @@ type Config struct {
 	Admission bool
 	// MaxRequests is how many requests a job may make to a host, whatever came of them; 0: any number.
 	MaxRequests int64
+	// MaxHostBytes is how many bytes of bodies a job may fetch from a host, about; 0: any number.
+	MaxHostBytes int64
 	// PageHosts is how many hosts that nobody here knows the links of one page may lead to; 0: any number.
 	PageHosts int
 	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never. See package novelty.
@@ -121,8 +123,8 @@ func (c *Config) Validate() error {
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
 		return errors.New("owner config: a bound under 1")
-	case c.MaxRequests < 0 || c.PageHosts < 0 || c.Novelty < 0:
-		return fmt.Errorf("owner config: MaxRequests %d, PageHosts %d, Novelty %d: none may be negative", c.MaxRequests, c.PageHosts, c.Novelty)
+	case c.MaxRequests < 0 || c.MaxHostBytes < 0 || c.PageHosts < 0 || c.Novelty < 0:
+		return fmt.Errorf("owner config: MaxRequests %d, MaxHostBytes %d, PageHosts %d, Novelty %d: none may be negative", c.MaxRequests, c.MaxHostBytes, c.PageHosts, c.Novelty)
 	}
 	return nil
 }

@@ -48,12 +48,14 @@ type HostCounts struct {
 	Counts
 	// Admission is what the owner of the registrable domain said.
 	Admission domain.Verdict
-	// Requests are those made to the host; LinksCut are links of its pages that were not taken, as they led to too many new hosts.
+	// Requests are those made to the host; LinksCut are links that were not taken, as its pages led to too many new hosts or too much
+	// of it waits.
 	Requests, LinksCut int64
 	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why the host is one, if it is; parts of it
 	// that still bring something go on.
 	Novelty float64
 	Trap    string // why it is one, in words; empty: it is none
+	Spent   string // which share of the host the job has used up, in words; empty: none
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
@@ -95,7 +97,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		if bk.cfg.Novelty > 0 {
 			c.Novelty = bk.traps.of(h, hj).Share(bk.cfg.Novelty)
 		}
-		c.Trap = bk.traps.text(h, hj)
+		c.Trap, c.Spent = bk.traps.text(h, hj), bk.spentText(hj)
 		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true

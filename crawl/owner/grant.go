@@ -256,21 +256,25 @@ type notGranted struct {
 	ondisk.Pending
 	outcome link.Outcome // none: it goes last
 	why     string
+	due     int64 // when it does so
 }
 
 // left says why a URL is to be left out that was taken in: it came onto the list of this peer since, its like turned out to be a trap, or is about to.
 func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool) {
 	if why := f.cfg.OptOuts.URL(p.URL); why != "" {
-		return notGranted{*p, link.OutcomeOptedOut, why}, true
+		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
-	if f.cfg.Novelty == 0 || p.Kind != link.KindPage {
+	switch {
+	case f.cfg.Novelty > 0 && p.Kind == link.KindSitemap:
+		return f.sitemap(hj, p)
+	case f.cfg.Novelty == 0 || p.Kind != link.KindPage:
 		return out, false
 	}
 	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
 	case v.Stop:
-		return notGranted{*p, link.OutcomeTrap, v.Why}, true
+		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: v.Why}, true
 	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.ready() > 1:
-		return notGranted{Pending: *p}, true
+		return notGranted{Pending: *p, due: f.lastAt()}, true
 	default:
 		return out, false
 	}
@@ -285,7 +289,7 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 		}
 		f.gone[p.Hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
-			f.urls.wait(f.h, hj, p, f.lastAt())
+			f.urls.wait(f.h, hj, p, gone[i].due)
 			continue
 		}
 		f.urls.settle(f.h, hj, p, 0, 0)

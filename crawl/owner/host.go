@@ -43,6 +43,7 @@ type hostJob struct {
 	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
 	novelty *novelty.State
 	news    bool
+	length  float64 // mean of the last URLs that were taken in, in bytes; 0: none was
 	// askedAt is when the host's admission was asked for; 0: not yet.
 	askedAt int64
 	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.

@@ -194,17 +194,18 @@ func (in *intake) admit(list []arrival) {
 		if a.js == nil || in.known.covers(a.memo(), a.Depth) {
 			continue
 		}
-		in.known.put(a.memo(), a.Depth)
 		h := in.hosts.open(a.host)
 		value := stored[i]
 		if newer, ok := in.buf.writes[string(ondisk.EntryKey(h.pos, a.js.id, a.hash))]; ok {
 			value = newer // the same URL twice in a step
 		}
-		if value == nil {
-			in.accept(h, a)
-		} else {
+		if value == nil && !in.accept(h, a) {
+			continue // it may be met again when there is room
+		}
+		if value != nil {
 			in.meet(h, a, value)
 		}
+		in.known.put(a.memo(), a.Depth)
 	}
 }
 
@@ -286,9 +287,14 @@ type urlSets struct {
 	agenda *agenda
 }
 
-// accept takes a URL into the set.
-func (in *intake) accept(h *host, a *arrival) {
+// accept takes a URL into the set, if there is room for it.
+func (in *intake) accept(h *host, a *arrival) bool {
 	hj := h.job(a.js, true)
+	if hj.overfull(a.URL) {
+		hj.c.cutOne()
+		in.hosts.changed(h, hj)
+		return false
+	}
 	h.rec.Serves(a.URL)
 	p := ondisk.Pending{Spot: ondisk.Spot{Depth: a.Depth, Seq: h.rec.Number()}, Hash: a.hash, Hops: a.Hops, Kind: a.Kind, URL: a.URL}
 	in.buf.set(p.Key(h.pos, a.js.id), p.Encode())
@@ -301,6 +307,7 @@ func (in *intake) accept(h *host, a *arrival) {
 		in.fresh = in.fresh[:0] // they came from elsewhere
 	}
 	in.agenda.schedule(h)
+	return true
 }
 
 // count notes one more URL of the set.

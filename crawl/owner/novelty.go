@@ -54,7 +54,13 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 
 // observe notes what a page of a host brought, links to its own host among it.
 func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, brought int64) {
-	if oc.cfg.Novelty == 0 || got.Kind != link.KindPage || hj.c.Trap {
+	switch {
+	case oc.cfg.Novelty == 0 || hj.c.Trap:
+		return
+	case got.Kind == link.KindSitemap && brought > 0 && oc.emitter.page.of(f):
+		oc.traps.of(h, hj).Sitemap(oc.emitter.page.own, oc.cfg.Novelty)
+		return
+	case got.Kind != link.KindPage:
 		return
 	}
 	oc.domains.say(h, hj, got, f, oc.emitter.page.url == got.URL && oc.emitter.page.kin > 0)
@@ -81,6 +87,11 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 	if s.Seen()%saveNovelty == 0 {
 		hj.news = true
 		oc.hosts.changed(h, hj)
+	}
+	if oc.traps.outgrows(h, hj) {
+		hj.c.outgrown()
+		oc.hosts.changed(h, hj)
+		oc.agenda.schedule(h)
 	}
 	if s.Whole(oc.cfg.Novelty) {
 		hj.c.trapped()

@@ -60,7 +60,7 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return hj.c.Down, true
 	case js.c.Exhausted:
 		return link.OutcomeOutOfBudget, true
-	case a.cfg.MaxRequests > 0 && hj.c.Requests >= a.cfg.MaxRequests:
+	case a.spends(hj) != spentNothing:
 		return link.OutcomeOutOfBudget, true
 	case js.spec.MaxPagesPerHost > 0 && hj.c.Promised == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
@@ -189,8 +189,8 @@ func (g *purger) text(h *host, hj *hostJob, fate link.Outcome) string {
 		return g.traps.text(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.state.c.Exhausted:
 		return "the job's budget was used up before its turn"
-	case fate == link.OutcomeOutOfBudget && g.cfg.MaxRequests > 0 && hj.c.Requests >= g.cfg.MaxRequests:
-		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", g.cfg.MaxRequests)
+	case fate == link.OutcomeOutOfBudget && g.spends(hj) != spentNothing:
+		return g.spentText(hj)
 	case fate == link.OutcomeOutOfBudget:
 		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.spec.MaxPagesPerHost)
 	default:

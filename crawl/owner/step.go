@@ -27,14 +27,6 @@ func (s *step) boundsOf(js *jobState) budget.Bounds {
 	return budget.Bounds{Pages: js.spec.MaxPages, Bytes: js.spec.MaxBytes, Reserve: s.cfg.ByteReserve, Draw: s.cfg.DrawPages}
 }
 
-// requestsLeft is how many more requests the job may make to the host: those made and those that may be under way count.
-func (s *step) requestsLeft(hj *hostJob) int64 {
-	if s.cfg.MaxRequests == 0 {
-		return 1 << 62
-	}
-	return s.cfg.MaxRequests - hj.c.Requests - hj.c.out
-}
-
 // owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
 func (s *step) owedAfter(end int64) int64 {
 	return end - s.cfg.TTL.Milliseconds()/4 + s.cfg.Delay.Milliseconds()

@@ -107,6 +107,9 @@ func (t *tally) admit(v domain.Verdict) { t.Admission = v }
 // trapped says that the pages of the host bring nothing new any more.
 func (t *tally) trapped() { t.Trap = true }
 
+// outgrown says that the host has had the requests of one that grows without end.
+func (t *tally) outgrown() { t.Exhausted = true }
+
 // merge takes what another owner has counted and what is not counted anew from its URLs, and says whether that is news.
 func (t *tally) merge(in *ondisk.Counters) (news bool) {
 	if t.Admission.Before(in.Admission) {
@@ -121,8 +124,8 @@ func (t *tally) merge(in *ondisk.Counters) (news bool) {
 			news = true
 		}
 	}
-	if in.Trap && !t.Trap || in.Rest > t.Rest {
-		t.Trap, t.Rest, news = t.Trap || in.Trap, max(t.Rest, in.Rest), true
+	if in.Trap && !t.Trap || in.Exhausted && !t.Exhausted || in.Rest > t.Rest {
+		t.Trap, t.Exhausted, t.Rest, news = t.Trap || in.Trap, t.Exhausted || in.Exhausted, max(t.Rest, in.Rest), true
 	}
 	return news
 }

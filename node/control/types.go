@@ -373,9 +373,10 @@ type Host struct {
 // HostJob are the counts of a job on a host.
 type HostJob struct {
 	JobCounts
-	// Requests are those made to the host, LinksCut links of its pages that were not taken, as they led to too many new hosts.
-	Requests int64 `json:"requests"`
-	LinksCut int64 `json:"links_cut,omitempty"` // links to too many new hosts, not taken
+	// Requests are those made to the host, LinksCut links of its pages and to it that were not taken, as they led to too many new hosts, or as too much of it waits.
+	Requests int64  `json:"requests"`
+	LinksCut int64  `json:"links_cut,omitempty"` // links to too many new hosts, or URLs too many, not taken
+	Spent    string `json:"spent,omitempty"`     // which share of the host the job has used up, in words; empty: none
 	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why, if the host or a part of it is one.
 	Novelty float64 `json:"novelty"`
 	Trap    string  `json:"trap,omitempty"` // why the host, or a part of it, is a trap; empty if none is
@@ -384,6 +385,8 @@ type HostJob struct {
 // Budgets bound what a site can make of a crawl; 0 is no bound.
 type Budgets struct {
 	MaxRequestsPerHost int `json:"max_requests_per_host"` // requests to one host for one job
+	// MaxBytesPerHost: bytes of bodies of one host for one job, about.
+	MaxBytesPerHost int64 `json:"max_bytes_per_host"`
 	// PageHosts: hosts unknown to a page's owner that the links of that page may lead to.
 	PageHosts int `json:"page_hosts"`
 	// DomainHosts: hosts of one registrable domain that one job may have.

@@ -110,7 +110,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	for i := range d.Jobs {
 		c := &d.Jobs[i]
 		h.Jobs = append(h.Jobs, control.HostJob{
-			JobCounts: jobCounts(c.Job, &c.Counts, now), Requests: c.Requests, LinksCut: c.LinksCut, Novelty: c.Novelty, Trap: c.Trap,
+			JobCounts: jobCounts(c.Job, &c.Counts, now), Requests: c.Requests, LinksCut: c.LinksCut, Novelty: c.Novelty, Trap: c.Trap, Spent: c.Spent,
 		})
 	}
 	budgets := v.deps.About.Budgets

@@ -25,8 +25,8 @@ type Peer struct {
 	// allowed is the value of --allow-private.
 	allowed allowed
 	// Words that Configure reads, so that what is wrong with one is told once all flags are known.
-	fetchFrom, optOutProof, diskReserve, maxBody string
-	limits                                       map[string]*string // by the keys of volunteer.Keys
+	fetchFrom, optOutProof, diskReserve, maxBody, maxHostBytes string
+	limits                                                     map[string]*string // by the keys of volunteer.Keys
 	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows are this peer's and how many all peers'.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
@@ -72,6 +72,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
 	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have, 0 for any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "requests that a job may make to a host, errors, redirects and denials by robots.txt included, 0 for any number (default: 50000 in the public profile, else 100000)")
+	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "16GiB", "bytes of bodies that a job may fetch from a host, about, as 500MB or 2GiB; 0 for any number")
 	f.IntVar(&c.PageHosts, "page-hosts", -1, "hosts not known yet that the links of one page may lead to, 0 for any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row without words of their own, which lead to nothing but more such, after which the rest of their host, or of their part of it, is left as a trap; 0 is never")
 	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute that all peers together make to an IP address, 0 for no such limit (default: 4 a --delay in the public profile, else 0)")
@@ -134,7 +135,11 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("%w: max-body %q: %w", ErrUsage, r.maxBody, err)
 	}
-	c.DiskReserve, c.MaxBody = reserve, int64(body)
+	share, err := parseBytes(r.maxHostBytes)
+	if err != nil {
+		return c, fmt.Errorf("%w: max-bytes-per-host %q: %w", ErrUsage, r.maxHostBytes, err)
+	}
+	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = reserve, int64(body), int64(share)
 	for _, k := range volunteer.Keys {
 		if value, ok := r.limits[k.Name]; ok {
 			if err := k.Set(&c.Limits, *value); err != nil {

@@ -76,7 +76,10 @@ func requestsText(j *control.HostJob, b *control.Budgets) string {
 		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
 	}
 	if j.LinksCut > 0 {
-		text += fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm", j.LinksCut, b.PageHosts)
+		text += fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm, or as too many URLs of the host wait", j.LinksCut, b.PageHosts)
+	}
+	if j.Spent != "" {
+		text += "; " + j.Spent
 	}
 	return text
 }

@@ -331,7 +331,7 @@ type Counters struct {
 	DownUntilMs   int64                  `protobuf:"varint,9,opt,name=down_until_ms,json=downUntilMs,proto3" json:"down_until_ms,omitempty"`
 	Outbox        int64                  `protobuf:"varint,10,opt,name=outbox,proto3" json:"outbox,omitempty"`                  // links in the outbox (peer only)
 	Entries       int64                  `protobuf:"varint,11,opt,name=entries,proto3" json:"entries,omitempty"`                // outbox entries (peer only)
-	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`            // the job's budget is used up (peer only)
+	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`            // the job's budget is used up; on a host, what one gets that grows without end
 	Admission     uint32                 `protobuf:"varint,13,opt,name=admission,proto3" json:"admission,omitempty"`            // domain.Verdict (host only)
 	LeftOut       int64                  `protobuf:"varint,14,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links of pages beyond the bounds
 	Requests      int64                  `protobuf:"varint,15,opt,name=requests,proto3" json:"requests,omitempty"`              // outcomes that a worker told
