@@ -52,6 +52,7 @@ var bounds = []bound{
 	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList maxRules", then: "the list is refused; the last good one holds"},
 	// Sites: what they send.
 	{what: "connect, TLS, head, all of an exchange", format: "%s, %s, %s, %s", at: "crawl/fetch DefaultConfig.ConnectTimeout DefaultConfig.TLSTimeout DefaultConfig.HeaderTimeout DefaultConfig.TotalTimeout", then: "outcome `timeout`; tried again"},
+	{what: "head, once a request to the host has hung", format: "%s times its slowest so far, %s at least", at: "crawl/worker headTimes leastHead", then: "outcome `timeout`; tried again with all the time, behind the others"},
 	{what: "slowest body", format: "%s bytes/s after %s", at: "crawl/fetch DefaultConfig.MinRate DefaultConfig.MinRateGrace", then: "outcome `timeout`; tried again"},
 	{what: "what a server sends in a TLS handshake", format: "%s", at: "crawl/fetch maxHandshake", then: "outcome `tls`"},
 	{what: "TLS handshakes at once", format: "%s of those over %s", at: "crawl/fetch largeHandshakes freeHandshake", then: "others of that size wait as long as a handshake may take"},

@@ -54,8 +54,12 @@ func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %v", e.URL, e
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Status is what the outcome of a name says beyond itself: link.NameAbsent, link.NameMalformed, or 0 where another try may help.
+// Status is what the outcome says beyond itself: of a name link.NameAbsent, link.NameMalformed, or 0 where another try may help; of a timeout link.Hung where
+// the request was made.
 func (e *Error) Status() int {
+	if e.Outcome == link.OutcomeTimeout && e.Phase >= PhaseHead {
+		return link.Hung
+	}
 	var name interface {
 		Malformed() bool
 		Absent() bool

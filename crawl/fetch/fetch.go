@@ -162,6 +162,14 @@ func (x *exchange) permit(c *conn) error {
 
 func (x *exchange) fail(phase Phase, err error) error { return fail(x.ctx, x.req.URL, phase, err) }
 
+// headWithin bounds the time until the response head is here.
+func (x *exchange) headWithin() time.Duration {
+	if most := x.f.config.HeaderTimeout; x.req.HeadWithin <= 0 || x.req.HeadWithin > most {
+		return most
+	}
+	return x.req.HeadWithin
+}
+
 // limit is the bound on this body.
 func (x *exchange) limit() int64 {
 	if x.req.MaxBytes > 0 {

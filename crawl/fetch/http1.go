@@ -66,7 +66,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	resp.Start = time.Now()
 	config := &x.f.config
 	s.wire = wire{ctx: x.ctx, conn: c, pace: pace{
-		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
+		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
 	}}
 	s.reader.Reset(&s.wire)
 	if err := x.writeHead(c, s); err != nil {

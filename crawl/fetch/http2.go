@@ -40,7 +40,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	c.meter.allow(2*int64(config.MaxHeader) + headNoise)
 	resp.Start = time.Now()
 	watch := newWatch(pace{
-		end: x.end, headEnd: resp.Start.Add(config.HeaderTimeout), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
+		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
 	}, cancel)
 	defer watch.timer.Stop()
 

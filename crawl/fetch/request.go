@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -37,6 +38,8 @@ type Request struct {
 	MaxBytes int64
 	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of a failure.
 	Cut bool
+	// HeadWithin bounds writing the request and waiting for the whole response head, if it is less than the Config's HeaderTimeout. Zero: that alone does.
+	HeadWithin time.Duration
 	// Once: a request that may have reached the server is not sent a second time within the
 	// exchange, which then ends with ErrStale. Whoever is polite comes back later.
 	Once bool

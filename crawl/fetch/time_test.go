@@ -115,11 +115,30 @@ func TestConnectTimeout(t *testing.T) {
 		wantOutcome(t, err, link.OutcomeTimeout)
 		if e, _ := errors.AsType[*fetch.Error](err); !e.HostWide() {
 			t.Error("a host that cannot be reached is no matter of the URL")
+		} else if e.Status() == link.Hung {
+			t.Error("a host that cannot be reached has taken no request")
 		}
 		if took := time.Since(begun); took != 10*time.Second {
 			t.Errorf("after %s", took)
 		}
 	})
+}
+
+// TestHeadWithin: a request may have less time until the head than others, and never more; what hangs there is told from a host that was not reached.
+func TestHeadWithin(t *testing.T) {
+	for _, within := range []time.Duration{3 * time.Second, time.Hour} {
+		inBubble(t, nil, func(c net.Conn) { readRequest(c); _, _ = c.Read(make([]byte, 1)) }, func(t *testing.T, f *fetch.Fetcher) {
+			begun := time.Now()
+			_, err := f.Get(t.Context(), &fetch.Request{URL: "http://slow.example/", HeadWithin: within})
+			wantOutcome(t, err, link.OutcomeTimeout)
+			if e, _ := errors.AsType[*fetch.Error](err); e.Status() != link.Hung || e.HostWide() {
+				t.Errorf("status %d, want %d", e.Status(), link.Hung)
+			}
+			if took, want := time.Since(begun), min(within, 20*time.Second); took != want {
+				t.Errorf("after %s, want %s", took, want)
+			}
+		})
+	}
 }
 
 // The end of the caller's context ends the exchange wherever it is, with the context's own error.

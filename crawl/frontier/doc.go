@@ -11,7 +11,8 @@
 //     because it is busy gets rest.
 //   - group: the registrable domain of a host. Of the hosts that may be asked the groups have
 //     turns, as one may have thousands of hosts.
-//   - prompt, doubtful: a host whose last request was over within some seconds, and any other.
+//   - hang: a request of which nothing came. The first ones in a row are owed for as the last answer was.
+//   - prompt, doubtful: a host whose last request was answered within some seconds, and any other.
 //     Visits of doubtful hosts have a bound, so that hosts which hold a fetcher until a timeout
 //     leave some for the others.
 //   - address: the IP behind a host, where known. Hosts behind one address share a bound on

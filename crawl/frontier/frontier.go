@@ -31,6 +31,7 @@ type host[T any] struct {
 	took    time.Duration
 	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
 	met     bool    // a request was made to it
+	hangs   int     // requests in a row of which nothing came
 	stood   uint64
 	visited bool
 	doubted bool // its visit counts as one of a doubtful host
@@ -181,7 +182,29 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	if h == nil || !h.visited {
 		return
 	}
-	h.took, h.met = took, true
+	h.took, h.met, h.hangs = took, true, 0
+	f.close(now, h)
+}
+
+// fewHangs are the requests in a row of which nothing came that say nothing of the host: of a site of which every other URL hangs they are not rare.
+const fewHangs = 2
+
+// Hung closes a visit in which a request was made of which nothing came in that time. The first ones in a row may be of their URLs alone, so the host is owed what it
+// was after its last answer; then it may have too much to do.
+func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
+	h := f.hosts[name]
+	if h == nil || !h.visited {
+		return
+	}
+	if h.hangs++; h.hangs > fewHangs || !h.met {
+		h.took = took
+	}
+	h.met = true
+	f.close(now, h)
+}
+
+// close closes a visit with the delay that is owed for it.
+func (f *Frontier[T]) close(now time.Time, h *host[T]) {
 	h.setDue(now.Add(f.delay(h)))
 	f.leave(h)
 }

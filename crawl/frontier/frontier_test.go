@@ -576,3 +576,34 @@ func BenchmarkVisit(b *testing.B) {
 		f.Done(now, name, 10*time.Millisecond)
 	}
 }
+
+// TestHungOwesLittleAtFirst: the first requests in a row of which nothing came are owed for as the last answer was, the next ones as what took so long; a host that hangs
+// is doubtful until it answers.
+func TestHungOwesLittleAtFirst(t *testing.T) {
+	f := New[int](Config{Delay: time.Second})
+	f.Push("a", 1, 2, 3, 4, 5)
+	now := at(0)
+	for i, step := range []struct {
+		hung bool
+		took time.Duration
+		owed time.Duration
+	}{{false, time.Second, 2 * time.Second}, {true, 10 * time.Second, 2 * time.Second}, {true, 10 * time.Second, 2 * time.Second}, {true, 10 * time.Second, 20 * time.Second}, {false, time.Second, 2 * time.Second}} {
+		if name, _ := f.Next(now); name != "a" {
+			t.Fatalf("step %d: %q is visited", i, name)
+		}
+		f.Take("a")
+		now = now.Add(step.took)
+		if step.hung {
+			f.Hung(now, "a", step.took)
+		} else {
+			f.Done(now, "a", step.took)
+		}
+		if owed := f.Owed(now, "a"); owed != step.owed {
+			t.Errorf("step %d: %v owed, want %v", i, owed, step.owed)
+		}
+		if want := map[bool]kind{true: doubtful, false: prompt}[step.hung]; f.hosts["a"].kind() != want {
+			t.Errorf("step %d: of kind %d, want %d", i, f.hosts["a"].kind(), want)
+		}
+		now = now.Add(step.owed)
+	}
+}

@@ -8,7 +8,7 @@ import "time"
 type kind int
 
 const (
-	doubtful kind = iota // it was never asked, or its last request took long
+	doubtful kind = iota // it was never asked, or its last request took long, or came to nothing
 	prompt               // its last request was over soon
 	kinds
 )
@@ -17,7 +17,7 @@ const (
 const soon = 5 * time.Second
 
 func (h *host[T]) kind() kind {
-	if h.met && h.took <= soon {
+	if h.met && h.hangs == 0 && h.took <= soon {
 		return prompt
 	}
 	return doubtful

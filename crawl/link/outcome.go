@@ -64,6 +64,9 @@ const (
 	NameAbsent = 3
 )
 
+// Hung is the status of an OutcomeTimeout where the host took the request: others of its URLs may well answer.
+const Hung = 1
+
 // String returns the outcome's stable name, as in design section 4.
 func (o Outcome) String() string {
 	if int(o) < Outcomes {

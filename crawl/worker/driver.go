@@ -110,7 +110,7 @@ func (d driver) Take(l *session.Lease, g *wire.Grant) int {
 			ref = &reports.Job{ID: u.Job}
 		}
 		items = append(items, reports.Item{
-			Job: ref, URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, MaxBytes: u.MaxBytes,
+			Job: ref, URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes,
 		})
 	}
 	if len(items) > 0 {

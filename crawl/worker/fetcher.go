@@ -286,8 +286,11 @@ func (v *visitor) fetch(ctx context.Context, h *host, it reports.Item) {
 	w := v.w
 	begun := time.Now()
 	room := w.pipe.Room()
+	w.mu.Lock()
+	within := h.headWithin(&it)
+	w.mu.Unlock()
 	resp, err := v.get(ctx, h, nil, &fetch.Request{
-		URL: it.URL, MaxBytes: bound(&it), Room: room,
+		URL: it.URL, HeadWithin: within, MaxBytes: bound(&it), Room: room,
 		Cut: it.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
 	now := time.Now()
@@ -302,6 +305,7 @@ func (v *visitor) fetch(ctx context.Context, h *host, it reports.Item) {
 	w.mu.Lock()
 	w.frontier.Done(now, h.Host, now.Sub(begun))
 	v.left(h)
+	h.answered(resp.TTFB)
 	v.reached(h, resp.Addr.Addr())
 	h.Piped++
 	w.piped++
@@ -369,7 +373,12 @@ func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Ti
 		return
 	}
 	w.mu.Lock()
-	w.frontier.Done(now, h.Host, now.Sub(begun))
+	if fe.Status() == link.Hung {
+		h.hung()
+		w.frontier.Hung(now, h.Host, now.Sub(begun))
+	} else {
+		w.frontier.Done(now, h.Host, now.Sub(begun))
+	}
 	v.left(h)
 	if fe.HostWide() && v.lent(h) {
 		w.windows.unpop(h, &it) // once more, with addresses of our own

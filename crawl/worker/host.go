@@ -42,6 +42,7 @@ type host struct {
 	governedID uint64
 
 	strikes int // answers in a row that asked for less
+	hangs
 }
 
 // bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of any. A sitemap may be as large as its protocol allows.

@@ -26,6 +26,8 @@ type Item struct {
 	Hops uint8
 	// Kind says how its answer is read.
 	Kind link.Kind
+	// Tries is how often it was tried before.
+	Tries uint8
 	// MaxBytes is how much of its body a budget lets be taken; zero: there is none.
 	MaxBytes int64
 	// Serial grows with each URL granted: its age.
