@@ -166,6 +166,12 @@ func partsOf(url string) (part, narrow string) {
 	return part, narrow
 }
 
+// PartAndShape are hashes of the part of its host that a URL is of, and of its shape, which is narrower.
+func PartAndShape(url string) [2]uint32 {
+	part, _ := partsOf(url)
+	return [2]uint32{hash(part), hash(Shape(url))}
+}
+
 func clip(b []byte) string { return string(b[:min(len(b), maxShape)]) }
 
 // hash is 32 bits of FNV-1a, and never 0.

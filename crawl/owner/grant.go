@@ -265,6 +265,8 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
 	switch {
+	case hj.ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
+		return notGranted{Pending: *p, due: f.now + lastMost}, true
 	case f.cfg.Novelty > 0 && p.Kind == link.KindSitemap:
 		return f.sitemap(hj, p)
 	case f.cfg.Novelty == 0 || p.Kind != link.KindPage:

@@ -26,6 +26,7 @@ type host struct {
 	tenure
 	search     search
 	purging    bool
+	hangs      hangs
 	rester     int // number in Owner.resters, from 1 on; 0: it is not there
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent

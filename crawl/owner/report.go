@@ -153,6 +153,7 @@ func wholePiece(f *wire.Fetched) bool {
 func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.spec
 	retryable := got.Outcome.Retryable(got.Status)
+	hung := false // nothing came of this URL alone
 	oc.urls.requested(h, hj)
 	switch {
 	case got.Outcome.HostWide():
@@ -161,17 +162,26 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 			oc.urls.wait(h, hj, p, 0)
 			return
 		}
+	case got.Outcome == link.OutcomeTimeout && got.Status == link.Hung:
+		hung = oc.hung(h, p.URL)
+		if !hung {
+			oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+		}
 	case stalls(got):
 		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 	default:
+		h.hangs.answered(p.URL)
 		oc.hostAnswered(h)
 	}
-	if got.Outcome == link.OutcomeDNS {
+	if got.Outcome == link.OutcomeDNS || got.Outcome == link.OutcomeTimeout {
 		got.Status = 0 // which says how often to try, and nothing to people
 	}
 	if retryable && int(p.Tries) < spec.Retries && hj.state.state != job.StateCanceled {
 		p.Tries++
 		wait := max(oc.cfg.backoff(uint32(p.Tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
+		if hung {
+			wait = max(wait, lastMost)
+		}
 		oc.urls.wait(h, hj, p, oc.now+wait)
 		return
 	}
@@ -184,6 +194,15 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
 		oc.observe(h, hj, &final, f, went.brought+hj.c.Accepted-before)
 	}
+}
+
+// hung notes that nothing came of a URL, and says whether that is the URL's alone. What is out that may well hang too is taken back.
+func (oc *outcomes) hung(h *host, url string) (alone bool) {
+	alone, found := h.hangs.hung(url)
+	if found && h.lease != nil && len(h.lease.out) > fewOut {
+		oc.leases.end(h, released, h.lease.expires)
+	}
+	return alone
 }
 
 // stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does not answer, or wants to be left alone.
