@@ -15,7 +15,7 @@ type Frontier[T any] struct {
 	ips    addresses[T]
 	serial uint64
 	items  int
-	doubts doubts
+	held   held
 }
 
 // host is one host queue. It is in exactly one place: in the heap of due times, in the line of its group, parked at its address, visited, or, without items,
@@ -33,9 +33,11 @@ type host[T any] struct {
 	met     bool    // a request was made to it
 	hangs   int     // requests in a row of which nothing came
 	stood   uint64
+	begun   time.Time     // of the visit
+	held    time.Duration // how long the last visit with a request was open
 	visited bool
-	doubted bool // its visit counts as one of a doubtful host
-	gone    bool // removed while visited: forgotten when the visit ends, unless it comes back
+	holds   holds // what its visit counts for
+	gone    bool  // removed while visited: forgotten when the visit ends, unless it comes back
 	addr    netip.Addr
 	parked  *address[T]
 	using   *address[T] // the address that the visit counts for
@@ -46,7 +48,7 @@ func New[T any](cfg Config) *Frontier[T] {
 	cfg.fill()
 	return &Frontier[T]{
 		cfg: cfg, hosts: make(map[string]*host[T]),
-		ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
+		held: newHeld(), ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
 	}
 }
 
@@ -94,8 +96,8 @@ func (f *Frontier[T]) place(h *host[T]) {
 	heap.Push(&f.due, h)
 }
 
-// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name; not of a doubtful one if as many of these are
-// visited as may be. If none is due the name is empty, and due is when to ask again; the zero time if only a Push or the end of a visit can change that.
+// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name; not of one that is to stand back, see Fetchers.
+// If none is due the name is empty, and due is when to ask again; the zero time if only a Push or the end of a visit can change that.
 func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	for {
 		h, a := f.longest(now)
@@ -120,11 +122,20 @@ func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	for len(f.due) > 0 && !f.due[0].due.After(now) {
 		f.lines.add(now, heap.Pop(&f.due).(*host[T]))
 	}
-	h = f.lines.first(f.doubts.full())
-	if a := f.ips.first(now); a != nil && (h == nil || a.waiting[0].due.Before(h.due)) {
+	h = f.first()
+	if a := f.ips.first(now); a != nil && (h == nil || a.waiting[0].due.Before(h.due) && !f.standsBack(a.waiting[0])) {
 		return a.waiting[0], a
 	}
 	return h, nil
+}
+
+// first returns the first host of the group whose turn it is, or of the next one that has any that need not stand back; nil if none may be visited.
+func (f *Frontier[T]) first() *host[T] {
+	h := f.lines.first(f.standsBack)
+	if h == nil && !f.held.full() {
+		h = f.lines.first(nil)
+	}
+	return h
 }
 
 // Ready says whether a host waits that Next would open, or move to where it waits for its address.
@@ -135,7 +146,7 @@ func (f *Frontier[T]) Ready(now time.Time) bool {
 
 // Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can change anything.
 func (f *Frontier[T]) Due() (due time.Time) {
-	if f.lines.n[prompt] > 0 || f.lines.n[doubtful] > 0 && !f.doubts.full() {
+	if f.lines.n[prompt] > 0 || f.lines.n[slow]+f.lines.n[unknown] > 0 && !f.held.full() {
 		return f.lines.since
 	}
 	if len(f.due) > 0 {
@@ -149,10 +160,9 @@ func (f *Frontier[T]) Due() (due time.Time) {
 
 // visit opens the visit of a host that waits nowhere any more.
 func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
-	h.visited = true
-	if h.doubted = h.kind() == doubtful; h.doubted {
-		f.doubts.begin(h.group)
-	}
+	h.visited, h.begun = true, now
+	h.holds = holds{h.kind(), h.addr}
+	f.held.begin(h.group, h.holds)
 	if a := f.ips.at[h.addr]; a != nil {
 		h.using = a
 		f.ips.begin(now, a)
@@ -182,8 +192,7 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	if h == nil || !h.visited {
 		return
 	}
-	h.took, h.met, h.hangs = took, true, 0
-	f.close(now, h)
+	f.closes(now, h, took, 0)
 }
 
 // fewHangs are the requests in a row of which nothing came that say nothing of the host: of a site of which every other URL hangs they are not rare.
@@ -196,15 +205,17 @@ func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
 	if h == nil || !h.visited {
 		return
 	}
-	if h.hangs++; h.hangs > fewHangs || !h.met {
-		h.took = took
+	if h.met && h.hangs < fewHangs {
+		took = h.took
 	}
-	h.met = true
-	f.close(now, h)
+	f.closes(now, h, took, h.hangs+1)
 }
 
-// close closes a visit with the delay that is owed for it.
-func (f *Frontier[T]) close(now time.Time, h *host[T]) {
+// closes closes a visit in which a request was made, with what is owed for one that took that long.
+func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hangs int) {
+	f.held.count(h.kind(), -1)
+	h.took, h.hangs, h.met, h.held = took, hangs, true, now.Sub(h.begun)
+	f.held.count(h.kind(), 1)
 	h.setDue(now.Add(f.delay(h)))
 	f.leave(h)
 }
@@ -218,10 +229,7 @@ func (f *Frontier[T]) Free(name string) {
 
 func (f *Frontier[T]) leave(h *host[T]) {
 	h.visited = false
-	if h.doubted {
-		h.doubted = false
-		f.doubts.end(h.group)
-	}
+	f.held.end(h.group, h.holds)
 	if a := h.using; a != nil {
 		h.using = nil
 		f.ips.end(a)

@@ -578,7 +578,7 @@ func BenchmarkVisit(b *testing.B) {
 }
 
 // TestHungOwesLittleAtFirst: the first requests in a row of which nothing came are owed for as the last answer was, the next ones as what took so long; a host that hangs
-// is doubtful until it answers.
+// is slow until it answers.
 func TestHungOwesLittleAtFirst(t *testing.T) {
 	f := New[int](Config{Delay: time.Second})
 	f.Push("a", 1, 2, 3, 4, 5)
@@ -601,7 +601,7 @@ func TestHungOwesLittleAtFirst(t *testing.T) {
 		if owed := f.Owed(now, "a"); owed != step.owed {
 			t.Errorf("step %d: %v owed, want %v", i, owed, step.owed)
 		}
-		if want := map[bool]kind{true: doubtful, false: prompt}[step.hung]; f.hosts["a"].kind() != want {
+		if want := map[bool]kind{true: slow, false: prompt}[step.hung]; f.hosts["a"].kind() != want {
 			t.Errorf("step %d: of kind %d, want %d", i, f.hosts["a"].kind(), want)
 		}
 		now = now.Add(step.owed)

@@ -87,6 +87,7 @@ func (f *Frontier[T]) Remove(name string) []T {
 
 func (f *Frontier[T]) forget(h *host[T]) {
 	f.lose(h)
+	f.held.count(h.kind(), -1)
 	delete(f.hosts, h.name)
 }
 

@@ -62,7 +62,7 @@ func TestSilentHostsLeaveTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := New[int](Config{Delay: time.Second, Factor: -1, Group: domain.Of})
-			f.Doubt(12)
+			f.Fetchers(16)
 			f.Push("www.silent.example", 1)
 			f.Push("ordinary.example", 1)
 			for i := range 600 {

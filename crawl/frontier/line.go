@@ -3,7 +3,7 @@ package frontier
 import "time"
 
 // lines are the hosts that may be asked as far as their own delays go, one line a group. The groups have turns; within one the host that came first is next. Each
-// operation takes the same time, however many wait; but where doubtful hosts are passed over, each group may be looked at.
+// operation takes the same time, however many wait; but where hosts stand back, each group may be looked at.
 type lines[T any] struct {
 	of    map[string]*line[T]
 	turns fifo[*line[T]] // in the order of their turns
@@ -38,14 +38,14 @@ func (l *lines[T]) add(now time.Time, h *host[T]) {
 	l.since = now
 }
 
-// first returns the first host of the group whose turn it is, or of the next one that has any; nil if there is none. Of doubtful hosts it is not where these are
-// to be passed over.
-func (l *lines[T]) first(passing bool) *host[T] {
+// first returns the first host of the group whose turn it is, or of the next one that has any; nil if there is none. It is none that stands back; of each kind in a
+// line only the first is looked at.
+func (l *lines[T]) first(standsBack func(h *host[T]) bool) *host[T] {
 	for l.turns.len() > 0 && l.turns.first().empty() {
 		l.drop()
 	}
 	for i := range l.turns.len() {
-		if h := l.turns.at(i).next(passing); h != nil {
+		if h := l.turns.at(i).next(standsBack); h != nil {
 			return h
 		}
 	}
@@ -53,12 +53,13 @@ func (l *lines[T]) first(passing bool) *host[T] {
 }
 
 // next is the host of the line that came first, nil if there is none.
-func (own *line[T]) next(passing bool) *host[T] {
-	p, d := own.front(prompt), own.front(doubtful)
-	if d == nil || passing || p != nil && p.stood < d.stood {
-		return p
+func (own *line[T]) next(standsBack func(h *host[T]) bool) (next *host[T]) {
+	for k := range kinds {
+		if h := own.front(k); h != nil && (next == nil || h.stood < next.stood) && (standsBack == nil || !standsBack(h)) {
+			next = h
+		}
 	}
-	return d
+	return next
 }
 
 // front is the first host of a kind. Those that have left the line are dropped.
@@ -71,7 +72,7 @@ func (own *line[T]) front(k kind) *host[T] {
 	return nil
 }
 
-func (own *line[T]) empty() bool { return own.front(prompt) == nil && own.front(doubtful) == nil }
+func (own *line[T]) empty() bool { return own.next(nil) == nil }
 
 // take takes off a host that first returned, which ends the turn of its group.
 func (l *lines[T]) take(h *host[T]) {

@@ -9,13 +9,13 @@ import (
 
 // ranked is a host that may be visited.
 type ranked[T any] struct {
-	host    *host[T]
-	crowded bool // hosts of its group hold as many visits of doubtful ones as they may while others wait
-	score   uint64
+	host  *host[T]
+	back  bool // it stands back while others wait
+	score uint64
 }
 
 // Ranked lists up to n hosts that may be visited now by the score of the item that is next, the smallest first; of equal ones the host that has been due for longest.
-// Doubtful hosts are not among them if as many of these are visited as may be, and come last if their group holds half of those visits.
+// Hosts that are to stand back come last, see Fetchers.
 // Due is when to ask again, as with Next. It looks at every host queue, which Next need not: it is for a peer whose cap lets it begin few requests.
 func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (names []string, due time.Time) {
 	var best []ranked[T]
@@ -23,11 +23,10 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 		if h.head == len(h.items) {
 			return // all was taken from it while it waited, as when it is given back
 		}
-		doubted := h.kind() == doubtful
-		if doubted && f.doubts.full() {
+		if h.kind() != prompt && f.held.full() {
 			return // the end of a visit changes that
 		}
-		r := ranked[T]{h, doubted && f.doubts.crowded(h.group), score(h.items[h.head])}
+		r := ranked[T]{h, f.standsBack(h), score(h.items[h.head])}
 		i, _ := slices.BinarySearchFunc(best, r, compareRanked[T])
 		if i < n {
 			best = slices.Insert(best, i, r)
@@ -74,8 +73,8 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 }
 
 func compareRanked[T any](a, b ranked[T]) int {
-	if a.crowded != b.crowded {
-		if a.crowded {
+	if a.back != b.back {
+		if a.back {
 			return 1
 		}
 		return -1

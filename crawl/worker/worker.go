@@ -303,10 +303,10 @@ func (w *Worker) SetFetchers(n int) {
 	w.idle.wakeAll()
 }
 
-// allow bounds the exchanges. A quarter of the fetchers is for hosts that answer: those that take a request and say nothing would have all, however many they are.
+// allow bounds the exchanges. Some of the fetchers are for hosts that answer soon: those that do not would have all, however many they are.
 func (w *Worker) allow(fetchers int) {
 	w.allowed = max(fetchers, 0)
-	w.frontier.Doubt(w.allowed - w.allowed/4)
+	w.frontier.Fetchers(w.allowed)
 }
 
 // SetMemory changes what Config.MaxMemory bounds, from now on.
