@@ -14,8 +14,8 @@ import (
 )
 
 // tcpTransport returns what builds the TCP transport, with Config.Dialled in
-// front of the handshakes if there is one.
-func tcpTransport(cfg *Config) func(transport.Upgrader, network.ResourceManager, *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
+// front of the handshakes if there is one, and the door to who dials.
+func tcpTransport(cfg *Config, at *door) func(transport.Upgrader, network.ResourceManager, *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 	return func(u transport.Upgrader, limits network.ResourceManager, shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 		if cfg.Dialled != nil {
 			u = dialledUpgrader{u, cfg.Dialled}
@@ -23,6 +23,7 @@ func tcpTransport(cfg *Config) func(transport.Upgrader, network.ResourceManager,
 		if cfg.Shape != nil {
 			u = shapedUpgrader{u, cfg.Shape}
 		}
+		u = doorUpgrader{u, at}
 		if cfg.Traversal { // dials leave from the port that it listens on, so that others see what a hole is to be punched to
 			return tcp.NewTCPTransport(u, limits, shared)
 		}

@@ -46,7 +46,7 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 		libp2p.Identity(cfg.Identity),
 		libp2p.UserAgent(cfg.UserAgent),
 		libp2p.Peerstore(known),
-		libp2p.Transport(tcpTransport(&cfg)),
+		libp2p.Transport(tcpTransport(&cfg, limits)),
 		libp2p.Transport(quic.NewTransport),
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, yamux.DefaultTransport),
@@ -96,20 +96,21 @@ const (
 
 // newLimits sets what strangers can make libp2p hold. The figures are for one
 // peer among many on a small machine: libp2p's own scale with its memory.
-func newLimits(cfg Config) (network.ResourceManager, error) {
+func newLimits(cfg Config) (*door, error) {
 	const memory, files = 128 << 20, 1024
 	base := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&base)
 	conns := rcmgr.LimitVal(2 * cfg.HighWater)
+	const knocks = 2 * (maxKnocks + maxQUICKnocks) // the door counts them; what it closes takes a moment to be gone
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
-			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns, FD: conns,
+			Conns: conns + knocks, ConnsInbound: conns + knocks, ConnsOutbound: conns, FD: conns + knocks,
 			Streams: 32 * conns, StreamsInbound: 24 * conns, StreamsOutbound: 24 * conns,
 			Memory: 2 * memory,
 		},
 		// A ring that starts at once dials everybody in the same second.
 		Transient: rcmgr.ResourceLimits{
-			Conns: 256, ConnsInbound: 128, ConnsOutbound: 256, FD: 256,
+			Conns: 256 + knocks, ConnsInbound: knocks, ConnsOutbound: 256, FD: 256 + knocks,
 			Streams: 1024, StreamsInbound: 512, StreamsOutbound: 512,
 		},
 		ProtocolDefault: rcmgr.ResourceLimits{Streams: 8 * conns, StreamsInbound: 4 * conns, StreamsOutbound: 4 * conns},
@@ -117,7 +118,9 @@ func newLimits(cfg Config) (network.ResourceManager, error) {
 	}
 	limiter := rcmgr.NewFixedLimiter(limits.Build(base.Scale(memory, files)))
 	options := []rcmgr.Option{rcmgr.WithMetricsDisabled()}
+	perAddress := addressKnocks
 	if cfg.Profile == Lab {
+		perAddress = maxKnocks
 		// Many peers of a lab share one address.
 		anyCount := []rcmgr.ConnLimitPerSubnet{{PrefixLength: 0, ConnCount: 1 << 20}}
 		options = append(options, rcmgr.WithLimitPerSubnet(anyCount, anyCount))
@@ -126,7 +129,7 @@ func newLimits(cfg Config) (network.ResourceManager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resource manager: %w", err)
 	}
-	return manager, nil
+	return &door{ResourceManager: manager, perAddress: perAddress}, nil
 }
 
 // preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs

@@ -1,0 +1,218 @@
+package p2p
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/transport"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// Whoever connects is nobody's peer until the handshake has ended, and could wait at the door for ever.
+const (
+	// handshakeTime is what a handshake over TCP may take: some round trips of a bad line.
+	handshakeTime = 8 * time.Second
+	// maxKnocks connections over TCP may be in their handshakes; one more, and the oldest of the network
+	// that has the most is closed. A ring that starts at once dials everybody in the same second.
+	maxKnocks = 128
+	// addressKnocks of one address may, in the public profile: half of what libp2p lets it have.
+	addressKnocks = 4
+	// maxQUICKnocks over QUIC may be, and half as many of one network. They cannot be closed from here,
+	// so one more is refused. quic-go ends them after five seconds without a word.
+	maxQUICKnocks = 64
+	// unprovenKnocks over QUIC are let in at their word of where they come from; further ones prove it
+	// first, which costs them a round trip and us nothing.
+	unprovenKnocks = 16
+)
+
+// door is the resource manager with a bound on connections that are in their handshakes, by where they come from. Safe for concurrent use.
+type door struct {
+	network.ResourceManager
+	perAddress int // of knocks over TCP
+
+	mu   sync.Mutex // guards what follows
+	tcp  []*knock   // oldest first
+	quic []*knock
+}
+
+// knock is a connection in its handshake, and the scope that libp2p keeps of it, which tells when that ends.
+type knock struct {
+	network.ConnManagementScope
+	door             *door
+	address, network netip.Prefix
+
+	// Over TCP:
+	conn  manet.Conn
+	timer *time.Timer // closes it
+}
+
+// Done implements network.ResourceScopeSpan: the handshake failed, or the connection has ended since.
+func (k *knock) Done() {
+	k.door.entered(k)
+	k.ConnManagementScope.Done()
+}
+
+// SetPeer implements network.ConnManagementScope. Over QUIC the handshake has ended then; over TCP the streams are still to be agreed upon.
+func (k *knock) SetPeer(p peer.ID) error {
+	if k.conn == nil {
+		k.door.entered(k)
+	}
+	return k.ConnManagementScope.SetPeer(p)
+}
+
+// errCrowd refuses a handshake over QUIC.
+var errCrowd = errors.New("too many handshakes at once")
+
+// OpenConnection implements network.ResourceManager. What comes in over QUIC knocks here; who comes over TCP does in doorListener.
+func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
+	if _, err := from.ValueForProtocol(ma.P_QUIC_V1); dir != network.DirInbound || err != nil || isRelayed(from) {
+		return d.ResourceManager.OpenConnection(dir, usefd, from)
+	}
+	k := d.newKnock(from)
+	d.mu.Lock()
+	crowd := len(d.quic) >= maxQUICKnocks || count(d.quic, k.sameNetwork) >= maxQUICKnocks/2
+	if !crowd {
+		d.quic = append(d.quic, k)
+	}
+	d.mu.Unlock()
+	if crowd {
+		return nil, errCrowd
+	}
+	scope, err := d.ResourceManager.OpenConnection(dir, usefd, from)
+	if err != nil {
+		d.entered(k)
+		return nil, err
+	}
+	k.ConnManagementScope = scope
+	return k, nil
+}
+
+// VerifySourceAddress implements network.ResourceManager.
+func (d *door) VerifySourceAddress(from net.Addr) bool {
+	d.mu.Lock()
+	crowd := len(d.quic) >= unprovenKnocks
+	d.mu.Unlock()
+	return crowd || d.ResourceManager.VerifySourceAddress(from)
+}
+
+// knocked notes a connection over TCP, and closes another where that is one too many.
+func (d *door) knocked(c manet.Conn, scope network.ConnManagementScope) *knock {
+	k := d.newKnock(c.RemoteMultiaddr())
+	k.ConnManagementScope, k.conn = scope, c
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tcp = append(d.tcp, k)
+	k.timer = time.AfterFunc(handshakeTime, func() { _ = c.Close() })
+	if surplus := d.surplus(k); surplus != nil {
+		d.tcp = slices.DeleteFunc(d.tcp, func(other *knock) bool { return other == surplus })
+		surplus.timer.Reset(0) // closes it, and not under the lock
+	}
+	return k
+}
+
+// surplus is the connection to close after a new one. Called with the lock held.
+func (d *door) surplus(last *knock) *knock {
+	if count(d.tcp, last.sameAddress) > d.perAddress {
+		return d.tcp[slices.IndexFunc(d.tcp, last.sameAddress)]
+	}
+	if len(d.tcp) <= maxKnocks {
+		return nil
+	}
+	of := make(map[netip.Prefix]int)
+	for _, k := range d.tcp {
+		of[k.network]++
+	}
+	oldest := d.tcp[0]
+	for _, k := range d.tcp {
+		if of[k.network] > of[oldest.network] {
+			oldest = k
+		}
+	}
+	return oldest
+}
+
+// entered forgets a connection whose handshake has ended, one way or the other.
+func (d *door) entered(k *knock) {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	is := func(other *knock) bool { return other == k }
+	d.tcp, d.quic = slices.DeleteFunc(d.tcp, is), slices.DeleteFunc(d.quic, is)
+}
+
+// newKnock tells where a connection comes from: its address and the network about it, as one customer of a provider has them, and one company.
+func (d *door) newKnock(from ma.Multiaddr) *knock {
+	k := &knock{door: d}
+	ip, err := manet.ToIP(from)
+	if err != nil {
+		return k
+	}
+	addr, _ := netip.AddrFromSlice(ip)
+	addr = addr.Unmap()
+	one, all := 32, 24
+	if addr.Is6() {
+		one, all = 56, 48
+	}
+	k.address, _ = addr.Prefix(one)
+	k.network, _ = addr.Prefix(all)
+	return k
+}
+
+func (k *knock) sameAddress(other *knock) bool { return k.address == other.address }
+func (k *knock) sameNetwork(other *knock) bool { return k.network == other.network }
+
+func count(knocks []*knock, which func(*knock) bool) (n int) {
+	for _, k := range knocks {
+		if which(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// doorUpgrader has what listens over TCP tell the door who knocks, and who has entered.
+type doorUpgrader struct {
+	transport.Upgrader
+	door *door
+}
+
+// UpgradeGatedMaListener implements transport.Upgrader.
+func (u doorUpgrader) UpgradeGatedMaListener(t transport.Transport, l transport.GatedMaListener) transport.Listener {
+	return enteredListener{u.Upgrader.UpgradeGatedMaListener(t, doorListener{l, u.door})}
+}
+
+type doorListener struct {
+	transport.GatedMaListener
+	door *door
+}
+
+// Accept implements transport.GatedMaListener.
+func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
+	c, scope, err := l.GatedMaListener.Accept()
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, l.door.knocked(c, scope), nil
+}
+
+type enteredListener struct{ transport.Listener }
+
+// Accept implements transport.Listener.
+func (l enteredListener) Accept() (transport.CapableConn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		if k, ok := c.Scope().(*knock); ok {
+			k.door.entered(k)
+		}
+	}
+	return c, err
+}

@@ -1,0 +1,238 @@
+package p2p
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/quic-go/quic-go"
+)
+
+// TestSilentSocketsKeepNobodyOut: somebody opens many connections and says nothing, from the address that honest peers have too.
+func TestSilentSocketsKeepNobodyOut(t *testing.T) {
+	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
+	t.Run("tcp", func(t *testing.T) {
+		silentTCP(t, server, 300)
+		joinAll(t, server, 24, ma.P_TCP)
+	})
+	t.Run("quic", func(t *testing.T) { // without a word after the first
+		halfQUIC(t, server, 300, false)
+		joinAll(t, server, 24, ma.P_UDP)
+	})
+	t.Run("quic, by who shows its address", func(t *testing.T) {
+		halfQUIC(t, server, 300, true)
+		joinAll(t, server, 24, ma.P_TCP)
+	})
+}
+
+// joinAll has n peers at once dial the server over a protocol, and call it, within ten seconds.
+func joinAll(t *testing.T, server *Net, n, protocol int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	begin := time.Now()
+	var callers sync.WaitGroup
+	for range n {
+		client := newNet(t, "test", "", nil)
+		client.host.Peerstore().AddAddr(server.self, addrOf(t, server, protocol), peerstore.PermanentAddrTTL)
+		callers.Go(func() {
+			for { // as whoever joins does
+				_, err := client.Call(ctx, server.self, "echo", []byte("here"))
+				if err == nil {
+					return
+				}
+				if ctx.Err() != nil {
+					t.Errorf("an honest peer is kept out: %v", err)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	callers.Wait()
+	t.Logf("%d peers called after %v", n, time.Since(begin))
+}
+
+// silentTCP opens TCP connections that send nothing, and keeps them until the test ends.
+func silentTCP(t *testing.T, server *Net, n int) {
+	t.Helper()
+	to := netAddr(t, server, ma.P_TCP)
+	for range n {
+		c, err := net.Dial("tcp", to.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+}
+
+// halfQUIC begins handshakes over QUIC and hears no answers, but for those that ask it to show its address, if it retries.
+func halfQUIC(t *testing.T, server *Net, n int, retries bool) {
+	t.Helper()
+	to := netAddr(t, server, ma.P_UDP)
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := &quic.Transport{Conn: halfDeaf{socket, retries}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var dials sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		dials.Wait()
+		_ = from.Close()
+		_ = socket.Close()
+	})
+	for range n {
+		dials.Go(func() {
+			_, _ = from.Dial(ctx, to, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"libp2p"}}, &quic.Config{HandshakeIdleTimeout: time.Minute})
+		})
+	}
+	time.Sleep(time.Second) // until they have begun
+}
+
+// halfDeaf hears nothing but, perhaps, packets that ask for a retry.
+type halfDeaf struct {
+	net.PacketConn
+	retries bool
+}
+
+func (d halfDeaf) ReadFrom(p []byte) (int, net.Addr, error) {
+	for {
+		n, from, err := d.PacketConn.ReadFrom(p)
+		if err != nil || d.retries && n > 0 && p[0]&0xf0 == 0xf0 { // RFC 9000, 17.2.5
+			return n, from, err
+		}
+	}
+}
+
+// addrOf is where a Net listens over a protocol.
+func addrOf(t *testing.T, n *Net, protocol int) ma.Multiaddr {
+	t.Helper()
+	for _, a := range n.host.Addrs() {
+		if _, err := a.ValueForProtocol(protocol); err == nil {
+			return a
+		}
+	}
+	t.Fatalf("listens at %v", n.host.Addrs())
+	return nil
+}
+
+func netAddr(t *testing.T, n *Net, protocol int) net.Addr {
+	t.Helper()
+	socket, _ := ma.SplitFunc(addrOf(t, n, protocol), func(c ma.Component) bool { return c.Protocol().Code == ma.P_QUIC_V1 })
+	to, err := manet.ToNetAddr(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestDoorClosesWhoCrowds: one connection too many, and one goes that is of the same address, or of the network that has the most.
+func TestDoorClosesWhoCrowds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &door{perAddress: addressKnocks}
+		knock := func(from string) *visitor { return knockFrom(t, d, from) }
+		good := knock("/ip4/192.0.2.1/tcp/1")
+		var crowd []*visitor
+		for i := range addressKnocks + 1 {
+			crowd = append(crowd, knock(fmt.Sprintf("/ip4/198.51.100.1/tcp/%d", i+1)))
+		}
+		wantOpen(t, "the oldest of a crowded address", false, crowd[:1])
+		wantOpen(t, "others", true, append(crowd[1:], good))
+		crowd = nil
+		for i := range maxKnocks {
+			crowd = append(crowd, knock(fmt.Sprintf("/ip4/203.0.113.%d/tcp/1", i+1)))
+		}
+		wantOpen(t, "the oldest of a crowded network", false, crowd[:1])
+		wantOpen(t, "the newest of it", true, crowd[len(crowd)-1:])
+		wantOpen(t, "another network's", true, []*visitor{good})
+		home := knock("/ip6/2001:db8:1::1/tcp/1")
+		home.knock.Done()
+		time.Sleep(handshakeTime + 1)
+		wantOpen(t, "one after its time", false, []*visitor{good})
+		wantOpen(t, "one that has entered", true, []*visitor{home})
+	})
+}
+
+// visitor is a connection that says whether it was closed.
+type visitor struct {
+	manet.Conn
+	from   ma.Multiaddr
+	knock  *knock
+	closed atomic.Bool
+}
+
+func knockFrom(t *testing.T, d *door, from string) *visitor {
+	t.Helper()
+	addr, err := ma.NewMultiaddr(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &visitor{from: addr}
+	c.knock = d.knocked(c, &network.NullScope{})
+	synctest.Wait()
+	return c
+}
+
+func (c *visitor) RemoteMultiaddr() ma.Multiaddr { return c.from }
+
+func (c *visitor) Close() error {
+	c.closed.Store(true)
+	return nil
+}
+
+func wantOpen(t *testing.T, what string, want bool, conns []*visitor) {
+	t.Helper()
+	for _, c := range conns {
+		if c.closed.Load() == want {
+			t.Errorf("%s, from %v: open %v, want %v", what, c.from, !want, want)
+		}
+	}
+}
+
+// TestDoorRefusesCrowdsOfQUIC: a network has half of all handshakes over QUIC at most, and who comes late proves its address.
+func TestDoorRefusesCrowdsOfQUIC(t *testing.T) {
+	d := &door{ResourceManager: &network.NullResourceManager{}}
+	open := func(from string) network.ConnManagementScope {
+		addr, err := ma.NewMultiaddr(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope, err := d.OpenConnection(network.DirInbound, false, addr)
+		if err != nil {
+			return nil
+		}
+		return scope
+	}
+	var crowd []network.ConnManagementScope
+	for i := range maxQUICKnocks/2 + 8 {
+		if scope := open(fmt.Sprintf("/ip4/203.0.113.%d/udp/1/quic-v1", i+1)); scope != nil {
+			crowd = append(crowd, scope)
+		}
+	}
+	if len(crowd) != maxQUICKnocks/2 || !d.VerifySourceAddress(nil) {
+		t.Errorf("%d let in, want %d; addresses are to be proven: %v", len(crowd), maxQUICKnocks/2, d.VerifySourceAddress(nil))
+	}
+	if open("/ip4/192.0.2.1/udp/1/quic-v1") == nil {
+		t.Error("another network is kept out")
+	}
+	for _, scope := range crowd {
+		if err := scope.SetPeer("somebody"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open("/ip4/203.0.113.1/udp/1/quic-v1") == nil || d.VerifySourceAddress(nil) {
+		t.Error("who has entered is still counted")
+	}
+}
