@@ -171,7 +171,7 @@ const (
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	high := r.cfg.connections()
 	c := p2p.Config{
-		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, view.ServiceFiles},
+		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, view.ServiceFiles}, Long: []string{view.ServiceStatus, view.ServiceFiles},
 		LowWater: high * 5 / 6, HighWater: high,
 	}
 	if r.cfg.Profile == ProfilePublic {

@@ -76,6 +76,7 @@ var bounds = []bound{
 	{what: "reports that a peer is given", format: "one each %s, %s at once", at: "node/view reportEvery reportsAtOnce", then: "its question waits, and is told busy where that would be long"},
 	{what: "requests of a peer at once that take much memory", format: "one of a kind over %s", at: "node/rpc largeMemory", then: "the next waits"},
 	{what: "questions of peers at once", format: "%s, %s of large ones", at: "dht/calls maxHandlers maxLargeBytes", then: "the sender is told busy, and keeps what it has"},
+	{what: "answers for people and parts of files that peers have not read yet", format: "%s, %s of one peer, a quarter of them for neighbours on the ring only", at: "dht/calls maxAnswerBytes maxAnswersOfPeer", then: "who asks for more is told busy"},
 	{what: "first byte of a peer's stream, a frame, a write", format: "%s; %s, and a second for each %s that came; %s, and as much for what is written", at: "dht/calls FirstByte frameTime frameRate WriteTime", then: "the stream is reset; the peer may open another"},
 	{what: "looks at a peer's stream on which nothing was asked", format: "%s, one each %s", at: "dht/calls idleIn SweepEvery", then: "the stream is reset; the peer may open another"},
 	{what: "connections of peers whose handshake has not ended", format: "%s over TCP, %s of an address in the public profile, each for %s; %s over QUIC, half of them of a network", at: "dht/p2p maxKnocks addressKnocks handshakeTime maxQUICKnocks", then: "the oldest of who has the most is closed; over QUIC the next is refused"},

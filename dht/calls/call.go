@@ -212,7 +212,7 @@ func (st *outStream) call(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, errNotSent
 	}
 	size := 0
-	if !st.w.add(ctx.Done(), func(b []byte) []byte {
+	if !st.w.add(ctx.Done(), 0, func(b []byte) []byte {
 		before := len(b)
 		b = appendRequest(b, id, wait, req)
 		size = len(b) - before
@@ -261,7 +261,7 @@ func (st *outStream) take(id uint64) *pendingCall {
 }
 
 func (st *outStream) write() {
-	if err := st.w.run(st.s); err != nil {
+	if err := st.w.run(st.s, nil); err != nil {
 		st.out.met.unwritten(err)
 		_ = st.s.Reset() // the reader finds out and tells the callers
 	}
@@ -290,7 +290,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 	}
 	c := st.take(h.id)
 	if c == nil { // the caller no longer waits
-		return frames.skip(h)
+		return frames.skip(h.size, 0)
 	}
 	if h.kind == kindFailure {
 		var failure *Error
@@ -298,7 +298,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 			c.err = failure
 		}
 	} else {
-		c.answer, err = frames.payload(h)
+		c.answer, _, err = frames.payload(h, func(int) bool { return true }) // it was asked for
 	}
 	if err != nil {
 		c.answer, c.err = nil, Unreachable(st.key.peer, err)

@@ -20,8 +20,9 @@
 //     written is tried again on a fresh stream.
 //   - Back-pressure instead of loss: outstanding calls, running handlers, queued
 //     requests and unsent bytes are bounded, and who exceeds a bound waits.
-//     The one exception is the memory for large requests of all peers
-//     together, beyond which the answer is [CodeBusy].
+//     The exceptions are the memory for large requests of all peers together and
+//     that for unread answers of long services ([Endpoint.Long]), beyond which the answer is
+//     [CodeBusy]. Of both a part is for peers that the [Network] knows.
 //   - Who is slow loses a stream and nothing else: its first byte, each frame that has begun and
 //     each write have their time, which grows with what comes or is written and not with what was
 //     announced. A stream may be quiet between whole frames for a minute.

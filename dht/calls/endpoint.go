@@ -31,6 +31,8 @@ type Network interface {
 	Open(ctx context.Context, to peer.ID, service string, mayDial bool) (Stream, error)
 	// Refusal says what a peer means by the error that broke a stream of Open, if it is that it does not serve; else nil.
 	Refusal(to peer.ID, service string, cause error) *Error
+	// Known says whether a peer is one of those that this one always talks to. They have a part of what all may use to themselves.
+	Known(id peer.ID) bool
 }
 
 // Handler answers one request of a peer. req belongs to the handler; the
@@ -65,6 +67,7 @@ type ground struct {
 // service is one name under which calls go out and come in.
 type service struct {
 	name     string
+	long     bool // see Endpoint.Long
 	handler  atomic.Pointer[Handler]
 	counters counters
 }
@@ -81,7 +84,11 @@ func New(self peer.ID, network Network, log *slog.Logger) *Endpoint {
 	return &Endpoint{
 		ground: g,
 		out:    &outStreams{ground: g, open: map[streamKey]*outSlot{}},
-		in:     &inStreams{ground: g, open: map[streamKey][]*inStream{}},
+		in: &inStreams{
+			ground: g, open: map[streamKey][]*inStream{},
+			large:   shares{most: maxLargeBytes, ofPeer: maxLargeOfPeer, known: network.Known},
+			answers: shares{most: maxAnswerBytes, ofPeer: maxAnswersOfPeer, known: network.Known},
+		},
 	}
 }
 
@@ -103,6 +110,11 @@ func (e *Endpoint) Handle(name string, h Handler) (served bool) {
 	}
 	return svc.handler.Swap(&h) != nil
 }
+
+// Long says that the answers of a service may be long where the question is short: of a peer that the
+// Network does not know one on a stream is made at a time, and what is not written yet is bounded. It is
+// called before any stream of the service comes in.
+func (e *Endpoint) Long(name string) { e.service(name).long = true }
 
 // Serve answers the requests on a stream that a peer opened to a service, until the stream ends.
 func (e *Endpoint) Serve(name string, from peer.ID, s Stream) {

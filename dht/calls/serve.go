@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // Bounds of what one peer can make another do.
@@ -28,22 +26,30 @@ const (
 	// maxLargeBytes of large requests of all peers together are held in memory;
 	// beyond it a large request is answered busy unread.
 	maxLargeBytes = 64 << 20
-	// maxLargeOfPeer of them are one peer's: who announces and sends nothing does not keep the others out.
+	// maxLargeOfPeer of them are one peer's. They count as they come, so that who announces and sends nothing has none.
 	maxLargeOfPeer = 16 << 20
+	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be made and
+	// not written yet. Who reads slowly is told busy before more is made for it. longAnswer is what one
+	// that is being made counts as.
+	maxAnswerBytes   = 24 << 20
+	maxAnswersOfPeer = 4 << 20
+	longAnswer       = 64 << 10
 )
 
 // request waits for a handler, or runs in one.
 type request struct {
 	header
 	payload []byte
+	held    int // bytes of it that count as large
 }
 
 // inStream is the server's side of a stream.
 type inStream struct {
-	in  *inStreams
-	key streamKey
-	s   Stream
-	w   *frameWriter
+	in     *inStreams
+	key    streamKey
+	s      Stream
+	w      *frameWriter
+	atOnce int // handlers
 
 	mu      sync.Mutex // guards what follows
 	queue   []request
@@ -58,7 +64,8 @@ type inStream struct {
 // inStreams are the streams on which others ask this peer.
 type inStreams struct {
 	*ground
-	large largeBytes
+	large   shares // requests from largeRequest on
+	answers shares // of long services
 
 	mu     sync.Mutex // guards what follows; never held over the network
 	open   map[streamKey][]*inStream
@@ -68,7 +75,10 @@ type inStreams struct {
 // serve runs a stream that a peer opened, until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: key, w: newFrameWriter(done)}
+	st := &inStream{in: i, s: s, key: key, w: newFrameWriter(done), atOnce: maxHandlers}
+	if key.service.long && !i.network.Known(key.peer) {
+		st.atOnce = 1
+	}
 	if !i.remember(st) {
 		_ = s.Reset()
 		return
@@ -78,7 +88,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	ctx, cancel := context.WithCancel(i.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if err := st.w.run(s); err != nil {
+		if err := st.w.run(s, func(held int) { i.answers.add(key.peer, -held) }); err != nil {
 			i.met.unwritten(err)
 			_ = s.Reset()
 			cancel()
@@ -94,6 +104,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	workers.Wait()
 	close(done)
 	writer.Wait()
+	i.answers.add(key.peer, -st.w.unwritten())
 	_ = s.Close()
 	i.forget(st)
 }
@@ -165,19 +176,17 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		if !st.in.large.reserve(st.key.peer, h.size) {
-			if err := frames.skip(h); err != nil {
-				return err
-			}
+		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.key.peer, more) })
+		if errors.Is(err, errNoRoom) {
+			st.in.large.add(st.key.peer, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
 			continue
 		}
-		payload, err := frames.payload(h)
 		if err == nil {
-			err = st.enqueue(ctx, request{h, payload}, workers)
+			err = st.enqueue(ctx, request{h, payload, held}, workers)
 		}
 		if err != nil {
-			st.in.large.release(st.key.peer, h.size)
+			st.in.large.add(st.key.peer, -held)
 			return err
 		}
 	}
@@ -188,7 +197,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
 	st.mu.Lock()
 	st.count++
-	for st.running >= maxHandlers && (len(st.queue) >= maxQueued || st.bytes > maxQueuedBytes) {
+	for st.running >= st.atOnce && (len(st.queue) >= maxQueued || st.bytes > maxQueuedBytes) {
 		room := make(chan struct{})
 		st.room = room
 		st.mu.Unlock()
@@ -200,7 +209,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 		st.mu.Lock()
 	}
 	defer st.mu.Unlock()
-	if st.running < maxHandlers {
+	if st.running < st.atOnce {
 		st.running++
 		workers.Go(func() { st.work(ctx, r) })
 		return nil
@@ -215,7 +224,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 func (st *inStream) work(ctx context.Context, r request) {
 	for {
 		st.handle(ctx, r)
-		st.in.large.release(st.key.peer, r.size)
+		st.in.large.add(st.key.peer, -r.held)
 		st.mu.Lock()
 		if len(st.queue) == 0 {
 			st.running--
@@ -240,6 +249,9 @@ func (st *inStream) wakeReader() {
 	}
 }
 
+// errUnread is the answer to a question whose answer would have no room beside those that nobody has read yet.
+var errUnread = &Error{Code: CodeBusy, Message: "too many answers are to be read first"}
+
 func (st *inStream) handle(ctx context.Context, r request) {
 	if ctx.Err() != nil {
 		return // the stream is over
@@ -251,32 +263,52 @@ func (st *inStream) handle(ctx context.Context, r request) {
 		st.fail(ctx, r.id, svc.refusal())
 		return
 	}
-	callCtx := newCallContext(ctx, r.wait)
-	answer, err := (*h)(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
-	callCtx.end()
+	answer, held, err := st.answer(ctx, r, *h)
 	switch {
 	case err != nil:
 		st.fail(ctx, r.id, asError(err))
 	case len(answer) > MaxPayload:
 		st.fail(ctx, r.id, &Error{Code: CodeInternal, Message: fmt.Sprintf("answer of %d bytes is too large", len(answer))})
-	default:
-		st.send(ctx, func(b []byte) []byte { return appendAnswer(b, r.id, answer) })
+	case st.send(ctx, held, func(b []byte) []byte { return appendAnswer(b, r.id, answer) }):
+		return // the writer gives it back
 	}
+	st.in.answers.add(st.key.peer, -held)
+}
+
+// answer has a request handled; held is what counts of the answer of a long service.
+func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
+	long := st.key.service.long
+	if long && !st.in.answers.take(st.key.peer, longAnswer) {
+		return nil, 0, errUnread
+	}
+	callCtx := newCallContext(ctx, r.wait)
+	answer, err = h(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
+	callCtx.end()
+	if !long {
+		return answer, 0, err
+	}
+	st.in.answers.add(st.key.peer, -longAnswer)
+	if !st.in.answers.take(st.key.peer, len(answer)) {
+		return nil, 0, errUnread
+	}
+	return answer, len(answer), err
 }
 
 func (st *inStream) fail(ctx context.Context, id uint64, e *Error) {
-	st.send(ctx, func(b []byte) []byte { return appendFailure(b, id, e) })
+	st.send(ctx, 0, func(b []byte) []byte { return appendFailure(b, id, e) })
 }
 
-func (st *inStream) send(ctx context.Context, put func([]byte) []byte) {
+// send hands a frame to the writer, which tells written of those bytes of it that are held; false if the stream or ctx ended before.
+func (st *inStream) send(ctx context.Context, held int, put func([]byte) []byte) bool {
 	size := 0
-	st.w.add(ctx.Done(), func(b []byte) []byte {
+	sent := st.w.add(ctx.Done(), held, func(b []byte) []byte {
 		before := len(b)
 		b = put(b)
 		size = len(b) - before
 		return b
 	})
 	st.key.service.counters.bytesOut.Add(uint64(size))
+	return sent
 }
 
 // sweep resets a stream on which nothing came for long: its opener closes idle
@@ -292,43 +324,6 @@ func (st *inStream) sweep() {
 	st.mu.Unlock()
 	if idle >= idleIn {
 		_ = st.s.Reset()
-	}
-}
-
-// largeBytes counts what large requests take that are held, or announced. Safe for concurrent use.
-type largeBytes struct {
-	mu  sync.Mutex // guards the rest
-	all int
-	of  map[peer.ID]int
-}
-
-// reserve counts a large request against what all may hold, and its peer; false
-// if that is exhausted. Small ones are bounded by their streams' queues.
-func (l *largeBytes) reserve(from peer.ID, size int) bool {
-	if size < largeRequest {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all+size > maxLargeBytes || l.of[from]+size > maxLargeOfPeer {
-		return false
-	}
-	if l.of == nil {
-		l.of = make(map[peer.ID]int)
-	}
-	l.all, l.of[from] = l.all+size, l.of[from]+size
-	return true
-}
-
-func (l *largeBytes) release(from peer.ID, size int) {
-	if size < largeRequest {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all -= size
-	if l.of[from] -= size; l.of[from] == 0 {
-		delete(l.of, from)
 	}
 }
 

@@ -70,31 +70,43 @@ func (t *timedFrames) header() (header, error) {
 	return t.frameReader.header()
 }
 
-// payload is frameReader's, in memory that grows with what comes.
-func (t *timedFrames) payload(h header) ([]byte, error) {
-	if h.size <= firstRoom {
-		return t.frameReader.payload(h)
+// errNoRoom says that a payload was skipped.
+var errNoRoom = errors.New("no room")
+
+// payload is frameReader's, in memory that grows with what comes. From largeRequest on take is asked for
+// it as it grows: held is how much it gave, and without room the rest is skipped.
+func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, held int, err error) {
+	if h.size < largeRequest {
+		b, err = t.frameReader.payload(h)
+		return b, 0, err
 	}
-	b := make([]byte, 0, firstRoom)
 	for len(b) < h.size {
 		if len(b) == cap(b) {
-			b = append(make([]byte, 0, min(2*len(b), h.size)), b...)
+			room := min(max(2*len(b), firstRoom), h.size)
+			if !take(room - held) {
+				if err := t.skip(h.size, len(b)); err != nil {
+					return nil, held, err
+				}
+				return nil, held, errNoRoom
+			}
+			held = room
+			b = append(make([]byte, 0, room), b...)
 		}
 		n, err := t.r.Read(b[len(b):cap(b)])
 		if b = b[:len(b)+n]; err != nil {
-			return nil, wholly(err)
+			return nil, held, wholly(err)
 		}
 		if err := t.came(len(b)); err != nil {
-			return nil, err
+			return nil, held, err
 		}
 	}
-	return b, nil
+	return b, held, nil
 }
 
-// skip is frameReader's.
-func (t *timedFrames) skip(h header) error {
-	for n := 0; n < h.size; {
-		part, err := t.r.Discard(min(frameRate, h.size-n))
+// skip reads past the rest of a payload, of which n bytes have come.
+func (t *timedFrames) skip(size, n int) error {
+	for n < size {
+		part, err := t.r.Discard(min(frameRate, size-n))
 		if err != nil {
 			return wholly(err)
 		}
@@ -112,7 +124,11 @@ func (t *timedFrames) came(n int) error {
 		return nil
 	}
 	t.timed = n
-	return t.until(t.begun.Add(frameTime + time.Duration(n)*time.Second/frameRate))
+	due, now := t.begun.Add(frameTime+time.Duration(n)*time.Second/frameRate), time.Now()
+	if stalled := now.Add(frameTime); stalled.Before(due) { // what came fast gives no time to rest
+		due = stalled
+	}
+	return t.until(due)
 }
 
 // wholly is the error of a read in the middle of a frame.

@@ -26,6 +26,7 @@ type frameWriter struct {
 
 	mu    sync.Mutex    // guards what follows; never held over the network
 	buf   *[]byte       // frames not yet handed to the stream; nil if none
+	held  int           // bytes in buf of which the owner is told when they are written
 	space chan struct{} // not nil while somebody waits for room; closed when there is
 }
 
@@ -33,10 +34,10 @@ func newFrameWriter(done <-chan struct{}) *frameWriter {
 	return &frameWriter{wake: make(chan struct{}, 1), done: done}
 }
 
-// add calls put with the buffer to append one frame to. It waits while too
+// add calls put with the buffer to append one frame to, of which held bytes are to be told of. It waits while too
 // much is unsent and reports false, without having called put, when cancel or
 // the stream's end came first.
-func (w *frameWriter) add(cancel <-chan struct{}, put func([]byte) []byte) bool {
+func (w *frameWriter) add(cancel <-chan struct{}, held int, put func([]byte) []byte) bool {
 	w.mu.Lock()
 	for w.buf != nil && len(*w.buf) > maxUnsent {
 		if w.space == nil {
@@ -58,6 +59,7 @@ func (w *frameWriter) add(cancel <-chan struct{}, put func([]byte) []byte) bool 
 		w.buf = writeBuffers.Get().(*[]byte)
 	}
 	*w.buf = put(*w.buf)
+	w.held += held
 	w.mu.Unlock()
 	if first {
 		select {
@@ -69,28 +71,37 @@ func (w *frameWriter) add(cancel <-chan struct{}, put func([]byte) []byte) bool 
 }
 
 // run writes until the stream breaks or done is closed; what was added before
-// done is still written if the stream takes it.
-func (w *frameWriter) run(s Stream) error {
+// done is still written if the stream takes it. Written is told of what was held for it.
+func (w *frameWriter) run(s Stream, written func(held int)) error {
 	for {
 		select {
 		case <-w.wake:
 			// Let those who are ready add their frames too: a few hundred
 			// nanoseconds that save a packet, a seal and two system calls each.
 			runtime.Gosched()
-			if err := w.flush(s); err != nil {
+			if err := w.flush(s, written); err != nil {
 				return err
 			}
 		case <-w.done:
-			return w.flush(s)
+			return w.flush(s, written)
 		}
 	}
 }
 
-// flush writes what was gathered.
-func (w *frameWriter) flush(s Stream) error {
+// unwritten returns what is still held after run has returned.
+func (w *frameWriter) unwritten() int {
 	w.mu.Lock()
-	out := w.buf
-	w.buf = nil
+	defer w.mu.Unlock()
+	held := w.held
+	w.held = 0
+	return held
+}
+
+// flush writes what was gathered.
+func (w *frameWriter) flush(s Stream, written func(held int)) error {
+	w.mu.Lock()
+	out, held := w.buf, w.held
+	w.buf, w.held = nil, 0
 	if w.space != nil {
 		close(w.space)
 		w.space = nil
@@ -100,6 +111,9 @@ func (w *frameWriter) flush(s Stream) error {
 		return nil
 	}
 	err := writeTimed(s, *out)
+	if held > 0 {
+		written(held)
+	}
 	if cap(*out) <= keepBuffer {
 		*out = (*out)[:0]
 		writeBuffers.Put(out)

@@ -52,6 +52,7 @@ type streams struct {
 	*ground
 	services *services
 	dialer   *dialer
+	conns    *conns
 }
 
 var _ calls.Network = (*streams)(nil)
@@ -83,6 +84,9 @@ func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error 
 	}
 	return o.services.speaks(to, service)
 }
+
+// Known implements calls.Network: the neighbours on the ring, whose connections are kept.
+func (o *streams) Known(id peer.ID) bool { return o.conns.protects(id) }
 
 func isNotSupported(err error) bool {
 	_, ok := errors.AsType[multistream.ErrNotSupported[protocol.ID]](err)

@@ -39,6 +39,13 @@ func (c *conns) Protect(ids []peer.ID) {
 	}
 }
 
+// protects says whether Protect named a peer.
+func (c *conns) protects(id peer.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.protected[id]
+}
+
 // OnDisconnect registers f to be called when the last connection to a peer is
 // gone. f must not block.
 func (c *conns) OnDisconnect(f func(peer.ID)) {

@@ -70,6 +70,8 @@ type Config struct {
 	Shape Shape
 	// Bulk names the services that have time: their frames wait for Shape.Bulk, so that leases and reports do not wait for them.
 	Bulk []string
+	// Long names the services whose answers may be long where the question is short, see [calls.Endpoint.Long].
+	Long []string
 }
 
 // maxNetworkName in bytes: it travels in every stream's first message.
@@ -157,6 +159,9 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 	n.self = n.host.ID()
 	n.life, n.end = context.WithCancel(context.Background())
 	n.calls = calls.New(n.self, n.streams, log)
+	for _, name := range cfg.Long {
+		n.calls.Long(name)
+	}
 	n.host.Network().Notify(&network.NotifyBundle{
 		ConnectedF:    func(_ network.Network, c network.Conn) { n.dials.cleared(c.RemotePeer()) },
 		DisconnectedF: func(_ network.Network, c network.Conn) { n.disconnected(c.RemotePeer()) },
@@ -169,7 +174,7 @@ func newParts(g *ground) *Net {
 	n := &Net{ground: g, addresses: &addresses{g}, conns: &conns{ground: g, protected: map[peer.ID]bool{}}, services: &services{g}}
 	n.dialer, n.reach = &dialer{ground: g}, &reach{ground: g}
 	n.entrance = &entrance{ground: g, addresses: n.addresses, services: n.services, dialer: n.dialer}
-	n.streams = &streams{ground: g, services: n.services, dialer: n.dialer}
+	n.streams = &streams{ground: g, services: n.services, dialer: n.dialer, conns: n.conns}
 	return n
 }
 

@@ -72,7 +72,11 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 		return nil, rpc.Refuse("files: no such file")
 	}
 	defer f.Close()
-	buf := make([]byte, maxFileRead)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, min(maxFileRead, max(info.Size()-offset, 0))) // an answer that is not read yet holds all of it
 	n, err := f.ReadAt(buf, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

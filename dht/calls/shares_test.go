@@ -1,0 +1,91 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// strangers open two streams each to a service and write what they have to say on each; they read nothing.
+func strangers(t *testing.T, e *Endpoint, n int, service string, say []byte) {
+	t.Helper()
+	for i := range 2 * n {
+		far, _ := served(t, e, peer.ID(fmt.Sprintf("stranger%d", i/2)), service)
+		go func() { _, _ = far.Write(say) }()
+		t.Cleanup(func() { _ = far.Close() })
+	}
+	synctest.Wait()
+}
+
+// asks puts one request to a service as another peer, and returns the header of what came back.
+func asks(t *testing.T, e *Endpoint, as peer.ID, service string, req []byte) header {
+	t.Helper()
+	far, ended := served(t, e, as, service)
+	go func() { _, _ = far.Write(appendRequest(nil, 1, 0, req)) }()
+	h, _ := next(t, newFrameReader(far))
+	_ = far.(net.Conn).Close()
+	<-ended
+	return h
+}
+
+// TestAnnouncedFramesKeepNobodyOut: large requests that are announced and do not come leave room for those that do.
+func TestAnnouncedFramesKeepNobodyOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		strangers(t, e, 20, "echo", appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:1<<10])
+		if h := asks(t, e, "honest", "echo", make([]byte, 1<<20)); h.kind != kindAnswer {
+			t.Errorf("a large request is answered with code %v", h.code)
+		}
+	})
+}
+
+// TestStalledFrameIsReset: a frame of which much has come fast may not rest for as long as a slow line would have taken for it.
+func TestStalledFrameIsReset(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		far, ended := served(t, e, "stranger", "echo")
+		if _, err := far.Write(appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:3<<20]); err != nil {
+			t.Fatal(err)
+		}
+		if took := endsAfter(ended); took > frameTime+time.Second {
+			t.Errorf("ended after %s", took)
+		}
+	})
+}
+
+// TestUnreadAnswersAreBounded: who asks for long answers and does not read them has few made, and a
+// known peer is answered meanwhile. When they are gone nothing is counted any more.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	const size = 1 << 20
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		e.network.(*pipes).known = "friend"
+		e.Long("long")
+		e.Handle("long", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
+			return make([]byte, size), nil
+		})
+		var many []byte
+		for id := range uint64(200) {
+			many = appendRequest(many, id, 0, nil)
+		}
+		for _, row := range []struct{ strangers, most int }{{1, maxAnswersOfPeer}, {60, maxAnswerBytes}} {
+			strangers(t, e, row.strangers, "long", many)
+			if held := e.in.answers.all; held > row.most || held < size {
+				t.Errorf("%d bytes are held for %d strangers, at most %d", held, row.strangers, row.most)
+			}
+		}
+		if h := asks(t, e, "friend", "long", nil); h.kind != kindAnswer {
+			t.Errorf("a known peer is answered with code %v", h.code)
+		}
+		if h := asks(t, e, "honest", "long", nil); h.code != CodeBusy {
+			t.Errorf("another is answered with code %v, want busy", h.code)
+		}
+		time.Sleep(10 * time.Minute) // their streams are reset
+		synctest.Wait()
+		if h := asks(t, e, "honest", "long", nil); h.kind != kindAnswer || e.in.answers.all != 0 || len(e.in.answers.of) != 0 {
+			t.Errorf("afterwards code %v; %d bytes are counted", h.code, e.in.answers.all)
+		}
+	})
+}
