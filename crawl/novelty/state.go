@@ -352,9 +352,10 @@ func (s *State) Sitemap(brought []string, pages int) {
 	s.lists = step(s.lists, w, limit(pages))
 }
 
-// Grown is how many URLs the host's own pages brought that are worth their requests, or may be, and
-// Named how many of those accepted came otherwise: from other hosts, seeds and sitemaps.
-func (s *State) Grown() (urls int64)               { return int64(s.grown) }                    //nolint:gosec // counted
+// Grown is how many URLs the host's own pages brought that are worth their requests, or may be.
+func (s *State) Grown() (urls int64) { return int64(s.grown) } //nolint:gosec // counted
+
+// Named is how many of the URLs accepted came otherwise: from other hosts, seeds and sitemaps.
 func (s *State) Named(accepted int64) (urls int64) { return max(accepted-int64(s.brought), 0) } //nolint:gosec // counted
 
 // tree is what a page's links make of its host.

@@ -3,7 +3,6 @@ package calls
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +27,7 @@ func asks(t *testing.T, e *Endpoint, as peer.ID, service string, req []byte) hea
 	far, ended := served(t, e, as, service)
 	go func() { _, _ = far.Write(appendRequest(nil, 1, 0, req)) }()
 	h, _ := next(t, newFrameReader(far))
-	_ = far.(net.Conn).Close()
+	_ = far.Close()
 	<-ended
 	return h
 }
