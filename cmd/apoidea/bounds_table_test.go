@@ -80,6 +80,7 @@ var bounds = []bound{
 	{what: "first byte of a peer's stream, a frame, a write", format: "%s; %s, and a second for each %s that came; %s, and as much for what is written", at: "dht/calls FirstByte frameTime frameRate WriteTime", then: "the stream is reset; the peer may open another"},
 	{what: "looks at a peer's stream on which nothing was asked", format: "%s, one each %s", at: "dht/calls idleIn SweepEvery", then: "the stream is reset; the peer may open another"},
 	{what: "connections of peers whose handshake has not ended", format: "%s over TCP, %s of an address in the public profile, each for %s; %s over QUIC, half of them of a network", at: "dht/p2p maxKnocks addressKnocks handshakeTime maxQUICKnocks", then: "the oldest of who has the most is closed; over QUIC the next is refused"},
+	{what: "streams of a peer that have not named their protocol", format: "%s", at: "dht/p2p namelessStreams", then: "the next is reset"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "those that matter least to the ring are closed"},
 	{what: "addresses of peers that are remembered", format: "%s", at: "dht/p2p maxKnownAddrs", then: "further ones are not kept"},
 	{what: "workers behind routers that a member takes", format: "%s", at: "dht/workers MaxAttached", then: "they look for another member"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/core/transport"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -30,6 +31,10 @@ const (
 	// unprovenKnocks over QUIC are let in at their word of where they come from; further ones prove it
 	// first, which costs them a round trip and us nothing.
 	unprovenKnocks = 16
+	// namelessStreams of one peer may be open of which nobody knows the protocol yet; one more is reset.
+	// Ours name it with their first bytes. allNameless are those of all peers.
+	namelessStreams = 24
+	allNameless     = 2048
 )
 
 // door is the resource manager with a bound on connections that are in their handshakes, by where they come from. Safe for concurrent use.
@@ -37,9 +42,10 @@ type door struct {
 	network.ResourceManager
 	perAddress int // of knocks over TCP
 
-	mu   sync.Mutex // guards what follows
-	tcp  []*knock   // oldest first
-	quic []*knock
+	mu       sync.Mutex // guards what follows
+	tcp      []*knock   // oldest first
+	quic     []*knock
+	nameless map[peer.ID]int // streams
 }
 
 // knock is a connection in its handshake, and the scope that libp2p keeps of it, which tells when that ends.
@@ -67,8 +73,8 @@ func (k *knock) SetPeer(p peer.ID) error {
 	return k.ConnManagementScope.SetPeer(p)
 }
 
-// errCrowd refuses a handshake over QUIC.
-var errCrowd = errors.New("too many handshakes at once")
+// errCrowd refuses a handshake over QUIC, or a stream.
+var errCrowd = errors.New("too many at once, of which nobody knows what they are for")
 
 // OpenConnection implements network.ResourceManager. What comes in over QUIC knocks here; who comes over TCP does in doorListener.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
@@ -92,6 +98,56 @@ func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiad
 	}
 	k.ConnManagementScope = scope
 	return k, nil
+}
+
+// OpenStream implements network.ResourceManager: libp2p bounds the streams without a protocol of all peers together only.
+func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
+	if dir != network.DirInbound {
+		return d.ResourceManager.OpenStream(of, dir)
+	}
+	d.mu.Lock()
+	crowd := d.nameless[of] >= namelessStreams
+	if !crowd {
+		d.nameless[of]++
+	}
+	d.mu.Unlock()
+	if crowd {
+		return nil, errCrowd
+	}
+	n := &nameless{done: sync.OnceFunc(func() { d.named(of) })}
+	var err error
+	if n.StreamManagementScope, err = d.ResourceManager.OpenStream(of, dir); err != nil {
+		n.done()
+		return nil, err
+	}
+	return n, nil
+}
+
+// named forgets a stream whose protocol is known, or that has ended.
+func (d *door) named(of peer.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.nameless[of]--; d.nameless[of] == 0 {
+		delete(d.nameless, of)
+	}
+}
+
+// nameless is the scope of a stream of which nobody knows the protocol yet.
+type nameless struct {
+	network.StreamManagementScope
+	done func()
+}
+
+// SetProtocol implements network.StreamManagementScope.
+func (n *nameless) SetProtocol(id protocol.ID) error {
+	n.done()
+	return n.StreamManagementScope.SetProtocol(id)
+}
+
+// Done implements network.ResourceScopeSpan.
+func (n *nameless) Done() {
+	n.done()
+	n.StreamManagementScope.Done()
 }
 
 // VerifySourceAddress implements network.ResourceManager.

@@ -35,10 +35,30 @@ func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// joinAll has n peers at once dial the server over a protocol, and call it, within ten seconds.
+// TestNamelessStreamsKeepNobodyOut: peers open as many streams as they may that name no protocol, and others are served.
+func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
+	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
+	for range 12 {
+		stranger := newNet(t, "test", "", nil)
+		introduce(stranger, server)
+		if err := stranger.Connect(t.Context(), server.self); err != nil {
+			t.Fatal(err)
+		}
+		for range 96 {
+			s, err := stranger.host.Network().ConnsToPeer(server.self)[0].NewStream(t.Context())
+			if err != nil {
+				break
+			}
+			_, _ = s.Write([]byte{19}) // the first byte of the name of multistream
+		}
+	}
+	joinAll(t, server, 24, ma.P_TCP)
+}
+
+// joinAll has n peers at once dial the server over a protocol, and call it, within five seconds, sooner than libp2p ends what keeps it waiting.
 func joinAll(t *testing.T, server *Net, n, protocol int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	begin := time.Now()
 	var callers sync.WaitGroup

@@ -111,7 +111,7 @@ func newLimits(cfg Config) (*door, error) {
 		// A ring that starts at once dials everybody in the same second.
 		Transient: rcmgr.ResourceLimits{
 			Conns: 256 + knocks, ConnsInbound: knocks, ConnsOutbound: 256, FD: 256 + knocks,
-			Streams: 1024, StreamsInbound: 512, StreamsOutbound: 512,
+			Streams: 512 + allNameless, StreamsInbound: allNameless, StreamsOutbound: 512,
 		},
 		ProtocolDefault: rcmgr.ResourceLimits{Streams: 8 * conns, StreamsInbound: 4 * conns, StreamsOutbound: 4 * conns},
 		PeerDefault:     rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, Streams: 128, StreamsInbound: 96, StreamsOutbound: 96},
@@ -129,7 +129,7 @@ func newLimits(cfg Config) (*door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resource manager: %w", err)
 	}
-	return &door{ResourceManager: manager, perAddress: perAddress}, nil
+	return &door{ResourceManager: manager, perAddress: perAddress, nameless: map[peer.ID]int{}}, nil
 }
 
 // preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs
