@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/kv/kvtest"
@@ -217,7 +217,7 @@ func TestOptOut(t *testing.T) {
 func (s *Store) farm(t testing.TB, id job.ID, domain string, hosts int) {
 	t.Helper()
 	for i := range hosts {
-		said := []novelty.Said{{Host: uint32(i + 1), All: 77, Words: 78, Brought: true}} //nolint:gosec // small
+		said := []farm.Said{{Host: uint32(i + 1), All: 77, Words: 78, Brought: true}} //nolint:gosec // small
 		if wait, err := s.Tell(id, domain, said); err != nil || wait() != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestStale(t *testing.T) {
 		t.Errorf("%d records, %d counted", n, s.count)
 	}
 	for _, bad := range []string{"", "a.example.org", "example.org:80"} {
-		if _, err := s.Tell(one, bad, []novelty.Said{{}}); !errors.Is(err, ErrRecord) {
+		if _, err := s.Tell(one, bad, []farm.Said{{}}); !errors.Is(err, ErrRecord) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -291,7 +291,7 @@ func TestMove(t *testing.T) {
 	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {
 		t.Errorf("what hosts said is forgotten: %v", got)
 	}
-	if _, err := to.Import([]kv.Record{{Key: kinKey(countKey{posOf("example.org"), one}), Value: encodeKin("example.org", new(novelty.Kin))}}); err != nil {
+	if _, err := to.Import([]kv.Record{{Key: kinKey(countKey{posOf("example.org"), one}), Value: encodeKin("example.org", new(farm.Farm))}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -19,12 +19,12 @@ const (
 
 // kin is what is known of the hosts of a domain in a job.
 type kin struct {
-	state *novelty.Kin
+	state *farm.Farm
 	saved uint64 // pages seen when it was written last
 }
 
 // Tell notes what hosts of a registrable domain said in a job. Wait is never nil.
-func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait func() error, err error) {
+func (s *Store) Tell(id job.ID, registrable string, list []farm.Said) (wait func() error, err error) {
 	if s.novelty == 0 || len(list) == 0 {
 		return kv.OnDisk, nil
 	}
@@ -37,7 +37,7 @@ func (s *Store) Tell(id job.ID, registrable string, list []novelty.Said) (wait f
 		return kv.OnDisk, err
 	}
 	if k == nil {
-		k = &kin{state: new(novelty.Kin)}
+		k = &kin{state: new(farm.Farm)}
 		s.keepKin(key, k)
 	}
 	full := k.state.Full(s.novelty)
@@ -106,20 +106,20 @@ func (s *Store) keepKin(key countKey, k *kin) {
 
 func kinKey(key countKey) []byte { return prefixOf(key.pos, kindKin, key.id[:]...) }
 
-func encodeKin(registrable string, k *novelty.Kin) []byte {
+func encodeKin(registrable string, k *farm.Farm) []byte {
 	b := binary.AppendUvarint([]byte{format}, uint64(len(registrable)))
 	return k.Append(append(b, registrable...))
 }
 
-func decodeKin(b []byte) (registrable string, k *novelty.Kin, err error) {
-	if len(b) < 2 || b[0] != format || len(b) > 1+2+maxHost+novelty.MaxKinBytes {
+func decodeKin(b []byte) (registrable string, k *farm.Farm, err error) {
+	if len(b) < 2 || b[0] != format || len(b) > 1+2+maxHost+farm.MaxBytes {
 		return "", nil, fmt.Errorf("%w: %d bytes of what hosts said", ErrRecord, len(b))
 	}
 	f := kv.Fields{Rest: b[1:]}
 	if registrable = string(f.Bytes(maxHost)); registrable == "" {
 		return "", nil, fmt.Errorf("%w: name of a domain", ErrRecord)
 	}
-	if k, err = novelty.DecodeKin(f.Rest); err != nil {
+	if k, err = farm.Decode(f.Rest); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return registrable, k, nil
@@ -151,7 +151,7 @@ func (s *Store) mergeKin(rec kv.Record, values map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		if !novelty.LaterKin(in.Append(nil), old.Append(nil)) {
+		if !farm.Later(in.Append(nil), old.Append(nil)) {
 			return nil
 		}
 	}

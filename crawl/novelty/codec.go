@@ -9,18 +9,15 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// The first byte of what is written.
-const (
-	version     = 6
-	farmVersion = 2
-)
+// version is the first byte of what is written.
+const version = 6
 
 var errFormat = errors.New("novelty: malformed or of another format")
 
 // maxScore bounds what is read.
 const maxScore = strongWeight * MaxPages
 
-// MaxBytes is the most that Append of a State or a Farm writes.
+// MaxBytes is the most that Append of a State writes.
 const MaxBytes = 128 + maxLeft + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
@@ -81,30 +78,6 @@ func Decode(b []byte) (*State, error) {
 	return s, d.end()
 }
 
-// Append writes a farm.
-func (f *Farm) Append(b []byte) []byte {
-	b = binary.AppendUvarint(binary.AppendUvarint(append(b, farmVersion), f.seen), uint64(f.score))
-	return appendSaid(b, f.met)
-}
-
-func appendSaid(b []byte, list []said) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, m := range list {
-		b = append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(b, m.bits), m.host), m.hits)
-	}
-	return b
-}
-
-// DecodeFarm reads what Append wrote.
-func DecodeFarm(b []byte) (*Farm, error) {
-	d := decoder{kv.Fields{Rest: b}}
-	if d.Byte() != farmVersion {
-		return nil, errFormat
-	}
-	f := &Farm{seen: d.Uint(1 << 48), score: uint32(d.Uint(maxScore)), met: d.said(maxFarm)}
-	return f, d.end()
-}
-
 // Later says whether one encoded state knows more than another: it is the one that is kept of two,
 // in whatever order they come.
 func Later(a, b []byte) bool {
@@ -121,13 +94,6 @@ func Later(a, b []byte) bool {
 
 type decoder struct{ kv.Fields }
 
-func (d *decoder) fixed() uint64 {
-	if b := d.Take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
 func (d *decoder) half() uint32 {
 	if b := d.Take(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -138,13 +104,6 @@ func (d *decoder) half() uint32 {
 func (d *decoder) prints() (list prints) {
 	for range d.Uint(maxPrints) {
 		list = append(list, met{d.half(), d.Byte(), d.Byte() != 0})
-	}
-	return list
-}
-
-func (d *decoder) said(most uint64) (list []said) {
-	for range d.Uint(most) {
-		list = append(list, said{d.fixed(), d.half(), d.Byte()})
 	}
 	return list
 }

@@ -34,14 +34,6 @@ func TestStateComesBack(t *testing.T) {
 			t.Error("a byte too many is taken")
 		}
 	}
-	var f Farm
-	for i := range 1000 {
-		f.Observe(fmt.Sprint("h", i), uint64(i%400)<<13, DefaultPages)
-	}
-	want := f.Append(nil)
-	if g, err := DecodeFarm(want); err != nil || !bytes.Equal(g.Append(nil), want) || len(want) > MaxBytes {
-		t.Errorf("a farm of %d bytes: %v", len(want), err)
-	}
 }
 
 // TestLaterIsAnOrder: of two states one is later, whichever comes first, and none is later than itself.
@@ -72,31 +64,6 @@ func FuzzDecode(f *testing.F) {
 		if b := s.Append(nil); len(b) > MaxBytes {
 			t.Errorf("%d bytes, at most %d", len(b), MaxBytes)
 		} else if _, err := Decode(b); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// FuzzDecodeFarm: the same of what is remembered of hosts that bring hosts.
-func FuzzDecodeFarm(f *testing.F) {
-	var farm Farm
-	f.Add(farm.Append(nil))
-	for i := range 300 {
-		farm.Observe(fmt.Sprintf("%d.a.example", i), uint64(i%3), DefaultPages)
-	}
-	f.Add(farm.Append(nil))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		farm, err := DecodeFarm(raw)
-		if err != nil {
-			return
-		}
-		if most := farm.Observe("b.example", 1, DefaultPages); most < 0 {
-			t.Errorf("a page may bring %d hosts", most)
-		}
-		farm.Full(DefaultPages)
-		if b := farm.Append(nil); len(b) > MaxBytes {
-			t.Errorf("%d bytes, at most %d", len(b), MaxBytes)
-		} else if _, err := DecodeFarm(b); err != nil {
 			t.Error(err)
 		}
 	})

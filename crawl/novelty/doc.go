@@ -47,15 +47,8 @@
 //
 // # Who keeps what
 //
-// [State] is kept for each host and job, bounded in bytes. [Kin] is the same for the hosts of a
-// registrable domain, each of which may be small. [Farm] is kept for each job on a peer: it finds
-// hosts that lead to ever new hosts which say what others said before. All three are plain values
-// without clock, goroutine or lock. A state is a record of some kilobytes; it is written every 128
-// pages and when a lease ends. Of two copies the one that has seen more pages stays. A URL whose
-// host or part is a trap gets that outcome when its turn comes.
-//
-// Farms of hosts are seen from two other sides. The owner of a page that links to new hosts notes
-// whether other hosts said the same; this state is of use to no other peer. And whoever asks for
-// the admission of a host tells the owner of its registrable domain what the first pages of its
-// hosts there say, so that a domain of small hosts that are all alike gets no more of them.
+// [State] is kept for each host and job, bounded in bytes: a plain value without clock, goroutine or
+// lock. It is a record of some kilobytes, written every 128 pages and when a lease ends. Of two
+// copies the one that has seen more pages stays. A URL whose host or part is a trap gets that
+// outcome when its turn comes. Hosts without end, each of which may be small, are package farm's.
 package novelty

@@ -1,7 +1,6 @@
 package novelty
 
 import (
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -182,5 +181,3 @@ func hash(s string) uint32 {
 	}
 	return max(uint32(h>>32)^uint32(h), 1) //nolint:gosec // halves
 }
-
-func distance(a, b uint64) int { return bits.OnesCount64(a ^ b) }

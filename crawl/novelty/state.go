@@ -8,9 +8,6 @@ import (
 
 // Bounds.
 const (
-	// Near is how many bits the prints of near duplicates differ in at most: about one word in a
-	// hundred.
-	Near = 3
 	// DefaultPages is how many empty pages in a row make a trap.
 	DefaultPages = 400
 	// MaxPages bounds that number.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -18,7 +18,7 @@ func (all) Mine(ring.Key) bool { return true }
 
 func newDomains() *domains {
 	s := &step{cfg: Config{Admission: true, OptOuts: noOptOuts{}}, ring: all{}, now: 1000}
-	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
+	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
 }
 
 // TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what was said of its domain goes along once.

@@ -35,9 +35,10 @@ type emitter struct {
 	traps    *traps
 	intake   *intake
 	outgoing *outgoing
-	sent     depths     // links put into the outbox, at which depth
-	met      depths     // hosts that were linked to
-	page     *pageHosts // of the page whose links are at hand
+	sent     depths        // links put into the outbox, at which depth
+	met      depths        // hosts that were linked to
+	page     *pageHosts    // of the page whose links are at hand
+	links    []ondisk.Link // of them, those that are looked at
 	parted   []*pageHosts
 }
 
@@ -105,6 +106,8 @@ func children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 
 // forward takes the links of a page met at a depth: those to hosts of this peer into their sets, the others into the outbox.
 func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, links []ondisk.Link) {
+	em.links = links
+	defer func() { em.links = nil }()
 	var own []arrival
 	var foreign []ondisk.Link
 	var last string

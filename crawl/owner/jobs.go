@@ -3,8 +3,8 @@ package owner
 import (
 	"fmt"
 
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
@@ -27,7 +27,7 @@ type jobState struct {
 	budget budget.Budget
 	rest   string // of its record: fields of later versions
 
-	farm    *novelty.Farm // nil: not read yet
+	farm    *farm.Farm // nil: not read yet
 	farmMod bool
 }
 

@@ -2,8 +2,8 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -20,7 +20,7 @@ const (
 type domains struct {
 	*step
 	crowded map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
-	kin     map[crowd][]novelty.Said // what hosts of domains said that those who answer for the domains were not told yet
+	kin     map[crowd][]farm.Said    // what hosts of domains said that those who answer for the domains were not told yet
 }
 
 // say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain. Kin: its links lead to hosts
@@ -42,14 +42,14 @@ func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, 
 		clear(d.kin)
 	}
 	list := d.kin[key]
-	list = append(list, novelty.Said{Host: novelty.HostOf(h.rec.Name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
+	list = append(list, farm.Said{Host: farm.HostOf(h.rec.Name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
 	if d.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
 		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.Name, d.take(hj.state, h.rec.Name)})
 	}
 }
 
 // take takes what is to be told with a question for a host.
-func (d *domains) take(js *jobState, name string) *[]novelty.Said {
+func (d *domains) take(js *jobState, name string) *[]farm.Said {
 	key := crowd{js.id, domain.Of(name)}
 	list := d.kin[key]
 	if len(list) == 0 {

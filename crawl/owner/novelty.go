@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
@@ -201,13 +202,13 @@ func (t *traps) window(h *host) int {
 }
 
 // farm returns what is known of hosts that bring hosts in a job.
-func (t *traps) farm(js *jobState) *novelty.Farm {
+func (t *traps) farm(js *jobState) *farm.Farm {
 	if js.farm != nil {
 		return js.farm
 	}
-	js.farm = new(novelty.Farm)
+	js.farm = new(farm.Farm)
 	if raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
-		if f, err := novelty.DecodeFarm(raw[1:]); err == nil {
+		if f, err := farm.Decode(raw[1:]); err == nil {
 			js.farm = f
 		}
 	}
@@ -311,7 +312,23 @@ func (em *emitter) brings(h *host, js *jobState) int {
 	}
 	js.farmMod = true
 	em.jobs.changed(js)
-	return min(most, em.traps.farm(js).Observe(h.rec.Name, em.page.text, em.cfg.Novelty))
+	return min(most, em.traps.farm(js).Brings(h.rec.Name, em.page.text, em.home(h, js), em.cfg.Novelty))
+}
+
+// home says whether the page at hand leads to a host that is known, beside its own.
+func (em *emitter) home(h *host, js *jobState) bool {
+	last := h.rec.Name
+	for i := range em.links {
+		name := link.Host(em.links[i].URL)
+		if name == last || name == h.rec.Name {
+			continue
+		}
+		last = name
+		if em.hosts.find(name) != nil || em.met.covers(link.Hash(js.id, "host "+name), 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // cutLink counts a link that is not taken.

@@ -412,10 +412,10 @@ func TestFarmOfHosts(t *testing.T) {
 		name = fmt.Sprintf("n%d.example", i)
 		return name, "http://" + name + "/"
 	}
-	page := func(i int, words uint64) {
+	page := func(i int, words uint64, more ...string) {
 		name, url := front(i)
 		s.post(0, url)
-		f := s.got(url, link.OutcomeOK, wide(100_000+100*i, 100)...)
+		f := s.got(url, link.OutcomeOK, append(wide(100_000+100*i, 100), more...)...)
 		f.TextPrint, f.AllPrint = words, words
 		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
 	}
@@ -433,8 +433,47 @@ func TestFarmOfHosts(t *testing.T) {
 		t.Errorf("20 more hosts of a farm that is known brought %d hosts beside themselves", more-20)
 	}
 	before := s.owner.Totals().HostsOwned
-	page(300, 0xfff)
+	page(300, 0xfff, "http://n1.example/")
 	if more := s.owner.Totals().HostsOwned - before; more != 101 {
-		t.Errorf("a host that says something of its own brought %d hosts, want 100 beside itself", more)
+		t.Errorf("a host that says something of its own and leads home brought %d hosts, want 100 beside itself", more)
+	}
+}
+
+// TestFarmOfDomains: hosts with words of their own, each of a domain of its own, that lead to ever more such bring a bounded number of them. A web of
+// which the sites lead to one another, and a directory of sites that lead nowhere, lose none.
+func TestFarmOfDomains(t *testing.T) {
+	crawl := func(pages int, links func(i int) []string) (s *scene) {
+		s = newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.PageHosts = 400, 10_000 })
+		s.check = false
+		for i := range pages {
+			name := fmt.Sprintf("n%d.example", i)
+			f := says(s.got("http://"+name+"/", link.OutcomeOK, links(i)...))
+			s.post(0, string(f.GetUrl()))
+			s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
+		}
+		return s
+	}
+	const pages = 2000
+	s := crawl(pages, func(i int) []string { return wide(100_000+50*i, 50) })
+	if brought := s.owner.Totals().HostsOwned - pages; brought > 40_000 {
+		t.Errorf("a farm of %d hosts brought %d", pages, brought)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	s = crawl(pages, func(i int) (list []string) {
+		for range 10 { // most lead anywhere, some where many do
+			n := rnd.IntN(50_000)
+			if rnd.IntN(10) == 0 {
+				n = rnd.IntN(100)
+			}
+			list = append(list, wide(100_000+n, 1)...)
+		}
+		return list
+	})
+	if cut := s.owner.Totals().LinksCut; cut != 0 {
+		t.Errorf("%d links of a web were cut", cut)
+	}
+	s = crawl(1, func(int) []string { return wide(100_000, 9000) })
+	if cut := s.owner.Totals().LinksCut; cut != 0 {
+		t.Errorf("%d links of a directory were cut", cut)
 	}
 }

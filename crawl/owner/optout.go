@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -104,7 +104,7 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 func (d *domains) turnedAway(v domain.Verdict) string {
 	switch v {
 	case domain.Stale:
-		return novelty.FullText(d.cfg.Novelty)
+		return farm.FullText(d.cfg.Novelty)
 	case domain.Ported:
 		return fmt.Sprintf("the job has as many ports of its name as it may (%d)", domain.MaxPorts)
 	default:
@@ -126,7 +126,7 @@ type Admission struct {
 	Job  job.ID // that asks
 	Host string // that it wants
 	// Said is what hosts of that domain which are owned here said since the last question, nil if nothing is to be told.
-	Said *[]novelty.Said
+	Said *[]farm.Said
 }
 
 // admissionEvery is how long after a question for an admission that had no answer it is asked again.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -330,7 +330,7 @@ func TestDomainIsToldOf(t *testing.T) {
 	page("x.a.example", 77, "http://x.a.example/2", "http://www.b.example/")
 	page("www.a.example", 78)
 	page("z.b.example", 79)
-	var told []novelty.Said
+	var told []farm.Said
 	f := s.got("http://y.a.example/", link.OutcomeOK, "http://new.a.example/", "http://other.a.example/")
 	f.TextPrint, f.AllPrint, f.Words = 77, 77, 78
 	_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "y.a.example", Fetched: []*wire.Fetched{f}}}})
@@ -339,8 +339,8 @@ func TestDomainIsToldOf(t *testing.T) {
 			told = append(told, *a.Said...)
 		}
 	}
-	x, y := novelty.HostOf("x.a.example"), novelty.HostOf("y.a.example")
-	if want := []novelty.Said{{Host: x, All: 77, Words: 78}, {Host: y, All: 77, Words: 78, Brought: true}}; !slices.Equal(told, want) {
+	x, y := farm.HostOf("x.a.example"), farm.HostOf("y.a.example")
+	if want := []farm.Said{{Host: x, All: 77, Words: 78}, {Host: y, All: 77, Words: 78, Brought: true}}; !slices.Equal(told, want) {
 		t.Errorf("told %+v, want %+v", told, want)
 	}
 	told = nil
@@ -349,7 +349,7 @@ func TestDomainIsToldOf(t *testing.T) {
 			told = append(told, *a.Said...)
 		}
 	}
-	if len(told) != 96 || told[95].Host != novelty.HostOf("h95.a.example") {
+	if len(told) != 96 || told[95].Host != farm.HostOf("h95.a.example") {
 		t.Errorf("of a hundred hosts %d pages are told without a question for another", len(told))
 	}
 	if a := s.post(2, "http://last.a.example/").Admissions; len(a) != 1 || a[0].Said == nil || len(*a[0].Said) != 4 {

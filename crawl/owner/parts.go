@@ -2,7 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
@@ -36,7 +36,7 @@ func newParts(s *step) parts {
 	p := parts{step: s}
 	p.jobs = newJobTable(s)
 	p.rests = &rests{step: s, away: make(away)}
-	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]novelty.Said)}
+	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
 	p.traps = &traps{step: s}
 	p.loans = newLoans(s.cfg.Delay.Milliseconds())
 	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, loans: p.loans, searches: searches{most: s.cfg.MaxPlacing}}

@@ -10,8 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -253,7 +253,7 @@ func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 }
 
 // tell puts what hosts said into a question, as far as there is room.
-func tell(m *wire.Admission, list []novelty.Said) {
+func tell(m *wire.Admission, list []farm.Said) {
 	for _, s := range list[:min(len(list), wire.MaxSaid-len(m.GetSaidHost()))] {
 		m.SaidHost = append(m.SaidHost, s.Host)
 		m.SaidAll, m.SaidWords = append(m.SaidAll, s.All), append(m.SaidWords, s.Words)
@@ -262,9 +262,9 @@ func tell(m *wire.Admission, list []novelty.Said) {
 }
 
 // saidIn is what a valid question tells.
-func saidIn(m *wire.Admission) (list []novelty.Said) {
+func saidIn(m *wire.Admission) (list []farm.Said) {
 	for i, host := range m.GetSaidHost() {
-		list = append(list, novelty.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
+		list = append(list, farm.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
 	}
 	return list
 }
