@@ -1,10 +1,12 @@
 package owner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending + Leased + Done at any moment.
@@ -42,7 +44,8 @@ type books struct{ parts }
 func (bk *books) Counts(id job.ID) Counts {
 	js := bk.jobs.byID[id]
 	if js == nil {
-		return Counts{}
+		js = &jobState{}
+		js.c.Counters, _ = bk.jobs.inStore(id)
 	}
 	c := js.counts()
 	if c.Waiting > 0 {
@@ -65,6 +68,9 @@ func (bk *books) Counts(id job.ID) Counts {
 func (bk *books) AllCounts() map[job.ID]Counts {
 	all := make(map[job.ID]Counts, len(bk.jobs.order))
 	waiting := false
+	if bk.jobs.some {
+		bk.jobs.each(func(id job.ID, c ondisk.Counters) { all[id] = (&jobState{c: sums{Counters: c}}).counts() })
+	}
 	for _, js := range bk.jobs.order {
 		all[js.id] = js.counts()
 		waiting = waiting || js.c.Delayed > 0
@@ -95,6 +101,13 @@ func (bk *books) JobIDs() []job.ID {
 	for _, js := range bk.jobs.order {
 		ids = append(ids, js.id)
 	}
+	if bk.jobs.some {
+		bk.jobs.each(func(id job.ID, _ ondisk.Counters) {
+			if bk.jobs.byID[id] == nil {
+				ids = append(ids, id)
+			}
+		})
+	}
 	return ids
 }
 
@@ -114,7 +127,7 @@ type Totals struct {
 // Totals returns the sums over all jobs.
 func (bk *books) Totals() Totals {
 	t := Totals{HostsOwned: bk.hosts.totals.Hosts, HostsLeased: int64(bk.leases.n)}
-	for _, js := range bk.jobs.order {
+	for _, js := range append(slices.Clip(bk.jobs.order), &bk.jobs.away) {
 		c := js.counts()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched

@@ -50,3 +50,9 @@ func Canonical(key, value []byte) (name, text string, err error) {
 
 // Resters is how many hosts each status looks at.
 func Resters(o *Owner) int { return len(o.rests.list) }
+
+// IdleJobs is how many jobs are in memory before some are forgotten, JobsInMemory how many there are.
+const IdleJobs = idleJobs
+
+// JobsInMemory is how many jobs an owner has in memory.
+func JobsInMemory(o *Owner) int { return len(o.jobs.byID) }

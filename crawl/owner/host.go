@@ -298,6 +298,9 @@ const maxSessions = 256
 func (o *Owner) evict() {
 	o.hosts.evict(&o.hosts.idle)
 	o.hosts.evict(&o.hosts.busy)
+	if !o.reviewer.review.reviewing() {
+		o.jobs.evict(o.hosts.byName)
+	}
 	if len(o.placer.sessions) > maxSessions {
 		for peer, s := range o.placer.sessions {
 			if len(s.leases) == 0 && len(s.offers) == 0 && o.now-s.heard > o.cfg.TTL.Milliseconds() {

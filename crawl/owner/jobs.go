@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -14,6 +15,9 @@ const needEvery = 1000
 
 // maxAsked bounds the jobs of which is remembered when they were asked for.
 const maxAsked = 1024
+
+// idleJobs is how many jobs are in memory before those are forgotten that nothing there needs.
+const idleJobs = 1024
 
 // jobState is a job on this peer.
 type jobState struct {
@@ -34,12 +38,16 @@ type jobState struct {
 // seeded says whether a seed of the job is on a host.
 func (js *jobState) seeded(host string) bool { return js.spec != nil && js.spec.Seeded(host) }
 
-// jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget.
+// jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget. Those that nothing in memory needs are in the store
+// alone once there are many.
 type jobTable struct {
 	*step
-	byID  map[job.ID]*jobState
-	order []*jobState
-	asked map[job.ID]int64 // when the spec of a job was asked for
+	byID   map[job.ID]*jobState
+	order  []*jobState
+	asked  map[job.ID]int64 // when the spec of a job was asked for
+	lookAt int              // with how many of them it is looked which are needed
+	away   jobState         // sums up those in the store alone
+	some   bool             // some are
 }
 
 func newJobTable(s *step) *jobTable {
@@ -51,6 +59,9 @@ func (t *jobTable) of(id job.ID) *jobState {
 	js := t.byID[id]
 	if js == nil {
 		js = &jobState{id: id, budget: budget.New()}
+		if t.some {
+			t.comesBack(js)
+		}
 		t.byID[id] = js
 		t.order = append(t.order, js)
 		js.spec, js.state, js.known = t.specs.Job(id)
@@ -60,6 +71,18 @@ func (t *jobTable) of(id job.ID) *jobState {
 
 // load reads the jobs from the store, and says whether any has entries in the outbox.
 func (t *jobTable) load() (outbox bool) {
+	t.each(func(id job.ID, c ondisk.Counters) {
+		t.of(id).c.Counters = c
+		outbox = outbox || c.Entries > 0
+	})
+	for _, js := range t.order {
+		t.loadBudget(js)
+	}
+	return outbox
+}
+
+// each calls fn for the counters of all jobs in the store.
+func (t *jobTable) each(fn func(id job.ID, c ondisk.Counters)) {
 	t.buf.scan([]byte{ondisk.SpaceJob}, []byte{ondisk.SpaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
 		c, err := ondisk.DecodeCounters(value)
@@ -70,24 +93,68 @@ func (t *jobTable) load() (outbox bool) {
 			t.buf.fail(fmt.Errorf("owner: job counters: %w", err))
 			return false
 		}
-		js := t.of(id)
-		js.c.Counters = c
-		outbox = outbox || c.Entries > 0
+		fn(id, c)
 		return true
 	})
-	for _, js := range t.order {
-		raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
-		if !ok {
-			continue
-		}
-		a, err := ondisk.DecodeAccounts(raw)
-		if err != nil {
-			t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
-			return outbox
-		}
-		js.budget.Pages, js.budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
+}
+
+func (t *jobTable) loadBudget(js *jobState) {
+	raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
+	if !ok {
+		return
 	}
-	return outbox
+	a, err := ondisk.DecodeAccounts(raw)
+	if err != nil {
+		t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
+		return
+	}
+	js.budget.Pages, js.budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
+}
+
+// inStore returns the sums of a job that may be in the store alone.
+func (t *jobTable) inStore(id job.ID) (c ondisk.Counters, ok bool) {
+	raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceJob, id))
+	if !ok {
+		return c, false
+	}
+	c, err := ondisk.DecodeCounters(raw)
+	if err != nil {
+		t.buf.fail(fmt.Errorf("owner: counters of job %s: %w", id, err))
+	}
+	return c, err == nil
+}
+
+// comesBack takes a job into memory again.
+func (t *jobTable) comesBack(js *jobState) {
+	if c, ok := t.inStore(js.id); ok {
+		js.c.Counters = c
+		t.away.c.sum(&c, -1)
+	}
+	t.loadBudget(js)
+}
+
+// evict forgets the jobs that nothing here needs, once there are many: no host in memory is of them, none of their URLs or links waits, and nothing of their budget is to
+// be told. Called when everything is flushed.
+func (t *jobTable) evict(hosts map[string]*host) {
+	if len(t.order) <= max(t.lookAt, idleJobs) {
+		return
+	}
+	needed := make(map[*jobState]bool)
+	for _, h := range hosts {
+		for _, hj := range h.jobs {
+			needed[hj.state] = true
+		}
+	}
+	t.order = slices.DeleteFunc(t.order, func(js *jobState) bool {
+		if needed[js] || js.dirty || js.c.Open() > 0 || js.c.Entries > 0 || js.budget.Drawing || t.drawAt(js) != never {
+			return false
+		}
+		delete(t.byID, js.id)
+		t.away.c.sum(&js.c.Counters, 1)
+		t.some = true
+		return true
+	})
+	t.lookAt = 2 * len(t.order)
 }
 
 func (t *jobTable) changed(js *jobState) {

@@ -146,6 +146,18 @@ func (t *tally) leave() {
 	c.Cut -= t.Cut
 }
 
+// sum takes in what is counted of a job of which nothing waits, or takes it out again.
+func (s *sums) sum(c *ondisk.Counters, n int64) {
+	s.Accepted += n * c.Accepted
+	for i, of := range c.Outcomes {
+		s.Outcomes[i] += n * of
+	}
+	s.Bytes += n * c.Bytes
+	s.Refetched += n * c.Refetched
+	s.LeftOut += n * c.LeftOut
+	s.Cut += n * c.Cut
+}
+
 // queued counts entries of the outbox that came or went, with their links.
 func (s *sums) queued(entries, links int64) {
 	s.Entries += entries
