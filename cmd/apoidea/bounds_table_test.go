@@ -73,6 +73,7 @@ var bounds = []bound{
 	{what: "what a message between peers takes of memory", format: "%s times its length and %s", at: "dht/counted Times Spare", then: "it is refused before it is unpacked, as is a list with more than it may have; sessions and jobs, of which each part says little, have up to 2 MiB beside"},
 	{what: "an answer of a peer for people: status, lists of URLs and files", format: "%s elements of lists, %s values", at: "node/view maxAnswerElements maxAnswerValues", then: "it is refused before it is unpacked"},
 	{what: "records of hosts in a message, their links unpacked", format: "%s", at: "node/hosts maxUnpacked", then: "it is refused before they are unpacked; the sender sends fewer at once"},
+	{what: "lists and files for peers that are no neighbours on the ring", format: "one at a time, and then a rest of as long as it took, up to %s", at: "node/view maxDeskRest", then: "the next waits"},
 	{what: "reports that a peer is given", format: "one each %s, %s at once", at: "node/view reportEvery reportsAtOnce", then: "its question waits, and is told busy where that would be long"},
 	{what: "requests of a peer at once that take much memory", format: "one of a kind over %s", at: "node/rpc largeMemory", then: "the next waits"},
 	{what: "questions of peers at once", format: "%s, %s of large ones", at: "dht/calls maxHandlers maxLargeBytes", then: "the sender is told busy, and keeps what it has"},

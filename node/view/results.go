@@ -95,7 +95,7 @@ func (v *View) files() archiveFiles {
 
 // HandleFiles lends files of the archive to other peers.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	return v.files().handle(ctx, from, raw)
+	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return v.files().handle(ctx, from, raw) })
 }
 
 // ReadArchive implements control.Backend.

@@ -30,11 +30,19 @@ const (
 // HandleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
-	switch verb {
-	case askReport:
+	if verb == askReport { // it waits for the disk, and so would all others; it has a pace of its own
 		if err := v.reports.wait(ctx, from); err != nil {
 			return nil, err
 		}
+		return v.answer(ctx, verb, arg)
+	}
+	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return v.answer(ctx, verb, arg) })
+}
+
+// answer answers one question.
+func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
+	switch verb {
+	case askReport:
 		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Hosts.Ask)
 		if err != nil {
 			return nil, err

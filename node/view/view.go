@@ -30,6 +30,7 @@ type View struct {
 	deps    Deps
 	walker  walker
 	reports pace
+	desk    desk
 }
 
 // Deps are what the view reads, by what it is about.
