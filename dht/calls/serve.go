@@ -31,7 +31,7 @@ const (
 	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be made and
 	// not written yet. Who reads slowly is told busy before more is made for it. longAnswer is what one
 	// that is being made counts as.
-	maxAnswerBytes   = 24 << 20
+	maxAnswerBytes   = 16 << 20
 	maxAnswersOfPeer = 4 << 20
 	longAnswer       = 64 << 10
 )
