@@ -3,13 +3,14 @@
 #
 #   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile legit; with test among them,
+# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile strangers legit; with test among them,
 # format, lint and house run beside the others. Test is the race detector's pass, and unraced what it leaves out; who names test gets both.
 # --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
 # packages that have not changed since they passed.
 # --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
 # target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
-# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them; legit does so with the sites of scripts/legit.sh.
+# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them; strangers does so with the attacks of scripts/strangers.sh, and legit
+# with the sites of scripts/legit.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,19 +23,19 @@ while [ $# -gt 0 ]; do
     --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
     test) steps+=(test unraced) ;;
-    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile | legit) steps+=("$1") ;;
+    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile | strangers | legit) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
 [ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile legit)
+  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile strangers legit)
   [ $fast = 0 ] || steps=(format vet lint house tidy test)
 fi
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
-tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/damage)
+tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/strangers scripts/damage)
 
 gobin=$(go env GOBIN)
 PATH=$PATH:${gobin:-$(go env GOPATH)/bin}
@@ -154,6 +155,11 @@ step_hostile() {
   if [ $long = 1 ]; then scripts/hostile.sh; else scripts/hostile.sh --quick; fi
 }
 
+# A ring is attacked by identities that belong to nothing.
+step_strangers() {
+  if [ $long = 1 ]; then scripts/strangers.sh; else scripts/strangers.sh --quick; fi
+}
+
 # Real peers crawl real sites that look like traps, and miss no page.
 step_legit() {
   if [ $long = 1 ]; then scripts/legit.sh; else scripts/legit.sh --quick; fi
@@ -241,7 +247,7 @@ for step in "${front[@]}"; do
   case $step in
     typed) beside 0 typed; continue ;;
     unraced) [ $fast = 1 ] || beside 15 unraced; continue ;;
-    chaos | hostile | legit) join ;;
+    chaos | hostile | strangers | legit) join ;;
   esac
   run "$step"
 done

@@ -1,0 +1,180 @@
+// Command strangers attacks one of three real apoidea processes as whoever is on the internet could: with identities that are seconds old and belong to no ring. It
+// judges from outside what others notice of it. scripts/strangers.sh builds and calls it.
+//
+//	strangers --work DIR [--quick] [--json] [ATTACK]...
+//
+// The ring crawls a small web meanwhile. One file attack_NAME.go holds an attack; it runs in a process of its own (--as NAME), bounded in time and in number, and
+// reaches loopback only. At first the ring is measured while nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the calls
+// that an honest peer makes to it, and how long a fresh peer takes to join through it. In the end the crawl has to be whole.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	work     string // where peers keep their files
+	quick    bool
+	json     bool
+	port     int
+	logLevel string
+
+	as, target, quic string // for its own use: an attack to make, and on whom
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.work, "work", "", "directory for the peers' files; short, since sockets lie in it")
+	flag.BoolVar(&o.quick, "quick", false, "the quick attacks, for a moment each, under a minute in all")
+	flag.BoolVar(&o.json, "json", false, "print one JSON document an attack instead of the table")
+	flag.IntVar(&o.port, "port", 18810, "port of the web server")
+	flag.StringVar(&o.logLevel, "log-level", "warn", "of the peers")
+	flag.StringVar(&o.as, "as", "", "for its own use")
+	flag.StringVar(&o.target, "target", "", "for its own use")
+	flag.StringVar(&o.quic, "quic", "", "for its own use")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: strangers --work DIR [--quick] [--json] [ATTACK]...")
+		flag.PrintDefaults()
+		for _, a := range attacks {
+			fmt.Fprintf(os.Stderr, "  %-11s %s\n", a.name, a.does)
+		}
+	}
+	flag.Parse()
+	var names []string
+	for flag.NArg() > 0 { // flags may stand behind names
+		names = append(names, flag.Arg(0))
+		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.as != "" {
+		exit(attackAs(ctx, &o))
+	}
+	chosen, err := choose(names, o.quick)
+	if err == nil && o.work == "" {
+		err = errors.New("--work is missing")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strangers:", err)
+		os.Exit(2)
+	}
+	fine, err := run(ctx, &o, chosen)
+	if err == nil && !fine {
+		os.Exit(1)
+	}
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strangers:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// attack is one thing that a stranger does.
+type attack struct {
+	name, does string
+	slow       bool // not among the quick ones
+	// asks has a user of the peer that is attacked ask it for the archives of its ring all the while.
+	asks bool
+	// make does it until ctx ends.
+	make func(ctx context.Context, t *target) error
+	// judge, if not nil, adds what is to be said of this attack alone, while it lasts.
+	judge func(ctx context.Context, s *scene, r *report) error
+}
+
+var attacks = []*attack{
+	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
+	&attackIdle, &attackProofs,
+}
+
+// choose finds attacks by name; without names the quick ones, or all.
+func choose(names []string, quick bool) (chosen []*attack, err error) {
+	if len(names) == 0 {
+		for _, a := range attacks {
+			if !quick || !a.slow {
+				chosen = append(chosen, a)
+			}
+		}
+		return chosen, nil
+	}
+	for _, name := range names {
+		a := byName(name)
+		if a == nil {
+			return nil, fmt.Errorf("no attack %q", name)
+		}
+		chosen = append(chosen, a)
+	}
+	return chosen, nil
+}
+
+func byName(name string) *attack {
+	for _, a := range attacks {
+		if a.name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// lasts is how long an attack is made and measured at least; the fresh peer may take longer.
+func (o *options) lasts() time.Duration {
+	if o.quick {
+		return 1500 * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
+// run makes the attacks one after another and prints what came of them.
+func run(ctx context.Context, o *options, chosen []*attack) (fine bool, err error) {
+	s, err := open(ctx, o, time.Duration(len(chosen)+2)*(o.lasts()+turn))
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	rest := s.measure(ctx, &attack{name: "rest", does: "nobody attacks"})
+	fine = o.print(rest)
+	for _, a := range chosen {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		r := s.measure(ctx, a)
+		r.against(rest)
+		fine = o.print(r) && fine
+	}
+	return o.print(s.finish(ctx)) && fine, nil
+}
+
+// print prints what came of an attack, and says whether that was as it should be.
+func (o *options) print(r *report) bool {
+	fine := len(r.Wrong) == 0
+	if o.json {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			r.Wrong = append(r.Wrong, err.Error())
+		}
+		fmt.Println(string(raw))
+		return len(r.Wrong) == 0
+	}
+	word := "ok   "
+	if !fine {
+		word = "WRONG"
+	}
+	fmt.Printf("%s %-11s %s\n", word, r.Name, strings.Join(r.figures(), "; "))
+	for _, w := range r.Wrong {
+		fmt.Printf("      WRONG: %s\n", strings.ReplaceAll(w, "\n", " "))
+	}
+	return fine
+}

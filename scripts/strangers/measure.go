@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	libpeer "github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/wire"
+)
+
+// Between two looks at the heap, between two calls of the honest peer, and how long it waits for an answer.
+const (
+	lookEvery = 200 * time.Millisecond
+	callEvery = 25 * time.Millisecond
+	callTime  = 5 * time.Second
+)
+
+// measure makes an attack and looks on, until a fresh peer has joined and the time of an attack is over.
+func (s *scene) measure(ctx context.Context, a *attack) *report {
+	r := &report{Name: a.name, Does: a.does}
+	target := s.peers[0]
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var err error
+	if r.Before, _, err = s.heap(ctx); err != nil {
+		r.blame("%v", err)
+	}
+	stop := s.attack(during, a, r)
+	var watchers sync.WaitGroup
+	begun, used := time.Now(), target.cpu()
+	watchers.Go(func() { s.watch(during, r) })
+	watchers.Go(func() { s.honest.call(during, r) })
+	if a.asks {
+		watchers.Go(func() { target.walked(during) })
+	}
+	if a.judge != nil {
+		if err := a.judge(during, s, r); err != nil {
+			r.blame("%v", err)
+		}
+	}
+	fresh := s.join(during, r)
+	_ = sleep(ctx, s.lasts()-time.Since(begun))
+	r.CPU = (target.cpu() - used).Seconds() / time.Since(begun).Seconds()
+	cancel()
+	watchers.Wait()
+	stop()
+	if fresh != nil {
+		fresh.leave()
+	}
+	return r
+}
+
+// attack starts the process that makes an attack. What is returned ends it.
+func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) {
+	if a.make == nil {
+		return func() {}
+	}
+	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", s.peers[0].addr, "--quic", s.peers[0].quic)
+	log, err := os.Create(filepath.Join(s.work, a.name+".log"))
+	if err == nil {
+		defer log.Close() // the process has its own
+		cmd.Stdout, cmd.Stderr = log, log
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.blame("the attack: %v", err)
+		return func() {}
+	}
+	note(s.work, a.name, cmd)
+	_ = sleep(ctx, s.lasts()/5) // until it is under way
+	return func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			raw, _ := os.ReadFile(log.Name())
+			r.blame("the attack could not be made: %v: %.300s", err, raw)
+		}
+	}
+}
+
+// watch notes the largest heap.
+func (s *scene) watch(ctx context.Context, r *report) {
+	for ctx.Err() == nil {
+		if heap, rss, err := s.heap(ctx); err == nil {
+			r.Heap, r.RSS = max(r.Heap, heap), max(r.RSS, rss)
+		}
+		_ = sleep(ctx, lookEvery)
+	}
+}
+
+// walked asks the peer for the archives of the whole ring, as a user does.
+func (p *peer) walked(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _ = p.client.Archives(ctx, true)
+		_ = sleep(ctx, lookEvery)
+	}
+}
+
+// join starts a fresh peer that knows of the attacked one only, and says how long it took.
+func (s *scene) join(ctx context.Context, r *report) *peer {
+	s.fresh++
+	begun := time.Now()
+	within, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	p, err := s.startPeer(within, fmt.Sprintf("f%d", s.fresh), "--bootstrap", s.peers[0].addr)
+	r.Join = time.Since(begun).Seconds()
+	if err != nil {
+		r.blame("a fresh peer has not joined within %v: %v", joinTime, err)
+	}
+	return p
+}
+
+// honest is a peer that asks small things, 40 times a second.
+type honest struct {
+	net *p2p.Net
+	of  libpeer.ID
+}
+
+// question is what it asks: it is handled as all questions between peers are.
+var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: manners.ServicePermits}
+
+func newHonest(of string) (*honest, error) {
+	net, err := newNet(p2p.Config{})
+	if err != nil {
+		return nil, err
+	}
+	h := &honest{net: net}
+	h.of, err = meet(net, of)
+	return h, err
+}
+
+// newNet returns a peer's network with an identity of its own.
+func newNet(cfg p2p.Config) (*p2p.Net, error) {
+	key, err := p2p.GenerateIdentity(1, nil)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Network, cfg.Identity = ringName, key
+	return p2p.New(cfg, slog.New(slog.DiscardHandler))
+}
+
+func (h *honest) close() { _ = h.net.Close() }
+
+// call asks until ctx ends, and notes how long answers took.
+func (h *honest) call(ctx context.Context, r *report) {
+	tick := time.NewTicker(callEvery)
+	defer tick.Stop()
+	var took []float64
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			slices.Sort(took)
+			if n := len(took); n > 0 {
+				r.Calls, r.P50, r.P99 = n, took[n/2], took[min(n*99/100, n-1)]
+			}
+			return
+		}
+		begun := time.Now()
+		within, cancel := context.WithTimeout(ctx, callTime)
+		_, err := question.Call(within, h.net, h.of, &wire.Permits{Prefix: []byte{192, 0, 2, 1, 32}})
+		cancel()
+		if ctx.Err() != nil {
+			continue
+		}
+		took = append(took, float64(time.Since(begun).Microseconds())/1000)
+		switch calls.CodeOf(err) {
+		case calls.CodeMoved: // another keeps the permits of that address
+		case calls.CodeBusy:
+			r.Busy++
+		default:
+			if err != nil {
+				r.Busy++
+				r.say("%v", err)
+			}
+		}
+	}
+}

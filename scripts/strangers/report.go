@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// What others may notice of an attack.
+const (
+	// heapTimes is how many times as large as at rest the heap may become, and heapSpare so many bytes more.
+	heapTimes, heapSpare = 2, 16 << 20
+	// callTimes is how many times as long as at rest the slowest calls may take, and callSpare so much more: both sides share two processors with whoever attacks.
+	callTimes, callSpare = 2, 250 * time.Millisecond
+	// joinTime is within what a fresh peer has to have joined.
+	joinTime = 10 * time.Second
+)
+
+// report is what was seen during an attack.
+type report struct {
+	Name   string   `json:"name"`
+	Does   string   `json:"does"`
+	Before int64    `json:"before,omitempty"` // heap of the peer that is attacked, in bytes
+	Heap   int64    `json:"heap,omitempty"`   // the largest seen of it
+	RSS    int64    `json:"rss,omitempty"`
+	CPU    float64  `json:"cpu,omitempty"`   // processors that it used
+	Calls  int      `json:"calls,omitempty"` // of an honest peer
+	Busy   int      `json:"busy,omitempty"`  // of them were told to come back
+	P50    float64  `json:"p50_ms,omitempty"`
+	P99    float64  `json:"p99_ms,omitempty"`
+	Join   float64  `json:"join_s,omitempty"` // until a fresh peer had joined
+	Notes  []string `json:"notes,omitempty"`
+	Wrong  []string `json:"wrong,omitempty"`
+}
+
+func (r *report) blame(format string, args ...any) {
+	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
+}
+
+func (r *report) say(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// against judges by what was seen at rest.
+func (r *report) against(rest *report) {
+	if most := heapTimes*max(rest.Heap, r.Before) + heapSpare; r.Heap > most { // it grows with what was crawled
+		r.blame("the heap came to %d MiB, at most %d", r.Heap>>20, most>>20)
+	}
+	if most := callTimes*rest.P99 + float64(callSpare.Milliseconds()); r.P99 > most {
+		r.blame("calls took up to %.0f ms, at most %.0f", r.P99, most)
+	}
+	if r.Busy > 0 {
+		r.blame("%d of %d calls of an honest peer were turned away", r.Busy, r.Calls)
+	}
+}
+
+// figures are what the table shows.
+func (r *report) figures() (list []string) {
+	if r.Heap > 0 {
+		list = append(list, fmt.Sprintf("heap %d MiB, before %d, rss %d, %.1f processors", r.Heap>>20, r.Before>>20, r.RSS>>20, r.CPU),
+			fmt.Sprintf("%d calls, p50 %.1f ms, p99 %.1f", r.Calls, r.P50, r.P99), fmt.Sprintf("joined in %.1f s", r.Join))
+	}
+	return append(list, r.Notes...)
+}

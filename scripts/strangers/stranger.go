@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	libpeer "github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/apoidea/apoidea/dht/p2p"
+)
+
+// ringName is the network of the peers: their default.
+const ringName = "main"
+
+// identities are how many peers an attacker pretends to be where it says nothing else.
+const identities = 8
+
+// target is who is attacked.
+type target struct {
+	info libpeer.AddrInfo
+	addr string
+	quic string // its socket over QUIC
+}
+
+// attackAs makes an attack until ctx ends.
+func attackAs(ctx context.Context, o *options) error {
+	a := byName(o.as)
+	if a == nil || a.make == nil {
+		return fmt.Errorf("no attack %q", o.as)
+	}
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
+	t := &target{addr: o.target, quic: o.quic}
+	info, err := libpeer.AddrInfoFromString(o.target)
+	if err != nil {
+		return err
+	}
+	for _, addr := range info.Addrs {
+		if !manet.IsIPLoopback(addr) {
+			return fmt.Errorf("%s is not on this machine", addr)
+		}
+	}
+	t.info = *info
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return a.make(ctx, t)
+}
+
+// stranger is an identity that was made up a moment ago.
+type stranger struct {
+	*p2p.Net
+	of libpeer.ID
+}
+
+// crowd makes up n identities that are connected, and has each do something at once, until that is done. Those that the peer keeps out do nothing.
+func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
+	var group sync.WaitGroup
+	var all []*stranger
+	var failed error
+	for range n {
+		s, err := t.newStranger(ctx)
+		if err != nil {
+			failed = err
+			continue
+		}
+		all = append(all, s)
+		group.Go(func() { do(s) })
+	}
+	<-ctx.Done()
+	for _, s := range all {
+		_ = s.Close()
+	}
+	group.Wait()
+	if len(all) == 0 {
+		return failed
+	}
+	return nil
+}
+
+func (t *target) newStranger(ctx context.Context) (*stranger, error) {
+	net, err := newNet(p2p.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &stranger{net, t.info.ID}
+	within, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := net.Meet(within, t.info); err != nil {
+		return nil, fmt.Errorf("%w (and %v)", err, net.Close())
+	}
+	return s, nil
+}
+
+// meet connects to a peer by its multiaddr.
+func meet(n *p2p.Net, addr string) (libpeer.ID, error) {
+	info, err := libpeer.AddrInfoFromString(addr)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	return info.ID, n.Meet(ctx, *info)
+}
+
+// serviceID is the protocol of a service of peers, and kadID that of kad-dht.
+func serviceID(service string) protocol.ID {
+	return protocol.ID("/apoidea/" + ringName + "/" + service + "/2.0.0")
+}
+
+const kadID = protocol.ID("/apoidea/" + ringName + "/kad/1.0.0")
+
+// open opens a stream.
+func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return s.Host().NewStream(ctx, s.of, id)
+}
+
+// streams has n streams of a protocol at once used, each over and over again, until ctx ends.
+func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(st network.Stream)) {
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				st, err := s.open(ctx, id)
+				if err != nil {
+					_ = sleep(ctx, 50*time.Millisecond)
+					continue
+				}
+				use(st)
+				_ = st.Reset()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// request is a frame as dht/calls writes it, of which announced bytes are to follow the head.
+func request(id uint64, payload []byte, announced int) []byte {
+	head := binary.AppendUvarint([]byte{1}, id)
+	head = binary.AppendUvarint(head, 30_000) // milliseconds
+	frame := binary.AppendUvarint(nil, uint64(len(head)+max(announced, len(payload))))
+	return append(append(frame, head...), payload...)
+}
+
+// readFrame reads what a peer answers, whatever its length.
+func readFrame(s network.Stream) error {
+	_ = s.SetReadDeadline(time.Now().Add(callTime))
+	r := bufio.NewReader(s)
+	size, err := binary.ReadUvarint(r)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(io.Discard, r, int64(size))
+	return err
+}
+
+// socket is the address of the peer without the parts of libp2p.
+func (t *target) socket() (string, error) {
+	for _, a := range t.info.Addrs {
+		if _, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+			to, err := manet.ToNetAddr(a)
+			if err != nil {
+				return "", err
+			}
+			return to.String(), nil
+		}
+	}
+	return "", fmt.Errorf("%s is over no TCP", t.addr)
+}
