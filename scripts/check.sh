@@ -90,7 +90,7 @@ step_house() { compiling scripts/house.sh --check; }
 step_tidy() { go mod tidy -diff; }
 
 # Packages in which nothing runs beside anything else, tests included: the race detector has nothing to find there, and takes ten times as long.
-lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|frontier|job|novelty|owner|permit|placement|robots|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
+lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|frame|frontier|job|novelty|owner|permit|placement|robots|shape|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 
 count=1
 [ $long = 0 ] || count=20

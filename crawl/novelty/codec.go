@@ -18,7 +18,7 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State writes.
-const MaxBytes = 128 + maxLeft + 2*6*maxPrints + 40*maxParts
+const MaxBytes = 128 + maxLeft + 2*5*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
@@ -29,7 +29,7 @@ func (s *State) Append(b []byte) []byte {
 	for _, list := range []prints{s.words, s.all} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
-			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits, flag(p.copied))
+			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits)
 		}
 	}
 	b = append(binary.AppendUvarint(b, uint64(len(s.left))), s.left...)
@@ -40,19 +40,16 @@ func (s *State) Append(b []byte) []byte {
 	return b
 }
 
-func flag(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
-}
-
 func (g *part) append(b []byte, seen uint64) []byte {
 	b = binary.LittleEndian.AppendUint32(b, g.key)
 	for _, n := range []uint64{uint64(g.empty), uint64(g.maze), uint64(g.seen), uint64(g.news), seen - min(g.last, seen)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	return append(binary.LittleEndian.AppendUint32(b, g.to), g.fresh, g.grows, flag(g.wide))
+	b = append(binary.LittleEndian.AppendUint32(b, g.to), g.fresh, g.grows, 0)
+	if g.wide {
+		b[len(b)-1] = 1
+	}
+	return b
 }
 
 // Decode reads what Append wrote. What earlier versions wrote says nothing here.
@@ -75,7 +72,10 @@ func Decode(b []byte) (*State, error) {
 	for range d.Uint(maxParts) {
 		s.parts = append(s.parts, d.part(s.seen))
 	}
-	return s, d.end()
+	if !d.Whole() {
+		return nil, errFormat
+	}
+	return s, nil
 }
 
 // Later says whether one encoded state knows more than another: it is the one that is kept of two,
@@ -103,7 +103,7 @@ func (d *decoder) half() uint32 {
 
 func (d *decoder) prints() (list prints) {
 	for range d.Uint(maxPrints) {
-		list = append(list, met{d.half(), d.Byte(), d.Byte() != 0})
+		list = append(list, met{d.half(), d.Byte()})
 	}
 	return list
 }
@@ -113,14 +113,6 @@ func (d *decoder) part(seen uint64) part {
 		key: d.half(), empty: uint32(d.Uint(maxScore)), maze: uint32(d.Uint(maxScore)), seen: uint32(d.Uint(1<<32 - 1)), news: uint32(d.Uint(1<<32 - 1)),
 	}
 	g.last = seen - min(d.Uint(1<<48), seen)
-	g.to, g.fresh, g.grows = d.half(), min(d.Byte(), longest), min(d.Byte(), lively)
-	g.wide = d.Byte() != 0
+	g.to, g.fresh, g.grows, g.wide = d.half(), min(d.Byte(), longest), min(d.Byte(), lively), d.Byte() != 0
 	return g
-}
-
-func (d *decoder) end() error {
-	if !d.Whole() {
-		return errFormat
-	}
-	return nil
 }

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/apoidea/apoidea/crawl/frame"
 )
 
 // sample is a state after n pages.
 func sample(n int) *State {
 	s := new(State)
 	for i := range n {
-		s.Observe(Page{URL: fmt.Sprintf("http://a.example/d%d/%c", i%300, 'a'+i%26), Own: Own{Words: uint64(i%900 + 1), All: uint64(i%1500 + 1), Count: i % 20}, Links: 5, New: i % 3}, DefaultPages)
+		s.Observe(Page{URL: fmt.Sprintf("http://a.example/d%d/%c", i%300, 'a'+i%26), Own: frame.Own{Words: uint64(i%900 + 1), All: uint64(i%1500 + 1), Count: i % 20}, Links: 5, New: i % 3}, DefaultPages)
 	}
 	return s
 }
@@ -59,7 +61,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s.Observe(Page{URL: "http://a.example/x?y=1", Own: Own{Words: 2, All: 2}, Links: 3, New: 1}, DefaultPages)
+		s.Observe(Page{URL: "http://a.example/x?y=1", Own: frame.Own{Words: 2, All: 2}, Links: 3, New: 1}, DefaultPages)
 		s.Verdict("http://a.example/x?y=1", DefaultPages)
 		if b := s.Append(nil); len(b) > MaxBytes {
 			t.Errorf("%d bytes, at most %d", len(b), MaxBytes)
@@ -69,28 +71,10 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestShape(t *testing.T) {
-	for _, tt := range []struct{ url, want string }{
-		{"http://a.example/", "/"},
-		{"http://a.example/cal/2024/05/31", "/cal/#/#/#"},
-		{"http://a.example/s/9f86d081884c7d65/page12.html", "/s/~/page#.html"},
-		{"http://a.example/p;jsessionid=A1B2C3D4E5F6", "/p;jsessionid=~"},
-		{"http://a.example/list?size=3&color=red", "/list?color&size"},
-		{"http://a.example/list?color=blue&size=4&size=5", "/list?color&size"},
-		{"http://a.example/a/b/a/c/b/a", "/a/b/c"},
-		{"http://a.example/2024-05-31/report", "/#-#-#/report"},
-		{"http://a.example/library/os.path.html", "/library/os.path.html"},
-	} {
-		if got := Shape(tt.url); got != tt.want {
-			t.Errorf("%s has the shape %s, want %s", tt.url, got, tt.want)
-		}
-	}
-}
-
 func BenchmarkObserve(b *testing.B) {
 	s, i := sample(5000), 0
 	for b.Loop() {
-		s.Observe(Page{URL: "http://a.example/library/module/page.html", Own: Own{Words: uint64(i), All: uint64(i), Count: 100}, Links: 40, New: 1}, DefaultPages)
+		s.Observe(Page{URL: "http://a.example/library/module/page.html", Own: frame.Own{Words: uint64(i), All: uint64(i), Count: 100}, Links: 40, New: 1}, DefaultPages)
 		i++
 	}
 }

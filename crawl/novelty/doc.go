@@ -5,7 +5,7 @@
 //
 // Words that at least half of a host's pages carry are its frame, and say nothing. A page's own
 // words are the others beside links, without the words of its own URL; the address of an image
-// counts as a word, a number does not. [Frames] takes the frame away where pages are read, and
+// counts as a word, a number does not. [frame.Hosts] takes the frame away where pages are read, and
 // reports a hash of what is left. The owner of the host remembers such hashes.
 //
 //   - A page is new if nobody said its own words before.
@@ -16,7 +16,7 @@
 //
 // # Parts
 //
-// A part of a host is what its URLs have in common, see partsOf: /wiki/*?action. A part lives if
+// A part of a host is what its URLs have in common, see package shape: /wiki/*?action. A part lives if
 // one in ten of its pages is new. It is worth its requests if it lives, or if its pages lead to
 // another part that lives, as lists do.
 //
@@ -27,9 +27,6 @@
 // part that lives, takes off nineteen. A page of numbers adds little, and only if it brings URLs,
 // or has none in its address that says which of many items it is. An error adds next to nothing,
 // unless it stands among empty pages that bring URLs.
-//
-// So a part that ends by itself costs little, however alike its pages are, and what is new in a
-// host is not outweighed by what is not.
 //
 // Words can be made up. So there is a second account of where links lead. A page whose links go to
 // new URLs and to nothing known but what all pages link to may be of a labyrinth, or of a tree.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apoidea/apoidea/crawl/frame"
+
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty/noveltytest"
@@ -76,7 +78,7 @@ func crawl(t *testing.T, s site, most int) crawled {
 	var state State
 	var x extract.Extractor
 	var page extract.Page
-	var frames Frames
+	var frames frame.Hosts
 	out := crawled{urls: map[string]bool{start: true}, got: make(map[string]bool)}
 	queue, late := []string{start}, make(map[string]bool) // late had to wait for the others once
 	doubted := make(map[string]bool)
@@ -113,7 +115,7 @@ func crawl(t *testing.T, s site, most int) crawled {
 				page.Links = []link.Link{{URL: resolve(t, url, answer.Location)}}
 			}
 			if sum := sha256.Sum256([]byte(body)); p.Own.Words == 0 {
-				p.Own = Body(sum[:])
+				p.Own = frame.Body(sum[:])
 			}
 			doubts := state.Doubts(url, p.Own, DefaultPages)
 			for _, l := range page.Links {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/apoidea/apoidea/crawl/frame"
+	"github.com/apoidea/apoidea/crawl/shape"
 )
 
 // Bounds.
@@ -35,15 +38,14 @@ const (
 	often    = 4  // usually
 	copies   = 16 // of a page that brings no URL, as the permalinks of a forum are
 	editions = 64 // on plain paths, as languages times versions are many
-	fewWords = 8  // fewer than these are no edition of anything
 )
 
 // Page is what came of one URL.
 type Page struct {
 	// URL in canonical form.
 	URL string
-	// Own is what the page says, see Body for what is no HTML.
-	Own Own
+	// Own is what the page says, see frame.Body for what is no HTML.
+	Own frame.Own
 	// Failed: there was no page, but an error. Redirect: it leads to the page that it brings.
 	Failed, Redirect bool
 	// Links of the page to its own host, and how many of them were new to the host's URL set.
@@ -72,7 +74,7 @@ type State struct {
 	least, leastBefore uint32
 }
 
-// part is what is known of a part of a host, see partsOf.
+// part is what is known of a part of a host, see package shape.
 type part struct {
 	key   uint32
 	empty uint32 // by what its pages say
@@ -110,28 +112,22 @@ func (s *State) Seen() uint64 { return s.seen }
 type prints []met
 
 type met struct {
-	bits   uint32
-	hits   uint8
-	copied bool // it turned out to be what many pages say
+	bits uint32
+	hits uint8
 }
 
-// meet remembers a print. It was met once less before.
-func (p *prints) meet(what uint64) *met {
-	list, bits := *p, fold(what)
-	for i, now := range slices.Backward(list) {
-		if now.bits != bits {
-			continue
-		}
-		now.hits = min(now.hits, math.MaxUint8-1) + 1
-		copy(list[i:], list[i+1:])
-		list[len(list)-1] = now
-		return &list[len(list)-1]
+// meet remembers a print, and says how often it was met.
+func (p *prints) meet(what uint64) (hits uint8) {
+	list, now := *p, met{bits: fold(what)}
+	if i := slices.IndexFunc(list, func(m met) bool { return m.bits == now.bits }); i >= 0 {
+		now.hits = min(list[i].hits, math.MaxUint8-1)
+		list = slices.Delete(list, i, i+1)
+	} else if len(list) >= maxPrints {
+		list = slices.Delete(list, 0, 1)
 	}
-	if len(list) >= maxPrints {
-		list = append(list[:0], list[len(list)-maxPrints+1:]...)
-	}
-	*p = append(list, met{bits: bits, hits: 1})
-	return &(*p)[len(*p)-1]
+	now.hits++
+	*p = append(list, now)
+	return now.hits
 }
 
 func fold(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) } //nolint:gosec // halves
@@ -145,7 +141,6 @@ const (
 	evLeads                   // where such pages are
 	evNumbers                 // nothing but numbers
 	evEmpty                   // what others said
-	evCopy                    // the same, and what the first of them said was nothing of its own
 	evFailed
 )
 
@@ -154,9 +149,9 @@ func (s *State) Observe(p Page, pages int) {
 	if s.seen++; s.seen == 1 {
 		s.since, s.mazed = nearby+1, nearby+1
 	}
-	wide, narrow := partsOf(p.URL)
-	shape := Shape(p.URL)
-	e := s.judge(&p, shape)
+	wide, narrow := shape.Parts(p.URL)
+	form := shape.Of(p.URL)
+	e := s.judge(&p, form)
 	stop := limit(pages)
 	judged, learns := s.enter(wide, narrow)
 	leads, open, worth := s.brings(judged, &p)
@@ -167,7 +162,7 @@ func (s *State) Observe(p Page, pages int) {
 		e = evLeads
 	}
 	s.note(&p, e, t)
-	said, told := s.weight(&p, e, shape, judged), int32(0)
+	said, told := s.weight(&p, e, form, judged), int32(0)
 	if e < evEmpty || e == evFailed { // what says nothing is judged by that
 		told = linkWeight(e, t, s.mazed <= nearby)
 	}
@@ -239,9 +234,6 @@ func (g *part) add(e evidence, brings bool, said, told int32, stop uint32) {
 	case evNew:
 		g.fresh = min(g.fresh+lively, longest)
 		g.news++
-	case evCopy:
-		g.fresh = 0
-		g.news -= min(g.news, 1)
 	}
 	if g.grows -= min(g.grows, 1); e == evNumbers && brings {
 		g.grows = lively
@@ -250,7 +242,7 @@ func (g *part) add(e evidence, brings bool, said, told int32, stop uint32) {
 }
 
 // judge says what a page brings.
-func (s *State) judge(p *Page, shape string) evidence {
+func (s *State) judge(p *Page, form string) evidence {
 	switch {
 	case p.Failed:
 		return evFailed
@@ -259,30 +251,25 @@ func (s *State) judge(p *Page, shape string) evidence {
 	case p.Own.Words == 0:
 		return evNothing
 	}
-	if p.Own.Words != noneOwn {
-		m, need := s.words.meet(p.Own.Words), enough(p, shape)
-		switch before := int(m.hits) - 1; {
-		case before == 0:
+	if p.Own.Words != frame.None {
+		if before := int(s.words.meet(p.Own.Words)) - 1; before == 0 {
 			return evNew
-		case before < need:
+		} else if before < enough(p, form) {
 			return evNothing
-		case need == often && p.Own.Count >= fewWords && !m.copied:
-			m.copied = true
-			return evCopy
 		}
 	}
-	if p.Own.All != p.Own.Words && s.all.meet(p.Own.All).hits <= copies {
+	if p.Own.All != p.Own.Words && s.all.meet(p.Own.All) <= copies {
 		return evNumbers
 	}
 	return evEmpty
 }
 
 // enough is how often a page's own words are to be met before it repeats others.
-func enough(p *Page, shape string) int {
+func enough(p *Page, form string) int {
 	switch {
-	case p.Own.Count < fewWords:
+	case p.Own.Count < frame.FewWords:
 		return often
-	case !generated(shape):
+	case !shape.Generated(form):
 		return editions
 	case p.New == 0:
 		return copies
@@ -293,7 +280,7 @@ func enough(p *Page, shape string) int {
 
 // Doubts says whether the URLs that a page brings are to go behind the others of its host: it said
 // what others said, and many such pages were met of late.
-func (s *State) Doubts(url string, own Own, pages int) bool {
+func (s *State) Doubts(url string, own frame.Own, pages int) bool {
 	if s.rest.empty*lastShare < limit(pages) || own.Words == 0 {
 		return false
 	}
@@ -301,7 +288,7 @@ func (s *State) Doubts(url string, own Own, pages int) bool {
 		return false
 	}
 	bits := fold(own.Words)
-	return own.Words == noneOwn || slices.ContainsFunc(s.words, func(m met) bool { return m.bits == bits && m.hits >= often })
+	return own.Words == frame.None || slices.ContainsFunc(s.words, func(m met) bool { return m.bits == bits && m.hits >= often })
 }
 
 // Worthy says whether the part of a URL brings something, or leads to one that does.
@@ -399,8 +386,6 @@ func (s *State) tree(p *Page, open int) tree {
 const (
 	strongWeight = 50
 	newWeight    = 19 * strongWeight
-	weakWeight   = 16
-	sameWeight   = 2 // of a host of a domain that brings no others, see Kin
 	numberWeight = 16
 	itemWeight   = 3 // of a page of numbers whose URL says which of many items it is
 	errorWeight  = 1
@@ -410,12 +395,10 @@ const (
 )
 
 // weight is what a page's words add to the accounts of its parts and its host.
-func (s *State) weight(p *Page, e evidence, shape string, g *part) int32 {
+func (s *State) weight(p *Page, e evidence, form string, g *part) int32 {
 	switch {
 	case e == evNew, e == evLeads:
 		return -newWeight
-	case e == evCopy:
-		return newWeight
 	case e == evFailed && (s.since <= nearby || s.mazed <= nearby), e == evEmpty:
 		return strongWeight
 	case e == evFailed:
@@ -424,9 +407,9 @@ func (s *State) weight(p *Page, e evidence, shape string, g *part) int32 {
 		return 0
 	}
 	switch grows := p.New > 0 || g.grows > 0; {
-	case item(shape) && !grows:
+	case shape.Item(form) && !grows:
 		return 0
-	case item(shape) || !grows:
+	case shape.Item(form) || !grows:
 		return itemWeight
 	default:
 		return numberWeight
@@ -465,7 +448,7 @@ func limit(pages int) uint32 { return strongWeight * uint32(min(max(pages, 1), M
 
 // part returns a part, made in the place of the one that matters least where there is no room.
 func (s *State) part(text string) *part {
-	key := hash(text)
+	key := shape.Hash(text)
 	if g := s.at(key); g != nil {
 		return g
 	}
@@ -483,26 +466,18 @@ func (s *State) part(text string) *part {
 	return &s.parts[i]
 }
 
-// rank says what is dropped first for want of room: narrow parts that are not known, then others
-// that do not live.
-func (g *part) rank() (n int) {
-	switch {
-	case g.known():
-		n = 3
-	case g.wide:
-		n = 1
-	default:
-		return 0
-	}
-	if g.lives() {
-		n++
-	}
-	return n
-}
-
-// before says which of two parts is dropped first: of the same rank the one met longer ago.
+// before says which of two parts is dropped first for want of room: a narrow one that is not known,
+// then what is not known, then what does not live, and of the same the one met longer ago.
 func before(a, b *part) bool {
-	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.last, b.last)) < 0
+	rank := func(g *part) (n int) {
+		for i, is := range []bool{g.wide || g.known(), g.lives(), g.known()} {
+			if is {
+				n |= 1 << i
+			}
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.last, b.last)) < 0
 }
 
 func (s *State) at(key uint32) *part {
@@ -514,13 +489,13 @@ func (s *State) at(key uint32) *part {
 
 // find returns the part that a URL is judged by, nil if it is not known, and its key.
 func (s *State) find(url string) (g *part, key uint32) {
-	wide, narrow := partsOf(url)
+	wide, narrow := shape.Parts(url)
 	if narrow != "" {
-		key = hash(narrow)
+		key = shape.Hash(narrow)
 		if g = s.at(key); g.known() {
 			return g, key
 		}
 	}
-	key = hash(wide)
+	key = shape.Hash(wide)
 	return s.at(key), key
 }

@@ -1,6 +1,11 @@
 package novelty
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+
+	"github.com/apoidea/apoidea/crawl/shape"
+)
 
 // Verdict is what a host's pages so far say of one URL.
 type Verdict struct {
@@ -76,8 +81,8 @@ func (s *State) Verdict(url string, pages int) Verdict {
 	g, _ := s.find(url)
 	stop := limit(pages)
 	if g != nil && g.worst() >= stop {
-		wide, narrow := partsOf(url)
-		if narrow != "" && s.at(hash(narrow)) == g {
+		wide, narrow := shape.Parts(url)
+		if narrow != "" && s.at(shape.Hash(narrow)) == g {
 			wide = narrow
 		}
 		return Verdict{Stop: true, Why: fmt.Sprintf("the last pages of %s brought nothing new, unless it was more URLs (%d pages of it were seen; %s)", wide, g.seen, flagNote(pages))}
@@ -94,7 +99,7 @@ func (s *State) Verdict(url string, pages int) Verdict {
 
 // thins says whether a URL goes behind others as its part may be a maze.
 func (s *State) thins(g *part, url string, of, stop uint32) bool {
-	return g.maze*thinFrom >= stop && s.mazed <= nearby && hash(url)%of != 0
+	return g.maze*thinFrom >= stop && s.mazed <= nearby && shape.Hash(url)%of != 0
 }
 
 // passes says whether a URL of a host that is a trap is fetched all the same: its part lives, or is
@@ -117,23 +122,25 @@ func (s *State) passes(g *part, stop uint32) bool {
 // ones were looked at. It falls to an eighth as the host, or a part of it, comes nearer to a trap:
 // what is ahead when the verdict comes is asked for in vain.
 func (s *State) Ahead(pages, most int) int {
-	worst, stop := uint32(0), limit(pages)
-	for _, g := range append(s.parts, s.rest) {
-		for _, n := range []uint32{g.empty, g.maze} {
-			if n < stop {
-				worst = max(worst, n)
-			}
-		}
-	}
+	stop := limit(pages)
+	worst := s.worst(stop)
 	return max(int(float64(most)*(1-float64(worst)/float64(stop))), most/8, 1)
 }
 
 // Share is how far the host, or the part of it that is furthest, has come on the way to a trap: 1
 // is one.
 func (s *State) Share(pages int) float64 {
-	worst := s.rest.worst()
-	for i := range s.parts {
-		worst = max(worst, s.parts[i].worst())
+	return min(float64(s.worst(math.MaxUint32))/float64(limit(pages)), 1)
+}
+
+// worst is the largest account below a bound.
+func (s *State) worst(below uint32) (worst uint32) {
+	for _, g := range append(s.parts, s.rest) {
+		for _, n := range []uint32{g.empty, g.maze} {
+			if n < below {
+				worst = max(worst, n)
+			}
+		}
 	}
-	return min(float64(worst)/float64(limit(pages)), 1)
+	return worst
 }

@@ -1,6 +1,8 @@
 package owner
 
-import "github.com/apoidea/apoidea/crawl/novelty"
+import (
+	"github.com/apoidea/apoidea/crawl/shape"
+)
 
 const (
 	// hangsAll requests in a row of which nothing came are the host's and not their URLs': where every other URL hangs so many are rare.
@@ -49,7 +51,7 @@ func (h *hangs) hung(url string) (alone, found bool) {
 
 // count adds to the parts of a URL. Of too many those that are no trouble are forgotten, then all.
 func (h *hangs) count(url string, n hangsOf) {
-	parts := novelty.PartAndShape(url)
+	parts := shape.Hashes(url)
 	for _, part := range parts {
 		of, known := h.parts[part]
 		if !known && len(h.parts) >= maxHangs {
@@ -71,7 +73,7 @@ func (h *hangs) last(url string, again bool) bool {
 	if !h.some {
 		return false
 	}
-	for _, part := range novelty.PartAndShape(url) {
+	for _, part := range shape.Hashes(url) {
 		if of := h.parts[part]; of.last() || again && of.often() {
 			return true
 		}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/apoidea/apoidea/crawl/frame"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -103,11 +105,11 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 }
 
 // ownOf is what a page says itself, as its worker tells it.
-func ownOf(f *wire.Fetched) novelty.Own {
+func ownOf(f *wire.Fetched) frame.Own {
 	if f.GetOwnWords() == 0 && len(f.GetDigest()) > 0 {
-		return novelty.Body(f.GetDigest())
+		return frame.Body(f.GetDigest())
 	}
-	return novelty.Own{Words: f.GetOwnWords(), All: f.GetOwnAll(), Count: int(f.GetOwnCount())}
+	return frame.Own{Words: f.GetOwnWords(), All: f.GetOwnAll(), Count: int(f.GetOwnCount())}
 }
 
 // doubt has the URLs of its own host that a page brings go behind others, if it says what others

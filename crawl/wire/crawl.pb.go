@@ -628,7 +628,7 @@ type Fetched struct {
 	OwnLinks      uint32                 `protobuf:"varint,22,opt,name=own_links,json=ownLinks,proto3" json:"own_links,omitempty"`     // links of the page to its own host, those included that were told before
 	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`        // links of the page beyond the bounds of what is taken of one
 	Words         uint64                 `protobuf:"fixed64,24,opt,name=words,proto3" json:"words,omitempty"`                          // extract.Fingerprint.Words of an HTML page; 0 = none
-	OwnWords      uint64                 `protobuf:"fixed64,25,opt,name=own_words,json=ownWords,proto3" json:"own_words,omitempty"`    // novelty.Own of an HTML page: Words, 0 = not told
+	OwnWords      uint64                 `protobuf:"fixed64,25,opt,name=own_words,json=ownWords,proto3" json:"own_words,omitempty"`    // frame.Own of an HTML page: Words, 0 = not told
 	OwnAll        uint64                 `protobuf:"fixed64,26,opt,name=own_all,json=ownAll,proto3" json:"own_all,omitempty"`
 	OwnCount      uint32                 `protobuf:"varint,27,opt,name=own_count,json=ownCount,proto3" json:"own_count,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -254,8 +254,10 @@ func (s *scene) startPeer(ctx context.Context, name string, args ...string) (*pe
 		return nil, err
 	}
 	defer log.Close() // the process has its own
-	p.cmd = exec.CommandContext(s.ctx, "apoidea", append([]string{"run", "--data-dir", p.dir, "--dashboard", "off", "--log-level", s.logLevel, "--quiet",
-		"--allow-private", "--delay", webDelay.String(), "--optout-proof", "yes"}, args...)...)
+	p.cmd = exec.CommandContext(s.ctx, "apoidea", append([]string{
+		"run", "--data-dir", p.dir, "--dashboard", "off", "--log-level", s.logLevel, "--quiet",
+		"--allow-private", "--delay", webDelay.String(), "--optout-proof", "yes",
+	}, args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

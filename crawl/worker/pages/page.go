@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/frame"
+
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -21,7 +22,7 @@ type Page struct {
 	took   time.Duration
 	pause  time.Duration // that the site asked for
 	found  extract.Page
-	own    novelty.Own // what it says itself
+	own    frame.Own // what it says itself
 	digest [32]byte
 	asked  bool // its body is a matter for the content owner
 	answer Answer

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/apoidea/apoidea/crawl/frame"
+
 	"github.com/apoidea/apoidea/crawl/extract"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -19,8 +20,8 @@ type Pipeline struct {
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	frames   novelty.Frames // of the hosts whose pages came last
-	spilled  atomic.Int64   // pages that waited on disk
+	frames   frame.Hosts  // of the hosts whose pages came last
+	spilled  atomic.Int64 // pages that waited on disk
 
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor

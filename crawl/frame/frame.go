@@ -1,4 +1,7 @@
-package novelty
+// Package frame tells what a page says itself from what most pages of its host carry: menus, notices,
+// the same words beside every article. [Hosts] learns such frames where pages are read; what is left
+// of a page is its [Own] words, of which the owner of the host is told a print (package novelty).
+package frame
 
 import (
 	"container/list"
@@ -30,17 +33,21 @@ type Own struct {
 func Body(digest []byte) Own {
 	var first [8]byte
 	copy(first[:], digest)
-	sum := max(binary.LittleEndian.Uint64(first[:]), noneOwn+1)
-	return Own{sum, sum, fewWords}
+	sum := max(binary.LittleEndian.Uint64(first[:]), None+1)
+	return Own{sum, sum, FewWords}
 }
 
-// noneOwn is the print of no words.
-const noneOwn = 1
+const (
+	// None is the print of no words.
+	None = 1
+	// FewWords: a page of fewer own words is no edition of another.
+	FewWords = 8
+)
 
-// Frames learns what the pages of each host have in common. A term (extract.Page.Terms) that at
+// Hosts learns what the pages of each host have in common. A term (extract.Page.Terms) that at
 // least half of a host's last pages carry is part of its frame. It is the memory of a worker, and
 // lost with it: the pages that come first then have no frame. Safe for concurrent use.
-type Frames struct {
+type Hosts struct {
 	mu    sync.Mutex
 	hosts map[string]*list.Element
 	order list.List // of *frame, the one met last in front
@@ -53,13 +60,13 @@ type frame struct {
 }
 
 // Own tells what is a page's own, and learns from the page.
-func (fs *Frames) Own(host string, terms []uint32) Own {
+func (fs *Hosts) Own(host string, terms []uint32) Own {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.of(host).own(terms)
 }
 
-func (fs *Frames) of(host string) *frame {
+func (fs *Hosts) of(host string) *frame {
 	if e := fs.hosts[host]; e != nil {
 		fs.order.MoveToFront(e)
 		return e.Value.(*frame)
@@ -76,7 +83,7 @@ func (fs *Frames) of(host string) *frame {
 }
 
 func (f *frame) own(terms []uint32) Own {
-	own := Own{Words: noneOwn, All: noneOwn}
+	own := Own{Words: None, All: None}
 	if f.pages++; f.pages >= halvedAt || len(f.terms) >= maxLearnt {
 		f.halve()
 	}
@@ -95,7 +102,7 @@ func (f *frame) own(terms []uint32) Own {
 			own.Count++
 		}
 	}
-	own.Words, own.All = max(own.Words, noneOwn), max(own.All, noneOwn)
+	own.Words, own.All = max(own.Words, None), max(own.All, None)
 	return own
 }
 

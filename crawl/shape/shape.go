@@ -1,4 +1,6 @@
-package novelty
+// Package shape is what the URLs of a host have in common: what is left of them without what varies
+// from page to page, and the parts of a host that they are of.
+package shape
 
 import (
 	"slices"
@@ -16,9 +18,9 @@ const (
 // maxShape bounds a shape; what is longer has the shape of its beginning.
 const maxShape = 512
 
-// Shape is a canonical URL without its host and without what varies from page to page: numbers and
+// Of is a canonical URL without its host and without what varies from page to page: numbers and
 // dates, tokens, the values of parameters and their order, segments of the path that are repeated.
-func Shape(url string) string {
+func Of(url string) string {
 	path, query, asked := strings.Cut(link.PathQuery(url), "?")
 	out := make([]byte, 0, 64)
 	var met [8]string
@@ -127,19 +129,19 @@ func appendWord(out []byte, s string) []byte {
 	return out
 }
 
-// generated says whether a URL looks as if there were others like it without end: it asks
+// Generated says whether a URL, by its shape, looks as if there were others like it without end: it asks
 // something, or has a token or a parameter in its path.
-func generated(shape string) bool { return strings.ContainsAny(shape, "?;"+token) }
+func Generated(shape string) bool { return strings.ContainsAny(shape, "?;"+token) }
 
-// item says whether a URL names one of many items by its number. Several numbers are a date or a
+// Item says whether a URL, by its shape, names one of many items by its number. Several numbers are a date or a
 // place, which anybody can make up.
-func item(shape string) bool { return !generated(shape) && strings.Count(shape, number) == 1 }
+func Item(shape string) bool { return !Generated(shape) && strings.Count(shape, number) == 1 }
 
-// partsOf a URL are the part of its host that it is of, and a narrower one: /wiki/*?action and
+// Parts of a URL are the part of its host that it is of, and a narrower one: /wiki/*?action and
 // /wiki/*/edit?action. Part is the first segment of the path if it is a folder, and the names of
 // the parameters. Narrow has the last segment too where a path is three segments deep or has
 // parameters, and of a last segment such as Talk:Name its beginning; else it is empty.
-func partsOf(url string) (part, narrow string) {
+func Parts(url string) (part, narrow string) {
 	path, query, asked := strings.Cut(link.PathQuery(url), "?")
 	path = strings.TrimPrefix(path, "/")
 	head := make([]byte, 0, 64)
@@ -165,16 +167,16 @@ func partsOf(url string) (part, narrow string) {
 	return part, narrow
 }
 
-// PartAndShape are hashes of the part of its host that a URL is of, and of its shape, which is narrower.
-func PartAndShape(url string) [2]uint32 {
-	part, _ := partsOf(url)
-	return [2]uint32{hash(part), hash(Shape(url))}
+// Hashes are hashes of the part of its host that a URL is of, and of its shape, which is narrower.
+func Hashes(url string) [2]uint32 {
+	part, _ := Parts(url)
+	return [2]uint32{Hash(part), Hash(Of(url))}
 }
 
 func clip(b []byte) string { return string(b[:min(len(b), maxShape)]) }
 
-// hash is 32 bits of FNV-1a, and never 0.
-func hash(s string) uint32 {
+// Hash is 32 bits of FNV-1a, and never 0.
+func Hash(s string) uint32 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 0x100000001b3
