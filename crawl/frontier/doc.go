@@ -11,7 +11,7 @@
 //     because it is busy gets rest.
 //   - group: the registrable domain of a host. Of the hosts that may be asked the groups have
 //     turns, as one may have thousands of hosts.
-//   - hang: a request of which nothing came. The first ones in a row are owed for as the last answer was.
+//   - hang: a request of which nothing came.
 //   - prompt, slow, unknown: a host whose last visit was over within a second, one that took
 //     longer or was not answered, and one that was not asked yet. Slow hosts hold fetchers: they have a
 //     quarter of them while others wait, and so has a group, and an address, with its hosts that are

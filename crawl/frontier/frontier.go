@@ -31,7 +31,7 @@ type host[T any] struct {
 	took    time.Duration
 	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
 	met     bool    // a request was made to it
-	hangs   int     // requests in a row of which nothing came
+	hung    bool    // nothing came of the last one
 	stood   uint64
 	begun   time.Time     // of the visit
 	held    time.Duration // how long the last visit with a request was open
@@ -192,29 +192,22 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	if h == nil || !h.visited {
 		return
 	}
-	f.closes(now, h, took, 0)
+	f.closes(now, h, took, false)
 }
 
-// fewHangs are the requests in a row of which nothing came that say nothing of the host: of a site of which every other URL hangs they are not rare.
-const fewHangs = 2
-
-// Hung closes a visit in which a request was made of which nothing came in that time. The first ones in a row may be of their URLs alone, so the host is owed what it
-// was after its last answer; then it may have too much to do.
+// Hung closes a visit in which a request was made of which nothing came. The host is owed for it as for one that took that long.
 func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
 	h := f.hosts[name]
 	if h == nil || !h.visited {
 		return
 	}
-	if h.met && h.hangs < fewHangs {
-		took = h.took
-	}
-	f.closes(now, h, took, h.hangs+1)
+	f.closes(now, h, took, true)
 }
 
 // closes closes a visit in which a request was made, with what is owed for one that took that long.
-func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hangs int) {
+func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hung bool) {
 	f.held.count(h.kind(), -1)
-	h.took, h.hangs, h.met, h.held = took, hangs, true, now.Sub(h.begun)
+	h.took, h.hung, h.met, h.held = took, hung, true, now.Sub(h.begun)
 	f.held.count(h.kind(), 1)
 	h.setDue(now.Add(f.delay(h)))
 	f.leave(h)

@@ -23,7 +23,7 @@ func (h *host[T]) kind() kind {
 	switch {
 	case !h.met:
 		return unknown
-	case h.hangs > 0 || h.held > soon:
+	case h.hung || h.held > soon:
 		return slow
 	default:
 		return prompt

@@ -6,7 +6,7 @@ import (
 
 const (
 	// hangsAll requests in a row of which nothing came are the host's and not their URLs': where every other URL hangs so many are rare.
-	hangsAll = 8
+	hangsAll = 6
 	// hangsPart of a part of a host have it go behind the others, if it was answered a quarter as often at most; what was tried before goes behind from
 	// hangsAgain of that on.
 	hangsPart  = 4

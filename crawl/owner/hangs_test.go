@@ -99,7 +99,7 @@ func TestHostThatHangs(t *testing.T) {
 		name     string
 		answered int
 		requests int // of which nothing comes
-	}{{"from the beginning", 0, 6}, {"after it has answered", 20, 14}} {
+	}{{"from the beginning", 0, 6}, {"after it has answered", 20, 12}} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene(t, nil)
 			s.placed(s.post(0, pages("a.example", 400)...), "nobody")

@@ -52,6 +52,7 @@ func (d driver) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff t
 	h := w.hosts[l.Host]
 	if h == nil {
 		h = newHost(l)
+		h.hangs = w.hung.back(l.Host)
 		w.hosts[l.Host] = h
 		w.frontier.Slow(l.Host, float64(g.GetPacePct())/100)
 		poke(w.watch)
@@ -152,6 +153,7 @@ func (d driver) Forget(l *session.Lease) (untold []*wire.Robots) {
 			w.idle.wakeAll()
 		}
 		delete(w.hosts, l.Host)
+		w.hung.leave(l.Host, h.hangs)
 		w.windows.forget(h)
 	}
 	w.frontier.Remove(l.Host)

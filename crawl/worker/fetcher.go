@@ -374,8 +374,7 @@ func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Ti
 	}
 	w.mu.Lock()
 	if fe.Status() == link.Hung {
-		h.hung()
-		w.frontier.Hung(now, h.Host, now.Sub(begun))
+		w.frontier.Hung(now, h.Host, h.hung(now.Sub(begun)))
 	} else {
 		w.frontier.Done(now, h.Host, now.Sub(begun))
 	}

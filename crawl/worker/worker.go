@@ -42,6 +42,7 @@ type Worker struct {
 	mu       sync.Mutex         // guards what follows
 	hosts    map[string]*host   // those granted
 	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
+	hung     hung               // what is remembered of hosts without a lease
 	sessions *session.Machine
 	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
 	granting map[job.ID]*reports.Job            // the jobs of the answer that is being taken in
@@ -89,7 +90,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs), shelf: newShelf(),
 		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
-		hosts: hosts, leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
+		hosts: hosts, hung: make(hung), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
 		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
 		abroad: abroad{
 			frontier: front, hosts: hosts, delay: politeness.Delay, until: make(map[string]time.Time),

@@ -59,6 +59,7 @@ type hostAudit struct {
 	open   []*visit
 	last   *visit // the one that ended last
 	times  []time.Time
+	order  []string // what was asked for at these
 }
 
 // maxPaths bounds the paths that are remembered of a host, maxTimes the moments of requests.
@@ -105,6 +106,7 @@ func (h *hostAudit) note(path string, forbidden bool, now time.Time) {
 	c.Requests++
 	if len(h.times) < maxTimes {
 		h.times = append(h.times, now)
+		h.order = append(h.order, strings.Clone(path))
 	}
 	if _, known := h.paths[path]; known || len(h.paths) < maxPaths {
 		h.paths[strings.Clone(path)]++
@@ -205,6 +207,16 @@ func (a *audit) times(host string) []time.Time {
 	defer a.mu.Unlock()
 	if h := a.hosts[host]; h != nil {
 		return slices.Clone(h.times)
+	}
+	return nil
+}
+
+// order are the paths that a host was asked for, one after another.
+func (a *audit) order(host string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h := a.hosts[host]; h != nil {
+		return slices.Clone(h.order)
 	}
 	return nil
 }
