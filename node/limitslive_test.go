@@ -31,7 +31,7 @@ func TestPausedPeer(t *testing.T) {
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}})
 	truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, peers[0]), truth.URLs)
-	checkAudit(t, web)
+	checkAudit(t, web, peers...)
 	if w := peers[1].crawl.Worker.Stats(); w.Requests > 0 {
 		t.Errorf("the paused peer made %d requests", w.Requests)
 	}

@@ -218,10 +218,16 @@ func diff(t *testing.T, got, want []string) {
 	}
 }
 
-// checkAudit holds what the web saw against what always holds: one worker at a host at a time, robots obeyed, no URL twice.
-func checkAudit(t *testing.T, w *testWeb) webgen.Audit {
+// checkAudit holds what the web saw against what always holds: one worker at a host at a time, robots obeyed, no URL twice. A process that stood still for more than a
+// second drops its leases: the request that was under way under each is broken off and made again, so many may be made twice where workers of these peers had that.
+func checkAudit(t *testing.T, w *testWeb, peers ...*testPeer) webgen.Audit {
 	t.Helper()
 	a := w.Audit()
+	dropped := int64(0)
+	for _, p := range peers {
+		dropped += p.crawl.Worker.Stats().Lapsed
+	}
+	again := dropped
 	for _, h := range a.Hosts {
 		if h.Overlaps+h.SelfOverlaps > 0 {
 			t.Errorf("host %s: %d overlaps of workers, %d of one", h.Host, h.Overlaps, h.SelfOverlaps)
@@ -229,8 +235,8 @@ func checkAudit(t *testing.T, w *testWeb) webgen.Audit {
 		if h.RobotsViolations > 0 {
 			t.Errorf("host %s: %d robots violations", h.Host, h.RobotsViolations)
 		}
-		if h.RepeatedURLs > 0 {
-			t.Errorf("host %s: %d URLs asked for again after a final answer", h.Host, h.RepeatedURLs)
+		if again -= h.RepeatedURLs; again < 0 && h.RepeatedURLs > 0 {
+			t.Errorf("host %s: %d URLs asked for again after a final answer; %d leases were dropped", h.Host, h.RepeatedURLs, dropped)
 		}
 	}
 	return a
@@ -339,6 +345,7 @@ func TestStopAndGoOn(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
+	before := p
 	p = startPeer(t, dir, 1)
 	again, err := p.Post(ctx, spec)
 	if err != nil {
@@ -350,7 +357,7 @@ func TestStopAndGoOn(t *testing.T) {
 	waitIdle(t, p)
 	truth := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, p), truth.URLs)
-	checkAudit(t, web)
+	checkAudit(t, web, before, p)
 }
 
 // TestPeersJoinWhileCrawling: hosts move to the peers that come, and nothing is lost or fetched by two at once.
