@@ -69,7 +69,7 @@ var bounds = []bound{
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},
 	{what: "leaf peers on each side", format: "%s", at: "dht/ring DefaultR", then: "those further away are forgotten"},
 	{what: "a message between peers", format: "%s", at: "dht/calls maxFrame", then: "it is cut into pieces; what a stranger sends beyond ends its connection"},
-	{what: "a message of kad-dht", format: "%s", at: "dht/p2p maxKadFrame", then: "its stream is reset, whoever opened it; of a peer as many addresses are told as have room"},
+	{what: "a question of kad-dht, an answer", format: "%s, %s", at: "dht/p2p maxKadQuestion maxKadFrame", then: "its stream is reset, whoever opened it; of a peer as many addresses are told as have room"},
 	{what: "what a message between peers takes of memory", format: "%s times its length and %s", at: "dht/counted Times Spare", then: "it is refused before it is unpacked, as is a list with more than it may have; sessions and jobs, of which each part says little, have up to 2 MiB beside"},
 	{what: "an answer of a peer for people: status, lists of URLs and files", format: "%s elements of lists, %s values", at: "node/view maxAnswerElements maxAnswerValues", then: "it is refused before it is unpacked"},
 	{what: "records of hosts in a message, their links unpacked", format: "%s", at: "node/hosts maxUnpacked", then: "it is refused before they are unpacked; the sender sends fewer at once"},

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// maxKadFrame bounds a message of kad-dht in bytes, asked or answered. The library takes 4 MiB,
-	// and an empty part of two bytes takes fifty times that when it is unpacked.
-	maxKadFrame = 16 << 10
+	// maxKadFrame bounds an answer of kad-dht in bytes, and maxKadQuestion a question, which is a kind and
+	// a key. The library takes 4 MiB, and an empty part of two bytes takes fifty times that when it is
+	// unpacked.
+	maxKadFrame    = 16 << 10
+	maxKadQuestion = 1 << 10
 	// maxKadAddrs bounds the addresses of one peer in an answer, in bytes: a bucket of peers and the
 	// one that was asked for fit into a frame, with an ID and its framing beside each.
 	maxKadAddrs = maxKadFrame/(bucketSize+1) - 128
@@ -28,7 +30,7 @@ type kadHost struct{ host.Host }
 
 // SetStreamHandler implements host.Host.
 func (h kadHost) SetStreamHandler(id protocol.ID, handle network.StreamHandler) {
-	h.Host.SetStreamHandler(id, func(s network.Stream) { handle(&kadStream{Stream: s}) })
+	h.Host.SetStreamHandler(id, func(s network.Stream) { handle(&kadStream{Stream: s, most: maxKadQuestion}) })
 }
 
 // NewStream implements host.Host.
@@ -37,7 +39,7 @@ func (h kadHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) 
 	if err != nil {
 		return nil, err
 	}
-	return &kadStream{Stream: s}, nil
+	return &kadStream{Stream: s, most: maxKadFrame}, nil
 }
 
 // Peerstore implements host.Host.
@@ -64,6 +66,7 @@ func (p kadPeerstore) PeerInfo(id peer.ID) peer.AddrInfo {
 // before the length of one that is too long is whole. One goroutine reads it at a time.
 type kadStream struct {
 	network.Stream
+	most   int  // bytes of a frame
 	left   int  // bytes of the frame that are still to come
 	length int  // of the next frame, as far as it was read
 	shift  uint // bits of it that were read
@@ -81,9 +84,9 @@ func (s *kadStream) Read(b []byte) (int, error) {
 		s.length |= int(rest[0]&0x7f) << s.shift
 		s.shift += 7
 		more := rest[0] >= 0x80
-		if s.length > maxKadFrame || more && s.shift >= 7*maxKadLength {
+		if s.length > s.most || more && s.shift >= 7*maxKadLength {
 			_ = s.Reset()
-			return 0, fmt.Errorf("kad-dht: a frame of over %d bytes", maxKadFrame)
+			return 0, fmt.Errorf("kad-dht: a frame of over %d bytes", s.most)
 		}
 		if rest = rest[1:]; !more {
 			s.left, s.length, s.shift = s.length, 0, 0

