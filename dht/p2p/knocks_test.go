@@ -35,6 +35,32 @@ func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	})
 }
 
+// TestWhoEnteredIsNotCounted: a connection whose handshake has ended is no knock any more, and a stream that named its protocol is not nameless.
+func TestWhoEnteredIsNotCounted(t *testing.T) {
+	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
+		if _, err := client.Call(t.Context(), server.self, "echo", []byte("here")); err != nil {
+			t.Fatal(err)
+		}
+		d, ok := server.host.Network().ResourceManager().(*door)
+		if !ok {
+			t.Fatalf("the resource manager is a %T", server.host.Network().ResourceManager())
+		}
+		counted := func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.tcp) + len(d.quic) + len(d.nameless)
+		}
+		for until := time.Now().Add(5 * time.Second); counted() > 0; time.Sleep(time.Millisecond) { // identify names its own streams
+			if time.Now().After(until) {
+				t.Fatalf("%d are counted still", counted())
+			}
+		}
+		if !server.Connected(client.self) {
+			t.Error("the connection is gone")
+		}
+	})
+}
+
 // TestNamelessStreamsKeepNobodyOut: peers open as many streams as they may that name no protocol, and others are served.
 func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
