@@ -116,7 +116,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 			return n.afterReady(ctx, func(ctx context.Context) error { return n.wishes.Serve(ctx, n.form) })
 		})
 	}
-	g.Go(func() error { return n.afterReady(ctx, n.crawl.Worker.Run) })
+	g.Go(func() error { return n.afterReady(ctx, n.crawl.Run) })
 }
 
 // errStays answers who asks a peer to leave that ends for another reason.

@@ -5,15 +5,20 @@
 // What it promises:
 //   - the worker finds the next owner of a host that has moved, or whose owner is gone, within
 //     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
+//   - after a crash the owners of bodies hear of those in the archive that it left open (TestFoundAfterACrash;
+//     cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
 //   - an owner of bodies that does not answer holds nobody up: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -98,6 +103,7 @@ type Crawl struct {
 	deps    Deps
 	archive *archive
 	servers serverRecords
+	untold  []reports.Confirmation // bodies of which a crash may have kept their owners from hearing
 }
 
 // New opens the archive, and returns what crawls once the worker runs. If it fails it leaves nothing open.
@@ -106,6 +112,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	if c.Fetcher, err = fetch.New(cfg.Fetch); err != nil {
 		return nil, err
 	}
+	cfg.Archive.Found = c.found
 	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -127,6 +134,46 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+const (
+	// maxUntold bounds the bodies that are told of after a crash, the last ones; tellFirst how long that keeps the crawl waiting.
+	maxUntold = 8192
+	tellFirst = 2 * time.Second
+)
+
+// found takes a response that lay in an archive which a crash left open. Bodies that are told of are those that were asked about: of pages, and not empty.
+func (c *Crawl) found(e warc.Entry) {
+	k, ok := confirmationOf(e)
+	if !ok {
+		return
+	}
+	if c.untold = append(c.untold, k); len(c.untold) >= 2*maxUntold {
+		c.untold = append(c.untold[:0], c.untold[maxUntold:]...)
+	}
+}
+
+// confirmationOf is what the owner of a response's body is told of it.
+func confirmationOf(e warc.Entry) (k reports.Confirmation, ok bool) {
+	digest, err := hex.DecodeString(strings.TrimPrefix(e.Digest, "sha256:"))
+	if err != nil || len(digest) != len(k.Digest) || !strings.HasPrefix(e.Status, "2") || [32]byte(digest) == sha256.Sum256(nil) {
+		return k, false
+	}
+	return reports.Confirmation{Digest: [32]byte(digest), URL: e.URL, RecordID: e.RecordID, Date: e.Date}, true
+}
+
+// Run crawls until ctx ends. After a crash the owners of bodies hear first what lies in the archive: else each of them that is met again would be archived once more.
+func (c *Crawl) Run(ctx context.Context) error {
+	untold := c.untold[max(len(c.untold)-maxUntold, 0):]
+	c.untold = nil
+	if len(untold) > 0 {
+		first, cancel := context.WithTimeout(ctx, tellFirst)
+		if err := c.deps.Content.Confirm(first, untold); err != nil {
+			c.deps.Log.Debug("content owners did not hear what was archived before the crash", "bodies", len(untold), "err", err)
+		}
+		cancel()
+	}
+	return c.Worker.Run(ctx)
 }
 
 // Flush puts what is archived so far on disk, for an export.

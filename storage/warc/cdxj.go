@@ -95,19 +95,21 @@ func writeIndex(path string, lines []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
-func indexFile(path, name string) ([]byte, error) {
+// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name. Found, if not nil, is called with each response that is whole.
+func indexFile(path, name string, found func(e Entry)) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return Index(file, name)
+	return index(file, name, found)
 }
 
 // Index reads a WARC stream and returns its index, unsorted, with the lines naming it as name. After an error, such as ErrTruncated of a file
 // that is being written, it returns the lines of the records before.
-func Index(r io.Reader, name string) ([]byte, error) {
+func Index(r io.Reader, name string) ([]byte, error) { return index(r, name, nil) }
+
+func index(r io.Reader, name string, found func(e Entry)) ([]byte, error) {
 	var lines []byte
 	records := NewReader(r, false)
 	for {
@@ -119,6 +121,9 @@ func Index(r io.Reader, name string) ([]byte, error) {
 			var e Entry
 			if e, err = rec.Entry(); err == nil {
 				lines = e.AppendLine(lines, name, rec.Offset, rec.Length)
+				if found != nil && rec.Type == TypeResponse && rec.Get("WARC-Truncated") == "" {
+					found(e)
+				}
 			}
 		}
 		if err != nil {

@@ -221,7 +221,7 @@ func (w *Writer) recover() error {
 		if !open || !w.mine(finished) {
 			continue
 		}
-		if err := recoverFile(w.dir, finished); err != nil {
+		if err := recoverFile(w.dir, finished, w.config.Found); err != nil {
 			return err
 		}
 	}
@@ -275,7 +275,7 @@ func serialOf(name string) int {
 }
 
 // recoverFile cuts a file after its last whole record, indexes and seals it. One without any exchange is removed.
-func recoverFile(dir, name string) error {
+func recoverFile(dir, name string, found func(e Entry)) error {
 	path := filepath.Join(dir, name+openSuffix)
 	unsorted := filepath.Join(dir, baseOf(name)+indexSuffix+openSuffix)
 	good, exchanges, err := wholeRecords(path)
@@ -294,7 +294,7 @@ func recoverFile(dir, name string) error {
 	if err := truncateAndSync(path, good); err != nil {
 		return err
 	}
-	index, err := indexFile(path, name)
+	index, err := indexFile(path, name, found)
 	if err != nil {
 		return err
 	}

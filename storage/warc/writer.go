@@ -37,6 +37,8 @@ type Config struct {
 	// Software, Operator and Hostname go into the warcinfo record where they are not empty: who wrote this, with which
 	// version, and how to reach them.
 	Software, Operator, Hostname string
+	// Found, if not nil, is called by Open with each whole response in the files that a crash left open.
+	Found func(e Entry)
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 

@@ -193,12 +193,23 @@ func checkRecovery(t *testing.T, c Compression, name string, data []byte, ends, 
 	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Open(dir, testConfig(c))
+	config := testConfig(c)
+	found := 0
+	config.Found = func(e Entry) {
+		if found++; e.URL == "" || e.RecordID == "" || !strings.HasPrefix(e.Digest, "sha256:") {
+			t.Errorf("%d bytes: found %+v", len(data), e)
+		}
+	}
+	w, err := Open(dir, config)
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(data), err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
+	}
+	once := found
+	if w, err = Open(dir, config); err != nil || w.Close() != nil || found != once {
+		t.Errorf("%d bytes: opened again it finds %d responses, %v", len(data), found-once, err)
 	}
 	var wantEnd int64
 	for _, end := range ends {
@@ -211,6 +222,9 @@ func checkRecovery(t *testing.T, c Compression, name string, data []byte, ends, 
 		if end <= int64(len(data)) {
 			want++
 		}
+	}
+	if found != want {
+		t.Errorf("%d bytes: found %d responses, want %d", len(data), found, want)
 	}
 	if got := checkIndex(t, dir); got != want {
 		t.Fatalf("%d bytes: %d exchanges indexed, want %d", len(data), got, want)
