@@ -15,4 +15,4 @@ if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$roo
 # What is left behind if the program is killed itself.
 at_end 'for file in "$work"/*.pid; do pid=$(cat "$file") && [[ $(readlink "/proc/$pid/exe") == "$work"/bin/* ]] && kill -9 "$pid"; done'
 ulimit -n "$(ulimit -H -n)"
-strangers --work "$work" --port "${STRANGERS_PORT:-18810}" "$@"
+strangers --work "$work" --port "${STRANGERS_PORT:-18820}" "$@"
