@@ -29,11 +29,12 @@ const (
 	// maxLargeOfPeer of them are one peer's. They count as they come, so that who announces and sends nothing has none.
 	maxLargeOfPeer = 16 << 20
 	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be made and
-	// not written yet. Who reads slowly is told busy before more is made for it. longAnswer is what one
-	// that is being made counts as.
+	// not written yet. Who reads slowly is told busy before more is made for it: while there is no room for
+	// longRoom. longAnswer is what one that is being made counts as.
 	maxAnswerBytes   = 16 << 20
 	maxAnswersOfPeer = 4 << 20
 	longAnswer       = 64 << 10
+	longRoom         = 1 << 20
 )
 
 // request waits for a handler, or runs in one.
@@ -176,7 +177,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.key.peer, more) })
+		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.key.peer, more, 0) })
 		if errors.Is(err, errNoRoom) {
 			st.in.large.add(st.key.peer, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
@@ -278,7 +279,7 @@ func (st *inStream) handle(ctx context.Context, r request) {
 // answer has a request handled; held is what counts of the answer of a long service.
 func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
 	long := st.key.service.long
-	if long && !st.in.answers.take(st.key.peer, longAnswer) {
+	if long && !st.in.answers.take(st.key.peer, longAnswer, longRoom) {
 		return nil, 0, errUnread
 	}
 	callCtx := newCallContext(ctx, r.wait)
@@ -288,7 +289,7 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 		return answer, 0, err
 	}
 	st.in.answers.add(st.key.peer, -longAnswer)
-	if !st.in.answers.take(st.key.peer, len(answer)) {
+	if !st.in.answers.take(st.key.peer, len(answer), 0) {
 		return nil, 0, errUnread
 	}
 	return answer, len(answer), err

@@ -17,15 +17,16 @@ type shares struct {
 	of  map[peer.ID]int
 }
 
-// take counts bytes for a peer; false, and nothing is, if that is more than it may have.
-func (s *shares) take(of peer.ID, size int) bool {
+// take counts bytes for a peer; false, and nothing is, if there is no room for that, or for so much.
+func (s *shares) take(of peer.ID, size, room int) bool {
+	room = max(room, size)
 	most := s.most
 	if !s.known(of) {
 		most -= most / 4
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all+size > most || s.of[of]+size > s.ofPeer {
+	if s.all+room > most || s.of[of]+room > s.ofPeer {
 		return false
 	}
 	s.count(of, size)

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,9 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		e.network.(*pipes).known = "friend"
 		e.Long("long")
+		var made atomic.Int64
 		e.Handle("long", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
+			made.Add(size)
 			return make([]byte, size), nil
 		})
 		var many []byte
@@ -74,6 +77,9 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 			if held := e.in.answers.all; held > row.most || held < size {
 				t.Errorf("%d bytes are held for %d strangers, at most %d", held, row.strangers, row.most)
 			}
+		}
+		if n := made.Load(); n > 8*maxAnswerBytes { // those that are made at once may find the same room
+			t.Errorf("%d bytes were made, of which %d have room", n, maxAnswerBytes)
 		}
 		if h := asks(t, e, "friend", "long", nil); h.kind != kindAnswer {
 			t.Errorf("a known peer is answered with code %v", h.code)
