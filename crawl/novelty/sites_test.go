@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apoidea/apoidea/crawl/frame"
-
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/frame"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty/noveltytest"
 )

@@ -4,10 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apoidea/apoidea/crawl/frame"
-
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/farm"
+	"github.com/apoidea/apoidea/crawl/frame"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
