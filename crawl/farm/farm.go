@@ -29,7 +29,7 @@ const (
 	weakWeight   = 16 // only its words beside links are those of others
 	sameWeight   = 2  // it brings no host
 	newWeight    = 19 * strongWeight
-	leadWeight   = 8 // it leads to new hosts and to none that is known
+	leadWeight   = 16 // it leads to new hosts and to none that is known
 	homeWeight   = 19 * leadWeight
 )
 
@@ -168,8 +168,8 @@ func (f *Farm) again(host uint32) bool {
 }
 
 // Brings notes a page with links to hosts that nobody here knew, and says how many of them it may
-// bring: ever fewer, and none at last, if it says what other hosts said; ever fewer if the last hosts
-// led to new hosts and to none that is known, as the page does unless it leads home. Hosts as in Observe.
+// bring: ever fewer, and none at last, if it says what other hosts said; the same if the last hosts led
+// to new hosts and to none that is known, as the page does unless it leads home. Hosts as in Observe.
 func (f *Farm) Brings(host string, all uint64, home bool, hosts int) (may int) {
 	p := Said{Host: HostOf(host), All: all, Brought: true}
 	repeats, again := f.observe(&p, hosts)
@@ -183,7 +183,7 @@ func (f *Farm) Brings(host string, all uint64, home bool, hosts int) (may int) {
 		f.leads = min(f.leads+leadWeight, limit(hosts))
 	}
 	switch {
-	case repeats && f.Full(hosts):
+	case repeats && f.Full(hosts), !home && f.leads >= limit(hosts):
 		return 0
 	case repeats:
 		return brought(f.same)

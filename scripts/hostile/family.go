@@ -52,7 +52,7 @@ func allFamilies() []*family {
 	return []*family{
 		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily, &waitsFamily, &hangsFamily, &spacesFamily,
 		&mixedFamily,
-		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily,
+		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily, &shareFamily,
 	}
 }
 
