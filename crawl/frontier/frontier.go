@@ -16,6 +16,7 @@ type Frontier[T any] struct {
 	serial uint64
 	items  int
 	held   held
+	past   map[string]kind // of hosts that were forgotten
 }
 
 // host is one host queue. It is in exactly one place: in the heap of due times, in the line of its group, parked at its address, visited, or, without items,
@@ -30,6 +31,7 @@ type host[T any] struct {
 	crawl   time.Duration
 	took    time.Duration
 	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
+	past    kind    // what it was before, as long as no request was made
 	met     bool    // a request was made to it
 	hung    bool    // nothing came of the last one
 	stood   uint64
@@ -48,7 +50,7 @@ func New[T any](cfg Config) *Frontier[T] {
 	cfg.fill()
 	return &Frontier[T]{
 		cfg: cfg, hosts: make(map[string]*host[T]),
-		held: newHeld(), ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
+		held: newHeld(), past: make(map[string]kind), ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
 	}
 }
 
@@ -80,6 +82,9 @@ func (f *Frontier[T]) open(name string) *host[T] {
 		if f.cfg.Group != nil {
 			h.group = f.cfg.Group(name)
 		}
+		h.past = f.past[name]
+		delete(f.past, name)
+		f.held.count(h.kind(), 1)
 		f.hosts[name] = h
 	}
 	h.gone = false

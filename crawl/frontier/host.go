@@ -88,6 +88,7 @@ func (f *Frontier[T]) Remove(name string) []T {
 func (f *Frontier[T]) forget(h *host[T]) {
 	f.lose(h)
 	f.held.count(h.kind(), -1)
+	f.remember(h)
 	delete(f.hosts, h.name)
 }
 

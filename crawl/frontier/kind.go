@@ -10,8 +10,8 @@ import (
 type kind int
 
 const (
-	slow    kind = iota // its last visit took long, or came to nothing
-	unknown             // it was never asked
+	unknown kind = iota // it was never asked
+	slow                // its last visit took long, or came to nothing
 	prompt              // its last visit was over soon
 	kinds
 )
@@ -22,7 +22,7 @@ const soon = time.Second
 func (h *host[T]) kind() kind {
 	switch {
 	case !h.met:
-		return unknown
+		return h.past
 	case h.hung || h.held > soon:
 		return slow
 	default:
@@ -41,6 +41,21 @@ type held struct {
 	unknown  int
 	groups   map[string]int
 	ips      map[netip.Addr]int // of slow hosts
+}
+
+// maxPast bounds the hosts of which the kind is remembered after they were forgotten: one that was given back for a moment is no other when it comes again.
+const maxPast = 1 << 14
+
+// remember keeps the kind of a host that is forgotten.
+func (f *Frontier[T]) remember(h *host[T]) {
+	k := h.kind()
+	if k == unknown {
+		return
+	}
+	if len(f.past) >= maxPast {
+		clear(f.past)
+	}
+	f.past[h.name] = k
 }
 
 // holds is what an open visit counts for.

@@ -108,3 +108,38 @@ func TestSilentHostsLeaveTurns(t *testing.T) {
 		})
 	}
 }
+
+// TestKindIsRemembered: a host that is forgotten and comes again is of the kind that it was, with bounded memory, and prompt hosts are counted right.
+func TestKindIsRemembered(t *testing.T) {
+	f := New[int](Config{Delay: time.Second, Factor: -1})
+	f.Fetchers(8)
+	visit := func(name string, now, took float64) {
+		f.Push(name, 1)
+		if got, _ := f.Next(at(now)); got != name {
+			t.Fatalf("%q is visited, want %s", got, name)
+		}
+		f.Take(name)
+		f.Done(at(now+took), name, time.Duration(took*float64(time.Second)))
+		f.Remove(name)
+	}
+	visit("prompt", 0, 0.5)
+	visit("slow", 10, 2)
+	for name, want := range map[string]kind{"prompt": prompt, "slow": slow, "new": unknown} {
+		f.Push(name, 1)
+		if got := f.hosts[name].kind(); got != want {
+			t.Errorf("%s comes back as one of kind %d, want %d", name, got, want)
+		}
+	}
+	if f.held.prompt != 1 {
+		t.Errorf("%d prompt hosts, want 1", f.held.prompt)
+	}
+	for _, name := range []string{"prompt", "slow", "new"} {
+		f.Remove(name)
+	}
+	for i := range 2*maxPast + 10 {
+		visit(fmt.Sprint(i), float64(20+5*i), 0.5)
+	}
+	if f.held.prompt != 0 || len(f.past) > maxPast {
+		t.Errorf("%d prompt hosts are left, %d hosts are remembered", f.held.prompt, len(f.past))
+	}
+}

@@ -50,7 +50,7 @@ var families []*family
 
 func allFamilies() []*family {
 	return []*family{
-		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily, &waitsFamily, &hangsFamily, &spacesFamily,
+		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily, &waitsFamily, &hangsFamily, &slowFamily, &spacesFamily,
 		&mixedFamily,
 		&namesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily, &shareFamily,
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Hosts that are slow.
+//
+// The trap: 150 hosts that take three seconds for each page, 60 with a robots.txt of 500 KB, each with other rules, and 20 of which that drips; all of one domain and at few
+// addresses. Beside them an ordinary site, which is quick.
+//
+// A good crawler has fetchers left for what is quick, though it waits for the others.
+var slowFamily = family{
+	name:  "slow",
+	does:  "150 hosts take 3 s a page, 60 have a robots.txt of 500 KB, of 20 it drips",
+	wants: "crawls a site of 300 pages beside them in less than twice its time once they are known, and them as well",
+	seeds: func(w *world) []string {
+		urls := w.urls("slow", "site")
+		for what, n := range slowHosts {
+			for i := range n {
+				urls = append(urls, w.url("slow", fmt.Sprint(what, i), "/"))
+			}
+		}
+		return urls
+	},
+	serve:     serveSlow,
+	ownRobots: true,
+	within:    6 * time.Minute,
+	check:     checkSlow,
+}
+
+// slowHosts are the hosts of each kind; slowPages is how many pages one has beside its root, sitePages those of the site.
+var slowHosts = map[string]int{"late": 150, "large": 60, "drip": 20}
+
+const (
+	slowPages = 2
+	sitePages = 300
+	latePage  = 3 * time.Second
+	// siteWithin is twice what the site takes alone, and the time in which 32 fetchers have a first page of all late hosts, as nobody can know before that they are late.
+	siteWithin = 2*sitePages*trialDelay + 150*latePage/32
+)
+
+func serveSlow(w *world, rw http.ResponseWriter, r *http.Request, name string) {
+	kind := strings.TrimRight(name, "0123456789")
+	if r.URL.Path == "/robots.txt" {
+		serveSlowRobots(w, rw, kind, name)
+		return
+	}
+	if kind == "late" {
+		w.sleep(latePage)
+	}
+	var links []string
+	if r.URL.Path == "/" {
+		n := slowPages
+		if name == "site" {
+			n = sitePages
+		}
+		for i := range n {
+			links = append(links, fmt.Sprintf("/p/%d", i))
+		}
+	}
+	writePage(rw, page(r.Host+r.URL.Path, links...))
+}
+
+func serveSlowRobots(w *world, rw http.ResponseWriter, kind, name string) {
+	_, _ = io.WriteString(rw, defaultRobots)
+	switch kind {
+	case "large":
+		for i := range 12_000 {
+			_, _ = fmt.Fprintf(rw, "Disallow: /of/%s/%d/*/private/%d$\n", name, i, i)
+		}
+	case "drip":
+		for range 15 {
+			w.sleep(time.Second)
+			_, _ = io.WriteString(rw, "# "+strings.Repeat("a", 2048)+"\n")
+			_ = http.NewResponseController(rw).Flush()
+		}
+	}
+}
+
+func checkSlow(j *judge) {
+	times := j.w.audit.times(j.w.host(j.family.name, "site"))
+	if len(times) < sitePages+2 {
+		j.blame("slow: the site was asked for %d things, and has %d pages", len(times), sitePages)
+		return
+	}
+	took := times[len(times)-1].Sub(times[0])
+	if took > siteWithin {
+		j.blame("slow: the site of %d pages took %v beside slow hosts, bound %v", sitePages, took.Round(time.Millisecond), siteWithin)
+	}
+	for what, n := range slowHosts {
+		for i := range n {
+			j.expect(j.w.url(j.family.name, fmt.Sprint(what, i), fmt.Sprintf("/p/%d", slowPages-1)), "ok")
+		}
+	}
+}
