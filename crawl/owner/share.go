@@ -16,10 +16,10 @@ const (
 	openPage   = 64 << 10
 	openRecord = 64
 	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each), are
-	// enough: other sitemaps wait behind them, longestWait ms at a time.
-	enoughOpen  = 5000
-	manyNamed   = 1000
-	longestWait = 5 * 60_000
+	// enough: other sitemaps wait, namesWait ms at a time.
+	enoughOpen = 5000
+	manyNamed  = 1000
+	namesWait  = 5000
 	// A host whose own pages brought growsTo URLs has firstRequests requests, and namedRequests more
 	// for each URL that a sitemap, a seed or another host named.
 	growsTo       = 40_000
@@ -115,6 +115,5 @@ func (f *filler) sitemap(hj *hostJob, p *ondisk.Pending) (out notGranted, left b
 	if coming <= enoughOpen || f.cfg.Delay == 0 || p.Promised {
 		return out, false
 	}
-	wait := min(hj.ready()*f.cfg.Delay.Milliseconds(), longestWait)
-	return notGranted{Pending: *p, due: max(f.now+wait, f.lastAt())}, true
+	return notGranted{Pending: *p, due: max(f.now+namesWait, f.lastAt())}, true
 }
