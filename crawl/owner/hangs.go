@@ -17,7 +17,7 @@ const (
 	maxHangs = 16
 )
 
-// hangs are the requests to a host of which nothing came, though it took them, beside those that it answered: what hangs goes behind the rest of its host, and does
+// hangs are the requests to a host of which nothing came, though it took them, beside those that it answered since the first of them: what hangs goes behind the rest of its host, and does
 // not keep that waiting. They are in memory alone, as they are soon learnt again.
 type hangs struct {
 	met   bool // it has answered
@@ -35,7 +35,9 @@ func (p hangsOf) often() bool { return p.hung > 0 && p.hung*hangsAgain > p.answe
 // answered notes that the host said something about a URL.
 func (h *hangs) answered(url string) {
 	h.met, h.row = true, 0
-	h.count(url, hangsOf{answered: 1})
+	if h.some {
+		h.count(url, hangsOf{answered: 1})
+	}
 }
 
 // hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's, found whether it is since now that others like it go last.

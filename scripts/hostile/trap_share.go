@@ -45,7 +45,7 @@ var shareFamily = family{
 
 const (
 	shareMaps      = 400
-	mostShareMaps  = 40
+	mostShareMaps  = 80
 	mostShareHosts = 15_000
 )
 
