@@ -18,7 +18,7 @@ var errFormat = errors.New("novelty: malformed or of another format")
 const maxScore = strongWeight * MaxPages
 
 // MaxBytes is the most that Append of a State writes.
-const MaxBytes = 128 + maxLeft + 2*5*maxPrints + 40*maxParts
+const MaxBytes = 128 + maxLeft + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
@@ -29,7 +29,7 @@ func (s *State) Append(b []byte) []byte {
 	for _, list := range []prints{s.words, s.all} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, p := range list {
-			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits)
+			b = append(binary.LittleEndian.AppendUint32(b, p.bits), p.hits, bit(p.copied))
 		}
 	}
 	b = append(binary.AppendUvarint(b, uint64(len(s.left))), s.left...)
@@ -45,11 +45,14 @@ func (g *part) append(b []byte, seen uint64) []byte {
 	for _, n := range []uint64{uint64(g.empty), uint64(g.maze), uint64(g.seen), uint64(g.news), seen - min(g.last, seen)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	b = append(binary.LittleEndian.AppendUint32(b, g.to), g.fresh, g.grows, 0)
-	if g.wide {
-		b[len(b)-1] = 1
+	return append(binary.LittleEndian.AppendUint32(b, g.to), g.fresh, g.grows, bit(g.wide))
+}
+
+func bit(set bool) byte {
+	if set {
+		return 1
 	}
-	return b
+	return 0
 }
 
 // Decode reads what Append wrote. What earlier versions wrote says nothing here.
@@ -103,7 +106,7 @@ func (d *decoder) half() uint32 {
 
 func (d *decoder) prints() (list prints) {
 	for range d.Uint(maxPrints) {
-		list = append(list, met{d.half(), d.Byte()})
+		list = append(list, met{d.half(), d.Byte(), d.Byte() != 0})
 	}
 	return list
 }

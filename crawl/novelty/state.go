@@ -112,22 +112,23 @@ func (s *State) Seen() uint64 { return s.seen }
 type prints []met
 
 type met struct {
-	bits uint32
-	hits uint8
+	bits   uint32
+	hits   uint8
+	copied bool // it turned out to be what many pages say
 }
 
-// meet remembers a print, and says how often it was met.
-func (p *prints) meet(what uint64) (hits uint8) {
+// meet remembers a print. It was met once less before.
+func (p *prints) meet(what uint64) *met {
 	list, now := *p, met{bits: fold(what)}
 	if i := slices.IndexFunc(list, func(m met) bool { return m.bits == now.bits }); i >= 0 {
-		now.hits = min(list[i].hits, math.MaxUint8-1)
+		now = list[i]
 		list = slices.Delete(list, i, i+1)
 	} else if len(list) >= maxPrints {
 		list = slices.Delete(list, 0, 1)
 	}
-	now.hits++
+	now.hits = min(now.hits, math.MaxUint8-1) + 1
 	*p = append(list, now)
-	return now.hits
+	return &(*p)[len(*p)-1]
 }
 
 func fold(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) } //nolint:gosec // halves
@@ -141,6 +142,7 @@ const (
 	evLeads                   // where such pages are
 	evNumbers                 // nothing but numbers
 	evEmpty                   // what others said
+	evCopy                    // the same, and what the first of them said was nothing of its own
 	evFailed
 )
 
@@ -234,6 +236,9 @@ func (g *part) add(e evidence, brings bool, said, told int32, stop uint32) {
 	case evNew:
 		g.fresh = min(g.fresh+lively, longest)
 		g.news++
+	case evCopy:
+		g.fresh = 0
+		g.news -= min(g.news, 1)
 	}
 	if g.grows -= min(g.grows, 1); e == evNumbers && brings {
 		g.grows = lively
@@ -252,13 +257,18 @@ func (s *State) judge(p *Page, form string) evidence {
 		return evNothing
 	}
 	if p.Own.Words != frame.None {
-		if before := int(s.words.meet(p.Own.Words)) - 1; before == 0 {
+		m, need := s.words.meet(p.Own.Words), enough(p, form)
+		switch before := int(m.hits) - 1; {
+		case before == 0:
 			return evNew
-		} else if before < enough(p, form) {
+		case before < need:
 			return evNothing
+		case need == often && p.Own.Count >= frame.FewWords && !m.copied:
+			m.copied = true
+			return evCopy
 		}
 	}
-	if p.Own.All != p.Own.Words && s.all.meet(p.Own.All) <= copies {
+	if p.Own.All != p.Own.Words && s.all.meet(p.Own.All).hits <= copies {
 		return evNumbers
 	}
 	return evEmpty
@@ -400,6 +410,8 @@ func (s *State) weight(p *Page, e evidence, form string, g *part) int32 {
 	switch {
 	case e == evNew, e == evLeads:
 		return -newWeight
+	case e == evCopy:
+		return newWeight
 	case e == evFailed && (s.since <= nearby || s.mazed <= nearby), e == evEmpty:
 		return strongWeight
 	case e == evFailed:
