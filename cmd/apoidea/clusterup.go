@@ -278,20 +278,20 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 			return err
 		}
 	}
+	var job *control.Job
 	if len(spec.URLs) > 0 {
-		spec.Continue = true
-		job, err := cl.Post(ctx, spec)
-		if err != nil {
+		var err error
+		if job, err = cl.Post(ctx, spec); err != nil {
 			return err
 		}
 		r.Job = job.ID
-		say("job " + job.ID + map[bool]string{true: " continued", false: " posted"}[job.Continued])
+		say(progress.Posted(job))
 	}
 	if crawl == nil {
 		return nil
 	}
 	var err error
-	r.Ran, err = crawl.End(ctx, r.Job, true, o.peer.Config.Patience, progress.Screen{Err: errOut, Quiet: o.quiet || o.json}, o.hints(errOut))
+	r.Ran, err = crawl.End(ctx, job, true, o.peer.Config.Patience, progress.Screen{Err: errOut, Quiet: o.quiet || o.json}, o.hints(errOut))
 	return err
 }
 

@@ -31,6 +31,7 @@ func newCrawl(g *globals) *cobra.Command {
 		Use:   "crawl URL...",
 		Short: "Post a job to a running peer",
 		Long: `Post a job to the running peer that --data-dir (or --api) names, and print the job's ID. With --wait return when the job is done.
+A job with the same words that is not finished is continued; one that is finished is left as it is, unless it fetched nothing or --again is given.
 Without --scope the job keeps to the hosts of its seeds.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000`,
@@ -60,10 +61,11 @@ func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []st
 	if err != nil {
 		return err
 	}
-	if o.wait {
-		if !o.quiet && !o.json {
-			fmt.Fprintf(errOut, "job %s posted\n", job.ID)
-		}
+	finished := progress.Finished(job) != ""
+	if !o.quiet && !o.json && (o.wait || job.Continued) {
+		fmt.Fprintln(errOut, progress.Posted(job))
+	}
+	if o.wait && !finished {
 		if job, err = o.await(ctx, c, job, errOut); err != nil {
 			return err
 		}
@@ -98,5 +100,6 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 		}
 		return nil, err
 	}
+	progress.Finish(ctx, c, job.ID)
 	return c.Job(ctx, job.ID)
 }

@@ -168,7 +168,7 @@ func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
 		say("%d records brought over, %d could not be read, %d outcomes taken from the archive", m.Records, m.Unreadable, m.Restored)
 	}
 	sayURLs(say, "lost, crawled again by the next run", m.Again, m.AgainTotal)
-	sayURLs(say, "lost, and another peer's to crawl again (apoidea crawl posts them)", m.Elsewhere, m.ElsewhereTotal)
+	sayURLs(say, "lost, and another peer's to crawl again (apoidea crawl --again posts them)", m.Elsewhere, m.ElsewhereTotal)
 	if m.FoundTotal > 0 {
 		say("%d URLs to which archived pages lead were forgotten and wait again", m.FoundTotal)
 	}

@@ -40,7 +40,8 @@ func newRun(g *globals) *cobra.Command {
 		Use:   "run [URL...]",
 		Short: "Run a peer: join or found a ring, and crawl the URLs",
 		Long: `Run a peer in the foreground. It joins the ring through --bootstrap, --dns-seed or the peers it remembers from its last run; with none
-of these and nothing on disk it founds a ring. URLs are posted as a job; a job with the same words that is not finished is continued.
+of these and nothing on disk it founds a ring. URLs are posted as a job. One with the same words that is not finished is continued; one that is
+finished is left as it is, unless it fetched nothing or --again is given.
 
 Ctrl-C ends in good order: running fetches are reported, files closed. A second Ctrl-C ends at once, which is safe.`,
 		Example: `  apoidea run https://example.org/ --contact https://me.example/crawler --until-idle
@@ -183,15 +184,14 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 			return nil, err
 		}
 	}
-	job := ""
+	var job *control.Job
 	if len(spec.URLs) > 0 {
-		posted, continued, err := n.PostOrContinue(ctx, spec)
-		if err != nil {
+		var err error
+		if job, err = n.Post(ctx, spec); err != nil {
 			return nil, err
 		}
-		job = posted.ID
-		if !o.quiet {
-			fmt.Fprintf(errOut, "job %s %s\n", posted.ID, map[bool]string{true: "continued", false: "posted"}[continued])
+		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // that is the result, and is told at the end
+			fmt.Fprintln(errOut, progress.Posted(job))
 		}
 	}
 	if crawl == nil {

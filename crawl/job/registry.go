@@ -125,7 +125,9 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	wait = kv.OnDisk
 	if now := standingOf(rec).Merge(known); !hasSpec || now != standingOf(rec) {
 		setStanding(rec, now)
-		rec.UpdatedMs = nowMs
+		if now.State != StateDone { // whoever restores it does not know when that was
+			rec.UpdatedMs = nowMs
+		}
 		var encode error
 		wait, err = r.store.Update(func(b kv.Batch) {
 			encode = errors.Join(put(b, key(spec.ID, kindSpec), spec.Wire()), put(b, key(spec.ID, kindRecord), rec))

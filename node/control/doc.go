@@ -83,7 +83,7 @@ type Backend interface {
 	Jobs(ctx context.Context) ([]Job, error)
 	// Job returns one job by its ID or an unambiguous beginning of it.
 	Job(ctx context.Context, id string) (*Job, error)
-	// SetJob changes a job's state: pause, resume or cancel.
+	// SetJob changes a job's state: pause, resume, cancel, or finish, which notes when a job was seen done.
 	SetJob(ctx context.Context, id, action string) (*Job, error)
 
 	// Wait calls fn now and then, until the ring has no outstanding work of the job, or of any job

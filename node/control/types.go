@@ -249,6 +249,8 @@ type JobSpec struct {
 	Retries *uint32 `json:"retries,omitempty"`
 	// Continue takes up an unfinished job with the same words instead of posting another.
 	Continue bool `json:"continue,omitempty"`
+	// Once answers with a finished job with the same words, if it fetched anything, instead of posting another.
+	Once bool `json:"once,omitempty"`
 }
 
 // Job is a job of the ring.
@@ -260,7 +262,17 @@ type Job struct {
 	Owner   string    `json:"owner"`   // ID of the peer that keeps the job's record
 	// Continued says that Post took up a job that was there.
 	Continued bool `json:"continued,omitempty"`
+	// Finished is when somebody who waited for the job saw it done; nil if it is not done, or nobody waited.
+	Finished *time.Time `json:"finished,omitempty"`
 	JobCounts
+}
+
+// JobDone is the state of a job of which nothing is left to do.
+const JobDone = "done"
+
+// Fetched counts the pages that were fetched.
+func (c *JobCounts) Fetched() int64 {
+	return c.Outcomes["ok"] + c.Outcomes["duplicate"] + c.Outcomes["too_large"]
 }
 
 // JobCounts are the counts of one job, of one peer or summed over the ring.

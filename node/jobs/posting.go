@@ -72,16 +72,6 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	return spec, nil
 }
 
-// PostOrContinue posts a job, or takes up one with the same words that is not finished.
-func (p *Poster) PostOrContinue(ctx context.Context, spec control.JobSpec) (j *control.Job, continued bool, err error) {
-	spec.Continue = true
-	j, err = p.Post(ctx, spec)
-	if err != nil {
-		return nil, false, err
-	}
-	return j, j.Continued, nil
-}
-
 // Post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
 func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
 	if err := p.deps.Ready(ctx); err != nil {
@@ -91,8 +81,8 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	if err != nil {
 		return nil, err
 	}
-	if s.Continue {
-		old, err := p.unfinished(ctx, spec)
+	if s.Continue || s.Once {
+		old, err := p.same(ctx, spec, &s)
 		if err != nil || old != nil {
 			return old, err
 		}
@@ -130,15 +120,17 @@ func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error
 	return jobOf(rec), nil
 }
 
-// unfinished finds a job of the ring with the same words that has work left; nil if there is none.
-func (p *Poster) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, error) {
+// same finds a job of the ring with the same words that Continue or Once of what was asked would have: one that has work left, else the last that is finished; nil if
+// there is none.
+func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpec) (finished *control.Job, err error) {
 	jobs, err := p.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	want := words(spec.Wire())
 	for _, j := range jobs {
-		if j.State != job.StateRunning.String() && j.State != job.StatePaused.String() {
+		done := j.State == control.JobDone
+		if j.State == job.StateCanceled.String() || done && (!asked.Once || j.Fetched() == 0) || !done && !asked.Continue {
 			continue
 		}
 		id, err := job.ParseID(j.ID)
@@ -146,12 +138,15 @@ func (p *Poster) unfinished(ctx context.Context, spec *job.Spec) (*control.Job, 
 			return nil, err
 		}
 		rec, err := p.deps.Book.get(ctx, id)
-		if err == nil && words(rec.GetSpec()) == want {
-			j.Continued = true
+		if err != nil || words(rec.GetSpec()) != want {
+			continue
+		}
+		if j.Continued = true; !done {
 			return &j, nil
 		}
+		finished = &j
 	}
-	return nil, nil
+	return finished, nil
 }
 
 // words is what makes two specs ask for the same: all of them but name, date and poster.
@@ -207,8 +202,11 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 				}
 			}
 		}
-		if r.Closed && j.State == job.StateRunning.String() && j.Outstanding() == 0 {
-			j.State = job.StateDone.String()
+		switch running := job.StateRunning.String(); {
+		case j.State == control.JobDone && j.Outstanding() > 0: // something came later
+			j.State, j.Finished = running, nil
+		case r.Closed && j.State == running && j.Outstanding() == 0:
+			j.State = control.JobDone
 		}
 		out = append(out, *j)
 	}
@@ -264,16 +262,19 @@ func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
 	return hit, nil
 }
 
-// SetJob pauses, resumes or cancels a job.
+// SetJob pauses, resumes or cancels a job, or notes that it is finished, for those who ask later when that was.
 func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Job, error) {
-	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled}
+	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled, "finish": job.StateDone}
 	state, ok := states[action]
 	if !ok {
-		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume or cancel", action))
+		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume, cancel or finish", action))
 	}
 	j, err := p.Job(ctx, prefix)
 	if err != nil {
 		return nil, err
+	}
+	if state == job.StateDone && j.State != control.JobDone {
+		return nil, control.Usage(fmt.Sprintf("job %s has work left", j.ID))
 	}
 	id, err := job.ParseID(j.ID)
 	if err != nil {
@@ -296,6 +297,9 @@ func jobOf(rec *wire.Job) *control.Job {
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(),
 		},
+	}
+	if at := control.Calendar(rec.GetUpdatedMs()); j.State == control.JobDone && !at.IsZero() {
+		j.Finished = &at
 	}
 	for _, u := range s.GetSeeds() {
 		j.Spec.URLs = append(j.Spec.URLs, string(u))

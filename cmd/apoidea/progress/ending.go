@@ -18,17 +18,14 @@ type Explainer interface {
 	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
 }
 
-// fetchedAs are the outcomes of a page that was fetched, ruledAs those by which a rule kept it from being asked for at all.
-var (
-	fetchedAs = []string{"ok", "duplicate", "too_large"}
-	ruledAs   = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
-)
+// ruledAs are the outcomes of a page that a rule kept from being asked for at all.
+var ruledAs = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
 
 // ExplainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
 // sites or the job's own bounds would have it so.
 func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
-	if err != nil || len(j.Spec.URLs) == 0 || sumOf(j.Outcomes, fetchedAs) > 0 {
+	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {
 		return nil //nolint:nilerr // a hint that is not to be had
 	}
 	why, err := e.Why(ctx, j.Spec.URLs[0])
@@ -67,7 +64,17 @@ type Peer interface {
 	Lister
 	// Status tells the sums before and after.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
+	Finisher
 }
+
+// Finisher is told that a job is done, and notes when that was.
+type Finisher interface {
+	// SetJob changes the state of a job: as in control.Backend.
+	SetJob(ctx context.Context, id, action string) (*control.Job, error)
+}
+
+// Finish notes that a job was seen done, unless something of it was put off. It is a help for those who ask later, and no more.
+func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob(ctx, job, "finish") }
 
 // Crawl is what a ring crawls from here on.
 type Crawl struct {
@@ -84,9 +91,16 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	return &Crawl{peer: peer, before: s.Counters}, nil
 }
 
-// End follows the crawl until the whole ring, or only the job that was posted, has nothing to do within a patience. An error beside a result is of a job that
-// fetched nothing; hints takes the reason if that is as the sites would have it.
-func (c *Crawl) End(ctx context.Context, job string, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
+// End follows the crawl until the whole ring, or only the job that was posted, if any was, has nothing to do within a patience. An error beside a result is of a
+// job that fetched nothing; hints takes the reason if that is as the sites would have it.
+func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
+	ran, job := new(Ran), ""
+	if posted != nil {
+		job = posted.ID
+		if Finished(posted) != "" {
+			ran.Finished = posted
+		}
+	}
 	followed := job
 	if whole {
 		followed = ""
@@ -98,10 +112,32 @@ func (c *Crawl) End(ctx context.Context, job string, whole bool, patience time.D
 	if err != nil {
 		return nil, err
 	}
-	if job != "" {
+	if job != "" && ran.Finished == nil {
+		Finish(ctx, c.peer, job)
 		err = ExplainNothing(ctx, c.peer, job, hints)
 	}
-	return &Ran{Status: s, Run: since(&s.Counters, &c.before), Left: leftOut(ctx, c.peer, &s.Counters)}, err
+	ran.Status, ran.Run, ran.Left = s, since(&s.Counters, &c.before), leftOut(ctx, c.peer, &s.Counters)
+	return ran, err
+}
+
+// Posted says what came of posting a job.
+func Posted(j *control.Job) string {
+	if text := Finished(j); text != "" {
+		return text
+	}
+	return "job " + j.ID + map[bool]string{true: " continued", false: " posted"}[j.Continued]
+}
+
+// Finished says of a job that was posted that one with the same words had finished before, which is not crawled again; empty if that is not so.
+func Finished(j *control.Job) string {
+	if !j.Continued || j.State != control.JobDone {
+		return ""
+	}
+	text := "finished"
+	if j.Finished != nil {
+		text += " on " + j.Finished.Local().Format(time.DateTime)
+	}
+	return fmt.Sprintf("%s: %s; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
 // counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
@@ -148,10 +184,17 @@ type Ran struct {
 	Run control.Counters `json:"run"`
 	// Left are the hosts of which URLs were left as traps or beyond a budget, the worst first.
 	Left *Left `json:"left,omitempty"`
+	// Finished is the job with the same words that had finished before, and was not crawled again.
+	Finished *control.Job `json:"finished,omitempty"`
 }
 
 // Print sums up a run: what came of it, where the archive lies, what was put off, more that the command has to say, and what earlier runs had.
 func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
+	if s.Finished != nil {
+		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0 {
+			return errors.Join(err, show.PutOff(w, s.Status))
+		}
+	}
 	if _, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive); err != nil {
 		return err
 	}

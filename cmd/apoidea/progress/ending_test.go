@@ -36,6 +36,8 @@ func (e *ended) Host(_ context.Context, name string) (*control.Host, error) {
 	return &control.Host{Host: name, Jobs: []control.HostJob{{Trap: "its pages say nothing"}}}, nil
 }
 
+func (e *ended) SetJob(context.Context, string, string) (*control.Job, error) { return &e.job, nil }
+
 // TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on there.
 func TestLeftOut(t *testing.T) {
 	e := &ended{}
@@ -63,13 +65,14 @@ func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 // TestCrawl: what came of a crawl is what was counted since it began; that its job fetched nothing is told beside that.
 func TestCrawl(t *testing.T) {
 	for name, c := range map[string]struct {
-		job     string
+		job     *control.Job
 		fetched int64
 		fails   bool
 	}{
 		"no job":                     {},
-		"a job with pages":           {job: "x", fetched: 3},
-		"a job that fetched nothing": {job: "x", fails: true},
+		"a job with pages":           {job: &control.Job{ID: "x"}, fetched: 3},
+		"a job that fetched nothing": {job: &control.Job{ID: "x"}, fails: true},
+		"one finished before":        {job: &control.Job{ID: "x", State: control.JobDone, Continued: true}},
 	} {
 		peer := &ended{told: told{progressAt(1, 20, true)}}
 		peer.job.Spec.URLs, peer.job.Outcomes = []string{"http://a/"}, map[string]int64{"ok": c.fetched}

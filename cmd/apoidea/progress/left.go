@@ -88,7 +88,7 @@ func (l *Left) print(w io.Writer) error {
 	for _, h := range l.Worst {
 		fmt.Fprintf(w, "  %s: %d of %d known URLs, which may lead to %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
-	_, err := fmt.Fprintf(w, "  `apoidea host NAME` tells more; to crawl such a host whole: apoidea run --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 http://%s/\n", words.Legible(l.Worst[0].Host))
+	_, err := fmt.Fprintf(w, "  `apoidea host NAME` tells more; to crawl such a host whole: apoidea run --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 --again http://%s/\n", words.Legible(l.Worst[0].Host))
 	return err
 }
 

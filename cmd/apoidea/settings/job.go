@@ -16,6 +16,7 @@ type Job struct {
 	asked             control.JobSpec
 	maxDepth, retries int
 	maxBytes          string
+	again             bool
 }
 
 // Add adds the flags to f.
@@ -28,6 +29,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
 	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
+	f.BoolVar(&j.again, "again", false, "crawl anew what a job with the same words has finished")
 }
 
 // Spec is the job of the flags with these seeds.
@@ -40,7 +42,7 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", ErrUsage, j.retries)
 	}
 	spec := j.asked
-	spec.URLs, spec.MaxBytes = urls, bytes
+	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, bytes, true, !j.again
 	if j.maxDepth >= 0 {
 		depth := uint32(j.maxDepth)
 		spec.MaxDepth = &depth

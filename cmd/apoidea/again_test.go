@@ -1,0 +1,97 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// pagesOf is a site of n pages, of which the first links to all others, and how many requests for pages it has met.
+func pagesOf(t *testing.T, n int) (url string, asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<p>what "+r.URL.Path+" has to say")
+		for i := range n - 1 {
+			if r.URL.Path == "/" {
+				fmt.Fprintf(w, "<a href=/%d>page</a>", i)
+			}
+		}
+	}))
+	t.Cleanup(site.Close)
+	return site.URL + "/", asked
+}
+
+// crawlArgs is a command line that crawls to the end.
+func crawlArgs(dir string, more ...string) []string {
+	return append([]string{"run", "--until-idle", "--data-dir", dir, "--allow-private", "--delay", "0", "--dashboard", "off"}, more...)
+}
+
+// TestSameCommandAgain: what a job has finished is not crawled anew by the same command, unless it is asked for; another job, or one that fetched nothing, is.
+func TestSameCommandAgain(t *testing.T) {
+	site, asked := pagesOf(t, 12)
+	dir := filepath.Join(t.TempDir(), "peer")
+	finished := regexp.MustCompile(`finished on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: 12 pages; --again crawls anew`)
+	crawl := func(want int64, args ...string) string {
+		t.Helper()
+		before := asked.Load()
+		out, code := say(t, args...)
+		if n := asked.Load() - before; code != exitDone || n != want {
+			t.Errorf("%s: %d requests, want %d, exit code %d: %s", strings.Join(args, " "), n, want, code, out)
+		}
+		return out
+	}
+	crawl(12, crawlArgs(dir, site)...)
+	if out := crawl(0, crawlArgs(dir, site)...); !finished.MatchString(out) || strings.Contains(out, "fetched again") {
+		t.Errorf("the same again: %s", out)
+	}
+	out := crawl(0, crawlArgs(dir, site, "--json")...)
+	var last struct {
+		Finished *struct{ State, Finished string }
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Finished == nil || last.Finished.State != "done" || last.Finished.Finished == "" {
+		t.Errorf("as JSON: %v: %s", err, out)
+	}
+	crawl(12, crawlArgs(dir, site, "--again")...)
+	crawl(12, crawlArgs(dir, site, "--max-depth", "1")...)
+	if out := crawl(0, crawlArgs(dir, site, "--max-depth", "1")...); !finished.MatchString(out) {
+		t.Errorf("another job again: %s", out)
+	}
+
+	_, end := peer(t, dir, "--network", "at-home", "--dashboard", "off")
+	defer end()
+	for _, more := range []string{"", "--wait"} {
+		if out := crawl(0, append(strings.Fields("crawl --data-dir "+dir+" "+more), site)...); !finished.MatchString(out) {
+			t.Errorf("crawl %s: %s", more, out)
+		}
+	}
+	crawl(12, "crawl", "--data-dir", dir, "--wait", "--again", site)
+}
+
+// TestNothingFetchedIsNotFinished: where nothing was fetched the same command tries again.
+func TestNothingFetchedIsNotFinished(t *testing.T) {
+	site, asked := pagesOf(t, 3)
+	dir := filepath.Join(t.TempDir(), "peer")
+	if out, code := say(t, "run", "--until-idle", "--data-dir", dir, "--dashboard", "off", site); code != exitRefused {
+		t.Errorf("private: exit code %d: %s", code, out)
+	}
+	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || asked.Load() != 3 {
+		t.Errorf("%d requests, exit code %d: %s", asked.Load(), code, out)
+	}
+}
