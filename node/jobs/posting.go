@@ -137,8 +137,15 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 		if err != nil {
 			return nil, err
 		}
-		rec, err := p.deps.Book.get(ctx, id)
-		if err != nil || words(rec.GetSpec()) != want {
+		var found *wire.JobSpec
+		if rec, err := p.deps.Book.get(ctx, id); err == nil {
+			found = rec.GetSpec()
+		} else if kept, _, err := p.deps.Book.kept(id); err == nil { // its record is lost, and is made anew of this
+			found = kept.Wire()
+		} else {
+			continue
+		}
+		if words(found) != want {
 			continue
 		}
 		if j.Continued = true; !done {
