@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -93,5 +94,31 @@ func TestNothingFetchedIsNotFinished(t *testing.T) {
 	}
 	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || asked.Load() != 3 {
 		t.Errorf("%d requests, exit code %d: %s", asked.Load(), code, out)
+	}
+}
+
+// slowly is a command that crawls a site, and is ended once the site has met so many requests.
+func slowly(t *testing.T, asked *atomic.Int64, until int64, args ...string) {
+	t.Helper()
+	cmd := command(t, append(args, "--delay", "30ms")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, new(spoken), func() bool { return asked.Load() >= until })
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+}
+
+// TestRestThatIsRefused: a run without a URL that could have nothing of what was left says why, and its exit code is that of a run with one.
+func TestRestThatIsRefused(t *testing.T) {
+	site, asked := pagesOf(t, 30)
+	dir := filepath.Join(t.TempDir(), "peer")
+	slowly(t, asked, 5, crawlArgs(dir, site)...)
+	out, code := say(t, "run", "--until-idle", "--data-dir", dir, "--dashboard", "off")
+	if code != exitRefused || !strings.Contains(out, "no page was fetched. What was left ended as blocked_address (") || !strings.Contains(out, "--allow-private") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "run", "--until-idle", "--data-dir", dir, "--dashboard", "off"); code != exitDone {
+		t.Errorf("with nothing left: exit code %d: %s", code, out)
 	}
 }

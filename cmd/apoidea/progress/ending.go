@@ -1,10 +1,13 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
@@ -18,8 +21,11 @@ type Explainer interface {
 	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
 }
 
-// ruledAs are the outcomes of a page that a rule kept from being asked for at all.
-var ruledAs = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
+// ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those of what a site answered without giving a page.
+var (
+	ruledAs    = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
+	answeredAs = []string{"none", "redirect", "http_error", "trap"}
+)
 
 // ExplainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
 // sites or the job's own bounds would have it so.
@@ -37,17 +43,71 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 		last := why.Jobs[len(why.Jobs)-1]
 		text, outcome = last.Text, last.Outcome
 	}
-	text = "no page was fetched. " + why.URL + ": " + words.Legible(text)
-	switch {
-	case outcome == "blocked_address":
-		return control.Refused(text + "; --allow-private permits addresses of this machine and its networks")
-	case j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done:
-		_, err = fmt.Fprintln(w, text)
-		return err
-	case len(j.Spec.URLs) > 1:
-		text += fmt.Sprintf(" (and %d more seeds: apoidea why URL)", len(j.Spec.URLs)-1)
+	text = why.URL + ": " + words.Legible(text)
+	ruled := j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done
+	if more := len(j.Spec.URLs) - 1; more > 0 && !ruled && outcome != blocked {
+		text += fmt.Sprintf(" (and %d more seeds: apoidea why URL)", more)
 	}
-	return errors.New(text)
+	return nothing(text, outcome, ruled, w)
+}
+
+// blocked is the outcome of what the guard of addresses refused.
+const blocked = "blocked_address"
+
+// nothing is an error that says why nothing was fetched, unless it was ruled out: then w hears of it.
+func nothing(why, outcome string, ruled bool, w io.Writer) error {
+	why = "no page was fetched. " + why
+	switch {
+	case outcome == blocked:
+		return control.Refused(why + "; --allow-private permits addresses of this machine and its networks")
+	case ruled:
+		_, err := fmt.Fprintln(w, why)
+		return err
+	default:
+		return errors.New(why)
+	}
+}
+
+// explainRest says why a crawl that nothing was posted for got no answer for anything that was left, as ExplainNothing says it of a job.
+func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
+	n, err := outcomes(ctx, c.peer)
+	if err != nil {
+		return nil //nolint:nilerr // a hint that is not to be had
+	}
+	var ended int64
+	for name, before := range c.outcomes.Outcomes {
+		n.Outcomes[name] -= before
+	}
+	maps.DeleteFunc(n.Outcomes, func(_ string, count int64) bool { return count <= 0 })
+	for _, count := range n.Outcomes {
+		ended += count
+	}
+	if n.Fetched()+sumOf(n.Outcomes, answeredAs) > 0 || ended == 0 {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(n.Outcomes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n.Outcomes[b], n.Outcomes[a]), cmp.Compare(a, b))
+	})
+	text := "What was left ended as "
+	for i, name := range names {
+		text += map[bool]string{true: ", "}[i > 0] + fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
+	}
+	return nothing(text+": apoidea export urls names them", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+}
+
+// outcomes sums up what became of the URLs of all jobs of a ring.
+func outcomes(ctx context.Context, peer Walker) (sum control.JobCounts, err error) {
+	sum.Outcomes = make(map[string]int64)
+	r, err := peer.Ring(ctx)
+	if err != nil {
+		return sum, err
+	}
+	for i := range r.Members {
+		for k := range r.Members[i].Jobs {
+			sum.Add(&r.Members[i].Jobs[k])
+		}
+	}
+	return sum, nil
 }
 
 func sumOf(outcomes map[string]int64, names []string) (n int64) {
@@ -65,6 +125,13 @@ type Peer interface {
 	// Status tells the sums before and after.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 	Finisher
+	Walker
+}
+
+// Walker walks a ring.
+type Walker interface {
+	// Ring walks the circle once: as in control.Backend.
+	Ring(ctx context.Context) (*control.Ring, error)
 }
 
 // Finisher is told that a job is done, and notes when that was.
@@ -80,6 +147,8 @@ func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob
 type Crawl struct {
 	peer   Peer
 	before control.Counters
+	// outcomes are what had become of all URLs.
+	outcomes control.JobCounts
 }
 
 // Begin notes what the ring has counted so far.
@@ -88,7 +157,8 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Crawl{peer: peer, before: s.Counters}, nil
+	n, err := outcomes(ctx, peer)
+	return &Crawl{peer: peer, before: s.Counters, outcomes: n}, err
 }
 
 // End follows the crawl until the whole ring, or only the job that was posted, if any was, has nothing to do within a patience. An error beside a result is of a
@@ -112,7 +182,10 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	if err != nil {
 		return nil, err
 	}
-	if job != "" && ran.Finished == nil {
+	switch {
+	case job == "":
+		err = c.explainRest(ctx, hints)
+	case ran.Finished == nil:
 		Finish(ctx, c.peer, job)
 		err = ExplainNothing(ctx, c.peer, job, hints)
 	}

@@ -15,6 +15,9 @@ type ended struct {
 	job   control.Job
 	hosts []control.HostLine
 	asked int
+	// rest is what became of ten URLs between one walk and the next.
+	rest  string
+	walks int
 }
 
 func (e *ended) Job(context.Context, string) (*control.Job, error) { return &e.job, nil }
@@ -37,6 +40,11 @@ func (e *ended) Host(_ context.Context, name string) (*control.Host, error) {
 }
 
 func (e *ended) SetJob(context.Context, string, string) (*control.Job, error) { return &e.job, nil }
+
+func (e *ended) Ring(context.Context) (*control.Ring, error) {
+	e.walks++
+	return &control.Ring{Members: []control.Member{{Jobs: []control.JobCounts{{Outcomes: map[string]int64{"ok": 9, e.rest: int64(10 * e.walks)}}}}}}, nil
+}
 
 // TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on there.
 func TestLeftOut(t *testing.T) {
@@ -66,15 +74,20 @@ func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 func TestCrawl(t *testing.T) {
 	for name, c := range map[string]struct {
 		job     *control.Job
+		rest    string
 		fetched int64
 		fails   bool
 	}{
-		"no job":                     {},
+		"no job":                     {rest: "ok"},
+		"no job, all known":          {rest: "duplicate"},
+		"no job, none is there":      {rest: "http_error"},
+		"no job, all refused":        {rest: "connect", fails: true},
+		"no job, all ruled out":      {rest: "robots_denied"},
 		"a job with pages":           {job: &control.Job{ID: "x"}, fetched: 3},
 		"a job that fetched nothing": {job: &control.Job{ID: "x"}, fails: true},
 		"one finished before":        {job: &control.Job{ID: "x", State: control.JobDone, Continued: true}},
 	} {
-		peer := &ended{told: told{progressAt(1, 20, true)}}
+		peer := &ended{told: told{progressAt(1, 20, true)}, rest: c.rest}
 		peer.job.Spec.URLs, peer.job.Outcomes = []string{"http://a/"}, map[string]int64{"ok": c.fetched}
 		crawl, err := Begin(t.Context(), peer)
 		if err != nil {
