@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -120,5 +121,29 @@ func TestRestThatIsRefused(t *testing.T) {
 	}
 	if out, code := say(t, "run", "--until-idle", "--data-dir", dir, "--dashboard", "off"); code != exitDone {
 		t.Errorf("with nothing left: exit code %d: %s", code, out)
+	}
+}
+
+// TestFileForURL: a file where a URL should be is told from a host, and nothing is begun.
+func TestFileForURL(t *testing.T) {
+	site, _ := pagesOf(t, 2)
+	dir := t.TempDir()
+	there := filepath.Join(dir, "example.org")
+	if err := os.WriteFile(there, []byte(site), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"seeds.txt", "Seeds.CSV", "seeds.lst", there} {
+		for _, of := range []string{"run --until-idle --data-dir " + dir + "/peer", "crawl --data-dir " + dir + "/peer", "cluster up -n 1 --dir " + dir + "/ring"} {
+			if out, code := say(t, append(strings.Fields(of), name)...); code != exitUsage || !strings.Contains(out, name+" is a file, and URLs are wanted: $(cat "+name+")") {
+				t.Errorf("%s %s: exit code %d: %s", of, name, code, out)
+			}
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v is there, %v", left, err)
+	}
+	if out, code := say(t, crawlArgs(filepath.Join(dir, "peer"), strings.TrimPrefix(site, "http://"))...); code != exitDone || !strings.Contains(out, "\n2 pages, ") {
+		t.Errorf("a host without a scheme: exit code %d: %s", code, out)
 	}
 }

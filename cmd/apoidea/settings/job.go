@@ -2,7 +2,11 @@ package settings
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -54,7 +58,23 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	if len(urls) == 0 {
 		return spec, nil
 	}
+	for _, url := range urls {
+		if isFile(url) {
+			return spec, fmt.Errorf("%w: %s is a file, and URLs are wanted: $(cat %s) in its place gives those in it; a site of that name is http://%s", ErrUsage, url, url, url)
+		}
+	}
 	return spec, jobs.Check(spec)
+}
+
+// isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is there, or its name ends as no host's does.
+func isFile(arg string) bool {
+	if strings.Contains(arg, "://") {
+		return false
+	}
+	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
+		return true
+	}
+	return !strings.Contains(arg, "/") && slices.Contains([]string{".txt", ".csv", ".lst"}, strings.ToLower(filepath.Ext(arg)))
 }
 
 // parseBytes reads a size with an optional unit: decimal kB, MB, GB or binary KiB, MiB, GiB.
