@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/storage"
@@ -164,6 +166,19 @@ func CheckEssentials(dir string, self peer.ID) error {
 		return fmt.Errorf("it is of another peer (%s)", name)
 	}
 	return nil
+}
+
+// bereft refuses a data directory whose database is gone: a run would begin as another peer, crawl everything again and replace the only copy of identity and jobs.
+func bereft(dir string) error {
+	if entries, err := os.ReadDir(filepath.Join(dir, "db")); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err := os.Stat(filepath.Join(dir, EssentialsFile))
+	archived, _ := warc.Files(crawling.ArchiveDir(dir), true)
+	if err != nil && len(archived) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is gone, and what a peer had beside it is there: a run would begin as another peer and crawl everything again, for which you may name another --data-dir", storage.ErrDamaged, filepath.Join(dir, "db"))
 }
 
 // Damaged says whether an error means that database or archive are not what was written.

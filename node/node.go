@@ -115,6 +115,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if closed > 0 {
 		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir, "closed", closed)
 	}
+	if err := bereft(n.cfg.DataDir); err != nil {
+		return err
+	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
 		return err
 	}

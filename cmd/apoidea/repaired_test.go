@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,62 @@ func TestRunAfterRepair(t *testing.T) {
 		if n := asked.Load() - before; code != exitDone || n != mended.Again || !strings.Contains(out, fmt.Sprintf("\n%d pages, ", mended.Again)) || strings.Contains(out, " posted") {
 			t.Errorf("round %d: %d requests for %d pages that were lost, exit code %d: %s", i, n, mended.Again, code, out)
 		}
+	}
+}
+
+// TestRunWithoutDatabase: where the database is gone no other peer begins; repair is named, and brings back peer and job.
+func TestRunWithoutDatabase(t *testing.T) {
+	site, asked := pagesOf(t, 10)
+	for name, c := range map[string]struct {
+		gone []string
+		// asked is how many pages the run after the repair asks for.
+		asked int64
+	}{
+		"the database":         {[]string{"db"}, 0},
+		"all that is in it":    {[]string{"db/*"}, 0},
+		"database and archive": {[]string{"db", "archive"}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "peer")
+			first, code := say(t, crawlArgs(dir, site)...)
+			if code != exitDone {
+				t.Fatalf("exit code %d: %s", code, first)
+			}
+			for _, pattern := range c.gone {
+				files, err := filepath.Glob(filepath.Join(dir, pattern))
+				if err != nil || len(files) == 0 {
+					t.Fatalf("no %s, %v", pattern, err)
+				}
+				for _, file := range files {
+					if err := os.RemoveAll(file); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			copied, _ := os.ReadFile(filepath.Join(dir, "essentials"))
+			before := asked.Load()
+			for _, args := range [][]string{crawlArgs(dir, site), crawlArgs(dir)} {
+				if out, code := say(t, args...); code != exitFailed || !strings.Contains(out, "apoidea repair --data-dir "+dir) || asked.Load() != before {
+					t.Errorf("%d requests, exit code %d: %s", asked.Load()-before, code, out)
+				}
+			}
+			if now, err := os.ReadFile(filepath.Join(dir, "essentials")); err != nil || !bytes.Equal(now, copied) {
+				t.Errorf("the copy of identity and jobs is another: %v", err)
+			}
+			if out, code := say(t, "check", "--data-dir", dir); code != exitFailed || !strings.Contains(out, "apoidea repair") {
+				t.Errorf("check: exit code %d: %s", code, out)
+			}
+			if out, code := say(t, "repair", "--data-dir", dir); code != exitDone {
+				t.Fatalf("repair: exit code %d: %s", code, out)
+			}
+			out, code := say(t, crawlArgs(dir, site)...)
+			self := regexp.MustCompile(`peer (\w+) serves`)
+			if n := asked.Load() - before; code != exitDone || n != c.asked || self.FindString(out) != self.FindString(first) || strings.Contains(out, " posted") {
+				t.Errorf("%d requests, want %d, exit code %d: %s", n, c.asked, code, out)
+			}
+			if out, code := say(t, "check", "--data-dir", dir); code != exitDone {
+				t.Errorf("check of what was repaired: exit code %d: %s", code, out)
+			}
+		})
 	}
 }

@@ -80,7 +80,8 @@ func begin(dir string, o Options) (*examination, error) {
 		if _, err := os.Stat(x.path(newName)); err == nil {
 			return x, x.acquire(newName)
 		}
-		if paths, err := warc.Files(x.path("archive"), true); err != nil || len(paths) == 0 {
+		_, err := os.Stat(x.path(node.EssentialsFile))
+		if paths, _ := warc.Files(x.path("archive"), true); err != nil && len(paths) == 0 {
 			return nil, &control.Error{Kind: control.KindNoPeer, Text: dir + " holds no data of a peer"}
 		}
 		return x, nil

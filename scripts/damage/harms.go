@@ -44,7 +44,7 @@ var trials = []trial{
 	{name: "options-overwritten", harm: on("db/OPTIONS-*", last, overwrite(0, 300)), any: true, quick: true},
 	{name: "options-gone", harm: on("db/OPTIONS-*", all, remove), harmless: true},
 	{name: "lock-gone", harm: on("db/LOCK", all, remove), harmless: true},
-	{name: "database-gone", harm: on("db", all, remove)},
+	{name: "database-gone", harm: on("db", all, remove), refused: true},
 	{name: "essentials-overwritten", harm: on("essentials", all, overwrite(0.5, 20)), quick: true},
 	{name: "essentials-gone", harm: on("essentials", all, remove), harmless: true},
 	{name: "gzip-overwritten", harm: on("archive/*.warc.gz", largest, overwrite(0.5, 2000)), quick: true},
