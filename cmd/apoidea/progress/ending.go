@@ -164,16 +164,9 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 // End follows the crawl until the whole ring, or only the job that was posted, if any was, has nothing to do within a patience. An error beside a result is of a
 // job that fetched nothing; hints takes the reason if that is as the sites would have it.
 func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
-	ran, job := new(Ran), ""
-	if posted != nil {
-		job = posted.ID
-		if Finished(posted) != "" {
-			ran.Finished = posted
-		}
-	}
-	followed := job
-	if whole {
-		followed = ""
+	followed := ""
+	if posted != nil && !whole {
+		followed = posted.ID
 	}
 	if err := Follow(ctx, counting{c.peer, c.before}, followed, patience, screen); err != nil {
 		return nil, err
@@ -182,15 +175,33 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case job == "":
-		err = c.explainRest(ctx, hints)
-	case ran.Finished == nil:
-		Finish(ctx, c.peer, job)
-		err = ExplainNothing(ctx, c.peer, job, hints)
+	ran := &Ran{Status: s, Run: since(&s.Counters, &c.before), Left: leftOut(ctx, c.peer, &s.Counters)}
+	if posted == nil {
+		return ran, c.explainRest(ctx, hints)
 	}
-	ran.Status, ran.Run, ran.Left = s, since(&s.Counters, &c.before), leftOut(ctx, c.peer, &s.Counters)
-	return ran, err
+	if ran.Finished = c.finished(ctx, posted, ran); ran.Finished != nil {
+		return ran, nil
+	}
+	Finish(ctx, c.peer, posted.ID)
+	return ran, ExplainNothing(ctx, c.peer, posted.ID, hints)
+}
+
+// finished is the job that was posted if it was done before. While records are on their way that cannot be told; then it is one of which nothing was left to do.
+func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *control.Job {
+	if Finished(posted) != "" {
+		return posted
+	}
+	if !posted.Continued || !ran.empty() {
+		return nil
+	}
+	j, err := c.peer.Job(ctx, posted.ID)
+	if err != nil || j.Fetched() == 0 {
+		return nil
+	}
+	if j.Continued = true; Finished(j) == "" {
+		return nil
+	}
+	return j
 }
 
 // Posted says what came of posting a job.
@@ -261,10 +272,15 @@ type Ran struct {
 	Finished *control.Job `json:"finished,omitempty"`
 }
 
+// empty says that nothing came of it.
+func (s *Ran) empty() bool {
+	return s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0
+}
+
 // Print sums up a run: what came of it, where the archive lies, what was put off, more that the command has to say, and what earlier runs had.
 func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 	if s.Finished != nil {
-		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0 {
+		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.empty() {
 			return errors.Join(err, show.PutOff(w, s.Status))
 		}
 	}

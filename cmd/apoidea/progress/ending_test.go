@@ -70,6 +70,23 @@ func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 	return &control.Status{Counters: control.Counters{Pages: int64(10 * e.asked)}}, nil
 }
 
+// TestFoundDone: a job of which nothing was left to do, though that could not be told when it was posted, is one that was finished before.
+func TestFoundDone(t *testing.T) {
+	for _, c := range []struct {
+		state string
+		pages int64 // that were fetched meanwhile
+		want  bool
+	}{{control.JobDone, 0, true}, {control.JobDone, 3, false}, {"running", 0, false}} {
+		peer := &ended{told: told{progressAt(1, 20, true)}, job: control.Job{ID: "x", State: c.state}}
+		peer.job.Outcomes = map[string]int64{"ok": 12}
+		crawl := &Crawl{peer: peer, before: control.Counters{Pages: 10 - c.pages}}
+		ran, err := crawl.End(t.Context(), &control.Job{ID: "x", State: "running", Continued: true}, true, 0, Screen{Err: io.Discard}, io.Discard)
+		if err != nil || (ran.Finished != nil) != c.want {
+			t.Errorf("%+v: %+v, %v", c, ran, err)
+		}
+	}
+}
+
 // TestCrawl: what came of a crawl is what was counted since it began; that its job fetched nothing is told beside that.
 func TestCrawl(t *testing.T) {
 	for name, c := range map[string]struct {
