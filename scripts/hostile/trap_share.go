@@ -9,17 +9,17 @@ import (
 
 // More than a share.
 //
-// The trap: pages with 300 links of 8 kB each, without end; hosts of a page each that says something of its own and leads to 20 hosts of as many new domains, without
+// The trap: hosts of a page each that says something of its own and leads to 20 hosts of as many new domains, without
 // end; an index of 400 sitemaps, each of which names 1,000 pages that say nothing.
 //
-// A good crawler gives a host so much of its disk, takes fewer and fewer hosts of those that lead to no host it knows, and none at last, and looks at pages before it asks for more
+// A good crawler takes fewer and fewer hosts of those that lead to no host it knows, and none at last, and looks at pages before it asks for more
 // sitemaps.
 var shareFamily = family{
 	name:  "share",
-	does:  "pages of 300 links of 8 kB, hosts of ever new domains, 400 sitemaps of pages that say nothing",
-	wants: "keeps to a share of disk, hosts and sitemaps, each by what came of it",
+	does:  "hosts of ever new domains, 400 sitemaps of pages that say nothing",
+	wants: "keeps to a share of hosts and sitemaps, each by what came of it",
 	seeds: func(w *world) []string {
-		return append(w.urls("share", "long", "maps"), shareURL(w, "first"))
+		return append(w.urls("share", "maps"), shareURL(w, "first"))
 	},
 	serve:     serveShare,
 	ownRobots: true,
@@ -71,14 +71,6 @@ func serveShare(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 		}
 	case name == "maps":
 		writePage(rw, page("maps"))
-	case name == "long":
-		var links []string
-		if r.URL.Path == "/" || hashOf(r.URL.Path)%10 == 0 { // they are dear to read
-			for _, k := range some(r, 300) {
-				links = append(links, fmt.Sprintf("/%s/%x", strings.Repeat("long", 1900), k))
-			}
-		}
-		writePage(rw, page(r.RequestURI, links...))
 	default:
 		var links []string
 		for _, k := range some(r, 20) {
