@@ -258,7 +258,9 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 	if state == rec.GetState() && sent == rec.GetSeedsSent() {
 		return rec, kv.OnDisk, nil
 	}
-	rec.UpdatedMs = nowMs
+	if state != rec.GetState() {
+		rec.UpdatedMs = nowMs
+	}
 	spec := rec.GetSpec()
 	rec.Spec = nil
 	var encode error

@@ -211,6 +211,18 @@ func (b *rebuilding) open() (err error) {
 	if b.jobs, err = readJobs(whole{b.dst}); err != nil {
 		return err
 	}
+	if b.alone && b.lost { // nobody else keeps the jobs that this peer works for; their seeds are admitted below
+		r := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
+		for id, spec := range b.jobs.spec {
+			_, _, err := r.Restore(b.now.UnixMilli(), spec, job.Standing{State: b.jobs.state[id], Version: 1})
+			if err == nil {
+				_, err = r.SeedsSent(b.now.UnixMilli(), id, uint64(len(spec.Seeds)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
 	store := b.dst.Keyspace(storage.KeyspaceHosts)
 	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := salvage.ReadRecord(key, value)
