@@ -121,3 +121,29 @@ func TestRunWithoutDatabase(t *testing.T) {
 		})
 	}
 }
+
+// TestRepairOfArchiveAlone: of an archive without database and copy another peer is made that knows the pages of it, and goes on where it ends.
+func TestRepairOfArchiveAlone(t *testing.T) {
+	site, asked := pagesOf(t, 40)
+	dir := filepath.Join(t.TempDir(), "peer")
+	slowly(t, asked, 15, crawlArgs(dir, site)...)
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "db")), os.RemoveAll(filepath.Join(dir, "essentials"))); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := say(t, "run", "--data-dir", dir); code != exitFailed || !strings.Contains(out, "apoidea repair") {
+		t.Errorf("run: exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "repair", "--data-dir", dir); code != exitDone || !strings.Contains(out, "of the archive: 1)") || !strings.Contains(out, "the identity is lost") || !strings.Contains(out, "the jobs are lost") {
+		t.Fatalf("repair: exit code %d: %s", code, out)
+	}
+	out, code := say(t, crawlArgs(dir, site)...)
+	if n := asked.Load(); code != exitDone || n > 40+2 || !strings.Contains(out, " continued") || !strings.Contains(out, "the ring has 40 pages") {
+		t.Errorf("%d requests for 40 pages, exit code %d: %s", n, code, out)
+	}
+	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages; --again") {
+		t.Errorf("the same again: exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code != exitDone {
+		t.Errorf("check: exit code %d: %s", code, out)
+	}
+}

@@ -32,6 +32,11 @@ func decode(value []byte) (*job.Spec, job.Standing, error) {
 	return spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()}, err
 }
 
+// Made is the record of a job that is running.
+func Made(spec *job.Spec) ([]byte, error) {
+	return proto.Marshal(recordOf(spec, job.Standing{State: job.StateRunning, Version: 1}))
+}
+
 // Resumed is the record of a job once it is running again.
 func Resumed(value []byte) ([]byte, error) {
 	rec := new(wire.Job)

@@ -34,6 +34,7 @@ type page struct {
 	refersTo  string // the URL that a revisit refers to
 	truncated bool
 	depth     uint32
+	seed      bool   // no link led there
 	location  string // where a redirect leads
 	links     []string
 	// counts say of what kind the links are; known is false of a page that an earlier version archived.
@@ -215,7 +216,7 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 			r.page.counts, r.page.known = counts, err == nil
 		case "hopsFromSeed":
 			n, _ := strconv.ParseUint(value, 10, 32)
-			r.page.depth = uint32(n)
+			r.page.depth, r.page.seed = uint32(n), value == "0"
 		}
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -19,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/jobs"
@@ -64,7 +67,7 @@ func (r *repair) rebuild(ctx context.Context) (err error) {
 }
 
 func (b *rebuilding) run(ctx context.Context) error {
-	for _, step := range []func() error{b.about, b.copyRest, b.bodies, b.books, b.open, func() error { return b.hosts(ctx) }} {
+	for _, step := range []func() error{b.about, b.copyRest, b.bodies, b.books, func() error { return b.standIn(ctx) }, b.open, func() error { return b.hosts(ctx) }} {
 		if err := errors.Join(ctx.Err(), step()); err != nil {
 			return err
 		}
@@ -102,8 +105,17 @@ func (b *rebuilding) about() error {
 	if id, err := idOf(kept[node.MetaIdentity]); err == nil {
 		b.self = id
 	} else {
-		delete(kept, node.MetaIdentity)
-		b.mended.did("the identity is lost: the peer comes back as another one")
+		key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+		if err != nil {
+			return err
+		}
+		if kept[node.MetaIdentity], err = p2p.MarshalIdentity(key); err != nil {
+			return err
+		}
+		if b.self, err = peer.IDFromPrivateKey(key); err != nil {
+			return err
+		}
+		b.mended.did("the identity is lost: the peer comes back as another one, %s", b.self)
 	}
 	b.alone = len(kept[node.MetaRemembered]) <= len("null")
 	p := putter{space: b.dst.Keyspace(storage.KeyspaceMeta)}
