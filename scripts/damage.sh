@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Damage to the data directory of a peer: files of every kind overwritten, cut and deleted, one way a trial, in copies of a crawl of a synthetic web. One line a
-# trial: what check and repair said, requests of the next run, how many the damaged bytes made necessary at most, pages lost; ok or WRONG, with what was
+# trial: what check and repair said, requests of the same command again, how many the damaged bytes made necessary at most, pages lost; ok or WRONG, with what was
 # wrong. Exit status 1 if any is WRONG.
 #
 #   scripts/damage.sh [--quick] [--seed N] [--seeds N] [TRIAL]...

@@ -63,14 +63,15 @@ func (w *web) requests() (int, error) {
 type bases struct {
 	web           *web
 	sound, killed string
+	seed          []string // the command line of their crawl
 	// pages of the sound one, and URLs that are done without a page: what the archive cannot give back.
 	pages map[string]page
 	bare  map[string]bool
 }
 
 func makeBases(ctx context.Context, o *options, w *web) (*bases, error) {
-	b := &bases{web: w, sound: filepath.Join(o.work, "sound"), killed: filepath.Join(o.work, "killed")}
 	seed := []string{fmt.Sprintf("http://h0.web.localhost:%d/", o.port), "--scope", fmt.Sprintf("*.web.localhost:%d", o.port)}
+	b := &bases{web: w, sound: filepath.Join(o.work, "sound"), killed: filepath.Join(o.work, "killed"), seed: seed}
 	slow := append([]string{"--delay", "15ms"}, seed...)
 	for _, archive := range []string{"gzip", "none"} { // some tables, several archive files of both kinds
 		if err := w.until(ctx, b.sound, 90, syscall.SIGTERM, append([]string{"--archive", archive}, slow...)...); err != nil {

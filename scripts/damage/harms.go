@@ -19,6 +19,8 @@ type trial struct {
 	quick bool
 	// harmless: nothing is lost by design, and check says so. any: it may be found or not. refused: a run on it has to end and to say what helps.
 	harmless, any, refused bool
+	// wordless: what the job asked for is lost, and the run after the repair is one without a URL.
+	wordless bool
 	// killed: of the peer that was killed.
 	killed bool
 }
@@ -45,6 +47,7 @@ var trials = []trial{
 	{name: "options-gone", harm: on("db/OPTIONS-*", all, remove), harmless: true},
 	{name: "lock-gone", harm: on("db/LOCK", all, remove), harmless: true},
 	{name: "database-gone", harm: on("db", all, remove), refused: true},
+	{name: "database-and-essentials-gone", harm: both(on("db", all, remove), on("essentials", all, remove)), refused: true, wordless: true},
 	{name: "essentials-overwritten", harm: on("essentials", all, overwrite(0.5, 20)), quick: true},
 	{name: "essentials-gone", harm: on("essentials", all, remove), harmless: true},
 	{name: "gzip-overwritten", harm: on("archive/*.warc.gz", largest, overwrite(0.5, 2000)), quick: true},

@@ -56,13 +56,13 @@ func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *resu
 	}
 	t.mend(ctx, r, dir)
 	before := time.Now()
-	asked, _ := b.web.requests()
-	if out, err := apoidea(ctx, runArgs(dir, "--delay", "0")...); err != nil {
-		r.fail("run: %v: %s", err, out)
+	args := b.seed
+	if t.wordless {
+		args = nil
 	}
-	after, err := b.web.requests()
-	if r.asked = after - asked; err != nil {
-		r.fail("%v", err)
+	r.asked = b.again(ctx, r, dir, args)
+	if n := b.again(ctx, r, dir, args); n > 0 {
+		r.fail("%d requests when the same command was given once more", n)
 	}
 	t.judge(ctx, r, b, dir, allowed, before)
 	r.took = time.Since(began)
@@ -70,6 +70,19 @@ func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *resu
 		_ = os.RemoveAll(dir)
 	}
 	return r
+}
+
+// again crawls on in a directory, and says how many requests that came to.
+func (b *bases) again(ctx context.Context, r *result, dir string, args []string) int {
+	before, _ := b.web.requests()
+	if out, err := apoidea(ctx, runArgs(dir, append([]string{"--delay", "0"}, args...)...)...); err != nil {
+		r.fail("run: %v: %s", err, out)
+	}
+	after, err := b.web.requests()
+	if err != nil {
+		r.fail("%v", err)
+	}
+	return after - before
 }
 
 // copyFiles copies the files of a directory: a peer that was killed leaves its socket too.
