@@ -123,7 +123,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 var errStays = errors.New("the peer stops without leaving, and keeps its records for its next start")
 
 // errNobody answers who asks a peer to leave that is alone. It ends all the same.
-var errNobody = errors.New("nobody else is in the ring to take what this peer keeps: it stays in its data directory")
+var errNobody error = &control.Error{Kind: control.KindAlone, Text: "nobody else is in the ring to take what this peer keeps: it stays in its data directory"}
 
 // leaveTime is what a peer that leaves for good may take to hand its hosts over.
 const leaveTime = records.DepartTime

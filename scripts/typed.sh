@@ -23,10 +23,6 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 experiment run 	long: keeps a processor for half a minute and more
 ^scripts/pages\.sh	long: compiles once more
 '
-# Fails as the page says it does: a pattern, and what the error must hold.
-fails='
-^apoidea leave$	nobody else is in the ring to take what this peer keeps
-'
 # Text that is shown and not typed.
 text='
 ^User-[Aa]gent: |^(Crawl-delay|Disallow): 
@@ -100,16 +96,8 @@ typed() {
       close "$dir" # they are for a peer that does not run: Ctrl-C in its terminal first
       eval "$1" </dev/null
       ;;
-    *) eval "$1" </dev/null 2> >(tee "$HOME/stderr" >&2) || { local status=$?; as_told "$1" || return $status; } ;;
+    *) eval "$1" </dev/null ;;
   esac
-}
-# as_told LINE: it failed, with the words that the table has for it.
-as_told() {
-  local pattern words
-  while IFS=$'\t' read -r pattern words; do
-    if [ -n "$pattern" ] && grep -Eq -- "$pattern" <<<"$1"; then wait_for grep -q -- "$words" "$HOME/stderr"; return; fi
-  done <<<"$fails"
-  return 1
 }
 wait_for() {
   local until=$((SECONDS + 60))
@@ -193,7 +181,7 @@ if [ -z "${given:-}" ]; then
   stale=0
   while IFS=$'\t' read -r pattern _; do
     if [ -n "$pattern" ] && ! grep -Eq -- "$pattern" "$work/lines"; then say "no line fits: $pattern"; stale=1; fi
-  done <<<"$not_run"$'\n'"$fails"$'\n'"$text"
+  done <<<"$not_run"$'\n'"$text"
   check "what is not run is still there" [ $stale = 0 ]
 fi
 echo "typed in $SECONDS s"

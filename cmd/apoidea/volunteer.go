@@ -57,20 +57,24 @@ func newLeave(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "leave", Short: "Leave the ring in good order and end the peer", Example: "  apoidea leave", Args: noArgs,
 		Long: `Leave the ring in good order and end the peer: it stops fetching, reports, hands over what it keeps, and ends. The command returns when
-all is handed over and the process has ended; an interrupt ends only the wait.`,
+all is handed over and the process has ended; a peer that is alone keeps what it has, says so and ends; an interrupt ends only the wait.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
 			if !g.quiet {
 				fmt.Fprintln(cmd.ErrOrStderr(), "leaving the ring: what this peer keeps is handed over")
 			}
+			left := "left; what the peer fetched stays in its data directory"
 			if err := c.Leave(cmd.Context()); err != nil {
-				return err
+				if control.KindOf(err) != control.KindAlone {
+					return err
+				}
+				left = "ended; " + err.Error()
 			}
 			if err := g.awaitEnd(cmd.Context()); err != nil {
 				return err
 			}
-			return g.say(cmd.OutOrStdout(), map[string]string{"state": "left"}, "left; what the peer fetched stays in its data directory")
+			return g.say(cmd.OutOrStdout(), map[string]string{"state": "left"}, left)
 		},
 	}
 }

@@ -23,6 +23,7 @@ const (
 	KindNoPeer  Kind = "no_peer"
 	KindTimeout Kind = "timeout"
 	KindRefused Kind = "refused"
+	KindAlone   Kind = "alone" // done, as far as it can be with nobody else in the ring
 )
 
 // Error is a failure that the other side of the socket reported.
