@@ -1,0 +1,170 @@
+package seed
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// lifetime of what an answer says, in seconds: short, so that each newcomer behind a resolver draws anew, and a dead peer is soon gone.
+	lifetime = 60
+	// authorityLifetime of the records that say who answers for the zone, in seconds.
+	authorityLifetime = 3600
+	// mostUDP bytes are sent in a datagram, which fits everywhere without being cut (DNS flag day 2020). Who says nothing of its own bound is
+	// sent no more than dns.MinMsgSize.
+	mostUDP = 1232
+	// dnsaddr is the label below which multiaddrs resolve /dnsaddr names.
+	dnsaddr = "_dnsaddr."
+)
+
+// zone answers questions. It holds no state of its own.
+type zone struct {
+	name  string
+	soa   *dns.SOA
+	ns    []string
+	hosts map[string][]netip.Addr // name servers with names in this zone
+	peers map[string]bool         // names under which peers are told
+	nodes []string                // all names that there are, but those above them
+	draw  func() []string
+}
+
+// newZone takes the names of a configuration that was checked.
+func newZone(c *Config, serial uint32, draw func() []string) *zone {
+	z := &zone{name: dns.CanonicalName(c.Zone), draw: draw, hosts: make(map[string][]netip.Addr), peers: make(map[string]bool)}
+	z.nodes = []string{z.name}
+	for _, sub := range append([]string{""}, c.Names...) {
+		name := z.name
+		if sub != "" {
+			name = dns.CanonicalName(sub) + name
+		}
+		z.peers[dnsaddr+name] = true
+		z.nodes = append(z.nodes, dnsaddr+name)
+	}
+	for _, name := range c.nameServers() {
+		z.ns = append(z.ns, name)
+		if dns.IsSubDomain(z.name, name) {
+			z.hosts[name] = c.Addresses
+			z.nodes = append(z.nodes, name)
+		}
+	}
+	z.soa = &dns.SOA{
+		Hdr: z.header(z.name, dns.TypeSOA, lifetime), Ns: z.ns[0], Mbox: c.mailbox(), Serial: serial,
+		Refresh: 7200, Retry: 900, Expire: 1209600, Minttl: lifetime,
+	}
+	return z
+}
+
+func (z *zone) header(name string, kind uint16, ttl uint32) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
+}
+
+// accept looks at the head of a message: a plain question and nothing else is unpacked.
+func accept(h dns.Header) dns.MsgAcceptAction {
+	const response, opcode = 1 << 15, 0xF << 11
+	switch {
+	case h.Bits&response != 0:
+		return dns.MsgIgnore
+	case h.Bits&opcode != 0: // QUERY is 0
+		return dns.MsgRejectNotImplemented
+	case h.Qdcount != 1 || h.Ancount != 0 || h.Nscount > 1 || h.Arcount > 2: // IXFR has one record there, which is refused by its type
+		return dns.MsgReject
+	default:
+		return dns.MsgAccept
+	}
+}
+
+// answer answers a message that passed accept, within a number of bytes: dns.MaxMsgSize over TCP, less over UDP.
+func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
+	m := new(dns.Msg).SetReply(req)
+	m.Compress = true
+	opt := req.IsEdns0()
+	if opt != nil {
+		m.SetEdns0(mostUDP, false)
+		if opt.Version() != 0 {
+			return m.SetRcode(req, dns.RcodeBadVers)
+		}
+	}
+	if len(req.Question) != 1 { // a head alone, whatever it says, is unpacked without a question
+		return m.SetRcode(req, dns.RcodeFormatError)
+	}
+	q := req.Question[0]
+	name := dns.CanonicalName(q.Name)
+	if q.Qclass != dns.ClassINET || q.Qtype >= dns.TypeTKEY && q.Qtype <= dns.TypeANY || !dns.IsSubDomain(z.name, name) {
+		m.Rcode = dns.RcodeRefused // other zones, zone transfers, and all at once (RFC 8482)
+		return m
+	}
+	m.Authoritative = true
+	z.fill(m, q, name, most)
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{dns.Copy(z.soa)}
+		if !z.exists(name) {
+			m.Rcode = dns.RcodeNameError
+		}
+	}
+	m.Truncate(most)
+	return m
+}
+
+// size is how many bytes of answer whoever asked over UDP can take.
+func size(req *dns.Msg) int {
+	if opt := req.IsEdns0(); opt != nil {
+		return min(max(int(opt.UDPSize()), dns.MinMsgSize), mostUDP)
+	}
+	return dns.MinMsgSize
+}
+
+// exists says whether there is a name, with records or only with others below it.
+func (z *zone) exists(name string) bool {
+	return slices.ContainsFunc(z.nodes, func(node string) bool { return dns.IsSubDomain(name, node) })
+}
+
+// fill puts the records that there are into an answer.
+func (z *zone) fill(m *dns.Msg, q dns.Question, name string, most int) {
+	switch {
+	case q.Qtype == dns.TypeTXT && z.peers[name]:
+		for _, rr := range records(q.Name, z.draw()) {
+			m.Answer = append(m.Answer, rr)
+			if m.Len() > most { // any of them will do, so that fewer are a whole answer
+				m.Answer = m.Answer[:len(m.Answer)-1]
+				break
+			}
+		}
+	case q.Qtype == dns.TypeSOA && name == z.name:
+		m.Answer = []dns.RR{dns.Copy(z.soa)}
+	case q.Qtype == dns.TypeNS && name == z.name:
+		for _, ns := range z.ns {
+			m.Answer = append(m.Answer, &dns.NS{Hdr: z.header(q.Name, dns.TypeNS, authorityLifetime), Ns: ns})
+			m.Extra = append(z.addresses(ns, ns, dns.TypeA), append(z.addresses(ns, ns, dns.TypeAAAA), m.Extra...)...)
+		}
+	case q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA:
+		m.Answer = z.addresses(name, q.Name, q.Qtype)
+	}
+}
+
+// addresses are the records of a name server of this zone, under its name as it was spelled.
+func (z *zone) addresses(name, spelled string, kind uint16) (list []dns.RR) {
+	for _, a := range z.hosts[name] {
+		switch {
+		case kind == dns.TypeA && a.Is4():
+			list = append(list, &dns.A{Hdr: z.header(spelled, kind, authorityLifetime), A: a.AsSlice()})
+		case kind == dns.TypeAAAA && a.Is6():
+			list = append(list, &dns.AAAA{Hdr: z.header(spelled, kind, authorityLifetime), AAAA: a.AsSlice()})
+		}
+	}
+	return list
+}
+
+// records are the records under a name that tell of peers, given as multiaddrs with /p2p.
+func records(name string, peers []string) []dns.RR {
+	list := make([]dns.RR, len(peers))
+	for i, p := range peers {
+		list[i] = &dns.TXT{
+			Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: lifetime},
+			Txt: []string{strings.TrimSuffix(dnsaddr[1:], ".") + "=" + p},
+		}
+	}
+	return list
+}
