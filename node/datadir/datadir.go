@@ -232,10 +232,17 @@ func ignoreMissing(err error) error {
 // Replace writes a file as a whole, so that a crash leaves the old one or the new one, and no reader sees half of it. It is its user's alone.
 func Replace(path string, data []byte) error {
 	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, FileMode); err != nil {
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, FileMode)
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync() // a name must not stand for what is not on disk yet
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
 	}
 	return nil
