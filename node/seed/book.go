@@ -248,6 +248,16 @@ func (b *Book) Released(id peer.ID) {
 	}
 }
 
+// Visiting says whether anybody is being visited.
+func (b *Book) Visiting() bool {
+	for _, p := range b.peers {
+		if p.visiting {
+			return true
+		}
+	}
+	return false
+}
+
 // Answering is how many peers answered when they were visited last.
 func (b *Book) Answering() (n int) {
 	for _, p := range b.peers {

@@ -75,11 +75,10 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return wrong("listen", c.Listen, "HOST:PORT, such as :53 or 192.0.2.7:53")
 	}
+	if err := c.ValidateRing(); err != nil {
+		return err
+	}
 	switch {
-	case c.Profile != profilePublic && c.Profile != profileLab:
-		return wrong("profile", c.Profile, "public or lab")
-	case c.Network == "":
-		return wrong("network", c.Network, "the name of a ring")
 	case c.Rate < 1 || c.Rate > mostRate:
 		return wrong("rate", c.Rate, fmt.Sprintf("1 to %d", mostRate))
 	case c.Every < time.Second || c.Every > mostEvery:
@@ -94,10 +93,22 @@ func (c *Config) Validate() error {
 			return control.Usage(fmt.Sprintf("address: %s is in the zone, so that nobody else can say where it is: name this server's public address with --address, or another name server with --ns", ns))
 		}
 	}
-	if c.Metrics != "" {
-		return control.CheckAddress("metrics", c.Metrics, false)
+	if at, err := netip.ParseAddrPort(c.Metrics); c.Metrics != "" && (err != nil || !at.Addr().IsLoopback()) {
+		return wrong("metrics", c.Metrics, "an address of loopback, such as 127.0.0.1:9465; a proxy in front may let others in")
 	}
 	return nil
+}
+
+// ValidateRing says what is wrong with how the ring is found.
+func (c *Config) ValidateRing() error {
+	switch {
+	case c.Profile != profilePublic && c.Profile != profileLab:
+		return wrong("profile", c.Profile, "public or lab")
+	case c.Network == "":
+		return wrong("network", c.Network, "the name of a ring")
+	default:
+		return nil
+	}
 }
 
 // ValidateZone says what is wrong with the names.

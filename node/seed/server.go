@@ -176,9 +176,9 @@ func (d *door) Accept() (net.Conn, error) {
 			d.full()
 			continue
 		}
-		v := &visitor{Conn: c, until: time.Now().Add(tcpLife), leave: sync.OnceFunc(func() { d.left(network) })}
-		_ = c.SetDeadline(v.until) // what cannot be set shows with the first read
-		return v, nil
+		g := &guest{Conn: c, until: time.Now().Add(tcpLife), leave: sync.OnceFunc(func() { d.left(network) })}
+		_ = c.SetDeadline(g.until) // what cannot be set shows with the first read
+		return g, nil
 	}
 }
 
@@ -202,23 +202,23 @@ func (d *door) left(network netip.Prefix) {
 	}
 }
 
-// visitor is a connection with an end.
-type visitor struct {
+// guest is a connection with an end.
+type guest struct {
 	net.Conn
 	until time.Time
 	leave func()
 }
 
 // SetReadDeadline implements net.Conn: never beyond the end.
-func (v *visitor) SetReadDeadline(t time.Time) error {
-	if t.After(v.until) {
-		t = v.until
+func (g *guest) SetReadDeadline(t time.Time) error {
+	if t.After(g.until) {
+		t = g.until
 	}
-	return v.Conn.SetReadDeadline(t)
+	return g.Conn.SetReadDeadline(t)
 }
 
 // Close implements net.Conn.
-func (v *visitor) Close() error {
-	v.leave()
-	return v.Conn.Close()
+func (g *guest) Close() error {
+	g.leave()
+	return g.Conn.Close()
 }

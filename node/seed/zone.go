@@ -3,7 +3,6 @@ package seed
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -163,8 +162,11 @@ func records(name string, peers []string) []dns.RR {
 	for i, p := range peers {
 		list[i] = &dns.TXT{
 			Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: lifetime},
-			Txt: []string{strings.TrimSuffix(dnsaddr[1:], ".") + "=" + p},
+			Txt: []string{txt(p)},
 		}
 	}
 	return list
 }
+
+// txt is the text of a record that tells of a peer.
+func txt(peer string) string { return "dnsaddr=" + peer }

@@ -1,0 +1,169 @@
+package seed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/loop"
+)
+
+const (
+	// visitors are at peers at the same time.
+	visitors = 16
+	// mostHeard peers are taken of one visit.
+	mostHeard = 32
+)
+
+// crawler visits peers, and goes on to whom they name.
+type crawler struct {
+	cfg     *Config
+	log     *slog.Logger
+	net     *p2p.Net
+	visited func(answered bool) // counts a visit
+
+	mu      sync.Mutex // guards what follows; never held over the network or the disk
+	book    *Book
+	changed bool // since the state was written
+}
+
+// newCrawler returns one under a new name, which nobody can come to.
+func newCrawler(c *Config, log *slog.Logger) (*crawler, error) {
+	key, err := p2p.GenerateIdentity(1, nil)
+	if err != nil {
+		return nil, err
+	}
+	cfg := p2p.Config{Network: c.Network, Identity: key, UserAgent: "apoidea-seed/" + c.Version, Reachability: p2p.ReachPrivate}
+	if c.Profile == profilePublic {
+		cfg.Profile = p2p.Public
+	}
+	net, err := p2p.New(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	book := NewBook(Rules{Public: c.Profile == profilePublic, Every: c.Every, Most: c.Peers})
+	return &crawler{cfg: c, log: log, net: net, visited: func(bool) {}, book: book}, nil
+}
+
+// visitAll visits whoever is due until ctx ends, or nobody is due and enough.
+func (c *crawler) visitAll(ctx context.Context, enough func() bool) error {
+	todo := make(chan peer.AddrInfo)
+	var visiting sync.WaitGroup
+	defer visiting.Wait()
+	defer close(todo)
+	for range visitors {
+		visiting.Go(func() {
+			for to := range todo {
+				c.visit(ctx, to)
+			}
+		})
+	}
+	var sought time.Time
+	for {
+		if now := time.Now(); now.Sub(sought) >= c.cfg.Every && c.lonely() {
+			sought = now
+			c.seek(ctx)
+		}
+		due := c.due()
+		for _, to := range due {
+			select {
+			case todo <- to:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		switch {
+		case len(due) > 0:
+			continue
+		case enough():
+			return nil
+		}
+		if err := loop.Sleep(ctx, look); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *crawler) due() []peer.AddrInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.book.Due(time.Now(), visitors)
+}
+
+// lonely says that nobody answers, so that the way into the ring has to be found anew.
+func (c *crawler) lonely() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.book.Answering() == 0
+}
+
+// seek hears of the entry peers of the configuration.
+func (c *crawler) seek(ctx context.Context) {
+	found, report := c.entries(ctx)
+	if len(found) == 0 && ctx.Err() == nil {
+		c.log.Warn("no entry peer answers, trying on", "tried", report.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, info := range found {
+		c.book.Hear(now, info)
+	}
+}
+
+// entries are the entry peers of the configuration that answer, with their addresses.
+func (c *crawler) entries(ctx context.Context) (found []peer.AddrInfo, report *p2p.Report) {
+	var bootstrap []string
+	for _, list := range c.cfg.Bootstrap {
+		bootstrap = append(bootstrap, strings.Fields(list)...)
+	}
+	report = c.net.Probe(ctx, p2p.Sources{Bootstrap: bootstrap, DNSSeeds: c.cfg.DNSSeed, DNSServer: c.cfg.DNSServer})
+	for _, id := range report.Entries {
+		info := peer.AddrInfo{ID: id}
+		for _, text := range c.net.AddrsOf(id) {
+			if a, err := ma.NewMultiaddr(text); err == nil {
+				info.Addrs = append(info.Addrs, a)
+			}
+		}
+		found = append(found, info)
+	}
+	return found, report
+}
+
+// visit visits a peer, and notes what came of it.
+func (c *crawler) visit(ctx context.Context, to peer.AddrInfo) {
+	v, err := c.net.Visit(ctx, to)
+	if err == nil && !v.Member {
+		err = errNoMember
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx.Err() != nil {
+		c.book.Released(to.ID)
+		return
+	}
+	c.visited(err == nil)
+	now := time.Now()
+	c.book.Visited(now, to.ID, v.Address, err)
+	for _, info := range v.Heard[:min(len(v.Heard), mostHeard)] {
+		c.book.Hear(now, info)
+	}
+	c.changed = true
+}
+
+// errNoMember is why a peer that is about to join, or to leave, is not given.
+var errNoMember = errors.New("it answers, and does not serve in the ring: it is joining or leaving")
+
+// stateLocked is the state as it is. The caller holds mu.
+func (c *crawler) stateLocked(now time.Time) *State {
+	return &State{
+		Version: stateVersion, Zone: c.cfg.Zone, Network: c.cfg.Network, Public: c.cfg.Profile == profilePublic, Written: now, Peers: c.book.Peers(),
+	}
+}
