@@ -57,7 +57,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newDoctor(g), newCheck(g), newRepair(g), newDashboard(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
-		newOptOut(g), newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newWeb(g), newExperiment(g), newConfig(g), newVersion(g), newCompletion(), newMan(), newMetrics(),
+		newOptOut(g), newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newSeed(g), newWeb(g), newExperiment(g), newConfig(g), newVersion(g), newCompletion(), newMan(), newMetrics(),
 	)
 	groups(root)
 	return root

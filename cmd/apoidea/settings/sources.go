@@ -43,7 +43,7 @@ func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (fi
 	return path, true
 }
 
-// ownConfig says whether a command is about the peer of the data directory, so that its file holds. Clusters, experiments and webs are not, and who writes or checks
+// ownConfig says whether a command is about the peer of the data directory, so that its file holds. Clusters, experiments, webs and seeds are not, and who writes or checks
 // a file must not fail for what another one says.
 func ownConfig(cmd *cobra.Command) bool {
 	words := strings.Fields(cmd.CommandPath())
@@ -51,7 +51,7 @@ func ownConfig(cmd *cobra.Command) bool {
 		return false
 	}
 	switch words[1] {
-	case "cluster", "experiment", "web", "version", "help", "completion":
+	case "cluster", "experiment", "web", "seed", "version", "help", "completion":
 		return false
 	case "config":
 		return cmd.Name() == "show"
