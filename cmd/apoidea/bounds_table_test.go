@@ -87,6 +87,13 @@ var bounds = []bound{
 	{what: "workers behind routers that a member takes", format: "%s", at: "dht/workers MaxAttached", then: "they look for another member"},
 	{what: "peers that a member relays for", format: "%s, %s of an address", at: "dht/p2p relaySlots relaySlotsPerIP", then: "they look for another relay"},
 	{what: "life of a lease without a heartbeat", flag: "lease-ttl", then: "the host goes to another worker"},
+	// A seed, and who asks it.
+	{what: "peers that a seed keeps (`seed serve --peers`)", format: "%s", at: "node/seed DefaultConfig.Peers", then: "those that never answered are forgotten first, then the least reliable; who answers stays"},
+	{what: "peers that never answered a seed and are said to be at one address", format: "%s, in the public profile", at: "node/seed crowd", then: "further ones are not taken"},
+	{what: "visits of a peer that does not answer, the longest time between two", format: "%s in a row if it never did, %s", at: "node/seed lastTry longestWait", then: "it is forgotten; who answered before stays for 30 days"},
+	{what: "peers in an answer of a seed, its bytes over UDP", format: "%s, %s", at: "node/seed MostGiven mostUDP", then: "fewer peers are named; who says nothing of its own bound is sent 512 bytes"},
+	{what: "answers of a seed to a network (/24, /56) over UDP (`seed serve --rate`)", format: "%s a second, %s seconds of that at once", at: "node/seed DefaultConfig.Rate burst", then: "every second one is dropped, the others are empty and send to TCP"},
+	{what: "connections over TCP to a seed", format: "%s, %s from a network, each for %s questions and %s", at: "node/seed tcpConns tcpNetworkConns tcpQueries tcpLife", then: "one more is closed at once"},
 	// People.
 	{what: "browsers on the page, followers of its figures", format: "%s, %s", at: "node/dashboard maxConns maxStreams", then: "further ones wait or are refused"},
 }
