@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type Peer struct {
 	Windows  [len(measures)]Window `json:"windows,omitempty"` // how it did in each window, from the shortest
 
 	visiting bool
+	ips      []netip.Addr // of Told
+	network  string       // of Address, see networkOf
 }
 
 // Rank says whether a peer is given.
@@ -131,7 +134,15 @@ func (b *Book) Hear(now time.Time, info peer.AddrInfo) {
 		p = &Peer{ID: info.ID, Heard: now}
 		b.peers[info.ID] = p
 	}
-	p.Told = told
+	p.tell(told)
+}
+
+// tell notes where a peer is said to be.
+func (p *Peer) tell(told []string) {
+	p.Told, p.ips = told, make([]netip.Addr, len(told))
+	for i, text := range told {
+		p.ips[i] = ipOf(text)
+	}
 }
 
 // crowded says whether enough peers that never answered are said to be at one of the addresses.
@@ -142,7 +153,7 @@ func (b *Book) crowded(told []string) bool {
 	at := ipOf(told[0])
 	n := 0
 	for _, p := range b.peers {
-		if p.Answers == 0 && slices.ContainsFunc(p.Told, func(text string) bool { return ipOf(text) == at }) {
+		if p.Answers == 0 && slices.Contains(p.ips, at) {
 			n++
 		}
 	}
@@ -225,12 +236,15 @@ func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 		err = errors.New("it answered at no address that can be given")
 	}
 	for i, m := range measures {
-		p.Windows[i].note(err == nil, now.Sub(p.Visited), m.span)
+		p.Windows[i].note(err == nil, max(now.Sub(p.Visited), 0), m.span)
 	}
 	p.visiting, p.Visited = false, now
 	p.Visits++
 	if err == nil {
-		p.Address, p.Answered, p.Failed, p.Error = at.String(), now, 0, ""
+		if text := at.String(); text != p.Address {
+			p.Address, p.network = text, networkOf(text, b.rules.Public)
+		}
+		p.Answered, p.Failed, p.Error = now, 0, ""
 		p.Answers++
 		return
 	}
@@ -279,19 +293,27 @@ func (b *Book) Peers() []Peer {
 }
 
 // Restore takes peers of an earlier run into an empty book, the best first as far as there is room. What is no peer, or may not be given any more
-// under these rules, is left out.
-func (b *Book) Restore(list []Peer) {
+// under these rules, is left out; what is to come, by a clock that was wrong, is now.
+func (b *Book) Restore(now time.Time, list []Peer) {
+	keep := func(text string) bool {
+		a, err := ma.NewMultiaddr(text)
+		return err == nil && usable(a, b.rules.Public)
+	}
 	for _, p := range list {
-		keep := func(text string) bool {
-			a, err := ma.NewMultiaddr(text)
-			return err == nil && usable(a, b.rules.Public)
-		}
-		p.Told = slices.DeleteFunc(p.Told[:min(len(p.Told), maxAddrs)], func(text string) bool { return !keep(text) })
-		known := p.Address != "" && keep(p.Address)
-		if len(b.peers) >= b.rules.Most || p.ID.Validate() != nil || len(p.Told) == 0 && !known || p.Address != "" && !known || p.Answers > 0 && !known {
+		told := slices.DeleteFunc(p.Told[:min(len(p.Told), maxAddrs)], func(text string) bool { return !keep(text) })
+		met := p.Answers > 0
+		if len(b.peers) >= b.rules.Most || p.ID.Validate() != nil || !met && len(told) == 0 || met && !keep(p.Address) {
 			continue
 		}
-		p.visiting = false
+		for _, at := range []*time.Time{&p.Heard, &p.Visited, &p.Answered} {
+			if at.After(now) {
+				*at = now
+			}
+		}
+		p.tell(told)
+		if p.network = ""; met {
+			p.network = networkOf(p.Address, b.rules.Public)
+		}
 		b.peers[p.ID] = &p
 	}
 }

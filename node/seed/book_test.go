@@ -86,6 +86,41 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// TestClockGoesBack: a clock that is put back, as over a restart, leaves shares that are shares.
+func TestClockGoesBack(t *testing.T) {
+	b := NewBook(Rules{Every: time.Minute, Most: 10})
+	id, at := ids(t, 1)[0], addr(t, "/ip4/127.0.0.1/tcp/4001")
+	b.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+	for i := range 10 {
+		b.Visited(began.Add(-time.Duration(i*i)*24*time.Hour), id, at, []error{nil, errGone}[i%2])
+	}
+	for i, w := range b.peers[id].Windows {
+		if !(w.Reliability >= 0 && w.Reliability <= 1 && w.Visits >= 1) {
+			t.Errorf("window %d: %+v", i, w)
+		}
+	}
+}
+
+// BenchmarkBook is what a look at a full book takes: who is due, and who may be given.
+func BenchmarkBook(b *testing.B) {
+	book := NewBook(Rules{Public: true, Every: 5 * time.Minute, Most: 10_000})
+	list := ids(b, book.rules.Most)
+	for i, id := range list {
+		at := addr(b, fmt.Sprintf("/ip4/8.%d.%d.8/tcp/4001", i%250, i/250))
+		book.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+		for k := range 3 * (i % 2) {
+			book.Visited(began.Add(time.Duration(k)*time.Minute), id, at, nil)
+		}
+	}
+	for b.Loop() {
+		for _, due := range book.Due(began.Add(time.Hour), visitors) {
+			book.Released(due.ID)
+		}
+		book.Pool(began.Add(time.Hour)).Draw(MostGiven, rand.IntN)
+		book.Hear(began, peer.AddrInfo{ID: "somebody", Addrs: []ma.Multiaddr{addr(b, "/ip4/9.9.9.9/tcp/1")}})
+	}
+}
+
 // TestDue: who answers is visited at the pace of the rules and before the others, who does not less and less often, and nobody twice at a time.
 func TestDue(t *testing.T) {
 	b := NewBook(Rules{Every: 5 * time.Minute, Most: 10})
@@ -209,7 +244,11 @@ func TestRestore(t *testing.T) {
 	}
 	written := append(b.Peers(), Peer{ID: list[1], Address: "/ip4/127.0.0.1/tcp/1", Answers: 1}, Peer{ID: list[2]}, Peer{ID: "", Told: []string{at.String()}}, Peer{ID: list[3], Answers: 3, Told: []string{at.String()}})
 	again := NewBook(b.rules)
-	again.Restore(written)
+	written[0].Heard = began.Add(1000 * time.Hour) // of a clock that was wrong
+	again.Restore(began.Add(time.Hour), written)
+	if got := again.peers[list[0]].Heard; got != began.Add(time.Hour) {
+		t.Errorf("heard of at %v", got)
+	}
 	if got := again.Pool(began.Add(time.Hour)).Draw(8, rand.IntN); len(again.peers) != 1 || len(got) != 1 || got[0] != full(list[0], at.String()) {
 		t.Errorf("%d peers, %v are given", len(again.peers), got)
 	}

@@ -67,7 +67,7 @@ func (c *crawler) visitAll(ctx context.Context, enough func() bool) error {
 	}
 	var sought time.Time
 	for {
-		if now := time.Now(); now.Sub(sought) >= c.cfg.Every && c.lonely() {
+		if now := time.Now(); sought.IsZero() || now.Sub(sought) >= c.cfg.Every && c.lonely() {
 			sought = now
 			c.seek(ctx)
 		}
@@ -106,6 +106,9 @@ func (c *crawler) lonely() bool {
 
 // seek hears of the entry peers of the configuration.
 func (c *crawler) seek(ctx context.Context) {
+	if len(c.cfg.Bootstrap)+len(c.cfg.DNSSeed) == 0 {
+		return // its own book is all there is
+	}
 	found, report := c.entries(ctx)
 	if len(found) == 0 && ctx.Err() == nil {
 		c.log.Warn("no entry peer answers, trying on", "tried", report.Error())

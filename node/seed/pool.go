@@ -33,12 +33,11 @@ func (b *Book) Pool(now time.Time) *Pool {
 		case Spare:
 			list = &pool.spare
 		}
-		name := networkOf(p.Address, b.rules.Public)
-		i, known := at[rank][name]
+		i, known := at[rank][p.network]
 		if !known {
 			i = len(*list)
-			at[rank][name] = i
-			*list = append(*list, network{name: name})
+			at[rank][p.network] = i
+			*list = append(*list, network{name: p.network})
 		}
 		(*list)[i].addrs = append((*list)[i].addrs, full(id, p.Address))
 	}

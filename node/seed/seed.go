@@ -117,8 +117,8 @@ func (s *Seed) keep(ctx context.Context) error {
 			continue
 		}
 		saved = now
-		if err := s.save(); err != nil {
-			return err
+		if err := s.save(); err != nil { // newcomers still find peers
+			s.log.Warn("going on without", "err", err)
 		}
 	}
 }
@@ -137,7 +137,10 @@ func (s *Seed) save() error {
 		return nil
 	}
 	if err := state.write(s.cfg.Dir); err != nil {
-		return fmt.Errorf("state: %w", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changed = true
+		return fmt.Errorf("the state cannot be written: %w", err)
 	}
 	s.written.Store(now.UnixMilli())
 	return nil

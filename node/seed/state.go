@@ -77,14 +77,14 @@ func restore(b *Book, c *Config) error {
 	case s.Network != c.Network:
 		return fmt.Errorf("%s knows peers of network %q: name another --data-dir for network %q", filepath.Join(c.Dir, StateFile), s.Network, c.Network)
 	}
-	b.Restore(s.Peers)
+	b.Restore(time.Now(), s.Peers)
 	return nil
 }
 
 // book is the state as a book of that time.
 func (s *State) book() *Book {
 	b := NewBook(Rules{Public: s.Public, Every: mostEvery, Most: mostPeers})
-	b.Restore(s.Peers)
+	b.Restore(s.Written, s.Peers)
 	return b
 }
 

@@ -31,7 +31,6 @@ func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.seek(ctx)
 	around, cancel := context.WithTimeout(ctx, surveyTime)
 	defer cancel()
 	err = c.visitAll(around, func() bool {
