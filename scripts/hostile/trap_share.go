@@ -9,7 +9,7 @@ import (
 
 // More than a share.
 //
-// The trap: hosts of a page each that says something of its own and leads to 20 hosts of as many new domains, without
+// The trap: hosts of a page each that says something of its own and leads to 8 hosts of as many new domains, without
 // end; an index of 400 sitemaps, each of which names 1,000 pages that say nothing.
 //
 // A good crawler takes fewer and fewer hosts of those that lead to no host it knows, and none at last, and looks at pages before it asks for more
@@ -46,7 +46,7 @@ var shareFamily = family{
 const (
 	shareMaps      = 400
 	mostShareMaps  = 80
-	mostShareHosts = 15_000
+	mostShareHosts = 8_000
 )
 
 // shareURL is the root of a host of a domain of its own that belongs to the family.
@@ -73,7 +73,7 @@ func serveShare(w *world, rw http.ResponseWriter, r *http.Request, name string) 
 		writePage(rw, page("maps"))
 	default:
 		var links []string
-		for _, k := range some(r, 20) {
+		for _, k := range some(r, 8) {
 			links = append(links, shareURL(w, fmt.Sprintf("d%x", k)))
 		}
 		writePage(rw, page(r.Host, links...))
