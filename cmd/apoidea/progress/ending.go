@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
@@ -88,11 +89,11 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	names := slices.SortedFunc(maps.Keys(n.Outcomes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(n.Outcomes[b], n.Outcomes[a]), cmp.Compare(a, b))
 	})
-	text := "What was left ended as "
+	list := make([]string, len(names))
 	for i, name := range names {
-		text += map[bool]string{true: ", "}[i > 0] + fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
+		list[i] = fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
 	}
-	return nothing(text+": apoidea export urls names them", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+	return nothing("What was left ended as "+strings.Join(list, ", ")+": apoidea export urls names them", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
 // outcomes sums up what became of the URLs of all jobs of a ring.
