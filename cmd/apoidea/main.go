@@ -47,7 +47,7 @@ var errInterrupted = errors.New("interrupted")
 // twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1) signals the process and then its whole group.
 const twiceAfter = 300 * time.Millisecond
 
-// errTerminated is the cause of an end that the system asked for, as at a shutdown: a peer stops and keeps its records, while one that a person
+// errTerminated is the cause of an end that the system asked for, as at a shutdown or where a terminal is closed: a peer stops and keeps its records, while one that a person
 // interrupts leaves its ring.
 var errTerminated = errors.New("terminated")
 
@@ -58,6 +58,9 @@ func interruptible() (context.Context, context.CancelFunc) {
 	cancel := func() { cancelCause(nil) }
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		if <-signals == os.Interrupt {
 			cancelCause(errInterrupted)

@@ -3,9 +3,14 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestLeaveAlone: a peer that nobody is there to take over from ends all the same, with what it keeps, and that is no failure.
@@ -18,5 +23,32 @@ func TestLeaveAlone(t *testing.T) {
 	}
 	if out, code := say(t, "status", "--data-dir", dir); code != exitNoPeer {
 		t.Errorf("it goes on: exit code %d: %s", code, out)
+	}
+}
+
+// TestHangup: a terminal that is closed ends a peer as a shutdown does, unless the peer was begun to outlive it.
+func TestHangup(t *testing.T) {
+	for shell, ends := range map[string]bool{`exec "$@"`: true, `trap "" HUP; exec "$@"`: false} {
+		dir := filepath.Join(t.TempDir(), "peer")
+		cmd := command(t, "run", "--data-dir", dir, "--dashboard", "off")
+		cmd.Args[2] = shell
+		said := new(spoken)
+		cmd.Stdout, cmd.Stderr = said, said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, said, func() bool { return strings.Contains(said.String(), "serves in a ring") })
+		_ = cmd.Process.Signal(syscall.SIGHUP)
+		if !ends {
+			time.Sleep(time.Second) // long enough to end, if it would
+			if out, code := say(t, "status", "--data-dir", dir); code != exitDone {
+				t.Errorf("ended, though hangups were to be ignored: %s\n%s", out, said)
+			}
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+		err := cmd.Wait()
+		if _, left := os.Stat(filepath.Join(dir, "addrs")); err != nil || !errors.Is(left, fs.ErrNotExist) || !strings.Contains(said.String(), "terminated: ending in good order") {
+			t.Errorf("%s: %v, %v: %s", shell, err, left, said)
+		}
 	}
 }
