@@ -173,12 +173,17 @@ func bereft(dir string) error {
 	if entries, err := os.ReadDir(filepath.Join(dir, "db")); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_, err := os.Stat(filepath.Join(dir, EssentialsFile))
-	archived, _ := warc.Files(crawling.ArchiveDir(dir), true)
-	if err != nil && len(archived) == 0 {
+	var left []string
+	if _, err := os.Stat(filepath.Join(dir, EssentialsFile)); err == nil {
+		left = append(left, "the copy of identity and jobs")
+	}
+	if archived, _ := warc.Files(crawling.ArchiveDir(dir), true); len(archived) > 0 {
+		left = append(left, fmt.Sprintf("an archive (files: %d)", len(archived)))
+	}
+	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is gone, and what a peer had beside it is there: a run would begin as another peer and crawl everything again, for which you may name another --data-dir", storage.ErrDamaged, filepath.Join(dir, "db"))
+	return fmt.Errorf("%w: %s is gone, and beside it is %s; nothing is read or begun there as it is (another --data-dir begins anew)", storage.ErrDamaged, filepath.Join(dir, "db"), strings.Join(left, " and "))
 }
 
 // Damaged says whether an error means that database or archive are not what was written.

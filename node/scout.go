@@ -47,8 +47,13 @@ func ReadKept(dir string) (k Kept, err error) {
 // InUse says whether an error of ReadKept means that another process has the directory.
 func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
 
-// OpenOffline opens the results in a data directory, see view.OpenOffline.
-func OpenOffline(dir string) (*view.Offline, error) { return view.OpenOffline(dir, metaIdentity) }
+// OpenOffline opens the results in a data directory, see view.OpenOffline. One whose database is gone is damaged.
+func OpenOffline(dir string) (*view.Offline, error) {
+	if err := bereft(dir); err != nil {
+		return nil, err
+	}
+	return view.OpenOffline(dir, metaIdentity)
+}
 
 // Space says how many bytes are free on the disk of a data directory, which need not be there yet, and below how many the peer stops.
 func (c *Config) Space() (free, reserve uint64, err error) {

@@ -147,3 +147,28 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 		t.Errorf("check: exit code %d: %s", code, out)
 	}
 }
+
+// TestNoDataIsNothingElse: a directory of which the database is gone, or that cannot be looked at, is not called one without data.
+func TestNoDataIsNothingElse(t *testing.T) {
+	top := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(top, "peer", "archive"), 0o700), os.WriteFile(filepath.Join(top, "peer", "archive", "a.warc"), nil, 0o600),
+		os.WriteFile(filepath.Join(top, "file"), nil, 0o600), os.Mkdir(filepath.Join(top, "nothing"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]struct {
+		code         int
+		export, mend string
+	}{
+		"peer":    {exitFailed, "beside it is an archive (files: 1); ", "database: there is none"},
+		"file":    {exitFailed, "not a directory", "not a directory"},
+		"nothing": {exitNoPeer, "holds no data of one", "holds no data of a peer"},
+	} {
+		dir = filepath.Join(top, dir)
+		if out, code := say(t, "export", "urls", "--data-dir", dir); code != want.code || !strings.Contains(out, want.export) || strings.Contains(out, "apoidea repair") != (want.export[0] == 'b') {
+			t.Errorf("export of %s: exit code %d: %s", dir, code, out)
+		}
+		if out, code := say(t, "check", "--data-dir", dir); code != want.code || !strings.Contains(out, want.mend) {
+			t.Errorf("check of %s: exit code %d: %s", dir, code, out)
+		}
+	}
+}

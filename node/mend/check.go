@@ -76,7 +76,9 @@ func begin(dir string, o Options) (*examination, error) {
 		o.Progress = func(string) {}
 	}
 	x := &examination{Options: o, dir: dir, report: &Report{OK: true, DataDir: dir, ReadData: o.ReadData, Findings: []Finding{}}}
-	if _, err := os.Stat(x.path("db")); err != nil {
+	if _, err := os.Stat(x.path("db")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	} else if err != nil {
 		if _, err := os.Stat(x.path(newName)); err == nil {
 			return x, x.acquire(newName)
 		}
