@@ -26,6 +26,21 @@ func TestLeaveAlone(t *testing.T) {
 	}
 }
 
+// TestLastOfClusterLeaves: so it is with the last peer of a cluster, whose end is waited for.
+func TestLastOfClusterLeaves(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ring")
+	if out, code := say(t, "cluster", "up", "-n", "1", "--dir", dir); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	t.Cleanup(func() { _ = command(t, "cluster", "down", "--dir", dir).Run() })
+	if out, code := say(t, "cluster", "leave", "1", "--dir", dir); code != exitDone {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "status", "--data-dir", filepath.Join(dir, "peer1")); code != exitNoPeer {
+		t.Errorf("it goes on: exit code %d: %s", code, out)
+	}
+}
+
 // TestHangup: a terminal that is closed ends a peer as a shutdown does, unless the peer was begun to outlive it.
 func TestHangup(t *testing.T) {
 	for shell, ends := range map[string]bool{`exec "$@"`: true, `trap "" HUP; exec "$@"`: false} {

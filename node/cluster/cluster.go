@@ -324,7 +324,7 @@ func (c *Cluster) Leave(ctx context.Context, i int) error {
 	}
 	cl := c.Client(i)
 	defer cl.Close()
-	if err := cl.Leave(ctx); err != nil {
+	if err := cl.Leave(ctx); err != nil && control.KindOf(err) != control.KindAlone {
 		return fmt.Errorf("cluster: peer %d: %w", i, err)
 	}
 	return c.process(i).gone(ctx)
