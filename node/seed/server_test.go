@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -423,4 +425,17 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%d bytes: %v", len(packed), m)
 		}
 	})
+}
+
+// TestListenHint: who may not have a port is told what to do.
+func TestListenHint(t *testing.T) {
+	for want, err := range map[string]error{
+		"sudo setcap cap_net_bind_service=+ep": &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)},
+		"--listen ADDRESS:53":                  &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)},
+		"listen :53: no such thing":            errors.New("no such thing"),
+	} {
+		if got := listenHint(":53", err); !strings.Contains(got.Error(), want) || !errors.Is(got, err) {
+			t.Errorf("%v, want %q", got, want)
+		}
+	}
 }
