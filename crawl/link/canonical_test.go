@@ -164,6 +164,9 @@ func BenchmarkCanonical(b *testing.B) {
 		{"fragment", "https://docs.example.org/3/library/os.path.html#os.path.join"},
 		{"query", "https://docs.example.org/search.html?q=crawler&check_keywords=yes"},
 		{"slow", "https://docs.example.org/3/library/os path.html"},
+		{"international", "https://мойсайт.пример.рф/путь/1"},
+		{"international labels", "https://" + strings.Repeat("б.", 30) + "com/"},
+		{"international, long", "https://" + strings.Repeat("бвгдежзиклмнопрстуфх.", 6) + "com/"},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -172,6 +175,7 @@ func BenchmarkCanonical(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(bc.url)), "ns/byte")
 		})
 	}
 }
