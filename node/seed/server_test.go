@@ -385,6 +385,10 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	after := live() - before
+	for end := time.Now().Add(10 * time.Second); after > 2<<20 && time.Now().Before(end); { // what came last may still be under way
+		time.Sleep(50 * time.Millisecond)
+		after = live() - before
+	}
 	t.Logf("at most %d KiB, %d KiB after; %d answered, %d slipped, %d dropped, %d malformed", peak>>10, after>>10,
 		counts("udp answered"), counts("udp slipped"), counts("udp dropped"), counts("udp malformed"))
 	if peak > 16<<20 || after > 2<<20 {
