@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/apoidea/apoidea/node"
@@ -57,6 +58,8 @@ func (e *examination) data(ctx context.Context) Finding {
 		return fine("there is none yet")
 	case ctx.Err() != nil:
 		return found(Warn, "there is so much that looking at it takes longer than "+checkTime.String(), "apoidea check --data-dir "+dir+" takes its time")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		return found(Warn, oneLine(err), "what is said of the data directory comes first")
 	case err != nil:
 		return found(Fail, oneLine(err), cure)
 	case r.OK:
