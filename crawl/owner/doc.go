@@ -43,8 +43,8 @@
 // records, in parts.go: each names the ones that it uses, and there is no circle. What a record is
 // on disk is package ondisk's.
 //
-// These parts are one package of 7,700 lines because they share a host and a write. More than half
-// of the functions, 223 of 425 with two thirds of the code, take a host in memory, with its jobs,
+// These parts are one package of some 8200 lines because they share a host and a write. More than half
+// of the functions, with two thirds of the code, take a host in memory, with its jobs,
 // its lease and the worker that has it. One outcome takes a URL out of the lease, counts it on the
 // host and on the peer, settles its promise, moves its record, may end the lease and send links on,
 // and all of that is one batch. In packages apart each part would export these fields to the
