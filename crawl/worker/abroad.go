@@ -168,6 +168,7 @@ func (v *visitor) back(ctx context.Context, now time.Time, q *robotsQuestion, to
 		q.loan.own.Running = false
 		w.changed(q.loan.own.Lease)
 	default:
+		w.abroad.restoring(name)
 		w.wg.Go(func() { w.restore(ctx, name, q.loan) })
 	}
 	w.wakeNext(now)

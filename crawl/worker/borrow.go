@@ -66,7 +66,7 @@ func (l *loan) interrupt(clock time.Duration, late bool) {
 
 // lending is what came of asking a host's owner for it.
 type lending struct {
-	asking  bool
+	asking  bool      // or telling it that a loan is over
 	ready   *loan     // until a visit makes use of it
 	again   time.Time // when to ask again
 	refused string    // why it is not to be had before that
@@ -133,7 +133,7 @@ func (w *Worker) ask(ctx context.Context, name, sake string, l *lending) {
 	w.mu.Lock()
 	still := l.ready == ready && w.abroad.asked[name] == l
 	if still {
-		delete(w.abroad.asked, name)
+		w.abroad.restoring(name)
 	}
 	w.mu.Unlock()
 	if still {
@@ -169,13 +169,30 @@ func (l *lending) answered(now time.Time, sent time.Duration, reply *wire.LoanRe
 	}
 }
 
-// restore tells the owner of a host that a loan of it is over. At the end of the run as well, as nobody else has the host before.
+// restoring has nobody ask for a host until its owner has heard that a loan of it is over: it would name the same loan again, and end it when it hears. Under the
+// worker's mutex.
+func (a *abroad) restoring(name string) {
+	a.asked[strings.Clone(name)] = &lending{asking: true}
+}
+
+// restore tells the owner of a host, which is restoring, that a loan of it is over. At the end of the run as well, as nobody else has the host before. If the owner
+// does not answer, it may yet hear: the host is not asked for before the loan would be over by itself.
 func (w *Worker) restore(ctx context.Context, name string, l *loan) {
+	heard := false
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if heard {
+			delete(w.abroad.asked, name)
+			return
+		}
+		w.abroad.asked[name] = &lending{again: time.Now().Add(max(l.until-w.clock.Now(), 0))}
+	}()
 	for range restoreTries {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), lendTime)
 		_, err := w.deps.Lend(call, &wire.Loan{Host: name, Number: l.number})
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		if heard = err == nil; heard || ctx.Err() != nil {
 			return
 		}
 		w.log.Debug("owner does not hear that a loan is over", "host", name, "err", err)

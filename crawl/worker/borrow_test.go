@@ -20,6 +20,7 @@ import (
 type lender struct {
 	t     *testing.T
 	lends func(n int) (*wire.LoanReply, error) // the answer to the nth question, from 1 on
+	late  time.Duration                        // it hears after that time that a loan is over
 
 	mu    sync.Mutex
 	asked []time.Time
@@ -50,6 +51,9 @@ func waits(d time.Duration) func() (*wire.LoanReply, error) {
 
 // Lend is Deps.Lend.
 func (l *lender) Lend(_ context.Context, m *wire.Loan) (*wire.LoanReply, error) {
+	if m.GetNumber() > 0 {
+		time.Sleep(l.late)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := m.Validate(); err != nil {
@@ -62,10 +66,15 @@ func (l *lender) Lend(_ context.Context, m *wire.Loan) (*wire.LoanReply, error) 
 		delete(l.lent, m.GetNumber())
 		return &wire.LoanReply{}, nil
 	}
-	if m.GetSake() != "a.example" {
-		l.t.Errorf("asked for the sake of %q", m.GetSake())
+	if sake := m.GetSake(); sake != "a.example" && sake != "b.example" {
+		l.t.Errorf("asked for the sake of %q", sake)
 	}
 	l.asked = append(l.asked, time.Now())
+	for number, host := range l.lent {
+		if host == m.GetHost() { // its answer went lost, as far as the owner knows
+			return &wire.LoanReply{Number: number, LentMs: 60_000}, nil
+		}
+	}
 	reply, err := l.lends(len(l.asked))
 	if reply.GetLentMs() > 0 {
 		reply.Number = uint64(len(l.asked))
@@ -74,10 +83,10 @@ func (l *lender) Lend(_ context.Context, m *wire.Loan) (*wire.LoanReply, error) 
 	return reply, err
 }
 
-// watch notes requests to another host than the first one that come without a loan.
+// watch notes requests to hosts of www that come without a loan.
 func (l *lender) watch(next http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		if r.Host != "a.example" {
+		if strings.HasPrefix(r.Host, "www.") {
 			l.mu.Lock()
 			l.seen++
 			lent := false
@@ -215,6 +224,36 @@ func TestBorrowersAreStopped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoanThatIsOver: a host is not asked for under a loan of which its owner is yet to hear that it is over: it lends the host to others as soon as it does.
+func TestLoanThatIsOver(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		l := &lender{t: t, lends: lendAll(time.Minute), late: time.Second, lent: make(map[uint64]string)}
+		x := newWorld(t, l.watch(func(rw http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasPrefix(r.Host, "www."):
+				time.Sleep(1500 * time.Millisecond)
+				_, _ = rw.Write([]byte(closedToAll))
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if len(l.lent) == 0 {
+					l.wrong = append(l.wrong, "the end of "+r.Host+r.URL.Path)
+				}
+			case r.URL.Path == "/robots.txt":
+				http.Redirect(rw, r, "http://www.a.example/robots.txt", http.StatusFound)
+			}
+		}), []string{"http://a.example/x", "http://b.example/x"}, func(x *world) {
+			x.deps.Lend = l.Lend
+		})
+		x.crawl()
+		if l.seen != 2 || len(l.wrong) > 0 || len(l.lent) > 0 {
+			t.Errorf("%d requests; without a loan: %v; not over: %v", l.seen, l.wrong, l.lent)
+		}
+		if n := x.outcomes()[link.OutcomeRobotsDenied]; n != 2 {
+			t.Errorf("%d URLs are denied", n)
+		}
+	})
 }
 
 // TestOwnHostIsNotBorrowed: a host that the worker has itself is asked under its lease, which is not given back meanwhile.
