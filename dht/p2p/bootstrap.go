@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht/calls"
 )
 
 // Sources are the ways into a ring; any one that works is enough.
@@ -38,6 +42,8 @@ const (
 	maxCandidates = 64
 	// entryTimeout bounds one try: resolving a name, or connecting to a peer.
 	entryTimeout = 5 * time.Second
+	// entryRetry is when to try once more within that time, twice as long each time: an entry that hangs up has a crowd at its door.
+	entryRetry = 2 * firstBackoff / 3
 	// entryWorkers connect at the same time.
 	entryWorkers = 16
 )
@@ -172,22 +178,55 @@ feed:
 	return report
 }
 
-// try connects to a peer and makes sure that it is of this network.
+// try connects to a peer and makes sure that it is of this network, several times if it hangs up before it has said so.
 func (e *entrance) try(ctx context.Context, c candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
 	if c.info.ID == e.self {
 		return errors.New("is this peer itself")
 	}
-	e.host.Peerstore().AddAddrs(c.info.ID, c.info.Addrs, metAddrTTL)
-	if err := e.dialer.connect(ctx, c.info.ID); err != nil {
-		return errors.New(dialCause(err))
+	for wait := entryRetry; ; wait *= 2 {
+		err := e.once(ctx, c.info)
+		if err == nil {
+			return nil
+		}
+		if _, refused := errors.AsType[*calls.Error](err); refused {
+			return err
+		}
+		if !hungUp(err) {
+			return errors.New(dialCause(err))
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return errors.New(dialCause(err))
+		}
 	}
-	spoken, err := e.host.Peerstore().SupportsProtocols(c.info.ID, e.services.kadProtocol())
-	if err != nil || len(spoken) == 0 {
-		return e.services.speaks(c.info.ID, ringService)
+}
+
+// errHungUpEarly is a connection over which a peer has not said what it speaks.
+var errHungUpEarly = errors.New("it hung up before it said what it speaks")
+
+// hungUp says whether a peer was there, and ended the connection before anything was said.
+func hungUp(err error) bool {
+	return errors.Is(err, errHungUpEarly) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// once connects to a peer and looks at what it says that it speaks.
+func (e *entrance) once(ctx context.Context, info peer.AddrInfo) error {
+	e.host.Peerstore().AddAddrs(info.ID, info.Addrs, metAddrTTL)
+	if err := e.dialer.connect(ctx, info.ID); err != nil {
+		return err
 	}
-	return nil
+	spoken, err := e.host.Peerstore().SupportsProtocols(info.ID, e.services.kadProtocol())
+	if err == nil && len(spoken) > 0 {
+		return nil
+	}
+	if all, err := e.host.Peerstore().GetProtocols(info.ID); err == nil && len(all) == 0 {
+		_ = e.host.Network().ClosePeer(info.ID)
+		return errHungUpEarly
+	}
+	return e.services.speaks(info.ID, ringService)
 }
 
 // candidates resolves the sources to peers, a peer once, in random order but

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -208,5 +209,68 @@ func TestNoEntrySaysWhatWasTried(t *testing.T) {
 	}
 	if text := n.Bootstrap(t.Context(), Sources{}).Error(); text != "no reachable entry: none given and none remembered" {
 		t.Errorf("nothing to try: %q", text)
+	}
+}
+
+// TestEntryHangsUp: an entry peer that has a crowd at its door, and ends connections before anything was said over them, is tried again; one that always does is told of.
+func TestEntryHangsUp(t *testing.T) {
+	t.Parallel()
+	member := newNet(t, "test", "/ip4/127.0.0.1/tcp/0", func(n *Net) {
+		if _, err := NewKad(n); err != nil {
+			t.Fatal(err)
+		}
+		n.Handle(ringService, echo)
+	})
+	addr := strings.TrimPrefix(member.Addrs()[0], "/ip4/127.0.0.1/tcp/")
+	port, id, _ := strings.Cut(addr, "/p2p/")
+	for _, tt := range []struct {
+		name   string
+		passes []int64 // bytes that the member may say over a connection; the last one goes for all further
+		enters bool
+	}{
+		{"at once", []int64{0, 0, 1 << 20}, true},
+		{"in the handshake", []int64{30, 200, 1 << 20}, true},
+		{"always", []int64{0}, false},
+		{"always in the handshake", []int64{200}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			door, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = door.Close() })
+			go func() {
+				for i := 0; ; i++ {
+					in, err := door.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer in.Close()
+						out, err := net.Dial("tcp", "127.0.0.1:"+port)
+						if err != nil {
+							return
+						}
+						defer out.Close()
+						go func() { _, _ = io.Copy(out, in) }()
+						_, _ = io.CopyN(in, out, tt.passes[min(i, len(tt.passes)-1)])
+					}()
+				}
+			}()
+			n := newNet(t, "test", "", func(n *Net) {
+				if _, err := NewKad(n); err != nil {
+					t.Fatal(err)
+				}
+			})
+			_, doorPort, _ := net.SplitHostPort(door.Addr().String())
+			report := n.Bootstrap(t.Context(), Sources{Bootstrap: []string{"/ip4/127.0.0.1/tcp/" + doorPort + "/p2p/" + id}})
+			if entered := len(report.Entries) == 1; entered != tt.enters {
+				t.Errorf("entered %v: %v", entered, report)
+			}
+			if text := report.Error(); !tt.enters && (strings.Contains(text, "does not serve") || strings.Contains(text, "\n")) {
+				t.Errorf("it says %s", text)
+			}
+		})
 	}
 }
