@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -21,8 +22,11 @@ const (
 	// handshakeTime is what a handshake over TCP may take: some round trips of a bad line.
 	handshakeTime = 8 * time.Second
 	// maxKnocks connections over TCP may be in their handshakes; one more, and the oldest of the network
-	// that has the most is closed. A ring that starts at once dials everybody in the same second.
+	// that has the most is closed, of those that say nothing if there are any. A ring that starts at
+	// once dials everybody in the same second.
 	maxKnocks = 128
+	// wordTime is for how long a connection over which something came counts as one that says something.
+	wordTime = time.Second
 	// addressKnocks of one address may, in the public profile: half of what libp2p lets it have.
 	addressKnocks = 4
 	// maxQUICKnocks over QUIC may be, and half as many of one network. They cannot be closed from here,
@@ -56,7 +60,30 @@ type knock struct {
 
 	// Over TCP:
 	conn  manet.Conn
-	timer *time.Timer // closes it
+	heard atomic.Pointer[time.Time] // when something came over it first; nil: nothing yet
+	timer *time.Timer               // closes it
+}
+
+// speaks says that something came over a connection, not so long ago that the handshake should have ended since.
+func (k *knock) speaks(now time.Time) bool {
+	heard := k.heard.Load()
+	return heard != nil && now.Sub(*heard) <= wordTime
+}
+
+// heardConn is a connection that notes when something came over it first.
+type heardConn struct {
+	manet.Conn
+	knock *knock
+}
+
+// Read implements net.Conn.
+func (c heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.knock.heard.Load() == nil {
+		now := time.Now()
+		c.knock.heard.Store(&now)
+	}
+	return n, err
 }
 
 // Done implements network.ResourceScopeSpan: the handshake failed, or the connection has ended since.
@@ -176,22 +203,33 @@ func (d *door) knocked(c manet.Conn, scope network.ConnManagementScope) *knock {
 // surplus is the connection to close after a new one. Called with the lock held.
 func (d *door) surplus(last *knock) *knock {
 	if count(d.tcp, last.sameAddress) > d.perAddress {
-		return d.tcp[slices.IndexFunc(d.tcp, last.sameAddress)]
+		return first(d.tcp, last.sameAddress)
 	}
 	if len(d.tcp) <= maxKnocks {
 		return nil
 	}
 	of := make(map[netip.Prefix]int)
+	most := 0
 	for _, k := range d.tcp {
 		of[k.network]++
+		most = max(most, of[k.network])
 	}
-	oldest := d.tcp[0]
-	for _, k := range d.tcp {
-		if of[k.network] > of[oldest.network] {
-			oldest = k
+	return first(d.tcp, func(k *knock) bool { return of[k.network] == most })
+}
+
+// first is the oldest of those knocks that says nothing, or else the oldest; the last of all has just come and could not say anything.
+func first(knocks []*knock, which func(*knock) bool) (found *knock) {
+	now := time.Now()
+	for i, k := range knocks {
+		switch {
+		case !which(k):
+		case i < len(knocks)-1 && !k.speaks(now):
+			return k
+		case found == nil:
+			found = k
 		}
 	}
-	return oldest
+	return found
 }
 
 // entered forgets a connection whose handshake has ended, one way or the other.
@@ -257,7 +295,8 @@ func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, l.door.knocked(c, scope), nil
+	k := l.door.knocked(c, scope)
+	return heardConn{c, k}, k, nil
 }
 
 type enteredListener struct{ transport.Listener }

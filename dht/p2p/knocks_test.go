@@ -211,6 +211,28 @@ func TestDoorClosesWhoCrowds(t *testing.T) {
 	})
 }
 
+// TestDoorKeepsWhoSpeaks: of a crowd those go first that say nothing, and those that began to speak long ago.
+func TestDoorKeepsWhoSpeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &door{perAddress: maxKnocks}
+		knock := func() *visitor { return knockFrom(t, d, "/ip4/192.0.2.1/tcp/1") }
+		speaks, silent := knock(), knock()
+		if n, err := (heardConn{speaks, speaks.knock}).Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		var crowd []*visitor
+		for range maxKnocks - 1 {
+			crowd = append(crowd, knock())
+		}
+		wantOpen(t, "the oldest, which speaks", true, []*visitor{speaks})
+		wantOpen(t, "the oldest that is silent", false, []*visitor{silent})
+		time.Sleep(wordTime + 1)
+		knock()
+		wantOpen(t, "the oldest, which spoke long ago", false, []*visitor{speaks})
+		wantOpen(t, "the others", true, crowd)
+	})
+}
+
 // visitor is a connection that says whether it was closed.
 type visitor struct {
 	manet.Conn
@@ -232,6 +254,8 @@ func knockFrom(t *testing.T, d *door, from string) *visitor {
 }
 
 func (c *visitor) RemoteMultiaddr() ma.Multiaddr { return c.from }
+
+func (c *visitor) Read(b []byte) (int, error) { return min(1, len(b)), nil }
 
 func (c *visitor) Close() error {
 	c.closed.Store(true)
