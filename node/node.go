@@ -371,7 +371,15 @@ func (n *Node) Banner() string {
 		page = "; page at " + url
 	}
 	if n.room.dht.State() == dht.Worker {
-		return fmt.Sprintf("peer %s works for a ring of %d, as it cannot be dialled; data in %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, page)
+		why := ", as it cannot be dialled"
+		if n.room.net.Reached() == p2p.ReachedUnknown {
+			why = " until others have dialled it"
+		}
+		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", n.room.net.Self(), n.room.dht.Size(), why, n.cfg.DataDir, page)
 	}
-	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page)
+	alone := ""
+	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
+		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/seed.md tells how to found one"
+	}
+	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

@@ -147,3 +147,17 @@ func TestFileForURL(t *testing.T) {
 		t.Errorf("a host without a scheme: exit code %d: %s", code, out)
 	}
 }
+
+// TestNoPublicRing: a peer of the public profile that is told of no ring says that none is built in and what to do; one that founds a ring on purpose does not.
+func TestNoPublicRing(t *testing.T) {
+	site, _ := pagesOf(t, 2)
+	public := []string{"--profile", "public", "--contact", "https://you.example/", site}
+	const sentence = "no public ring is built in"
+	out, code := say(t, crawlArgs(filepath.Join(t.TempDir(), "alone"), public...)...)
+	if code != exitDone || strings.Count(out, sentence) != 1 || !strings.Contains(out, "--dns-seed NAME") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if out, code := say(t, crawlArgs(filepath.Join(t.TempDir(), "founder"), append(public, "--found")...)...); code != exitDone || strings.Contains(out, sentence) {
+		t.Errorf("with --found: exit code %d: %s", code, out)
+	}
+}

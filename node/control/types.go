@@ -45,6 +45,20 @@ type Status struct {
 	Governor *Governor `json:"governor,omitempty"`
 }
 
+// WhyWorker says why a peer owns nothing.
+func (s *Status) WhyWorker() string {
+	switch s.Reached {
+	case "unknown":
+		return "it is not known yet whether others can dial this peer"
+	case "direct", "mapped":
+		return "others could not dial this peer; they have of late, and it joins soon"
+	case "relayed":
+		return "others reach this peer through relays only"
+	default:
+		return "others cannot dial this peer"
+	}
+}
+
 // Stalled is a peer in which nothing moves.
 type Stalled struct {
 	// Since is when something moved last.

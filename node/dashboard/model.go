@@ -232,7 +232,7 @@ func stateWords(m *model) (word, why, lamp string) {
 		word = s.State
 	}
 	if s.Role == "worker" {
-		why += " Others cannot dial this peer, so it answers for nothing and crawls for those that it is attached to."
+		why += fmt.Sprintf(" It answers for nothing and crawls for those that it is attached to: %s.", s.WhyWorker())
 	}
 	return word, why, lamp
 }

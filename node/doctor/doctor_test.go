@@ -176,3 +176,26 @@ func TestStalledPeer(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestReached: what nobody has tried yet is not said to be so.
+func TestReached(t *testing.T) {
+	for _, tt := range []struct {
+		role, reached string
+		addrs         []string
+		want          string
+		verdict       Verdict
+	}{
+		{"worker", "unknown", nil, "it is not known yet whether others can dial this peer", Warn},
+		{"worker", "not", nil, "others cannot dial this peer", Warn},
+		{"worker", "relayed", nil, "relays only", Warn},
+		{"worker", "direct", []string{"a"}, "it joins soon", Warn},
+		{"ring", "unknown", []string{"a"}, "it is not known yet whether others can dial this peer, at a", OK},
+		{"ring", "unknown", nil, "no address", Warn},
+		{"ring", "direct", []string{"a"}, "reached (direct) at a", OK},
+	} {
+		e := &examination{runs: true, status: &control.Status{Role: tt.role, Reached: tt.reached, Addrs: tt.addrs}}
+		if f := e.reached(); f.Verdict != tt.verdict || !strings.Contains(f.Found, tt.want) {
+			t.Errorf("%s, %s: %+v, want %q", tt.role, tt.reached, f, tt.want)
+		}
+	}
+}

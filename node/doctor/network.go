@@ -129,11 +129,15 @@ func (e *examination) reached() Finding {
 	case s == nil:
 		return found(Warn, "the peer that runs does not say", "see the check of the peer, below")
 	case s.Role == "worker":
-		how := map[string]string{"relayed": ", reached through relays", "direct": "; it was dialled of late and joins soon", "mapped": "; it was dialled of late and joins soon"}[s.Reached]
-		return found(Warn, "others cannot dial this peer: it works for them and owns nothing"+how,
-			"forward a port of the router to it (TCP and UDP, the port of --listen; or switch UPnP on there), or leave it so: workers are welcome")
+		cure := "forward a port of the router to it (TCP and UDP, the port of --listen; or switch UPnP on there), or leave it so: workers are welcome"
+		if s.Reached == "unknown" {
+			cure = "wait some minutes, until others have tried; --reachability public says that they can"
+		}
+		return found(Warn, s.WhyWorker()+": it works for others and owns nothing", cure)
 	case len(s.Addrs) == 0:
 		return found(Warn, "the peer has no address to give to others", "forward a port of the router to it (TCP and UDP, the port of --listen)")
+	case s.Reached == "unknown":
+		return fine("it is not known yet whether others can dial this peer, at %s", strings.Join(s.Addrs, ", "))
 	case s.Reached == "mapped":
 		return fine("reached through the router, at %s", strings.Join(s.Addrs, ", "))
 	default:

@@ -103,7 +103,7 @@ func reachedText(reached string) string {
 	case "not":
 		return "not: nobody can dial this peer, and nobody relays for it"
 	default:
-		return reached + ": nobody has tried yet"
+		return "not known yet: nobody has tried to dial this peer"
 	}
 }
 
@@ -111,7 +111,7 @@ func reachedText(reached string) string {
 func arcText(s *control.Status) string {
 	switch {
 	case s.Role == "worker":
-		return "a worker: others cannot dial this peer, so it owns nothing"
+		return "a worker, which owns nothing: " + s.WhyWorker()
 	case s.Ring.Arc[1] == "":
 		return "no arc"
 	default:
