@@ -379,7 +379,7 @@ func (n *Node) Banner() string {
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
-		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/seed.md tells how to found one"
+		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/found.md tells how to found one"
 	}
 	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

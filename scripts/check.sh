@@ -3,7 +3,7 @@
 #
 #   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
 #
-# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile strangers legit; with test among them,
+# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan public damage chaos hostile strangers legit; with test among them,
 # format, lint and house run beside the others. Test is the race detector's pass, and unraced what it leaves out; who names test gets both.
 # --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
 # packages that have not changed since they passed.
@@ -23,14 +23,14 @@ while [ $# -gt 0 ]; do
     --fast) fast=1 ;;
     --long) long=1 fuzz=5m ;;
     test) steps+=(test unraced) ;;
-    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | damage | chaos | hostile | strangers | legit) steps+=("$1") ;;
+    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | public | damage | chaos | hostile | strangers | legit) steps+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
 [ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint house tidy test fuzz typed unraced lan damage chaos hostile strangers legit)
+  steps=(format vet targets lint house tidy test fuzz typed unraced lan public damage chaos hostile strangers legit)
   [ $fast = 0 ] || steps=(format vet lint house tidy test)
 fi
 
@@ -139,6 +139,9 @@ step_typed() {
 
 # Three machines (network namespaces) form a ring by an address that is copied, and by finding each other.
 step_lan() { scripts/lan.sh; }
+
+# A public ring is founded, joined by its name, and outlives a founder, in network namespaces that act as an internet.
+step_public() { scripts/public.sh; }
 
 # Files of a peer's data are spoilt, found, mended, and what was in them is crawled again.
 step_damage() {

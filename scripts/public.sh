@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# A public ring from nothing: machines in network namespaces that act as an internet, with public addresses, a resolver, a name server of a ring (`seed serve`) and two
+# homes behind routers with NAT. Three founders make a ring; five volunteers, of whom two sit in the homes, join it by name alone and crawl; a founder dies, the seed
+# forgets it, and a sixth volunteer joins. About a minute.
+#
+#   scripts/public.sh      as root on Linux; elsewhere it says that it was skipped
+. "$(dirname "$0")/lib.sh"
+
+spaces=apoidea-public-$$
+skip() { echo "skip  a public ring: $*"; exit 0; }
+[ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "network namespaces are made by root, on Linux"
+need ip iproute2
+PATH=$PATH:/usr/sbin
+remove() { for s in $(ip netns list | awk '{ print $1 }' | grep "^$spaces-" || true); do ip netns del "$s"; done; }
+at_end remove
+ip netns add "$spaces-net" 2>"$work/ip.log" || skip "network namespaces are not available here: $(tail -1 "$work/ip.log")"
+need jq jq
+need dnsmasq dnsmasq-base
+need nft nftables
+build_tools() { :; }
+build
+
+in_space() { local s=$1; shift; ip netns exec "$spaces-$s" "$@"; }
+# The namespace "net" is the internet: a bridge, to which each machine is connected with one public address, and asks for all others.
+in_space net ip link add internet type bridge
+in_space net ip link set internet up
+# machine NAME ADDRESS: is connected to the internet.
+machine() {
+  ip netns add "$spaces-$1"
+  in_space net ip link add "$1" type veth peer name wan netns "$spaces-$1"
+  in_space net ip link set "$1" master internet up
+  in_space "$1" ip addr add "$2/32" dev wan
+  in_space "$1" ip link set wan up
+  in_space "$1" ip link set lo up
+  in_space "$1" ip route add default dev wan
+}
+# home NAME ADDRESS: a machine behind a router that has that address, and lets nothing in that nobody asked for.
+home() {
+  machine "$1-router" "$2"
+  ip netns add "$spaces-$1"
+  in_space "$1-router" ip link add lan type veth peer name lan netns "$spaces-$1"
+  in_space "$1-router" ip addr add 192.168.1.1/24 dev lan
+  in_space "$1-router" ip link set lan up
+  in_space "$1-router" sysctl -qw net.ipv4.ip_forward=1
+  in_space "$1-router" nft -f - <<'N' || skip "there is no NAT here"
+table ip home {
+  chain out { type nat hook postrouting priority 100; oifname "wan" masquerade; }
+  chain in { type filter hook forward priority 0; policy drop; iifname "lan" accept; ct state established,related accept; }
+}
+N
+  in_space "$1" ip addr add 192.168.1.10/24 dev lan
+  in_space "$1" ip link set lan up
+  in_space "$1" ip link set lo up
+  in_space "$1" ip route add default via 192.168.1.1
+}
+machine web 30.1.0.1
+machine dns 31.1.0.1
+machine seed 32.1.0.1
+for i in 1 2 3 4 5 6; do machine "m$i" "2$i.1.0.1"; done
+machine m7 27.1.0.1
+home h1 28.1.0.1
+home h2 29.1.0.1
+
+# background LOG NAME COMMAND...: runs it on that machine until the script ends.
+background() {
+  local log=$1 name=$2
+  shift 2
+  ip netns exec "$spaces-$name" "$@" >"$work/$log.log" 2>&1 &
+  echo $! >"$work/$log.pid"
+  at_end "kill $! 2>/dev/null; wait $! 2>/dev/null"
+}
+# within SECONDS COMMAND...: the command succeeds before that many seconds have passed.
+within() {
+  local until=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $until ] || return 1
+    sleep 0.5
+  done
+}
+zone=seeds.lab
+background dns dns dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address=31.1.0.1 --bind-interfaces \
+  --cache-size=0 --server="/$zone/32.1.0.1" --local=/lab/ --address=/web.lab/30.1.0.1
+background web web apoidea web serve --listen 30.1.0.1:80 --domain web.lab --hosts 12 --pages 30 --links 20 --error-share 0
+
+# peer NAME FLAG...: a peer of the public profile on that machine.
+peer() {
+  local name=$1
+  shift
+  mkdir -p "$work/$name" && chmod 700 "$work/$name"
+  background "$name/run" "$name" apoidea run --profile public --contact https://lab.example/ --data-dir "$work/$name" --dns-server 31.1.0.1:53 --dashboard off "$@"
+}
+up() { within 30 eval "apoidea status --data-dir '$work/$1' >'$work/$1/status' 2>&1" || { tail -5 "$work/$1/run.log" >&2; die "$1 does not run"; }; }
+ring_of() { apoidea ring --json --data-dir "$work/$2" 2>"$work/ring.err" | jq -e --argjson n "$1" '.closed and (.members | length) == $n' >"$work/ring.out"; }
+given() { apoidea seed show --json --data-dir "$work/seed" 2>"$work/given.err" | jq '[.peers[] | select(.given != "out")] | length'; }
+# works NAME: a volunteer serves, or is attached to members of the ring.
+works() { apoidea status --json --data-dir "$work/$1" | jq -e '.ring.members >= 2' >"$work/works.out"; }
+reached() { apoidea status --json --data-dir "$work/$1" | jq -e --arg how "$2" '.reached == $how' >"$work/reached.out"; }
+attached() { for name in m4 m5 m6 h1 h2; do works $name || return 1; done; }
+whole() {
+  jq -e '.totals | .overlaps == 0 and .robots_violations == 0 and .distinct_urls > 250' "$1" >"$work/whole.out" && return
+  jq -c .totals "$1" >&2
+  return 1
+}
+
+volunteers() {
+  jq -e '.totals.workers | (. - ["21.1.0.1", "22.1.0.1", "23.1.0.1"]) == . and index("28.1.0.1") and index("29.1.0.1")' "$1" >"$work/volunteers.out" && return
+  jq -c .totals "$1" >&2
+  return 1
+}
+
+# Founders: the first alone, the others by its address.
+peer m1 --listen all:4001 --reachability public --found
+up m1
+entry=$(apoidea peers --addrs --data-dir "$work/m1")
+check "the first founder tells its public address" grep -q '^/ip4/21.1.0.1/tcp/4001/p2p/' <<<"$entry"
+peer m2 --listen all:4001 --reachability public --bootstrap "$entry"
+peer m3 --listen all:4001 --reachability public --bootstrap "$entry"
+check "three founders are a ring" within 30 ring_of 3 m1
+mkdir -p "$work/seed" && chmod 700 "$work/seed"
+background seed seed apoidea seed serve --zone "$zone" --address 32.1.0.1 --listen 32.1.0.1:53 --every 5s --data-dir "$work/seed" --bootstrap "$entry"
+check "the name leads to all three" within 30 eval '[ "$(given)" = 3 ]'
+
+# Volunteers know the name alone.
+for name in m4 m5 m6 h1 h2; do peer $name --dns-seed "$zone"; done
+for name in m4 m5 m6 h1 h2; do up $name; done
+check "none of them says that nobody can dial it before anybody tried" eval '! grep -l "cannot" "$work"/{m4,m5,m6,h1,h2}/{run.log,status}'
+check "five volunteers have joined by the name alone, two of them in homes" within 30 attached
+# Founders on rented machines keep the records, and leave the crawl to the volunteers.
+for name in m1 m2 m3; do apoidea pause --data-dir "$work/$name" >"$work/pause.out"; done
+in_space m4 apoidea crawl $(printf 'http://h%d.web.lab/ ' {0..11}) --scope '*.web.lab' --wait --json --data-dir "$work/m4" >"$work/crawl.json"
+in_space web curl -s http://30.1.0.1/_audit >"$work/audit.json"
+check "they crawl together, each page once, one at a time at each host" whole "$work/audit.json"
+check "the volunteers crawl, those in homes too, and no founder that pauses" volunteers "$work/audit.json"
+check "who can be dialled knows it" within 30 eval 'reached m4 direct && reached m5 direct && reached m6 direct'
+check "a home is relayed to" within 30 eval 'reached h1 relayed && reached h2 relayed'
+
+# A founder dies.
+{ kill -9 "$(cat "$work/m2/run.pid")" && wait "$(cat "$work/m2/run.pid")"; } 2>"$work/killed" || true
+check "the seed forgets the dead founder" within 30 eval '[ "$(given)" = 2 ]'
+check "the ring closes without it" within 60 ring_of 2 m1
+peer m7 --dns-seed "$zone"
+up m7
+check "a sixth volunteer joins" within 30 works m7
+[ "$failed" = 0 ] && say "a public ring: ok, $SECONDS s"
+exit "$failed"
