@@ -36,14 +36,14 @@ for i in $(seq $peers); do
   in_space "$i" ip link set lo up
 done
 
-# background LOG COMMAND...: runs it in the background until the script ends; $! is its id.
+# background LOG SPACE COMMAND...: runs it there in the background until the script ends; $! is its id.
 background() {
-  local log=$1
-  shift
-  "$@" >"$work/$log.log" 2>&1 &
+  local log=$1 s=$2
+  shift 2
+  ip netns exec "$spaces-$s" "$@" >"$work/$log.log" 2>&1 &
   at_end "kill $! 2>/dev/null; wait $! 2>/dev/null"
 }
-background dns in_space web dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address="$web" --bind-interfaces \
+background dns web dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address="$web" --bind-interfaces \
   --local=/lab/ --address="/web.lab/$web"
 
 # peer TRIAL I FLAG...: peer i of a trial is started; up TRIAL I: it runs, and answers.
@@ -51,7 +51,7 @@ peer() {
   local dir=$work/$1/$2 i=$2
   shift 2
   mkdir -p "$dir" && chmod 700 "$dir" # a peer's own, with what is kept of it here
-  background "${dir#"$work"/}/run" in_space "$i" apoidea run --data-dir "$dir" --allow-private --delay 5ms --dns-server "$web:53" --dashboard off "$@"
+  background "${dir#"$work"/}/run" "$i" apoidea run --data-dir "$dir" --allow-private --delay 5ms --dns-server "$web:53" --dashboard off "$@"
   echo $! >"$dir/pid"
 }
 up() { within 20 running "$work/$1/$2" || { tail -5 "$work/$1/$2/run.log" >&2; die "peer $2 does not run"; }; }
@@ -72,7 +72,7 @@ everyone_told() { apoidea ring --json --data-dir "$1" | jq -e '[.members[].addrs
 # crawl_all TRIAL PORT: a web, served at that port, is crawled by the ring as a whole, each page once, and by more than one machine.
 crawl_all() {
   local dir=$work/$1/1
-  background "$1/web" in_space web apoidea web serve --listen "$web:$2" --domain web.lab --hosts 9 --pages 40 --links 20 --page-bytes 8000 --error-share 0
+  background "$1/web" web apoidea web serve --listen "$web:$2" --domain web.lab --hosts 9 --pages 40 --links 20 --page-bytes 8000 --error-share 0
   apoidea crawl "http://h0.web.lab:$2/" --scope "*.web.lab:$2" --wait --json --data-dir "$dir" >"$dir/crawl.json"
   in_space web curl -s "http://$web:$2/_audit" >"$work/$1/audit.json"
   check "$1: the machines crawled together, one at a time at each host, and kept to robots.txt" shared "$work/$1/audit.json"
