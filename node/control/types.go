@@ -51,7 +51,7 @@ func (s *Status) WhyWorker() string {
 	case "unknown":
 		return "it is not known yet whether others can dial this peer"
 	case "direct", "mapped":
-		return "others could not dial this peer; they have of late, and it joins soon"
+		return "others have dialled this peer of late, and it joins soon"
 	case "relayed":
 		return "others reach this peer through relays only"
 	default:
