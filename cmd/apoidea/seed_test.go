@@ -182,7 +182,7 @@ func TestSeedSaysWhatIsWrong(t *testing.T) {
 		`listen "53": must be HOST:PORT`:                      {"seed", "serve", "--zone", "a.test", "--listen", "53"},
 		"name this server's public address with --address":    {"seed", "serve", "--zone", "a.test"},
 		`address "x": must be an IP address`:                  {"seed", "serve", "--zone", "a.test", "--address", "x"},
-		`every "1ms": must be 1s to 1h0m0s`:                   {"seed", "serve", "--zone", "a.test", "--every", "1ms"},
+		`every "1ms": must be 5s to 1h0m0s`:                   {"seed", "serve", "--zone", "a.test", "--every", "1ms"},
 		`metrics "0.0.0.0:1": must be an address of loopback`: {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--metrics", "0.0.0.0:1"},
 		"name one of the ring with --bootstrap":               {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--listen", "127.0.0.1:0"},
 		"another name server has the port":                    {"seed", "serve", "--zone", "a.test", "--profile", "lab", "--dns-seed", "b.test", "--listen", taken.Addr().String()},

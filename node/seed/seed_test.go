@@ -75,6 +75,7 @@ func TestConfig(t *testing.T) {
 		`network ""`:                        func(c *Config) { c.Network = "" },
 		`rate "0"`:                          func(c *Config) { c.Rate = 0 },
 		`every "2h0m0s"`:                    func(c *Config) { c.Every = 2 * time.Hour },
+		`every "2s"`:                        func(c *Config) { c.Profile, c.Every = profilePublic, 2*time.Second },
 		`peers "7"`:                         func(c *Config) { c.Peers = 7 },
 		`dir ""`:                            func(c *Config) { c.Dir = "" },
 		`metrics "192.0.2.7:1"`:             func(c *Config) { c.Metrics = "192.0.2.7:1" },
