@@ -95,7 +95,7 @@ func children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 		case index && passed:
 			continue
 		case index:
-			k.Hops = page.Hops + 1
+			k.Depth, k.Hops = 0, page.Hops+1
 		case k.Kind == link.KindRequisite || page.Kind == link.KindRobots && k.Kind == link.KindSitemap:
 			k.Depth = 0
 		}
