@@ -36,6 +36,8 @@ var bounds = []bound{
 	{what: "hosts of a registrable domain in a job", flag: "domain-hosts", each: func(c *node.Config) int { return c.DomainHosts }, then: "further hosts are turned away without a record"},
 	{what: "ports of a name in a job, beside its scheme's", format: "%s", at: "crawl/domain MaxPorts", then: "further ones are turned away without a record, but those that a seed is on; not with `--domain-hosts 0`"},
 	{what: "seeds, patterns of scope", format: "%s, %s", at: "crawl/wire MaxSeeds MaxScope", then: "the job is refused"},
+	{what: "patterns to include, to exclude, hosts with a depth of their own", format: "%s each", at: "crawl/wire MaxFilters", then: "the job is refused"},
+	{what: "bytes of patterns of a job, parts of its regular expressions with what they repeat", format: "%s, %s", at: "crawl/job maxFilterBytes maxRegexpNodes", then: "the job is refused"},
 	{what: "tries of a URL that failed for a passing reason", flag: "retries", then: "the failure is final"},
 	{what: "time that a crawl waits for what is put off", flag: "patience", then: "`--until-idle` and `--wait` end; a later run takes those URLs up"},
 	// Sites: manners.

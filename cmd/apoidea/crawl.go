@@ -34,7 +34,9 @@ func newCrawl(g *globals) *cobra.Command {
 A job with the same words that is not finished is continued; one that is finished is left as it is, unless it fetched nothing or --again is given.
 Without --scope the job keeps to the hosts of its seeds.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
-  apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000`,
+  apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
+  apoidea crawl https://a.example/docs/ --include /docs/ --exclude '/*.pdf$'
+  apoidea crawl https://a.example/ --scope '*.a.example' --max-depth 5 --max-depth news.a.example=1`,
 		Args: atLeast(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("patience") {

@@ -6,6 +6,8 @@
 //   - spec: what a poster asked for. It never changes, so that every peer may keep a copy for as
 //     long as it likes.
 //   - scope: the hosts that a job may visit, as globs; without any, the hosts of its seeds.
+//   - filters: patterns of URLs that links must match to be followed, and of those that are not
+//     fetched; a path as in robots.txt, with a host if wanted, or a regular expression.
 //   - state: running, paused, canceled or done. With its version, which grows with each change, it
 //     is the job's standing; two of them merge.
 //   - budget: how many pages and bytes all peers together may fetch. A peer draws a part of it from

@@ -81,7 +81,7 @@ func TestSpec(t *testing.T) {
 	if fmt.Sprint(s.Seeds) != "[http://a.example/x https://b.example/]" {
 		t.Errorf("seeds %v", s.Seeds)
 	}
-	if !s.InScope("b.example") || s.InScope("c.example") || !s.AdmitsDepth(3) || s.AdmitsDepth(4) || s.Retries != job.DefaultRetries || s.Budgeted() {
+	if !s.InScope("b.example") || s.InScope("c.example") || !s.AdmitsDepth("b.example", 3) || s.AdmitsDepth("b.example", 4) || s.Retries != job.DefaultRetries || s.Budgeted() {
 		t.Errorf("spec is %+v", s)
 	}
 	again, err := job.FromWire(s.Wire())

@@ -30,6 +30,10 @@ type Spec struct {
 	// HasMaxDepth says whether MaxDepth holds; seeds have depth 0.
 	HasMaxDepth bool
 	MaxDepth    uint32 // links from a seed
+	// HostDepths hold in place of MaxDepth for the hosts that they name; the first that matches.
+	HostDepths []HostDepth
+	// Include and Exclude are patterns of URLs, as given: see Filtered.
+	Include, Exclude []string
 	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
 	// Requisites asks for images, scripts and style sheets as well.
@@ -41,8 +45,10 @@ type Spec struct {
 	// Retries is the number of tries after the first.
 	Retries int
 
-	scope  *Scope
-	seeded map[string]struct{} // hosts of seeds
+	scope            *Scope
+	include, exclude filters
+	depths           []*Scope            // of HostDepths
+	seeded           map[string]struct{} // hosts of seeds
 }
 
 // FromWire checks a spec and makes it ready for use. Seeds are brought into canonical form.
@@ -52,7 +58,7 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	}
 	s := &Spec{
 		ID: ID(m.GetId()), Patterns: slices.Clone(m.GetScope()),
-		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(),
+		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()),
 		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
 		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
 		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
@@ -71,7 +77,10 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	if err := s.canonicalSeeds(m.GetSeeds()); err != nil {
 		return nil, err
 	}
-	return s, s.compileScope()
+	for _, d := range m.GetHostDepths() {
+		s.HostDepths = append(s.HostDepths, HostDepth{d.GetHost(), d.GetDepth()})
+	}
+	return s, errors.Join(s.compileScope(), s.compileFilters())
 }
 
 func (s *Spec) canonicalSeeds(raw [][]byte) error {
@@ -122,6 +131,10 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, //nolint:gosec // at most MaxRetries
+		Include: s.Include, Exclude: s.Exclude,
+	}
+	for _, d := range s.HostDepths {
+		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
 	}
 	for _, seed := range s.Seeds {
 		m.Seeds = append(m.Seeds, []byte(seed))
@@ -137,9 +150,6 @@ func (s *Spec) Seeded(host string) bool {
 	_, ok := s.seeded[host]
 	return ok
 }
-
-// AdmitsDepth says whether a URL of that depth is crawled.
-func (s *Spec) AdmitsDepth(depth uint32) bool { return !s.HasMaxDepth || depth <= s.MaxDepth }
 
 // Budgeted says whether pages or bytes must be drawn before they are spent.
 func (s *Spec) Budgeted() bool { return s.MaxPages > 0 || s.MaxBytes > 0 }

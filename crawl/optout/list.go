@@ -248,31 +248,9 @@ func (l *List) URL(url string) (Rule, bool) {
 	}
 	path := link.PathQuery(url)
 	for _, pattern := range l.patterns[host] {
-		if matches(pattern, path) {
+		if link.MatchPath(pattern, path) {
 			return Rule{KindURL, host + pattern}, true
 		}
 	}
 	return Rule{}, false
-}
-
-// matches is the match of robots.txt (RFC 9309, 2.2.3). It goes back to one point at most, so its cost is bounded by the product of the lengths.
-func matches(pattern, path string) bool {
-	pattern, whole := strings.CutSuffix(pattern, "$")
-	p, i, star, from := 0, 0, -1, 0
-	for p < len(pattern) || whole && i < len(path) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, i
-			p++
-		case p < len(pattern) && i < len(path) && pattern[p] == path[i]:
-			p++
-			i++
-		case star >= 0 && from < len(path):
-			from++
-			p, i = star+1, from
-		default:
-			return false
-		}
-	}
-	return true
 }

@@ -56,7 +56,8 @@ func (em *emitter) emit(h *host, js *jobState, hash uint64, page *ondisk.Final, 
 
 // keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
 func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
-	if !js.spec.HasMaxDepth || page.Depth == 0 {
+	redirects := len(js.spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // of a seed they are followed anywhere
+	if !js.spec.BoundsDepth() && !redirects || page.Depth == 0 {
 		return
 	}
 	key := ondisk.OutlinksKey(h.pos, js.id, hash)
@@ -115,7 +116,7 @@ func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, lin
 	for _, k := range links {
 		k.Depth += depth
 		name := link.Host(k.URL)
-		if name == "" || !js.spec.AdmitsDepth(k.Depth) {
+		if name == "" || !js.spec.AdmitsDepth(name, k.Depth) {
 			continue
 		}
 		target := link.Hash(js.id, k.URL)

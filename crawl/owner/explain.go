@@ -243,7 +243,7 @@ func (bk *books) Why(url string) []Fate {
 		f := Fate{Job: js.id, State: "unknown"}
 		if h == nil || !bk.explain(h, js, url, &f) {
 			if bk.jobs.knows(js) {
-				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage))
+				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage), js.spec.Filtered(url, 1, link.KindPage))
 				f.Trap = bk.leftAs(h, js, url)
 			}
 		}

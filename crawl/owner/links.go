@@ -2,6 +2,7 @@ package owner
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 
@@ -266,17 +267,18 @@ func (in *intake) refuses(a *arrival) bool {
 
 // Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.
 func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
+	host := link.Host(url)
 	switch {
-	case !spec.InScope(link.Host(url)):
+	case !spec.InScope(host):
 		return "out of scope"
-	case !spec.AdmitsDepth(depth):
+	case !spec.AdmitsDepth(host, depth):
 		return "deeper than the job goes"
 	case kind == link.KindRequisite && !spec.Requisites:
 		return "a page requisite, which the job does not ask for"
 	case kind == link.KindSitemap && spec.NoSitemaps:
 		return "a sitemap, which the job does not ask for"
 	}
-	return link.Trap(url)
+	return cmp.Or(link.Trap(url), spec.Filtered(url, depth, kind))
 }
 
 // urlSets are the URLs of hosts: what waits, what is out, and what has its outcome, in records and counters.
@@ -343,7 +345,7 @@ func (in *intake) meet(h *host, a *arrival, value []byte) {
 	case n.Done && a.Depth < n.Final.Depth:
 		n.Final.Depth = a.Depth
 		in.buf.set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
-		if a.js.spec.HasMaxDepth {
+		if a.js.spec.BoundsDepth() || len(a.js.spec.Include) > 0 {
 			in.outgoing.putAgain(h, a.js, a.hash, a.Depth)
 		}
 	case !n.Done:

@@ -13,6 +13,8 @@ type Walk struct {
 	// MaxDepth bounds the depth of pages, negative means no bound. A link is one deeper than its page, the target of a redirect as deep
 	// as the redirect. A sitemap counts as depth 0, so what it lists is at depth 1.
 	MaxDepth int
+	// Admits, if set, says which pages are asked for, beyond what the other bounds say: by URL and depth.
+	Admits func(url string, depth int) bool
 	// NoSitemaps leaves sitemaps out.
 	NoSitemaps bool
 }
@@ -74,7 +76,7 @@ func (t *truthWalk) admit(p place, depth int) {
 	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p.host] {
 		return
 	}
-	if d, known := t.depth[p]; known && d <= depth {
+	if d, known := t.depth[p]; known && d <= depth || t.Admits != nil && !t.Admits(t.urlOf(p), depth) {
 		return
 	}
 	t.depth[p] = depth
@@ -102,6 +104,8 @@ func (t *truthWalk) sitemaps(host int) {
 	}
 }
 
+func (t *truthWalk) urlOf(p place) string { return string(t.w.appendURL(nil, p, portSuffix(t.Port))) }
+
 func (t *truthWalk) visit(p place, depth int) {
 	if !t.w.rulesOf(p.host).allows(p.page) {
 		t.found.Disallowed++
@@ -117,7 +121,7 @@ func (t *truthWalk) visit(p place, depth int) {
 		t.found.Gone++
 		return
 	}
-	t.found.URLs = append(t.found.URLs, string(t.w.appendURL(nil, p, portSuffix(t.Port))))
+	t.found.URLs = append(t.found.URLs, t.urlOf(p))
 	of := t.w.body(p)
 	if t.bodies == nil {
 		t.bodies = map[place]bool{}

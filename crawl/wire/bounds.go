@@ -71,6 +71,8 @@ const (
 	MaxSeeds   = 10_000
 	MaxScope   = 1_000
 	MaxPattern = 512
+	// MaxFilters of a job: patterns of URLs to include, those to exclude, and hosts with a depth of their own.
+	MaxFilters = 100
 	// MaxJobList of records in one JobReply.
 	MaxJobList = 10_000
 	// MaxAsk is the number of jobs whose standing is asked in one JobRequest.

@@ -254,6 +254,10 @@ func (m *JobSpec) Validate() error {
 			return fmt.Errorf("job spec: scope pattern of %d bytes", len(pattern))
 		}
 	}
+	if len(m.GetInclude()) > MaxFilters || len(m.GetExclude()) > MaxFilters || len(m.GetHostDepths()) > MaxFilters {
+		return fmt.Errorf("job spec: %d patterns to include, %d to exclude, %d hosts with a depth, at most %d each",
+			len(m.GetInclude()), len(m.GetExclude()), len(m.GetHostDepths()), MaxFilters)
+	}
 	if len(m.GetPoster()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
 		return fmt.Errorf("job spec: poster of %d bytes, signature of %d", len(m.GetPoster()), len(m.GetSignature()))
 	}

@@ -250,6 +250,12 @@ type JobSpec struct {
 	// Scope: globs of hosts; empty: the hosts of the seeds.
 	Scope    []string `json:"scope,omitempty"`
 	MaxDepth *uint32  `json:"max_depth,omitempty"` // links from a seed; nil: no bound
+	// HostDepths hold in place of MaxDepth for the hosts that they name; the first that matches.
+	HostDepths []HostDepth `json:"host_depths,omitempty"`
+	// Include and Exclude are patterns of URLs: [HOST]/PATH as in robots.txt, or re:EXPRESSION. Links to pages are followed that match one to include,
+	// if there is any; nothing is fetched that matches one to exclude.
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"` // see Include
 	// MaxPages: fetched by all peers together; 0: no bound.
 	MaxPages uint64 `json:"max_pages,omitempty"`
 	// MaxBytes: fetched by all peers together; 0: no bound.
@@ -265,6 +271,12 @@ type JobSpec struct {
 	Continue bool `json:"continue,omitempty"`
 	// Once answers with a finished job with the same words, if it fetched anything, instead of posting another.
 	Once bool `json:"once,omitempty"`
+}
+
+// HostDepth is a bound on how far from a seed URLs of some hosts may be.
+type HostDepth struct {
+	Host  string `json:"host"`  // glob, as in a scope
+	Depth uint32 `json:"depth"` // links from a seed
 }
 
 // Job is a job of the ring.

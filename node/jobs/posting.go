@@ -55,6 +55,10 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
+		Include: s.Include, Exclude: s.Exclude,
+	}
+	for _, d := range s.HostDepths {
+		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
 	}
 	for _, u := range s.URLs {
 		m.Seeds = append(m.Seeds, []byte(link.WithScheme(u)))
@@ -302,8 +306,11 @@ func jobOf(rec *wire.Job) *control.Job {
 		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: control.Calendar(s.GetCreatedMs()),
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
-			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(),
+			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(),
 		},
+	}
+	for _, d := range s.GetHostDepths() {
+		j.Spec.HostDepths = append(j.Spec.HostDepths, control.HostDepth{Host: d.GetHost(), Depth: d.GetDepth()})
 	}
 	if at := control.Calendar(rec.GetUpdatedMs()); j.State == control.JobDone && !at.IsZero() {
 		j.Finished = &at

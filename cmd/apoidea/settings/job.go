@@ -17,16 +17,19 @@ import (
 // Job are the flags of a job, shared by run, crawl and cluster up.
 type Job struct {
 	// asked is what the flags set; the others are read into it.
-	asked             control.JobSpec
-	maxDepth, retries int
-	maxBytes          string
-	again             bool
+	asked    control.JobSpec
+	maxDepth []string
+	retries  int
+	maxBytes string
+	again    bool
 }
 
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
-	f.IntVar(&j.maxDepth, "max-depth", -1, "links away from the seeds, 0 fetches the seeds alone (default: no bound)")
+	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
+	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
+	f.StringArrayVar(&j.maxDepth, "max-depth", nil, "links away from the seeds, 0 fetches the seeds alone; with HOST=N for the hosts of a glob, repeatable, the first that matches (default: no bound)")
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
 	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MB or 2GiB; 0 is no bound")
 	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
@@ -47,9 +50,8 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	}
 	spec := j.asked
 	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, bytes, true, !j.again
-	if j.maxDepth >= 0 {
-		depth := uint32(j.maxDepth)
-		spec.MaxDepth = &depth
+	if err := j.readDepths(&spec); err != nil {
+		return spec, err
 	}
 	if j.retries != 3 {
 		retries := uint32(j.retries)
@@ -64,6 +66,28 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 		}
 	}
 	return spec, jobs.Check(spec)
+}
+
+// readDepths reads the bounds on depth: N for all hosts, HOST=N for some.
+func (j *Job) readDepths(spec *control.JobSpec) error {
+	for _, text := range j.maxDepth {
+		host, number, some := strings.Cut(text, "=")
+		if !some {
+			number = text
+		}
+		n, err := strconv.ParseUint(number, 10, 32)
+		switch depth := uint32(n); {
+		case err != nil:
+			return fmt.Errorf("%w: max-depth %q: must be a number of links, or HOST=NUMBER", ErrUsage, text)
+		case some:
+			spec.HostDepths = append(spec.HostDepths, control.HostDepth{Host: host, Depth: depth})
+		case spec.MaxDepth != nil:
+			return fmt.Errorf("%w: max-depth %q: the bound for all hosts is %d already; HOST=%s is one for some", ErrUsage, text, *spec.MaxDepth, number)
+		default:
+			spec.MaxDepth = &depth
+		}
+	}
+	return nil
 }
 
 // isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is there, or its name ends as no host's does.

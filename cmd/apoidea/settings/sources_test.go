@@ -66,7 +66,7 @@ func TestPrecedence(t *testing.T) {
 			if c.env != nil && len(peer.Config.Bootstrap) != 2 {
 				t.Errorf("bootstrap %q, want the two of the environment", peer.Config.Bootstrap)
 			}
-			if c.file != "" && (peer.Config.Fetchers != 3 || !peer.Config.AllowPrivate || !slices.Equal(job.asked.Scope, []string{"*.a", "*.b"}) || job.maxDepth != 0) {
+			if c.file != "" && (peer.Config.Fetchers != 3 || !peer.Config.AllowPrivate || !slices.Equal(job.asked.Scope, []string{"*.a", "*.b"}) || !slices.Equal(job.maxDepth, []string{"0"})) {
 				t.Errorf("the file was not read: %+v %+v", peer, job)
 			}
 		})

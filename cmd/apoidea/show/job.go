@@ -41,8 +41,13 @@ func Job(out io.Writer, j *control.Job) error {
 	if len(j.Spec.Scope) > 0 {
 		rows = append(rows, []string{"scope", strings.Join(j.Spec.Scope, " ")})
 	}
-	if j.Spec.MaxDepth != nil {
-		rows = append(rows, []string{"max depth", fmt.Sprint(*j.Spec.MaxDepth)})
+	for i, patterns := range [][]string{j.Spec.Include, j.Spec.Exclude} {
+		if len(patterns) > 0 {
+			rows = append(rows, []string{[]string{"include", "exclude"}[i], strings.Join(patterns, " ")})
+		}
+	}
+	if depths := depthsText(&j.Spec); depths != "" {
+		rows = append(rows, []string{"max depth", depths})
 	}
 	if j.Spec.MaxPages > 0 {
 		rows = append(rows, []string{"max pages", fmt.Sprint(j.Spec.MaxPages)})
@@ -59,6 +64,18 @@ func Job(out io.Writer, j *control.Job) error {
 		}
 	}
 	return words.Table(out, rows)
+}
+
+// depthsText is how far from the seeds a job goes, as --max-depth takes it.
+func depthsText(s *control.JobSpec) string {
+	var list []string
+	if s.MaxDepth != nil {
+		list = append(list, fmt.Sprint(*s.MaxDepth))
+	}
+	for _, d := range s.HostDepths {
+		list = append(list, fmt.Sprintf("%s=%d", d.Host, d.Depth))
+	}
+	return strings.Join(list, " ")
 }
 
 // posted is when a job was posted, by the clock of whoever did.

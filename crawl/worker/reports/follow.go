@@ -48,7 +48,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 		}
 	}
 	// A job with a depth has the owner told of every link again, since it keeps them for when it learns of a smaller depth.
-	learns := ref.Spec != nil && !ref.Spec.HasMaxDepth
+	learns := ref.Spec != nil && !ref.Spec.BoundsDepth()
 	if learns {
 		f.keep = f.known.filter(f.hashes, f.keep)
 	} else {
@@ -56,7 +56,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 			f.keep = append(f.keep, int32(i)) //nolint:gosec // as above
 		}
 	}
-	kept, kinds := f.inScope(ref, links)
+	kept, kinds := f.admitted(ref, links)
 	if len(f.keep) == 0 {
 		return t
 	}
@@ -81,8 +81,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	return t
 }
 
-// inScope drops links to hosts that the job does not visit; the others' bytes, and whether any is no page.
-func (f *Follower) inScope(ref *Job, links []link.Link) (size int, kinds bool) {
+// admitted drops links that the job does not visit, by host or by its patterns; the others' bytes, and whether any is no page.
+func (f *Follower) admitted(ref *Job, links []link.Link) (size int, kinds bool) {
 	keep := f.keep[:0]
 	last, admitted := "", true
 	for _, i := range f.keep {
@@ -92,7 +92,7 @@ func (f *Follower) inScope(ref *Job, links []link.Link) (size int, kinds bool) {
 				last, admitted = name, ref.Spec.InScope(name)
 			}
 		}
-		if admitted {
+		if admitted && (ref.Spec == nil || ref.Spec.Filtered(l.URL, 1, l.Kind) == "") {
 			keep = append(keep, i)
 			size += len(l.URL)
 			kinds = kinds || l.Kind != link.KindPage
