@@ -265,7 +265,7 @@ func (n *Node) furnish() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
-	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Self: self})
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Self: self})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func TestFileForURL(t *testing.T) {
 	}
 	for _, name := range []string{"seeds.txt", "Seeds.CSV", "seeds.lst", there} {
 		for _, of := range []string{"run --until-idle --data-dir " + dir + "/peer", "crawl --data-dir " + dir + "/peer", "cluster up -n 1 --dir " + dir + "/ring"} {
-			if out, code := say(t, append(strings.Fields(of), name)...); code != exitUsage || !strings.Contains(out, name+" is a file, and URLs are wanted: $(cat "+name+")") {
+			if out, code := say(t, append(strings.Fields(of), name)...); code != exitUsage || !strings.Contains(out, name+" is a file, and URLs are wanted: --seeds "+name) {
 				t.Errorf("%s %s: exit code %d: %s", of, name, code, out)
 			}
 		}

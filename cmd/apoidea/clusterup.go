@@ -112,6 +112,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 		return err
 	}
 	spec, err := o.job.Spec(urls)
+	defer o.job.Close() //nolint:errcheck // it was read
 	if err != nil {
 		return err
 	}
@@ -281,7 +282,7 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	var job *control.Job
 	if len(spec.URLs) > 0 {
 		var err error
-		if job, err = cl.Post(ctx, spec); err != nil {
+		if job, err = o.job.Post(ctx, cl, spec, say); err != nil {
 			return err
 		}
 		r.Job = job.ID

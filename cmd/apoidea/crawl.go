@@ -28,16 +28,22 @@ type crawlOptions struct {
 func newCrawl(g *globals) *cobra.Command {
 	o := crawlOptions{globals: g}
 	cmd := &cobra.Command{
-		Use:   "crawl URL...",
+		Use:   "crawl [URL...]",
 		Short: "Post a job to a running peer",
 		Long: `Post a job to the running peer that --data-dir (or --api) names, and print the job's ID. With --wait return when the job is done.
 A job with the same words that is not finished is continued; one that is finished is left as it is, unless it fetched nothing or --again is given.
 Without --scope the job keeps to the hosts of its seeds.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
+  apoidea crawl --seeds list.txt --max-depth 1 --wait
   apoidea crawl https://a.example/docs/ --include /docs/ --exclude '/*.pdf$'
   apoidea crawl https://a.example/ --scope '*.a.example' --max-depth 5 --max-depth news.a.example=1`,
-		Args: atLeast(1, "a URL"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("seeds") {
+				return nil
+			}
+			return atLeast(1, "a URL (or --seeds FILE)")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("patience") {
 				o.patience = -1
@@ -54,12 +60,13 @@ Without --scope the job keeps to the hosts of its seeds.`,
 
 func (o *crawlOptions) run(ctx context.Context, out, errOut io.Writer, urls []string) error {
 	spec, err := o.job.Spec(urls)
+	defer o.job.Close() //nolint:errcheck // it was read
 	if err != nil {
 		return err
 	}
 	c := o.client()
 	defer c.Close()
-	job, err := c.Post(ctx, spec)
+	job, err := o.job.Post(ctx, c, spec, o.sayTo(errOut))
 	if err != nil {
 		return err
 	}

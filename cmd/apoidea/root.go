@@ -96,6 +96,14 @@ func (g *globals) hints(w io.Writer) io.Writer {
 	return w
 }
 
+// sayTo prints a line for people there, unless only results are wanted.
+func (g *globals) sayTo(w io.Writer) func(text string) {
+	if g.json {
+		w = io.Discard
+	}
+	return func(text string) { fmt.Fprintln(g.hints(w), text) }
+}
+
 // logger returns the log of a command, in which what repeats is counted, and what ends it. Where it goes to the process's own error output all that libraries
 // log by themselves goes there by it as well.
 func (g *globals) logger(w io.Writer) (log *slog.Logger, done func(), err error) {

@@ -65,6 +65,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		return err
 	}
 	spec, err := o.job.Spec(urls)
+	defer o.job.Close() //nolint:errcheck // it was read
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 	var job *control.Job
 	if len(spec.URLs) > 0 {
 		var err error
-		if job, err = n.Post(ctx, spec); err != nil {
+		if job, err = o.job.Post(ctx, n, spec, o.sayTo(errOut)); err != nil {
 			return nil, err
 		}
 		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // that is the result, and is told at the end

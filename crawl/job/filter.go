@@ -30,15 +30,21 @@ type filter struct {
 	expr  *regexp.Regexp
 }
 
-// filters are the patterns of one list of a job.
-type filters []filter
+// Filters are patterns of URLs, as a job includes or excludes them. Safe for concurrent use, as they never change.
+type Filters []filter
 
 // regexpMark begins a pattern that is a regular expression.
 const regexpMark = "re:"
 
+// NewFilters compiles patterns: /PATH or HOST/PATH as in robots.txt, or re:EXPRESSION.
+func NewFilters(patterns []string) (Filters, error) {
+	nodes := maxRegexpNodes
+	return newFilters(patterns, &nodes)
+}
+
 // newFilters compiles the patterns of a list; nodes counts what is left for regular expressions.
-func newFilters(patterns []string, nodes *int) (filters, error) {
-	var list filters
+func newFilters(patterns []string, nodes *int) (Filters, error) {
+	var list Filters
 	for _, text := range patterns {
 		f, err := newFilter(text, nodes)
 		if err != nil {
@@ -99,8 +105,8 @@ func size(re *syntax.Regexp, most int) int {
 	return n
 }
 
-// match returns the first pattern that a canonical URL matches, or "".
-func (list filters) match(url string) string {
+// Match returns the first pattern that a canonical URL matches, or "".
+func (list Filters) Match(url string) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -145,7 +151,7 @@ func (s *Spec) compileFilters() error {
 		s.depths = append(s.depths, hosts)
 	}
 	for _, seed := range s.Seeds {
-		if text := s.exclude.match(seed); text != "" {
+		if text := s.exclude.Match(seed); text != "" {
 			return fmt.Errorf("job spec: seed %.200q: exclude %q leaves it out", seed, text)
 		}
 	}
@@ -159,10 +165,10 @@ func (s *Spec) Filtered(url string, depth uint32, kind link.Kind) string {
 	if kind == link.KindRobots {
 		return ""
 	}
-	if text := s.exclude.match(url); text != "" {
+	if text := s.exclude.Match(url); text != "" {
 		return fmt.Sprintf("excluded by %q", text)
 	}
-	if len(s.include) > 0 && depth > 0 && kind == link.KindPage && s.include.match(url) == "" {
+	if len(s.include) > 0 && depth > 0 && kind == link.KindPage && s.include.Match(url) == "" {
 		return "not among what the job includes"
 	}
 	return ""

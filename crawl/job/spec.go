@@ -25,6 +25,9 @@ type Spec struct {
 	ID ID // drawn by the poster
 	// Seeds are canonical URLs, in the poster's order without repetition.
 	Seeds []string
+	// MoreSeeds counts the URLs of a list that the poster hands to the owners of their hosts itself, as it is too long for Seeds, and SeedsDigest is its SHA-256.
+	MoreSeeds   uint64
+	SeedsDigest []byte
 	// Patterns are host globs as given; none means the hosts of the seeds.
 	Patterns []string
 	// HasMaxDepth says whether MaxDepth holds; seeds have depth 0.
@@ -46,7 +49,7 @@ type Spec struct {
 	Retries int
 
 	scope            *Scope
-	include, exclude filters
+	include, exclude Filters
 	depths           []*Scope            // of HostDepths
 	seeded           map[string]struct{} // hosts of seeds
 }
@@ -58,6 +61,7 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	}
 	s := &Spec{
 		ID: ID(m.GetId()), Patterns: slices.Clone(m.GetScope()),
+		MoreSeeds: m.GetMoreSeeds(), SeedsDigest: bytes.Clone(m.GetSeedsDigest()),
 		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()),
 		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
 		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
@@ -131,7 +135,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, //nolint:gosec // at most MaxRetries
-		Include: s.Include, Exclude: s.Exclude,
+		Include: s.Include, Exclude: s.Exclude, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})

@@ -1594,10 +1594,12 @@ type JobSpec struct {
 	Poster          []byte                 `protobuf:"bytes,12,opt,name=poster,proto3" json:"poster,omitempty"`
 	Retries         uint32                 `protobuf:"varint,13,opt,name=retries,proto3" json:"retries,omitempty"` // tries after the first; 0 means the default of three
 	NoRetries       bool                   `protobuf:"varint,14,opt,name=no_retries,json=noRetries,proto3" json:"no_retries,omitempty"`
-	Signature       []byte                 `protobuf:"bytes,15,opt,name=signature,proto3" json:"signature,omitempty"`                     // of the poster over the rest; checked in public networks later
-	Include         []string               `protobuf:"bytes,16,rep,name=include,proto3" json:"include,omitempty"`                         // patterns of URLs; links to pages must match one, if there is any
-	Exclude         []string               `protobuf:"bytes,17,rep,name=exclude,proto3" json:"exclude,omitempty"`                         // patterns of URLs that are left out
-	HostDepths      []*HostDepth           `protobuf:"bytes,18,rep,name=host_depths,json=hostDepths,proto3" json:"host_depths,omitempty"` // the first whose host matches holds in place of max_depth
+	Signature       []byte                 `protobuf:"bytes,15,opt,name=signature,proto3" json:"signature,omitempty"`                        // of the poster over the rest; checked in public networks later
+	Include         []string               `protobuf:"bytes,16,rep,name=include,proto3" json:"include,omitempty"`                            // patterns of URLs; links to pages must match one, if there is any
+	Exclude         []string               `protobuf:"bytes,17,rep,name=exclude,proto3" json:"exclude,omitempty"`                            // patterns of URLs that are left out
+	HostDepths      []*HostDepth           `protobuf:"bytes,18,rep,name=host_depths,json=hostDepths,proto3" json:"host_depths,omitempty"`    // the first whose host matches holds in place of max_depth
+	MoreSeeds       uint64                 `protobuf:"varint,19,opt,name=more_seeds,json=moreSeeds,proto3" json:"more_seeds,omitempty"`      // of a list, which the poster hands to the owners of their hosts itself, those of seeds among them
+	SeedsDigest     []byte                 `protobuf:"bytes,20,opt,name=seeds_digest,json=seedsDigest,proto3" json:"seeds_digest,omitempty"` // SHA-256 of that list: one with the same words
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1754,6 +1756,20 @@ func (x *JobSpec) GetExclude() []string {
 func (x *JobSpec) GetHostDepths() []*HostDepth {
 	if x != nil {
 		return x.HostDepths
+	}
+	return nil
+}
+
+func (x *JobSpec) GetMoreSeeds() uint64 {
+	if x != nil {
+		return x.MoreSeeds
+	}
+	return 0
+}
+
+func (x *JobSpec) GetSeedsDigest() []byte {
+	if x != nil {
+		return x.SeedsDigest
 	}
 	return nil
 }
@@ -2505,7 +2521,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04addr\x18\x02 \x01(\fR\x04addr\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\rR\bcapacity\x12\x18\n" +
-	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xab\x04\n" +
+	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xed\x04\n" +
 	"\aJobSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\fR\x05seeds\x12\x14\n" +
@@ -2531,7 +2547,10 @@ const file_crawl_proto_rawDesc = "" +
 	"\ainclude\x18\x10 \x03(\tR\ainclude\x12\x18\n" +
 	"\aexclude\x18\x11 \x03(\tR\aexclude\x129\n" +
 	"\vhost_depths\x18\x12 \x03(\v2\x18.apoidea.crawl.HostDepthR\n" +
-	"hostDepths\"5\n" +
+	"hostDepths\x12\x1d\n" +
+	"\n" +
+	"more_seeds\x18\x13 \x01(\x04R\tmoreSeeds\x12!\n" +
+	"\fseeds_digest\x18\x14 \x01(\fR\vseedsDigest\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xd9\x01\n" +

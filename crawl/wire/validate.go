@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -253,6 +254,9 @@ func (m *JobSpec) Validate() error {
 		if pattern == "" || len(pattern) > MaxPattern {
 			return fmt.Errorf("job spec: scope pattern of %d bytes", len(pattern))
 		}
+	}
+	if n := len(m.GetSeedsDigest()); n != 0 && n != sha256.Size {
+		return fmt.Errorf("job spec: digest of %d bytes", n)
 	}
 	if len(m.GetInclude()) > MaxFilters || len(m.GetExclude()) > MaxFilters || len(m.GetHostDepths()) > MaxFilters {
 		return fmt.Errorf("job spec: %d patterns to include, %d to exclude, %d hosts with a depth, at most %d each",

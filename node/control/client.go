@@ -248,6 +248,12 @@ func (c *Client) Post(ctx context.Context, spec JobSpec) (*Job, error) {
 	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs", nil, spec)
 }
 
+// AddSeeds implements Backend.
+func (c *Client) AddSeeds(ctx context.Context, id string, urls []string) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/seeds", nil, urls)
+	return err
+}
+
 // Jobs implements Backend.
 func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 	return call[[]Job](ctx, c, http.MethodGet, "/v1/jobs", nil, nil)

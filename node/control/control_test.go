@@ -92,6 +92,10 @@ func (f *fake) Why(_ context.Context, u string) (*control.Why, error) {
 	return why, f.note("why %s", u)
 }
 
+func (f *fake) AddSeeds(_ context.Context, id string, urls []string) error {
+	return f.note("seeds %s %v", id, urls)
+}
+
 func (f *fake) Post(_ context.Context, spec control.JobSpec) (*control.Job, error) {
 	return posted, f.note("post %v %d", spec.URLs, spec.MaxPages)
 }
@@ -228,6 +232,7 @@ func TestRoundTrip(t *testing.T) {
 		{"optout check http://a/b", func() (any, error) { return c.OptOutCheck(ctx, "http://a/b") }, &control.OptOutCheck{URL: "http://a/b", OptedOut: true}},
 		{"optouts", func() (any, error) { return c.OptOuts(ctx) }, &control.OptOuts{Hosts: []string{"h.example"}}},
 		{"optout domain a withdraw", func() (any, error) { return c.SetOptOut(ctx, "domain a", "withdraw") }, &control.OptOut{Subject: "domain a", Action: "withdraw"}},
+		{"seeds 07 [http://a/ http://b/]", func() (any, error) { return struct{}{}, c.AddSeeds(ctx, "07", []string{"http://a/", "http://b/"}) }, struct{}{}},
 		{"post [http://a/] 7", func() (any, error) { return c.Post(ctx, control.JobSpec{URLs: []string{"http://a/"}, MaxPages: 7}) }, posted},
 		{"jobs", func() (any, error) { return c.Jobs(ctx) }, []control.Job{*posted}},
 		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},

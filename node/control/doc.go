@@ -80,6 +80,8 @@ type Backend interface {
 
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec JobSpec) (*Job, error)
+	// AddSeeds hands more seeds to a job, and returns when they are on disk at their owners. Those that the job knows it knows once.
+	AddSeeds(ctx context.Context, id string, urls []string) error
 	// Jobs lists the jobs of the ring with their counts.
 	Jobs(ctx context.Context) ([]Job, error)
 	// Job returns one job by its ID or an unambiguous beginning of it.

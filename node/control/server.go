@@ -127,6 +127,13 @@ func (s *Server) routes() http.Handler {
 	post("/v1/jobs/{id}/{action}", func(r *http.Request) (any, error) {
 		return b.SetJob(r.Context(), r.PathValue("id"), r.PathValue("action"))
 	})
+	post("/v1/jobs/{id}/seeds", func(r *http.Request) (any, error) {
+		var urls []string
+		if err := decode(r.Body, MaxRequest, &urls); err != nil {
+			return nil, Usage("seeds: " + err.Error())
+		}
+		return struct{}{}, b.AddSeeds(r.Context(), r.PathValue("id"), urls)
+	})
 	post("/v1/jobs", func(r *http.Request) (any, error) {
 		var spec JobSpec
 		if err := decode(r.Body, MaxRequest, &spec); err != nil {

@@ -247,6 +247,9 @@ type LookupHop struct {
 // JobSpec is what a poster asks for.
 type JobSpec struct {
 	URLs []string `json:"urls"` // the seeds; one without a scheme is taken as http
+	// MoreSeeds: how many URLs the list has that AddSeeds is given part by part, which is too long for URLs; SeedsDigest: the SHA-256 of it, base64.
+	MoreSeeds   uint64 `json:"more_seeds,omitempty"`
+	SeedsDigest []byte `json:"seeds_digest,omitempty"` // see MoreSeeds
 	// Scope: globs of hosts; empty: the hosts of the seeds.
 	Scope    []string `json:"scope,omitempty"`
 	MaxDepth *uint32  `json:"max_depth,omitempty"` // links from a seed; nil: no bound

@@ -29,6 +29,8 @@ type PosterDeps struct {
 	Net  rpc.Caller // asks other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
+	// Seeds hands the seeds of a spec, from one on, to the owners of their hosts, and returns how many are on disk there.
+	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// Ready returns when the peer serves.
 	Ready func(ctx context.Context) error
 	Self  peer.ID // this peer, the poster
@@ -55,7 +57,7 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
-		Include: s.Include, Exclude: s.Exclude,
+		Include: s.Include, Exclude: s.Exclude, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
@@ -103,6 +105,41 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 			return nil, err
 		}
 	}
+}
+
+// AddSeeds hands more seeds to a job.
+func (p *Poster) AddSeeds(ctx context.Context, id string, urls []string) error {
+	if err := p.deps.Ready(ctx); err != nil {
+		return err
+	}
+	if len(urls) > maxSeeds {
+		return control.Usage(fmt.Sprintf("seeds: %d URLs, want %d at most", len(urls), maxSeeds))
+	}
+	at, err := job.ParseID(id)
+	if err != nil {
+		return control.Usage(err.Error())
+	}
+	known, err := p.deps.Book.Spec(ctx, at)
+	if err != nil {
+		return err
+	}
+	spec := known.Bare()
+	for _, u := range urls {
+		if u, err = link.Canonical(link.WithScheme(u)); err != nil {
+			return control.Usage(fmt.Sprintf("seed %.200q: %v", u, err))
+		}
+		spec.Seeds = append(spec.Seeds, u)
+	}
+	for from := 0; from < len(spec.Seeds); {
+		sent, err := p.deps.Seeds(ctx, spec, from)
+		if from += sent; err == nil {
+			break
+		}
+		if err := loop.Sleep(ctx, rpc.HopPause); err != nil {
+			return fmt.Errorf("job %s: %d of %d seeds are delivered: %w", id, from, len(urls), err)
+		}
+	}
+	return nil
 }
 
 // seeded waits until the job's owner has handed on all seeds.
@@ -307,6 +344,7 @@ func jobOf(rec *wire.Job) *control.Job {
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(),
+			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(),
 		},
 	}
 	for _, d := range s.GetHostDepths() {

@@ -1,15 +1,22 @@
 package settings
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/seeds"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/jobs"
 )
@@ -22,10 +29,16 @@ type Job struct {
 	retries  int
 	maxBytes string
 	again    bool
+	seeds    string
+	list     *seeds.List
 }
+
+// In is where a list named - is read from.
+var In io.Reader = os.Stdin
 
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
+	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # before a comment; - reads them from the standard input")
 	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
 	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
@@ -57,15 +70,102 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 		retries := uint32(j.retries)
 		spec.Retries = &retries
 	}
-	if len(urls) == 0 {
+	if j.seeds != "" {
+		if err := j.readSeeds(&spec); err != nil {
+			return spec, fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+	}
+	if len(spec.URLs) == 0 {
 		return spec, nil
 	}
 	for _, url := range urls {
 		if isFile(url) {
-			return spec, fmt.Errorf("%w: %s is a file, and URLs are wanted: $(cat %s) in its place gives those in it; a site of that name is http://%s", ErrUsage, url, url, url)
+			return spec, fmt.Errorf("%w: %s is a file, and URLs are wanted: --seeds %s takes those in it; a site of that name is http://%s", ErrUsage, url, url, url)
 		}
 	}
 	return spec, jobs.Check(spec)
+}
+
+// readSeeds reads the list of --seeds a first time, and puts into the spec what has room there.
+func (j *Job) readSeeds(spec *control.JobSpec) error {
+	exclude, err := job.NewFilters(spec.Exclude)
+	if err != nil {
+		return fmt.Errorf("exclude %w", err)
+	}
+	scope, err := job.NewScope(spec.Scope)
+	if err != nil {
+		return err
+	}
+	if j.list, err = seeds.Open(j.seeds, In, func(url string) error {
+		if text := exclude.Match(url); text != "" {
+			return fmt.Errorf("--exclude %q leaves it out", text)
+		}
+		if len(spec.Scope) > 0 && !scope.Admits(link.Host(url)) {
+			return errors.New("out of --scope")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	spec.URLs = append(slices.Clone(spec.URLs), j.list.First...)
+	if j.list.Whole {
+		return nil
+	}
+	spec.MoreSeeds, spec.SeedsDigest = j.list.Total, j.list.Digest
+	if len(spec.Scope) == 0 && !j.list.Hosts {
+		return fmt.Errorf("seeds %s: more hosts than a job holds by name: say which ones it may crawl, with --scope; --scope '*' --max-depth 0 fetches these URLs alone", j.seeds)
+	}
+	return nil
+}
+
+// Poster is what a job is posted to: a peer.
+type Poster interface {
+	// Post, AddSeeds, Job: as in control.Backend.
+	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
+	AddSeeds(ctx context.Context, id string, urls []string) error
+	Job(ctx context.Context, id string) (*control.Job, error)
+}
+
+// seedsAtOnce is how many seeds of a list go to the peer at once, listedEvery how often that is told.
+const (
+	seedsAtOnce = 5000
+	listedEvery = 2 * time.Second
+)
+
+// Post posts the job that Spec returned, with all of its list. A list is handed over again each time, as it may have been broken off: what the ring knows of it
+// costs next to nothing.
+func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func(text string)) (*control.Job, error) {
+	posted, err := p.Post(ctx, spec)
+	if err != nil || spec.MoreSeeds == 0 {
+		return posted, err
+	}
+	var sent uint64
+	told := time.Now()
+	if err := j.list.Each(ctx, seedsAtOnce, func(urls []string) error {
+		err := p.AddSeeds(ctx, posted.ID, urls)
+		sent += uint64(len(urls))
+		if time.Since(told) >= listedEvery {
+			told = time.Now()
+			say(fmt.Sprintf("seeds: %d of %d are with the ring", sent, spec.MoreSeeds))
+		}
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("%w (job %s is posted; the same command goes on)", err, posted.ID)
+	}
+	now, err := p.Job(ctx, posted.ID)
+	if err != nil {
+		return nil, err
+	}
+	now.Continued = posted.Continued
+	return now, nil
+}
+
+// Close gives the list back, if there is one.
+func (j *Job) Close() error {
+	if j.list == nil {
+		return nil
+	}
+	return j.list.Close()
 }
 
 // readDepths reads the bounds on depth: N for all hosts, HOST=N for some.

@@ -18,7 +18,7 @@ func Jobs(out io.Writer, jobs []control.Job) error {
 	for _, j := range jobs {
 		rows = append(rows, []string{
 			j.ID, j.State, posted(&j), words.Number(j.Accepted), words.Number(j.Done), words.Number(j.Pending), words.Number(j.Leased),
-			seedsText(j.Spec.URLs),
+			seedsText(&j.Spec),
 		})
 	}
 	return words.Table(out, rows)
@@ -31,7 +31,7 @@ func Job(out io.Writer, j *control.Job) error {
 		{"state", j.State},
 		{"posted", posted(j)},
 		{"owner", j.Owner},
-		{"seeds", seedsText(j.Spec.URLs)},
+		{"seeds", seedsText(&j.Spec)},
 		{"URLs seen", words.Number(j.Accepted)},
 		{"done", words.Number(j.Done)},
 		{"pending", words.Number(j.Pending)},
@@ -86,9 +86,12 @@ func posted(j *control.Job) string {
 	return j.Created.Local().Format(time.DateTime)
 }
 
-func seedsText(urls []string) string {
-	if len(urls) <= 2 {
-		return strings.Join(urls, " ")
+func seedsText(s *control.JobSpec) string {
+	switch {
+	case s.MoreSeeds > 0 && len(s.URLs) > 0:
+		return fmt.Sprintf("%s and others, a list of %d", s.URLs[0], s.MoreSeeds)
+	case len(s.URLs) <= 2:
+		return strings.Join(s.URLs, " ")
 	}
-	return fmt.Sprintf("%s and %d more", urls[0], len(urls)-1)
+	return fmt.Sprintf("%s and %d more", s.URLs[0], len(s.URLs)-1)
 }

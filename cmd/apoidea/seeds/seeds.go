@@ -1,0 +1,206 @@
+// Package seeds reads lists of seeds: one URL a line, with empty lines and lines that begin with # left out.
+//
+// What it promises: memory does not grow with the list; what is wrong is told with its line, all of
+// it at once as far as that is of use, before anything is posted.
+package seeds
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// List is a list that was read once and found right. Close it.
+type List struct {
+	name string
+	file *os.File
+	// Total counts its URLs, repetitions included, and Digest is the SHA-256 of them in canonical form, in their order, each with a line's end.
+	Total  uint64
+	Digest []byte
+	// First are all URLs if they fit into a job's spec, else the first of each host.
+	First []string
+	// Whole says that First are all of them; Hosts that each host of the list has one among them.
+	Whole, Hosts bool
+}
+
+// worstLines is how many wrong lines are told.
+const worstLines = 10
+
+// Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is checked as well.
+func Open(name string, in io.Reader, check func(url string) error) (*List, error) {
+	l := &List{name: name}
+	if err := l.open(in); err != nil {
+		return nil, fmt.Errorf("seeds %s: %w", name, err)
+	}
+	if err := l.survey(check); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// open makes the list a file that can be read twice: what is none is copied to one that nobody else sees.
+func (l *List) open(in io.Reader) error {
+	if l.name != "-" {
+		f, err := os.Open(l.name)
+		if err != nil {
+			return errors.Unwrap(err)
+		}
+		info, err := f.Stat()
+		if err == nil && info.IsDir() {
+			err = errors.New("is a directory, and a list is wanted")
+		}
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if info.Mode().IsRegular() {
+			l.file = f
+			return nil
+		}
+		defer f.Close()
+		in = f
+	}
+	f, err := os.CreateTemp("", "apoidea-seeds-*")
+	if err != nil {
+		return err
+	}
+	l.file = f
+	_ = os.Remove(f.Name()) // it lasts until it is closed
+	if _, err = io.Copy(f, in); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return nil
+}
+
+// Close gives the file back.
+func (l *List) Close() error { return l.file.Close() }
+
+// survey reads the list a first time.
+func (l *List) survey(check func(url string) error) error {
+	var wrong []string
+	bad, size, headSize := 0, 0, 0
+	digest := sha256.New()
+	hosts := make(map[string]struct{})
+	var heads []string
+	l.Whole, l.Hosts = true, true
+	err := l.read(func(line int, text string) error {
+		url, err := link.Canonical(link.WithScheme(text))
+		if err == nil {
+			err = check(url)
+		}
+		if err != nil {
+			if bad++; bad <= worstLines {
+				wrong = append(wrong, fmt.Sprintf("line %d: %.200q: %v", line, text, err))
+			}
+			return nil
+		}
+		l.Total++
+		add(digest, url)
+		if l.Whole {
+			size += len(url)
+			if l.Whole = size <= wire.MaxSeedBytes/2 && len(l.First) < wire.MaxSeeds/2; l.Whole {
+				l.First = append(l.First, url)
+			}
+		}
+		if _, met := hosts[link.Host(url)]; l.Hosts && !met {
+			headSize += len(url)
+			if l.Hosts = headSize <= wire.MaxSeedBytes/2 && len(heads) < wire.MaxSeeds/2; l.Hosts {
+				hosts[strings.Clone(link.Host(url))] = struct{}{}
+				heads = append(heads, url)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("seeds %s: %w", l.name, err)
+	}
+	if bad > worstLines {
+		wrong = append(wrong, fmt.Sprintf("and %d more", bad-worstLines))
+	}
+	if bad > 0 {
+		return fmt.Errorf("seeds %s: %s", l.name, strings.Join(wrong, "\n  "))
+	}
+	if l.Total == 0 {
+		return fmt.Errorf("seeds %s: no URL in it", l.name)
+	}
+	if l.Digest = digest.Sum(nil); !l.Whole {
+		l.First = heads
+	}
+	return nil
+}
+
+func add(h hash.Hash, url string) {
+	h.Write([]byte(url))
+	h.Write([]byte{'\n'})
+}
+
+// Each calls fn for all URLs, in canonical form and in their order, so many at once at most.
+func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) error) error {
+	digest := sha256.New()
+	var part []string
+	err := l.read(func(_ int, text string) error {
+		url, err := link.Canonical(link.WithScheme(text))
+		if err != nil {
+			return err
+		}
+		add(digest, url)
+		if part = append(part, url); len(part) < atOnce {
+			return nil
+		}
+		err = errors.Join(fn(part), ctx.Err())
+		part = nil
+		return err
+	})
+	if err == nil && len(part) > 0 {
+		err = fn(part)
+	}
+	if err == nil && !bytes.Equal(digest.Sum(nil), l.Digest) {
+		err = errors.New("it was changed while it was read: give the command again")
+	}
+	if err != nil {
+		return fmt.Errorf("seeds %s: %w", l.name, err)
+	}
+	return nil
+}
+
+// read calls fn for the lines of the list, from its beginning.
+func (l *List) read(fn func(line int, text string) error) error {
+	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(l.file, 2*link.MaxURL) // a longer line is cut, and refused for its length
+	for line := 1; ; line++ {
+		raw, more, err := r.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if line == 1 {
+			raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+		}
+		text := string(bytes.TrimSpace(raw))
+		for more && err == nil {
+			_, more, err = r.ReadLine()
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		if err := fn(line, text); err != nil {
+			return err
+		}
+	}
+}
