@@ -127,7 +127,7 @@ func experimentProgress(w io.Writer, quiet bool) (show trial.Progress, done func
 	if quiet {
 		return func(string, float64) {}, func() {}
 	}
-	terminal := progress.IsTerminal(w)
+	terminal := progress.CanDraw(w)
 	begin := time.Now()
 	var mu sync.Mutex // guards last
 	var last time.Time

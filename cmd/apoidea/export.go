@@ -162,7 +162,7 @@ func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() erro
 	if o.quiet || o.json || !toFile {
 		return nil, done
 	}
-	if !progress.IsTerminal(errOut) {
+	if !progress.CanDraw(errOut) {
 		last := time.Now()
 		return func(p export.Progress) {
 			if now := time.Now(); now.Sub(last) >= progress.LineEvery {

@@ -24,7 +24,7 @@ type Waiter interface {
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// Screen is where progress is shown: a bar on Err if that is a terminal, plain lines there if not, with JSON one document a line on Out, and with Quiet nothing.
+// Screen is where progress is shown: a bar on Err if one can be drawn there, plain lines if not, with JSON one document a line on Out, and with Quiet nothing.
 type Screen struct {
 	Out, Err    io.Writer // Out takes results, Err what is of use only now
 	Quiet, JSON bool      // as the flags of that name
@@ -39,7 +39,7 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 		tell = func(p control.Progress) error { return words.Line(s.Out, p) }
 	case s.Quiet:
 		tell = func(control.Progress) error { return nil }
-	case IsTerminal(s.Err):
+	case CanDraw(s.Err):
 		tell, done = bar(s.Err)
 	default:
 		tell = lines(s.Err)
@@ -49,14 +49,23 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// IsTerminal reports whether a bar can be drawn on w: a terminal that knows how wide it is.
-func IsTerminal(w io.Writer) bool {
+// CanDraw reports whether a line on w may change: w is a terminal that knows how wide it is, it is not a dumb one, and nobody wishes to do without (NO_COLOR, see
+// no-color.org). Nothing else here may print escape codes.
+func CanDraw(w io.Writer) bool {
+	return Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Width is how many columns a terminal has, 0 where w is none.
+func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
-		return false
+		return 0
 	}
 	width, _, err := cwriter.New(f).GetTermSize()
-	return err == nil && width > 0
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as the last.
