@@ -119,7 +119,7 @@ opening() {
   cat <<'TEXT'
 # Experiments: the papers' tables beside ours
 
-Written by `scripts/experiments.sh` from what the experiments found; the notes are the experiments' own (`apoidea experiment run --help`). Everything is in virtual
+Written by `scripts/experiments.sh` from what the experiments found; the notes are the experiments' own (`apoidea help experiments`). Everything is in virtual
 time and from a seed: the same seed gives the same tables. "Paper" is what a paper says in figures; where it only has a plot there is none. *synthetic* is an
 internet made from the seed (`node/lab/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
 the cloud announces for each region, and the registries' ranges around them.

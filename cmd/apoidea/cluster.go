@@ -29,8 +29,10 @@ func newCluster(g *globals) *cobra.Command {
 		Use:   "cluster",
 		Short: "Many real peers on this machine, one process and one data directory each",
 		Example: `  apoidea cluster up -n 8 --web --until-idle
-  apoidea cluster up -n 8 --dir /tmp/ring --allow-private --delay 0 http://127.0.0.1:8080/ --until-idle
-  apoidea cluster up -n 4 && apoidea cluster status && apoidea cluster kill 2 && apoidea cluster down`,
+  apoidea cluster up -n 8 --dir /tmp/ring --allow-private --delay 0 --until-idle \
+    http://127.0.0.1:8080/
+  apoidea cluster up -n 4 && apoidea cluster status
+  apoidea cluster kill 2 && apoidea cluster down`,
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(defaultDataDir(), "cluster"), "directory of the cluster: peer i keeps its data in DIR/peer<i>")
 	cmd.AddCommand(newClusterUp(g, &dir), newClusterStatus(g, &dir), newClusterAdd(g, &dir), newClusterStart(g, &dir), newClusterKill(g, &dir), newClusterLeave(g, &dir), newClusterDown(g, &dir))

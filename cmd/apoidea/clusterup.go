@@ -48,15 +48,7 @@ Flags of run are passed on to every peer; without any, those of the last time ar
 behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>. A fixed port of
 --dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others.
 
---latency FILE puts distances between the peers, and between peers and sites: FILE is a square matrix of round trips in milliseconds (CSV without a
-header, gzip or not, as --rtt of experiments). Peer i is at row i-1, counted from 0, and listens at 127.0.2.i. Sites are at the rows behind the
-peers' (--latency-peers; the N of the first time): a name that resolves to 127.0.0.1 at row P + FNV-1a(name) mod (rows - P) for P rows of
-peers, the name without a port, and it is shown at the address 127.(128+row/256).(row%256).1; another loopback address by the hash of its text. The
-dialling side delays both directions by half a round trip, and a connect takes a whole one; servers need not know. This needs all of 127.0.0.0/8, as
-Linux and Windows have it.
-With --placement ipmicra the addresses that are shown are those of the search: sites of one row are a subnet, peers are together in 127.0.2.0/24, and
-nothing says which rows are near each other unless the --hierarchy nests such ranges. Without --latency all sites are in 127.0.0.0/24, so that one peer crawls
-them all, until it has its hands full.
+--latency FILE puts distances between the peers, and between peers and sites: see apoidea help distances.
 
 --web serves a synthetic web from this process, crawls it, and prints its audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle

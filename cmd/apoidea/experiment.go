@@ -66,10 +66,12 @@ func newExperimentRun(g *globals) *cobra.Command {
 	var long strings.Builder
 	long.WriteString(`Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
 further figures as CSV. The same seed gives the same table. An interrupt leaves DIR as it was.
+
 `)
 	for _, e := range experiment.All() {
-		fmt.Fprintf(&long, "\n%s: %s.\n%s\n", e.Name, e.About, e.Long)
+		fmt.Fprintf(&long, "    %-22s  %s\n", e.Name, e.About)
 	}
+	long.WriteString("\napoidea help experiments says what each does.")
 	cmd := &cobra.Command{
 		Use:   "run NAME -o DIR",
 		Short: "Run an experiment and write its table and charts into a directory",

@@ -66,7 +66,11 @@ func TestCommandLines(t *testing.T) {
 	}{
 		"version":                  {"version", 0, "apoidea "},
 		"version as JSON":          {"version --json", 0, `"version"`},
-		"alone":                    {"", 0, "Available Commands"},
+		"alone":                    {"", 0, "Steer a running peer:"},
+		"help":                     {"help", 0, "Steer a running peer:"},
+		"help as a flag":           {"--help", 0, "Steer a running peer:"},
+		"a topic":                  {"help placement", 0, "Malet"},
+		"a topic and command":      {"help limits", 0, "--novelty"},
 		"a group alone":            {"cluster", 0, "Available Commands"},
 		"completion":               {"completion bash", 0, "bash completion"},
 		"unknown command":          {"stauts", 2, "did you mean status?"},
@@ -118,7 +122,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if c.Short == "" {
 			t.Errorf("%s has no short help", c.CommandPath())
 		}
-		if !c.HasSubCommands() && c.Example == "" {
+		if !c.HasSubCommands() && c.Example == "" && !c.IsAdditionalHelpTopicCommand() {
 			t.Errorf("%s has no example", c.CommandPath())
 		}
 		for _, sub := range c.Commands() {

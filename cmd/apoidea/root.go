@@ -46,7 +46,7 @@ repeatable) and as a key of the same name in the TOML file given by --config, or
 writes one). A flag beats the environment, which beats the file.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
-		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web on this machine
+		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web here
   apoidea run https://example.org/ --contact https://me.example/crawler
   apoidea status --ring`,
 		SilenceErrors:     true,
@@ -55,10 +55,26 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	}
 	root.PersistentFlags().AddFlagSet(globalsOf(g))
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(
-		newRun(g), newCrawl(g), newJobs(g), newJob(g), newStatus(g), newDoctor(g), newCheck(g), newRepair(g), newDashboard(g), newRing(g), newPeers(g), newHost(g), newWhy(g),
-		newOptOut(g), newPause(g), newResume(g), newLimits(g), newLeave(g), newExport(g), newCluster(g), newSeed(g), newWeb(g), newExperiment(g), newConfig(g), newVersion(g), newCompletion(), newMan(), newMetrics(),
-	)
+	for _, part := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Crawl:", []*cobra.Command{newRun(g), newCrawl(g), newJobs(g), newJob(g), newExport(g)}},
+		{"Look:", []*cobra.Command{newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g), newDashboard(g)}},
+		{"Steer a running peer:", []*cobra.Command{newLimits(g), newPause(g), newResume(g), newOptOut(g), newLeave(g)}},
+		{"Mend:", []*cobra.Command{newDoctor(g), newCheck(g), newRepair(g)}},
+		{"Try and research, on this machine:", []*cobra.Command{newCluster(g), newWeb(g), newExperiment(g)}},
+		{"Set up:", []*cobra.Command{newConfig(g), newSeed(g), newCompletion(), newVersion(g), newMan(), newMetrics()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, cmd := range part.commands {
+			cmd.GroupID = part.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newTopics()...)
+	root.SetHelpCommandGroupID("Set up:")
+	helpful(root)
 	groups(root)
 	return root
 }
@@ -67,9 +83,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 func globalsOf(g *globals) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
-	f.StringVar(&g.config, "config", "", "TOML file with a key for each flag (default: config.toml in the data directory, if there is one)")
-	f.StringVar(&g.api, "api", "", "control API: a unix socket path or tcp:HOST:PORT (default: apoidea.sock in the data directory)")
-	f.StringVar(&g.token, "token-file", "", "FILE with the token of an --api on TCP, and of --metrics for other machines (default: api.token in the data directory, drawn at the start of a peer)")
+	f.StringVar(&g.config, "config", "", "TOML file with keys as flags (default: config.toml in the data directory)")
+	f.StringVar(&g.api, "api", "", "API: unix socket or tcp:HOST:PORT (default: in the data directory)")
+	f.StringVar(&g.token, "token-file", "", "FILE with the token of --api on TCP, and of --metrics for other machines (default: api.token in the data directory, made by the peer)")
 	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
 	f.StringVar(&g.logForm, "log-format", "text", "text or json")

@@ -45,7 +45,8 @@ finished is left as it is, unless it fetched nothing or --again is given.
 
 Ctrl-C ends in good order: running fetches are reported, files closed. A second Ctrl-C ends at once, which is safe.`,
 		Example: `  apoidea run https://example.org/ --contact https://me.example/crawler --until-idle
-  apoidea run --profile lab --allow-private --delay 0 http://127.0.0.1:8080/ --until-idle --data-dir /tmp/peer
+  apoidea run --profile lab --allow-private --delay 0 --until-idle --data-dir /tmp/peer \
+    http://127.0.0.1:8080/
   apoidea run --dns-seed seeds.example.org --contact https://me.example/crawler`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

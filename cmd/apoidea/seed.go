@@ -67,9 +67,12 @@ The server is no peer of the ring. It answers for its zone alone, asks nobody el
 <data-dir>/seed, and survives a restart; apoidea seed show lists it. The zone is delegated to it with two records at the parent, which apoidea seed zone prints.
 
 Port 53 needs the right to it: sudo setcap cap_net_bind_service=+ep "$(command -v apoidea)".`,
-		Example: `  apoidea seed serve --zone seeds.example.org --address 192.0.2.7 --bootstrap /ip4/192.0.2.9/tcp/4001/p2p/12D3KooW...
-  apoidea seed serve --zone seeds.example.org --ns ns1.example.org --listen 192.0.2.7:53 --dns-seed seeds.example.net
-  apoidea seed serve --zone ring.test --profile lab --listen 127.0.0.1:5353 --every 10s --bootstrap "$(apoidea peers --addrs)"
+		Example: `  apoidea seed serve --zone seeds.example.org --address 192.0.2.7 \
+    --bootstrap /ip4/192.0.2.9/tcp/4001/p2p/12D3KooW...
+  apoidea seed serve --zone seeds.example.org --ns ns1.example.org --listen 192.0.2.7:53 \
+    --dns-seed seeds.example.net
+  apoidea seed serve --zone ring.test --profile lab --listen 127.0.0.1:5353 --every 10s \
+    --bootstrap "$(apoidea peers --addrs)"
   apoidea run --dns-seed ring.test --dns-server 127.0.0.1:5353 --data-dir /tmp/fourth`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

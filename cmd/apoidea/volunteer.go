@@ -115,9 +115,11 @@ func (g *globals) changeLimits(cmd *cobra.Command, change func(context.Context, 
 func newLimits(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Show what the peer may use, what holds now and why, and what is used; limits set changes it",
+		Short: "Show what the peer may use, what holds now and why; limits set changes it",
 		Long: `Show what the peer may use of this machine and its link: what is set, which rules hold now, why and until when, and what is used against it.
-What the system does not tell (battery, metered link, idle time) is unknown and pauses nothing.`,
+What the system does not tell (battery, metered link, idle time) is unknown and pauses nothing.
+
+` + aboutLimits,
 		Example: "  apoidea limits\n  apoidea limits set bandwidth=2Mbit pause-on-battery=true\n  apoidea limits set schedule='mon-fri 22:00-07:00; sat,sun'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,7 +134,7 @@ What the system does not tell (battery, metered link, idle time) is unknown and 
 func newLimitsSet(g *globals) *cobra.Command {
 	var keys strings.Builder
 	for _, k := range volunteer.Keys {
-		fmt.Fprintf(&keys, "  %-17s %s\n", k.Name, k.About)
+		fmt.Fprintf(&keys, "    %-16s  %s\n", k.Name, k.About)
 	}
 	return &cobra.Command{
 		Use:   "set KEY=VALUE...",

@@ -33,7 +33,8 @@ func newWebServe(g *globals) *cobra.Command {
 		Long: `Serve a web whose every page is made from the seed when it is asked for: many hosts (h0.web.localhost, h1.web.localhost, ... which
 resolve to loopback), duplicates, redirects, robots rules, sitemaps, faults. /_audit answers, as JSON, how each host was crawled.`,
 		Example: `  apoidea web serve --listen 127.0.0.1:8080 --hosts 16 --pages 1000
-  apoidea run --allow-private --delay 0 http://h0.web.localhost:8080/ --scope '*.web.localhost:8080' --until-idle
+  apoidea run --allow-private --delay 0 --until-idle --scope '*.web.localhost:8080' \
+    http://h0.web.localhost:8080/
   curl -s http://127.0.0.1:8080/_audit`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/progress"
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+)
+
+// helpWidth is how wide help is at most, and leastWidth where a terminal is narrower than that.
+const helpWidth, leastWidth = 100, 40
+
+// helpful has a command and those below it write their help as below.
+func helpful(root *cobra.Command) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		out := cmd.OutOrStdout()
+		_, _ = io.WriteString(out, helpOf(cmd, columns(out)))
+	})
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		out := cmd.OutOrStderr()
+		_, err := io.WriteString(out, usageOf(cmd, columns(out)))
+		return err
+	})
+}
+
+// columns is how wide help is written to w.
+func columns(w io.Writer) int {
+	if width := progress.Width(w); width > 0 {
+		return max(leastWidth, min(helpWidth, width))
+	}
+	return helpWidth
+}
+
+// helpOf is what a command does, and how it is used. A topic of the help is no command, and has but its text.
+func helpOf(cmd *cobra.Command, width int) string {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	text = fill(strings.TrimSpace(text), width) + "\n"
+	if cmd.Runnable() || cmd.HasSubCommands() {
+		text += "\n" + usageOf(cmd, width)
+	}
+	return text
+}
+
+func usageOf(cmd *cobra.Command, width int) string {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	commands := func(title string, member func(*cobra.Command) bool) {
+		var rows strings.Builder
+		for _, sub := range cmd.Commands() {
+			if member(sub) {
+				fmt.Fprintf(&rows, "  %-*s  %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+		if rows.Len() > 0 {
+			fmt.Fprintf(&b, "\n%s\n%s\n", title, fill(strings.TrimRight(rows.String(), "\n"), width))
+		}
+	}
+	for _, g := range cmd.Groups() {
+		commands(g.Title, func(sub *cobra.Command) bool { return sub.GroupID == g.ID && sub.IsAvailableCommand() })
+	}
+	commands("Available Commands:", func(sub *cobra.Command) bool { return sub.GroupID == "" && sub.IsAvailableCommand() })
+	commands("Topics (apoidea help TOPIC):", (*cobra.Command).IsAdditionalHelpTopicCommand)
+	for _, g := range flagsOf(cmd) {
+		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n`%s COMMAND --help` says more of each.\n", cmd.CommandPath())
+	}
+	return b.String()
+}
+
+// titledFlags are flags below a title.
+type titledFlags struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// flagsOf parts the flags of a command. Those that have a peer's are parted as settings has it, after what they have of their own.
+func flagsOf(cmd *cobra.Command) (parts []titledFlags) {
+	shown := make(map[string]bool)
+	part := func(title string, flags []*pflag.Flag) {
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		set.SortFlags = false
+		for _, f := range flags {
+			if f != nil && !f.Hidden && !shown[f.Name] {
+				shown[f.Name] = true
+				set.AddFlag(legibleFlag(f))
+			}
+		}
+		if set.HasFlags() {
+			parts = append(parts, titledFlags{title, set})
+		}
+	}
+	own, shared := listed(cmd.LocalFlags()), listed(cmd.InheritedFlags())
+	if cmd.Flags().Lookup("placement") == nil {
+		part("Flags:", own)
+		part("Flags of every command:", shared)
+		return parts
+	}
+	var grouped []string
+	for _, g := range settings.Groups {
+		grouped = append(grouped, g.Flags()...)
+	}
+	part("Flags:", slices.DeleteFunc(own, func(f *pflag.Flag) bool { return f.Name == "help" || slices.Contains(grouped, f.Name) }))
+	for _, g := range settings.Groups {
+		var flags []*pflag.Flag
+		for _, name := range g.Flags() {
+			flags = append(flags, cmd.Flags().Lookup(name))
+		}
+		part(g.Title, flags)
+	}
+	part("Flags of every command:", append(shared, cmd.Flags().Lookup("help")))
+	return parts
+}
+
+func listed(set *pflag.FlagSet) (flags []*pflag.Flag) {
+	set.VisitAll(func(f *pflag.Flag) { flags = append(flags, f) })
+	return flags
+}
+
+// kindOf is a flag's value, called a value of another kind.
+type kindOf struct {
+	pflag.Value
+	kind string
+}
+
+// Type implements pflag.Value.
+func (k kindOf) Type() string { return k.kind }
+
+// legibleFlag is a flag as help shows it: where its text says what holds by default, the value that stands for that is left out; switches and lists are shown as
+// such.
+func legibleFlag(f *pflag.Flag) *pflag.Flag {
+	shown := *f
+	switch kind := f.Value.Type(); {
+	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default:"):
+		shown.DefValue = "0"
+	case kind == "string" && f.NoOptDefVal == "true":
+		shown.Value = kindOf{f.Value, "bool"}
+	case kind == "stringArray" && f.DefValue == "[]":
+		shown.Value, shown.DefValue = kindOf{f.Value, "string"}, ""
+	}
+	return &shown
+}
+
+// fill breaks text into lines of that width. Lines that begin at the margin are one paragraph until there is an empty one; a line that is indented stays one of its
+// own, and what is broken off it stands below the last of its columns, which two spaces part.
+func fill(text string, width int) string {
+	var out, paragraph []string
+	end := func() {
+		if len(paragraph) > 0 {
+			out = append(out, broken(strings.Join(paragraph, " "), 0, width)...)
+		}
+		paragraph = nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimRight(line, " ")
+		words := strings.TrimLeft(line, " ")
+		if words == line && line != "" {
+			paragraph = append(paragraph, line)
+			continue
+		}
+		end()
+		indent := len(line) - len(words)
+		if i := strings.LastIndex(words, "  "); i >= 0 {
+			indent += i + 2
+		}
+		out = append(out, broken(line, indent, width)...)
+	}
+	end()
+	return strings.Join(out, "\n")
+}
+
+// broken is a line in as many as it takes; all but the first are indented.
+func broken(line string, indent, width int) (lines []string) {
+	for utf8.RuneCountInString(line) > width {
+		head := string([]rune(line)[:width+1])
+		at := strings.LastIndex(head, " ")
+		if at <= indent {
+			break // one long word
+		}
+		lines = append(lines, strings.TrimRight(line[:at], " "))
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	}
+	return append(lines, line)
+}

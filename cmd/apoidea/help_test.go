@@ -1,0 +1,128 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+	"github.com/apoidea/apoidea/node/placing"
+	"github.com/apoidea/apoidea/node/volunteer"
+)
+
+// everyCommand calls fn with each command and topic.
+func everyCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
+	cmd.InitDefaultHelpFlag()
+	fn(cmd)
+	for _, sub := range cmd.Commands() {
+		everyCommand(sub, fn)
+	}
+}
+
+// TestHelpFits: no line of a help is wider than a hundred columns, nor than a terminal where that is narrower, but for examples.
+func TestHelpFits(t *testing.T) {
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	everyCommand(root, func(cmd *cobra.Command) {
+		for line := range strings.Lines(helpOf(cmd, helpWidth)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	})
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Example = ""
+	for line := range strings.Lines(helpOf(run, 80)) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("run --help on 80 columns: %d: %s", n, line)
+		}
+	}
+}
+
+// TestFlagsOfRunHaveAGroup: help shows each flag of run in a group of settings, and no group names a flag that is not there.
+func TestFlagsOfRunHaveAGroup(t *testing.T) {
+	run, _, err := newRoot().Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.InitDefaultHelpFlag()
+	run.LocalFlags() // brings in those that all commands share
+	in := make(map[string]int)
+	for _, g := range settings.Groups {
+		for _, name := range g.Flags() {
+			in[name]++
+			if in[name] > 1 || run.Flags().Lookup(name) == nil {
+				t.Errorf("%s in %q is twice in the groups of settings, or no flag of run", name, g.Title)
+			}
+		}
+	}
+	run.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if in[f.Name] == 0 && f.Name != "help" {
+			t.Errorf("--%s of run is in no group: settings.Groups wants it", f.Name)
+		}
+	})
+	shown := helpOf(run, helpWidth)
+	run.Flags().VisitAll(func(f *pflag.Flag) {
+		if n := len(regexp.MustCompile(`(?m)^(      |  -\w, )--`+f.Name+` `).FindAllString(shown, -1)); n != 1 {
+			t.Errorf("run --help shows --%s %d times", f.Name, n)
+		}
+	})
+}
+
+// TestHelpNamesWhatIsThere: flags that the texts of the help name are flags of some command, and topics leave out neither a limit nor a strategy.
+func TestHelpNamesWhatIsThere(t *testing.T) {
+	root := newRoot()
+	known := []string{"help"}
+	everyCommand(root, func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	})
+	named := regexp.MustCompile(`(?:^|[\s(])--([a-z][a-z-]*)`)
+	everyCommand(root, func(cmd *cobra.Command) {
+		for _, m := range named.FindAllStringSubmatch(cmd.Long+"\n"+cmd.Example, -1) {
+			if !slices.Contains(known, m[1]) {
+				t.Errorf("the help of %s names --%s, which is no flag", cmd.CommandPath(), m[1])
+			}
+		}
+	})
+	for _, k := range volunteer.Keys {
+		if !strings.Contains(aboutLimits, k.Name) {
+			t.Errorf("help limits says nothing of %s", k.Name)
+		}
+	}
+	for _, name := range placing.Names() {
+		if !strings.Contains(aboutPlacement, "\n    "+name+" ") {
+			t.Errorf("help placement says nothing of %s", name)
+		}
+	}
+}
+
+// TestCommandsHaveAGroup: help lists each command in a group.
+func TestCommandsHaveAGroup(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		if cmd.GroupID == "" && cmd.IsAvailableCommand() {
+			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"paragraphs":     {"one two three four\nfive\n\nsix", "one two three\nfour five\n\nsix"},
+		"columns":        {"  ab  one two three four\n  c   five", "  ab  one two\n      three\n      four\n  c   five"},
+		"indented alone": {"  one two three four", "  one two\n  three four"},
+		"one long word":  {"https://a.example/", "https://a.example/"},
+		"wide letters":   {"déjà déjà déjà déjà", "déjà déjà déjà\ndéjà"},
+	} {
+		if got := fill(c.text, 14); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package settings
+
+import "strings"
+
+// Group is a part of the flags of run as its help shows them.
+type Group struct {
+	// Title stands above them.
+	Title string
+	flags string
+}
+
+// Flags are the names, in the order in which people think of them.
+func (g *Group) Flags() []string { return strings.Fields(g.flags) }
+
+// Groups has each flag of run once; a new flag goes into one of them. The first group may name flags that every command shares.
+var Groups = []Group{
+	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth"},
+	{"What is crawled, the job:", "scope max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again"},
+	{"How sites are treated, and what one may cost (apoidea help limits):", `from optout-file optout-url optout-listen optout-proof allow-private fetch-from ip-permits
+		max-requests-per-host max-bytes-per-host max-body page-hosts domain-hosts novelty`},
+	{"What the peer may use of this machine (apoidea help limits):", `bandwidth-up fetchers cpu-share memory disk-quota disk-reserve quota-day quota-month schedule outside
+		only-when-idle pause-on-battery pause-on-metered forget-limits`},
+	{"The ring, and how peers find and reach each other (apoidea help seeds):", "network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
+	{"Who crawls a host (apoidea help placement):", "placement probe geoip hierarchy threshold theta coordinates-mode gossip"},
+	{"What is kept:", "archive duplicates seen"},
+	{"Looking at the peer:", "dashboard dashboard-login metrics pprof api-remote"},
+	{"Research:", "governor max-d holiday latency latency-row latency-peers"},
+}
