@@ -113,6 +113,17 @@ func TestCommandsHaveAGroup(t *testing.T) {
 	}
 }
 
+func TestFirstScreen(t *testing.T) {
+	if n := strings.Count(first, "\n"); n > 15 {
+		t.Errorf("%d lines", n)
+	}
+	for line := range strings.Lines(first) {
+		if len(line) > helpWidth {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
 func TestFill(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"paragraphs":     {"one two three four\nfive\n\nsix", "one two three\nfour five\n\nsix"},

@@ -66,7 +66,7 @@ func TestCommandLines(t *testing.T) {
 	}{
 		"version":                  {"version", 0, "apoidea "},
 		"version as JSON":          {"version --json", 0, `"version"`},
-		"alone":                    {"", 0, "Steer a running peer:"},
+		"alone":                    {"", 0, "apoidea help for all commands"},
 		"help":                     {"help", 0, "Steer a running peer:"},
 		"help as a flag":           {"--help", 0, "Steer a running peer:"},
 		"a topic":                  {"help placement", 0, "Malet"},

@@ -33,6 +33,21 @@ type globals struct {
 	quiet    bool
 }
 
+// first is what the command prints alone.
+const first = `Apoidea is a web crawler of equal peers: one program, no coordinator, pages as WARC files.
+
+Lend a ring your machine, as a volunteer:
+  apoidea run --profile public --contact https://you.example/crawler --dns-seed seeds.example.org
+
+See eight peers crawl a synthetic web on this machine, as a researcher:
+  apoidea cluster up -n 8 --web --until-idle
+
+Examine what is set up here and what runs, as an operator:
+  apoidea doctor
+
+apoidea help for all commands
+`
+
 func newRoot() *cobra.Command {
 	g := new(globals)
 	root := &cobra.Command{
@@ -76,6 +91,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	root.SetHelpCommandGroupID("Set up:")
 	helpful(root)
 	groups(root)
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, err := io.WriteString(cmd.OutOrStdout(), first)
+		return err
+	}
 	return root
 }
 
