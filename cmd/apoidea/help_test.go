@@ -1,6 +1,8 @@
 package main
 
 import (
+	"flag"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
+
+var updateGlossary = flag.Bool("update-glossary", false, "write docs/glossary.md anew")
 
 // everyCommand calls fn with each command and topic.
 func everyCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
@@ -120,6 +124,26 @@ func TestFirstScreen(t *testing.T) {
 	for line := range strings.Lines(first) {
 		if len(line) > helpWidth {
 			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
+// TestGlossary: docs/glossary.md has the words that help prints. Run with -update-glossary to write it.
+func TestGlossary(t *testing.T) {
+	const path = "../../docs/glossary.md"
+	page := glossaryPage()
+	if *updateGlossary {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || string(text) != page {
+		t.Errorf("%s is not that of the program (%v); write it by: go test ./cmd/apoidea -run TestGlossary -update-glossary", path, err)
+	}
+	for i, w := range glossary {
+		if i > 0 && strings.ToLower(w.word) < strings.ToLower(glossary[i-1].word) {
+			t.Errorf("%s stands behind %s", w.word, glossary[i-1].word)
 		}
 	}
 }

@@ -16,6 +16,7 @@ func newTopics() []*cobra.Command {
 		{Use: "experiments", Short: "What each experiment does, and by which paper", Long: aboutExperiments()},
 		{Use: "placement", Short: "Who crawls a host: the strategies of --placement", Long: aboutPlacement},
 		{Use: "seeds", Short: "How a peer finds a ring, how one is founded, and where a crawl begins", Long: aboutSeeds},
+		{Use: "words", Short: "The words that are used here, each in a sentence or two", Long: aboutWords()},
 	}
 }
 
