@@ -9,7 +9,9 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -93,7 +95,8 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	if err != nil {
 		return err
 	}
-	if o.n == 0 && c.Size() == 0 {
+	isNew := c.Size() == 0
+	if o.n == 0 && isNew {
 		o.n = 4
 	}
 	if err := errors.Join(o.emulate(c), o.fromAnywhere(cmd)); err != nil {
@@ -112,17 +115,47 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 		c.FetchFrom(from)
 	}
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if !o.web {
-		r, err := o.crawl(ctx, c, passThrough(cmd), spec, errOut)
-		if r == nil {
-			return err
+	if o.web {
+		err = o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
+			spec.URLs = append(spec.URLs, seeds...)
+			return o.crawl(ctx, c, passThrough(cmd), spec, errOut)
+		})
+	} else {
+		var r *upResult
+		if r, err = o.crawl(ctx, c, passThrough(cmd), spec, errOut); r != nil {
+			err = cmp.Or(err, o.print(out, r))
 		}
-		return cmp.Or(err, o.print(out, r))
 	}
-	return o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
-		spec.URLs = append(spec.URLs, seeds...)
-		return o.crawl(ctx, c, passThrough(cmd), spec, errOut)
-	})
+	if err == nil && isNew && !o.quiet && !o.json {
+		_, err = io.WriteString(errOut, nextSteps(*o.dir, o.untilIdle))
+	}
+	return err
+}
+
+// nextSteps says what can be done with a new cluster, whose peers have ended or go on.
+func nextSteps(dir string, ended bool) string {
+	dir = shellWord(dir)
+	peer := filepath.Join(dir, "peer1")
+	if ended {
+		return fmt.Sprintf(`next: apoidea export urls --data-dir %s    # what became of the URLs that this peer keeps
+      apoidea check --data-dir %s    # whether its data is whole
+      apoidea cluster up --dir %s    # the same peers once more, to go on
+`, peer, peer, dir)
+	}
+	return fmt.Sprintf(`next: apoidea status --ring --data-dir %s    # what the peers do
+      apoidea dashboard --data-dir %s    # a link to the page of one
+      apoidea cluster down --dir %s    # stops them; their data stays
+`, peer, peer, dir)
+}
+
+// shellWord is text as one word of a shell.
+func shellWord(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`/._-+:@`, r)
+	}) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // emulate decides whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
