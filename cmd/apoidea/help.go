@@ -155,6 +155,8 @@ func legibleFlag(f *pflag.Flag) *pflag.Flag {
 		shown.DefValue = "0"
 	case kind == "string" && f.NoOptDefVal == "true":
 		shown.Value = kindOf{f.Value, "bool"}
+	case kind == "string" && f.DefValue == "0": // which its text explains
+		shown.DefValue = ""
 	case kind == "stringArray" && f.DefValue == "[]":
 		shown.Value, shown.DefValue = kindOf{f.Value, "string"}, ""
 	}

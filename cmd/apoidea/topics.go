@@ -107,7 +107,7 @@ A peer that is run by itself is told its place by --latency-row and --latency-pe
 
 func aboutExperiments() string {
 	var b strings.Builder
-	b.WriteString("What each does; `apoidea experiment run NAME -o DIR` runs it, and docs/experiments.md has the tables..\n")
+	b.WriteString("What each does; `apoidea experiment run NAME -o DIR` runs it, and docs/experiments.md has the tables.\n")
 	for _, e := range experiment.All() {
 		fmt.Fprintf(&b, "\n%s: %s.\n\n%s\n", e.Name, e.About, e.Long)
 	}
