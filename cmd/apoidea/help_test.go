@@ -30,6 +30,7 @@ func everyCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 
 // TestHelpFits: no line of a help is wider than a hundred columns, nor than a terminal where that is narrower, but for examples.
 func TestHelpFits(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", "/data") // help names the data directory, which may be longer than a line
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	everyCommand(root, func(cmd *cobra.Command) {
