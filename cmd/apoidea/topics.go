@@ -68,9 +68,10 @@ A worker that is full is passed over, and a host whose fetches take more than tw
 
 "apoidea host HOST" shows who measured what, "apoidea experiment run placement -o DIR" compares them.`
 
-const aboutSeeds = `Where a crawl begins: seed URLs are arguments of run and of crawl.
+const aboutSeeds = `Where a crawl begins: seed URLs are arguments of run and of crawl, or the lines of a list, which may have millions.
 
     apoidea run https://example.org/ --contact https://you.example/crawler
+    apoidea crawl --seeds list.txt --max-depth 0 --wait
 
 Flags of run say how a peer finds its ring. No public ring is built in.
 
