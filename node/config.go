@@ -22,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
@@ -116,6 +117,12 @@ type Config struct {
 	MaxDepth int // queue positions that the governor looks at
 	// Holidays are days as YYYY-MM-DD on which servers are expected to be as fast as at weekends.
 	Holidays []string
+	// HostFields are request fields for some sites alone, and ArchiveHostFields keeps them in the archive as well. They stay on this machine: other peers of the ring
+	// that crawl such a site do without.
+	HostFields        fetch.HostFields
+	ArchiveHostFields bool // see HostFields
+	// Proxy is what connections to sites go through, socks5 or http; nil: none.
+	Proxy *url.URL
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
 	FetchFrom netip.Addr
 	// Delay is the least gap between requests to a host.
@@ -250,6 +257,7 @@ func (c *Config) Validate() error {
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
+		when(c.Latency != nil && c.Proxy != nil, "proxy: distances of --latency are not emulated through one"),
 		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
 		c.checkAPI(),
 		loopback("pprof", c.Pprof, false),

@@ -34,9 +34,11 @@ func (c *Config) fetching() fetch.Config {
 	}
 	f := fetch.Config{
 		UserAgent: c.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: c.AllowPrivate, AllowPrefixes: c.AllowPrefixes, LocalAddr: c.FetchFrom,
+		HostFields: c.HostFields, ArchiveHostFields: c.ArchiveHostFields,
 		MaxBody: c.MaxBody, From: cmp.Or(c.From, mailOf(c.Contact)),
 	}
 	c.distant(&f)
+	c.byProxy(&f)
 	return f
 }
 

@@ -21,15 +21,21 @@ func (c *Config) standing(before []string) []string {
 	return []string{stand + "0"}
 }
 
+// dialer makes connections from where fetches come from.
+func (c *Config) dialer() *net.Dialer {
+	dialer := &net.Dialer{KeepAlive: -1}
+	if c.FetchFrom.IsValid() {
+		dialer.LocalAddr = &net.TCPAddr{IP: c.FetchFrom.AsSlice(), Zone: c.FetchFrom.Zone()}
+	}
+	return dialer
+}
+
 // distant puts the emulated distances, if there are any, between a fetcher and the sites.
 func (c *Config) distant(f *fetch.Config) {
 	if c.Latency == nil {
 		return
 	}
-	dialer := net.Dialer{KeepAlive: -1}
-	if c.FetchFrom.IsValid() {
-		dialer.LocalAddr = &net.TCPAddr{IP: c.FetchFrom.AsSlice(), Zone: c.FetchFrom.Zone()}
-	}
+	dialer := c.dialer()
 	f.Resolver = c.Latency.Names(f.Resolver)
 	f.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return c.Latency.Dial(ctx, network, address, dialer.DialContext)

@@ -27,6 +27,9 @@ type Config struct {
 	UserAgent string
 	// From is the operator's mail address, sent as From. Empty: not sent.
 	From string
+	// HostFields are sent to some hosts beside the others. The archive's head of a request is without them, unless ArchiveHostFields asks for them.
+	HostFields        HostFields
+	ArchiveHostFields bool // see HostFields
 	// Resolver finds addresses. Required.
 	Resolver Resolver
 	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.

@@ -125,8 +125,12 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 func (x *exchange) over(c *conn) (*Response, error) {
 	s := newScratch()
 	resp := &Response{URL: x.req.URL, Addr: c.addr, scratch: s}
-	s.request = x.f.appendHead(s.request[:0], x.target, x.req)
+	private := x.f.config.HostFields[x.target.key]
+	s.request = x.f.appendHead(s.request[:0], x.target, x.req, private)
 	resp.RequestHead = s.request
+	if private != nil && !x.f.config.ArchiveHostFields {
+		resp.RequestHead = x.f.appendHead(nil, x.target, x.req, nil)
+	}
 	var err error
 	if c.h2 != nil {
 		err = x.http2(c, resp)

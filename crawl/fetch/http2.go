@@ -93,6 +93,7 @@ func (x *exchange) request2(ctx context.Context) *http.Request {
 	t := x.target
 	h := make(http.Header, len(x.req.Header)+4)
 	maps.Copy(h, x.req.Header)
+	maps.Copy(h, x.f.config.HostFields[t.key])
 	h["User-Agent"] = []string{x.f.config.UserAgent}
 	h["Accept"] = []string{accept(x.req)}
 	h["Accept-Encoding"] = []string{acceptEncoding}

@@ -151,8 +151,8 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// appendHead writes the request head as HTTP/1.1 has it; for HTTP/2 it is the archive's reading of what was sent.
-func (f *Fetcher) appendHead(out []byte, t *target, req *Request) []byte {
+// appendHead writes the request head as HTTP/1.1 has it, private fields with it; for HTTP/2 it is the archive's reading of what was sent.
+func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.Header) []byte {
 	out = append(out, "GET "...)
 	out = append(out, t.path...)
 	out = append(out, " HTTP/1.1\r\nHost: "...)
@@ -161,9 +161,12 @@ func (f *Fetcher) appendHead(out []byte, t *target, req *Request) []byte {
 	out = append(out, "Accept: "...)
 	out = append(out, accept(req)...)
 	out = append(out, "\r\n"...)
-	if len(req.Header) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(req.Header)) {
-			for _, v := range req.Header[name] {
+	for _, h := range []http.Header{req.Header, private} {
+		if len(h) == 0 {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			for _, v := range h[name] {
 				out = append(append(append(append(out, name...), ": "...), v...), "\r\n"...)
 			}
 		}

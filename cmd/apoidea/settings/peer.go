@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/latency"
@@ -25,8 +26,9 @@ type Peer struct {
 	// allowed is the value of --allow-private.
 	allowed allowed
 	// Words that Configure reads, so that what is wrong with one is told once all flags are known.
-	fetchFrom, optOutProof, diskReserve, maxBody, maxHostBytes string
-	limits                                                     map[string]*string // by the keys of volunteer.Keys
+	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
+	headers                                                           []string
+	limits                                                            map[string]*string // by the keys of volunteer.Keys
 	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows are this peer's and how many all peers'.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
@@ -62,6 +64,9 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.IntVar(&c.MaxDepth, "max-d", c.MaxDepth, "for --governor paper: how many URLs are looked at for one that fits")
 	f.StringArrayVar(&c.Holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
 	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
+	f.StringVar(&r.proxy, "proxy", "", "reach sites through socks5://HOST:PORT or http://HOST:PORT (which has to allow CONNECT to their ports); names are resolved here")
+	f.StringArrayVar(&r.headers, "header", nil, "send a field to one host alone: 'HOST: Name: value', over https, or over http with http://HOST; repeatable; other peers of the ring are not told")
+	f.BoolVar(&c.ArchiveHostFields, "archive-headers", false, "keep the fields of --header in the archive too")
 	f.DurationVar(&c.Delay, "delay", c.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
 	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: end when all that is left is tried later than this; 0 waits for all")
 	f.StringVar(&c.Contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
@@ -120,12 +125,8 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	if err := r.manners(&c); err != nil {
 		return c, err
 	}
-	if r.fetchFrom != "" {
-		addr, err := netip.ParseAddr(r.fetchFrom)
-		if err != nil {
-			return c, fmt.Errorf("%w: fetch-from %q: must be an IP address", ErrUsage, r.fetchFrom)
-		}
-		c.FetchFrom = addr
+	if err := r.ways(&c); err != nil {
+		return c, err
 	}
 	reserve, err := parseBytes(r.diskReserve)
 	if err != nil {
@@ -151,6 +152,27 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 		return c, err
 	}
 	return c, c.Validate()
+}
+
+// ways sets what way requests take to sites, and what goes with some of them.
+func (r *Peer) ways(c *node.Config) (err error) {
+	if r.fetchFrom != "" {
+		if c.FetchFrom, err = netip.ParseAddr(r.fetchFrom); err != nil {
+			return fmt.Errorf("%w: fetch-from %q: must be an IP address", ErrUsage, r.fetchFrom)
+		}
+	}
+	if r.proxy != "" {
+		if c.Proxy, err = node.ParseProxy(r.proxy); err != nil {
+			return fmt.Errorf("%w: proxy %w", ErrUsage, err)
+		}
+	}
+	c.HostFields = make(fetch.HostFields)
+	for i, text := range r.headers {
+		if err := c.HostFields.Add(text); err != nil { // the text may hold a password
+			return fmt.Errorf("%w: header %d: %w", ErrUsage, i+1, err)
+		}
+	}
+	return nil
 }
 
 // manners sets, of how sites are treated, what was not given as the profile has it.

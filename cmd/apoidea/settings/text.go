@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -128,6 +129,7 @@ func effectiveOf(f *pflag.Flag) Effective {
 	if list, ok := listOf(f); ok {
 		e.Value = append([]string{}, list.GetSlice()...)
 	}
+	redact(&e)
 	switch note := f.Annotations[sourceNote]; {
 	case len(note) > 0:
 		e.Source = note[0]
@@ -135,4 +137,27 @@ func effectiveOf(f *pflag.Flag) Effective {
 		e.Source = "flag"
 	}
 	return e
+}
+
+// redact takes what may be a password out of what is shown.
+func redact(e *Effective) {
+	const hidden = "***"
+	switch value := e.Value.(type) {
+	case []string:
+		if e.Key != "header" {
+			return
+		}
+		quoted := make([]string, len(value))
+		for i, text := range value {
+			host, field, _ := strings.Cut(text, ": ")
+			name, _, _ := strings.Cut(field, ":")
+			value[i] = host + ": " + name + ": " + hidden
+			quoted[i] = strconv.Quote(value[i])
+		}
+		e.Text = "[" + strings.Join(quoted, ", ") + "]"
+	case string:
+		if u, err := node.ParseProxy(value); e.Key == "proxy" && err == nil {
+			e.Value, e.Text = u.Redacted(), strconv.Quote(u.Redacted())
+		}
+	}
 }
