@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // pagesOf is a site of n pages, of which the first links to all others, and how many requests for pages it has met.
@@ -145,6 +147,38 @@ func TestFileForURL(t *testing.T) {
 	}
 	if out, code := say(t, crawlArgs(filepath.Join(dir, "peer"), strings.TrimPrefix(site, "http://"))...); code != exitDone || !strings.Contains(out, "\n2 pages, ") {
 		t.Errorf("a host without a scheme: exit code %d: %s", code, out)
+	}
+}
+
+// TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends the crawl soon; it is not lost, as the same command tries it again.
+func TestRefusedPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "peer")
+	const reason = "nothing listens there"
+	begin := time.Now()
+	var said spoken
+	cmd := command(t, crawlArgs(dir, "http://"+at+"/")...)
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, &said, func() bool { return strings.Contains(said.String(), reason) })
+	if took := time.Since(begin); took > 4*time.Second {
+		t.Errorf("the reason is said after %v", took)
+	}
+	err = cmd.Wait()
+	if took := time.Since(begin); cmd.ProcessState.ExitCode() != exitFailed || took > 30*time.Second || !strings.Contains(said.String(), "put off, as nothing was ever heard of the host") {
+		t.Errorf("ended after %v, %v: %s", took, err, said.String())
+	}
+	if out, code := say(t, crawlArgs(dir, "http://"+at+"/")...); code != exitFailed || !strings.Contains(out, " continued") || !strings.Contains(out, reason) {
+		t.Errorf("the same again: exit code %d: %s", code, out)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -49,7 +50,24 @@ type Error struct {
 }
 
 // Error names the URL, the phase and the cause.
-func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %v", e.URL, e.Phase, e.Err) }
+func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, plain(e.Err)) }
+
+// plain is the cause in words: of a connect, what the system says and of which address, without the calls that it came by.
+func plain(err error) string {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "dial" || op.Addr == nil {
+		return err.Error()
+	}
+	cause := op.Err
+	if call, ok := errors.AsType[*os.SyscallError](cause); ok {
+		cause = call.Err
+	}
+	text := fmt.Sprintf("%v by %s", cause, op.Addr)
+	if errors.Is(cause, syscall.ECONNREFUSED) {
+		text += ": nothing listens there"
+	}
+	return text
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

@@ -305,7 +305,7 @@ func (c *checker) resters() {
 	}
 	for _, h := range o.hosts.byName {
 		c.name = h.rec.Name
-		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome}
+		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome, mute: h.mute()}
 		for _, horizon := range []int64{o.now, o.now + 5*60_000} {
 			jobs, gotJobs := make(map[job.ID]PutOff), make(map[job.ID]PutOff)
 			var got rest

@@ -28,6 +28,7 @@ type HostDetail struct {
 	// Fails counts the failures in a row, FailOutcome is what the last one was.
 	Fails       uint32
 	FailOutcome link.Outcome // what the last failure was
+	Mute        bool         // nobody could be reached there twice in a row, and nothing was ever heard of it
 	Addrs       [][]byte     // 4 or 16 bytes each
 	// Robots are the states of the host's origins, as the worker encoded them.
 	Robots map[string][]byte
@@ -83,7 +84,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		d.NotBefore = time.UnixMilli(until)
 	}
 	if h.rec.BackoffUntil > bk.now {
-		d.Backoff = h.rec.BackoffReason
+		d.Backoff, d.Mute = h.rec.BackoffReason, h.mute()
 	}
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
 	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
@@ -231,6 +232,7 @@ type Fate struct {
 	HostUntil time.Time
 	HostWhy   string // in words
 	HostFails uint32 // in a row
+	HostMute  bool   // as in HostDetail
 	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown; Trap what of its host was left, if it is of that.
 	Refusal, Trap string
 }
@@ -290,6 +292,7 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	f.Final = ondisk.Final{URL: p.URL, Depth: p.Depth, Hops: p.Hops, Kind: p.Kind, Tries: p.Tries}
 	if until := bk.restsUntil(h); h.rec.BackoffUntil > bk.now {
 		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.BackoffReason, h.rec.Fails
+		f.HostMute = h.mute()
 	}
 	switch {
 	case h.lease.item(hash) != nil:

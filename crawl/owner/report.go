@@ -333,7 +333,7 @@ func failureText(got *ondisk.Final) string {
 			detail = after
 		}
 	}
-	if detail != "" {
+	if detail = strings.TrimPrefix(detail, text+": "); detail != "" {
 		text += ": " + detail
 	}
 	return ondisk.Clip(text)

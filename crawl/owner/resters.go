@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"time"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -12,6 +14,7 @@ type rester struct {
 	whole   int64 // until when nothing at all of the host is fetched
 	backoff int64 // until when it is left alone after a failure, or by its own wish
 	outcome link.Outcome
+	mute    bool // nobody could be reached there twice in a row, and nothing was ever heard of it
 	// js is its job, wait what that waits for; nil: it has several, or none.
 	js   *jobState
 	wait wait
@@ -40,10 +43,48 @@ func (r *rests) note(h *host) {
 		h.rester = len(r.list)
 	}
 	e := &r.list[h.rester-1]
-	*e = rester{h: h, whole: whole, backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome}
+	*e = rester{h: h, whole: whole, backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome, mute: h.mute()}
 	if len(h.jobs) == 1 {
 		e.js, e.wait = h.jobs[0].state, h.jobs[0].wait()
 	}
+}
+
+// mutePatience is how long a crawl that is about to end waits for a host that is mute: it may never have been there. Its URLs stay, for whoever goes on. A
+// patience of muteBelow or more waits for such hosts as well.
+const (
+	mutePatience = 15 * time.Second
+	muteBelow    = 24 * time.Hour
+)
+
+// horizonOf is until when, in ms, a next try at a host is waited for, where a patience says horizon.
+func horizonOf(mute bool, now, horizon int64) int64 {
+	if mute && horizon < now+muteBelow.Milliseconds() {
+		return min(horizon, now+mutePatience.Milliseconds())
+	}
+	return horizon
+}
+
+// Horizon is until when the next try at such a host is waited for, where a patience says horizon.
+func (d *HostDetail) Horizon(now, horizon time.Time) time.Time {
+	return time.UnixMilli(horizonOf(d.Mute, now.UnixMilli(), horizon.UnixMilli()))
+}
+
+// Horizon is that of its host.
+func (f *Fate) Horizon(now, horizon time.Time) time.Time {
+	return time.UnixMilli(horizonOf(f.HostMute, now.UnixMilli(), horizon.UnixMilli()))
+}
+
+// mute says whether nobody could be reached at a host twice in a row, and no URL of it has an outcome.
+func (h *host) mute() bool {
+	if h.rec.FailOutcome != link.OutcomeConnect || h.rec.Fails < 2 {
+		return false
+	}
+	for _, hj := range h.jobs {
+		if hj.c.Done() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // forget takes a host out of those of which something may wait.
@@ -77,6 +118,7 @@ func (r *rests) each(fn func(e *rester)) {
 // rest says what waits of a host, and counts what is put off for its jobs.
 func (e *rester) rest(now, horizon int64, jobs map[job.ID]PutOff) rest {
 	r := rest{outcome: e.outcome, until: never}
+	horizon = horizonOf(e.mute, now, horizon)
 	rests := e.backoff > now || e.whole > horizon
 	e.each(func(js *jobState, w *wait) {
 		urls, at := w.until(e.whole, rests)

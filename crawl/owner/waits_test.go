@@ -197,3 +197,53 @@ func TestPutOffBeyondMemory(t *testing.T) {
 		t.Errorf("%d are put off though their time has come", count())
 	}
 }
+
+// TestMuteHost: a host that refused twice, and of which nothing was ever heard, is put off; one that refused once, that answered before, or that a great patience waits
+// for, is not. A day later it is tried again.
+func TestMuteHost(t *testing.T) {
+	for name, row := range map[string]struct {
+		before  link.Outcome
+		fails   int
+		horizon time.Duration
+		off     bool
+	}{
+		"refused once":            {link.OutcomeNone, 1, 10 * time.Minute, false},
+		"refused twice":           {link.OutcomeNone, 2, 10 * time.Minute, true},
+		"with a great patience":   {link.OutcomeNone, 2, 30 * 24 * time.Hour, false},
+		"answered before":         {link.OutcomeOK, 2, 10 * time.Minute, false},
+		"answered with an error":  {link.OutcomeHTTPError, 2, 10 * time.Minute, false},
+		"with none but the least": {link.OutcomeNone, 2, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, nil)
+			s.post(0, pages("a.example", 9)...)
+			tell := func(outcome link.Outcome) {
+				g := s.lease("w", "a.example", 1)
+				got := s.got(granted(g)[0], outcome)
+				if outcome == link.OutcomeHTTPError {
+					got.Status = 404
+				}
+				s.tell("w", "a.example", g.GetEpoch(), got)
+				s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
+				s.wait(2 * time.Second)
+			}
+			if row.before != link.OutcomeNone {
+				tell(row.before)
+			}
+			for i := range row.fails {
+				if tell(link.OutcomeConnect); i+1 < row.fails {
+					s.wait(6 * time.Second)
+				}
+			}
+			list, jobs := s.owner.Waits(s.now.Add(row.horizon))
+			if len(list) != 1 || (list[0].PutOff > 0) != row.off || (jobs[s.id].URLs > 0) != row.off {
+				t.Fatalf("waits %+v, %+v", list, jobs)
+			}
+			s.wait(24 * time.Hour)
+			tell(link.OutcomeOK)
+			if list, jobs := s.owner.Waits(s.now.Add(row.horizon)); len(jobs) > 0 {
+				t.Errorf("after an answer: %+v, %+v", list, jobs)
+			}
+		})
+	}
+}

@@ -93,7 +93,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = max(d.NotBefore.Sub(now).Seconds(), 0), d.Backoff
-		h.PutOff = d.NotBefore.After(v.horizon(v.deps.About.Patience))
+		h.PutOff = d.NotBefore.After(d.Horizon(now, v.horizon(v.deps.About.Patience)))
 	}
 	if h.Fails = d.Fails; d.Fails > 0 {
 		h.FailOutcome = d.FailOutcome.String()
@@ -293,7 +293,11 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 			l.Text += ": " + f.HostWhy
 		}
 	}
-	if l.PutOff = next.After(horizon); l.PutOff {
+	l.PutOff = next.After(f.Horizon(now, horizon))
+	switch {
+	case l.PutOff && f.HostMute:
+		l.Text += "; put off, as nothing was ever heard of the host"
+	case l.PutOff:
 		l.Text += "; put off, as that is longer than the patience"
 	}
 }
