@@ -21,10 +21,11 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-var updateBounds = flag.Bool("update-bounds", false, "write the table of bounds in docs/operating.md anew")
+var updateBounds = flag.Bool("update-bounds", false, "write the table of bounds in docs/bounds.md anew")
 
 // bound is a row of the table of bounds: what is bounded, by which flag of run or which constants of which package, and what happens at it.
 type bound struct {
+	part string // a heading, and nothing else
 	what string
 	flag string // its default is the bound's; empty: it cannot be set
 	// each is the bound in a profile, where the flag's default is the profile's; nil where it is the flag's own.
@@ -34,9 +35,9 @@ type bound struct {
 	then   string
 }
 
-// TestBounds: the table of bounds in docs/operating.md is that of the flags and constants of the program. Run with -update-bounds to write it.
+// TestBounds: the table of bounds in docs/bounds.md is that of the flags and constants of the program. Run with -update-bounds to write it.
 func TestBounds(t *testing.T) {
-	const path, begin, end = "../../docs/operating.md", "<!-- bounds: made by cmd/apoidea, TestBounds -->\n", "<!-- end of bounds -->\n"
+	const path, begin, end = "../../docs/bounds.md", "<!-- bounds: made by cmd/apoidea, TestBounds -->\n", "<!-- end of bounds -->\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +64,19 @@ func boundsTable(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	consts := sources{}
-	out := bytes.NewBufferString("| what | default | flag | what happens at it |\n| --- | --- | --- | --- |\n")
+	out := new(bytes.Buffer)
 	for _, b := range bounds {
+		if b.part != "" {
+			fmt.Fprintf(out, "\n## %s\n\n| what | default | flag | what happens at it |\n| --- | --- | --- | --- |\n", b.part)
+			continue
+		}
 		value, name := boundOf(t, run, consts, b), ""
 		if b.flag != "" {
 			name = "`--" + b.flag + "`"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", b.what, value, name, b.then)
 	}
+	out.WriteByte('\n')
 	return out.Bytes()
 }
 

@@ -43,7 +43,7 @@ Bounds on what a site may cost, flags of run; 0 is no bound, except for --delay 
     --page-hosts               new hosts by the links of a page: 1,000 (public), else 10,000
     --domain-hosts             hosts of a domain in a job: 1,000 (public), else 10,000
 
-docs/operating.md has all bounds.`
+docs/bounds.md has all bounds.`
 
 const aboutPlacement = `The owner of a host chooses who crawls it, among itself, its leaf set and the workers attached to it. --placement names the strategy; give all peers of a
 ring the same.
