@@ -53,7 +53,7 @@ speed() {
   local site bytes
   if [ $quick = 1 ]; then site=$(site a); else site=$(site all); fi
   walker "$site" 2>/dev/null >"$work/walk.urls"
-  bytes=$(awk '$5 == 200 { n++; b += $6 } END { printf "%.0f", b / n / 1000 }' "$docs_log")
+  bytes=$(awk '$5 == 200 { n++; b += $6 } END { printf "%.0f", b / n / 1024 }' "$docs_log")
   for _ in $(seq $runs); do
     crawl colly colly "$site"
     crawl one "$work/bin/apoidea" run "$site" --until-idle --data-dir "$(mktemp -d "$work/peer.XXXX")" "${peer[@]}"
@@ -61,7 +61,7 @@ speed() {
   done
   same_set "$work/walk.urls" "$work/colly.urls" || wrong "colly and the walker found different pages"
   same_set "$work/walk.urls" "$work/one.urls" || wrong "the peer and the walker found different pages"
-  echo "one host, mean page $bytes kB"
+  echo "one host, mean page $bytes KiB"
   report "colly v2, storing nothing" colly
   report "one peer, WARC with gzip" one
   local r
@@ -96,7 +96,7 @@ memory() {
   sleep "${IDLE:-60}" # settled, then idle
   most=$(for i in $(seq 16); do rss "$dir/peer$i"; done | sort -n | tail -1)
   apoidea cluster down --dir "$dir" --quiet >/dev/null 2>&1 || true
-  figure "idle in a ring of 16: RSS of the largest peer, MB" "$most" "$(goal "$most" '<=' 60)"
+  figure "idle in a ring of 16: RSS of the largest peer, MiB" "$most" "$(goal "$most" '<=' 60)"
 
   local pages=100000 port=18781 seeds pid line last=
   [ $quick = 1 ] && pages=10000
@@ -116,7 +116,7 @@ memory() {
   done
   wait $crawl || wrong "crawl of $pages pages: exit status $?: $(tail -1 "$work/large.out")"
   kill $pid
-  figure "after $pages pages: largest RSS, MB" "$most" "$(goal $most '<=' 200); last seen: RSS, pages, URLs seen = ${last:-none}"
+  figure "after $pages pages: largest RSS, MiB" "$most" "$(goal $most '<=' 200); last seen: RSS, pages, URLs seen = ${last:-none}"
 }
 
 lookups() {

@@ -143,7 +143,7 @@ func newLimitsSet(g *globals) *cobra.Command {
 restarts, where they beat flags and configuration file. The value "default" takes a change back.
 
 ` + keys.String(),
-		Example: "  apoidea limits set bandwidth=2Mbit bandwidth-up=500kbit\n  apoidea limits set quota-month=50GB only-when-idle=10m\n  apoidea limits set bandwidth=default",
+		Example: "  apoidea limits set bandwidth=2Mbit bandwidth-up=500kbit\n  apoidea limits set quota-month=50GiB only-when-idle=10m\n  apoidea limits set bandwidth=default",
 		Args:    atLeast(1, "one KEY=VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			values, err := assignments(args)

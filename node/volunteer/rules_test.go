@@ -99,6 +99,21 @@ func TestSetErrors(t *testing.T) {
 	}
 }
 
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "none": 0, "17": 17, "17B": 17, "2kB": 2000, "2KB": 2000, "2KiB": 2048, "3MB": 3e6, "3MiB": 3 << 20, "1.5GB": 15e8, "4 GiB": 4 << 30, "1TB": 1e12, "1TiB": 1 << 40,
+	} {
+		if got, err := ParseSize(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "B", "MB", "-1", "1XB", "18446744073709551616", "99999999999TiB"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("%q: %d, want an error", text, got)
+		}
+	}
+}
+
 // FuzzSet: what is taken is written so that it is read as the same.
 func FuzzSet(f *testing.F) {
 	for i, s := range []string{"2Mbit", "250kB", "7", "25%", "128MiB", "none", "10m", "true", "pause", "mon 10:00-11:00", "1e3KiB", "0.5GB"} {

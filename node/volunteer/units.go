@@ -42,11 +42,11 @@ var (
 // maxAmount bounds sizes and rates, so that sums of them stay far from the end of int64.
 const maxAmount = 1 << 60
 
-// ParseSize reads a number of bytes: 500MB, 2GiB; none or 0 is 0.
+// ParseSize reads a number of bytes: 500MiB, 2GB; none or 0 is 0.
 func ParseSize(s string) (int64, error) {
 	n, err := amount(s, sizeUnits)
 	if err != nil {
-		return 0, fmt.Errorf("must be a size such as 500MB or 2GiB, or none: %w", err)
+		return 0, fmt.Errorf("must be a size such as 500MiB or 2GiB, or none: %w", err)
 	}
 	return n, nil
 }

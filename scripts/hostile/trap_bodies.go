@@ -130,7 +130,7 @@ func checkBodies(j *judge) {
 	}
 	for _, h := range j.hosts {
 		if h.Bytes > mostBytes && !strings.HasPrefix(h.Host, "large") {
-			j.blame("bodies: %s sent %d MB, bound %d", h.Host, h.Bytes>>20, mostBytes>>20)
+			j.blame("bodies: %s sent %d MiB, bound %d", h.Host, h.Bytes>>20, mostBytes>>20)
 		}
 	}
 }

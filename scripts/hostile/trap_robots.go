@@ -146,7 +146,7 @@ func checkRobots(j *judge) {
 	for _, name := range []string{"endless", "bomb"} {
 		for _, h := range j.hosts {
 			if strings.HasPrefix(h.Host, name+".") && h.Bytes > 8<<20 {
-				j.blame("robots: the robots.txt of %s sent %d MB", name, h.Bytes>>20)
+				j.blame("robots: the robots.txt of %s sent %d MiB", name, h.Bytes>>20)
 			}
 		}
 	}

@@ -10,13 +10,13 @@ import (
 
 // Hosts that are slow.
 //
-// The trap: 150 hosts that take three seconds for each page, 60 with a robots.txt of 500 KB, each with other rules, and 20 of which that drips; all of one domain and at few
+// The trap: 150 hosts that take three seconds for each page, 60 with a robots.txt of 500 KiB, each with other rules, and 20 of which that drips; all of one domain and at few
 // addresses. Beside them an ordinary site of another domain, which is quick.
 //
 // A good crawler has fetchers left for what is quick, though it waits for the others.
 var slowFamily = family{
 	name:  "slow",
-	does:  "150 hosts take 3 s a page, 60 have a robots.txt of 500 KB, of 20 it drips",
+	does:  "150 hosts take 3 s a page, 60 have a robots.txt of 500 KiB, of 20 it drips",
 	wants: "crawls a site of 300 pages beside them in less than twice its time once they are known, and them as well",
 	seeds: func(w *world) []string {
 		urls := []string{"http://" + slowSite(w) + "/"}

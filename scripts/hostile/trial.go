@@ -71,7 +71,7 @@ func (r *report) line() string {
 		disallowed += a.Disallowed + a.BeforeRobots
 		hosts += a.Hosts
 	}
-	text := fmt.Sprintf("%5.0f s, %5d requests of %4d hosts, %d against robots.txt; RSS %3d MB at most, %3d after (%d); goroutines %d, %d (%d); files %d, %d (%d); log %d lines; API %.0f ms",
+	text := fmt.Sprintf("%5.0f s, %5d requests of %4d hosts, %d against robots.txt; RSS %3d MiB at most, %3d after (%d); goroutines %d, %d (%d); files %d, %d (%d); log %d lines; API %.0f ms",
 		r.CrawlS, requests, hosts, disallowed, r.Most.Peak>>20, r.Back.RSS>>20, r.Start.RSS>>20, r.Most.Goroutines, r.Back.Goroutines, r.Start.Goroutines,
 		r.Most.Files, r.Back.Files, r.Start.Files, max(r.Most.LogLines, r.Back.LogLines), r.APIMs)
 	if r.EndS > 0 {
@@ -342,10 +342,10 @@ func (t *trial) back(ctx context.Context) {
 			unit         int64
 			of           string
 		}{
-			{"RSS", s.RSS, rssSlack, u.RSS, 1 << 20, " MB"},
+			{"RSS", s.RSS, rssSlack, u.RSS, 1 << 20, " MiB"},
 			{"goroutines", int64(s.Goroutines), routineSlack, int64(u.Goroutines), 1, ""},
 			{"descriptors", int64(s.Files), filesSlack, int64(u.Files), 1, ""},
-			{"disk", s.Disk, diskSlack, u.Disk, 1 << 20, " MB"},
+			{"disk", s.Disk, diskSlack, u.Disk, 1 << 20, " MiB"},
 			{"spilled pages", 0, 0, int64(u.Spill), 1, ""},
 		} {
 			if c.now > c.start+c.slack {

@@ -99,7 +99,7 @@ func (t *trial) caps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figure("crawling at 2 Mbit/s: memory, at most", "150 MB", fmt.Sprintf("%.0f MB", float64(rss)/1e6), rss < 150e6)
+	t.figure("crawling at 2 Mbit/s: memory, at most", "143 MiB", fmt.Sprintf("%d MiB", rss>>20), rss < 143<<20)
 	return t.pausing(ctx, m, p, site)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/jobs"
+	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // Job are the flags of a job, shared by run, crawl and cluster up.
@@ -44,7 +45,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
 	f.StringArrayVar(&j.maxDepth, "max-depth", nil, "links away from the seeds, 0 fetches the seeds alone; with HOST=N for the hosts of a glob, repeatable, the first that matches (default: no bound)")
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
-	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MB or 2GiB; 0 is no bound")
+	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MiB or 2GiB; 0 is no bound")
 	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
 	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
@@ -54,7 +55,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 
 // Spec is the job of the flags with these seeds.
 func (j *Job) Spec(urls []string) (control.JobSpec, error) {
-	bytes, err := parseBytes(j.maxBytes)
+	bytes, err := volunteer.ParseSize(j.maxBytes)
 	if err != nil {
 		return control.JobSpec{}, fmt.Errorf("%w: max-bytes %q: %w", ErrUsage, j.maxBytes, err)
 	}
@@ -62,7 +63,7 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", ErrUsage, j.retries)
 	}
 	spec := j.asked
-	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, bytes, true, !j.again
+	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, uint64(bytes), true, !j.again //nolint:gosec // not negative
 	if err := j.readDepths(&spec); err != nil {
 		return spec, err
 	}
@@ -199,27 +200,4 @@ func isFile(arg string) bool {
 		return true
 	}
 	return !strings.Contains(arg, "/") && slices.Contains([]string{".txt", ".csv", ".lst"}, strings.ToLower(filepath.Ext(arg)))
-}
-
-// parseBytes reads a size with an optional unit: decimal kB, MB, GB or binary KiB, MiB, GiB.
-func parseBytes(s string) (uint64, error) {
-	units := []struct {
-		suffix string
-		factor uint64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
-	factor := uint64(1)
-	for _, u := range units {
-		if len(s) > len(u.suffix) && s[len(s)-len(u.suffix):] == u.suffix {
-			s, factor = s[:len(s)-len(u.suffix)], u.factor
-			break
-		}
-	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("must be a number of bytes, with kB, MB, GB, KiB, MiB or GiB behind it if you like")
-	}
-	if n > ^uint64(0)/factor {
-		return 0, fmt.Errorf("too large")
-	}
-	return n * factor, nil
 }

@@ -128,19 +128,19 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	if err := r.ways(&c); err != nil {
 		return c, err
 	}
-	reserve, err := parseBytes(r.diskReserve)
+	reserve, err := volunteer.ParseSize(r.diskReserve)
 	if err != nil {
 		return c, fmt.Errorf("%w: disk-reserve %q: %w", ErrUsage, r.diskReserve, err)
 	}
-	body, err := parseBytes(r.maxBody)
+	body, err := volunteer.ParseSize(r.maxBody)
 	if err != nil {
 		return c, fmt.Errorf("%w: max-body %q: %w", ErrUsage, r.maxBody, err)
 	}
-	share, err := parseBytes(r.maxHostBytes)
+	share, err := volunteer.ParseSize(r.maxHostBytes)
 	if err != nil {
 		return c, fmt.Errorf("%w: max-bytes-per-host %q: %w", ErrUsage, r.maxHostBytes, err)
 	}
-	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = reserve, int64(body), int64(share)
+	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = uint64(reserve), body, share //nolint:gosec // not negative
 	for _, k := range volunteer.Keys {
 		if value, ok := r.limits[k.Name]; ok {
 			if err := k.Set(&c.Limits, *value); err != nil {

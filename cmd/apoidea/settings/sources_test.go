@@ -103,22 +103,6 @@ func TestWrongConfig(t *testing.T) {
 	}
 }
 
-func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]uint64{
-		"0": 0, "17": 17, "17B": 17, "2kB": 2000, "2KB": 2000, "2KiB": 2048, "3MB": 3e6, "3MiB": 3 << 20, "4GB": 4e9, "4GiB": 4 << 30,
-		"1TB": 1e12, "1TiB": 1 << 40, "18446744073709551615": 1<<64 - 1,
-	} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "B", "MB", "-1", "1.5GB", "1 GB", "1XB", "18446744073709551616", "99999999999TiB"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("%q: %d, want an error", text, got)
-		}
-	}
-}
-
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{"", "fetchers = 3", "scope = [\"a\", 1, true]", "[delay]\nx = 1", "a.b = 2", "fetchers = 1e400", "delay = 2026-01-01", "\x00", "fetcher = 1"} {
 		f.Add([]byte(s))

@@ -59,22 +59,21 @@ func Holds(l *control.Limits, now time.Time) string {
 // usedTexts says what is used of each limit that has a measure.
 func usedTexts(l *control.Limits) map[string]string {
 	u, c := &l.Used, &l.Caps
-	part := func(used, bound int64) string {
+	part := func(text func(int64) string, used, bound int64) string {
 		if bound == 0 {
-			return words.Bytes(used)
+			return text(used)
 		}
-		return fmt.Sprintf("%s, %.0f %%", words.Bytes(used), 100*float64(used)/float64(bound))
+		return fmt.Sprintf("%s, %.0f %%", text(used), 100*float64(used)/float64(bound))
 	}
-	rateOf := func(used, bound int64) string { return strings.Replace(part(used, bound), "B", "B/s", 1) }
 	return map[string]string{
-		volunteer.KeyBandwidth:   rateOf(u.Bandwidth, c.Bandwidth),
-		volunteer.KeyBandwidthUp: rateOf(u.BandwidthUp, c.BandwidthUp),
+		volunteer.KeyBandwidth:   part(words.Rate, u.Bandwidth, c.Bandwidth),
+		volunteer.KeyBandwidthUp: part(words.Rate, u.BandwidthUp, c.BandwidthUp),
 		volunteer.KeyFetchers:    words.Number(int64(u.Fetchers)),
 		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
 		volunteer.KeyMemory:      words.Bytes(u.Memory) + " resident",
-		volunteer.KeyDiskQuota:   part(u.Disk, c.DiskQuota),
+		volunteer.KeyDiskQuota:   part(words.Bytes, u.Disk, c.DiskQuota),
 		volunteer.KeyDiskReserve: words.Bytes(u.DiskFree) + " free",
-		volunteer.KeyQuotaDay:    part(u.Day, c.QuotaDay),
-		volunteer.KeyQuotaMonth:  part(u.Month, c.QuotaMonth),
+		volunteer.KeyQuotaDay:    part(words.Bytes, u.Day, c.QuotaDay),
+		volunteer.KeyQuotaMonth:  part(words.Bytes, u.Month, c.QuotaMonth),
 	}
 }

@@ -25,18 +25,22 @@ func OrDash(s string) string {
 	return s
 }
 
-// Bytes writes an amount with one digit behind the point.
-func Bytes(n int64) string {
-	const unit = 1000
+// Bytes writes a size with one digit behind the point.
+func Bytes(n int64) string { return scaled(n, 1024, "KMGTPE", "iB") }
+
+// Rate writes bytes a second.
+func Rate(n int64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }
+
+func scaled(n, unit int64, prefixes, suffix string) string {
 	if n < unit {
 		return fmt.Sprintf("%d B", n)
 	}
-	div, exp := int64(unit), 0
+	div, exp := unit, 0
 	for m := n / unit; m >= unit; m /= unit {
 		div *= unit
 		exp++
 	}
-	return fmt.Sprintf("%.1f %cB", float64(n)/float64(div), "kMGTPE"[exp])
+	return fmt.Sprintf("%.1f %c%s", float64(n)/float64(div), prefixes[exp], suffix)
 }
 
 // Seconds writes a number of them, which may be any that another peer says: not below 0, and not beyond what a Duration holds.

@@ -18,7 +18,8 @@ func TestTable(t *testing.T) {
 
 func TestSmallWords(t *testing.T) {
 	for got, want := range map[string]string{
-		Bytes(999): "999 B", Bytes(1000): "1.0 kB", Bytes(51_600_000): "51.6 MB", Bytes(3e12): "3.0 TB",
+		Bytes(1023): "1023 B", Bytes(1024): "1.0 KiB", Bytes(51_600_000): "49.2 MiB", Bytes(3 << 40): "3.0 TiB",
+		Rate(999): "999 B/s", Rate(250_000): "250.0 kB/s", Rate(3e9): "3.0 GB/s",
 		Seconds(0): "0s", Seconds(-3): "0s", Seconds(math.NaN()): "0s", Seconds(1e300): "over 100 years", Seconds(math.Inf(1)): "over 100 years",
 		Seconds(61.26): "1m1.3s", Short("12D3KooWabcdefgh"): "abcdefgh", Short("tiny"): "tiny",
 	} {

@@ -51,7 +51,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("more than %d MB", maxFile>>20)
+		return 0, fmt.Errorf("more than %d MiB", maxFile>>20)
 	}
 	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

@@ -30,7 +30,7 @@ The ring alone, ten times --peers (10,000) for a thirtieth of --hours: owners ar
 
 Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and of bodies, replication, records that move, outboxes, workers.
 A quarter of the dead come back with their disk, after ten minutes in the mean. They crawl a synthetic web of a host a peer, whose servers note who asks when; what the owners know in the end is held against the web's own
-truth. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes of two cores and 4 GB; --peers 300 a third of that.`,
+truth. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes of two cores and 4 GiB; --peers 300 a third of that.`,
 	Run: runChurn,
 }
 
