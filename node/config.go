@@ -61,6 +61,8 @@ type Config struct {
 	Dashboard string
 	// DashboardLogin has the page ask for a login of those who look too, also on loopback.
 	DashboardLogin bool
+	// Name is what the operator calls the peer, for people who look at the ring; empty: nothing.
+	Name string
 	// Network separates rings: it is part of every protocol ID.
 	Network string
 	Profile Profile // public or lab; says what the defaults are
@@ -231,6 +233,7 @@ func (c *Config) Validate() error {
 	checks := []error{
 		when(c.DataDir == "", "data-dir: must not be empty"),
 		when(!networkName.MatchString(c.Network), fmt.Sprintf("network %q: must be 1 to 64 of a-z, 0-9, dot, dash, underscore", c.Network)),
+		when(!control.Name(c.Name).Valid(), fmt.Sprintf("name %q: must be up to %d of a-z, A-Z, 0-9, dot, dash, underscore", c.Name, control.MaxName)),
 		oneOf("profile", string(c.Profile), string(ProfilePublic), string(ProfileLab)),
 		oneOf("archive", c.Archive, "gzip", "none"),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),

@@ -90,6 +90,9 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Name != "" {
+		log = log.With("name", cfg.Name)
+	}
 	n := &Node{
 		stages: newStages(), cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
 	}
@@ -280,7 +283,7 @@ func (n *Node) viewed() view.Deps {
 	d := view.Deps{
 		Self: n.room.net.Self(), Life: n.stages, Watchers: n.watchers,
 		About: view.About{
-			Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
+			Name: control.Name(n.cfg.Name), Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 			Page: n.page.url(), Patience: n.cfg.Patience,
 			Budgets: control.Budgets{
 				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, MaxBytesPerHost: n.cfg.MaxBytesPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
@@ -359,7 +362,10 @@ func (n *Node) ringEvent(e dht.Event) {
 
 // Banner is what a person wants to know of a peer that just started.
 func (n *Node) Banner() string {
-	addr := "no address yet"
+	addr, self := "no address yet", n.room.net.Self().String()
+	if n.cfg.Name != "" {
+		self = n.cfg.Name + " " + self
+	}
 	if addrs, elsewhere := DialAddrs(n.room.net.Addrs()); len(addrs) > 0 {
 		addr = addrs[0]
 		if !elsewhere && n.cfg.Profile == ProfileLab {
@@ -375,11 +381,11 @@ func (n *Node) Banner() string {
 		if n.room.net.Reached() == p2p.ReachedUnknown {
 			why = " until others have dialled it"
 		}
-		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", n.room.net.Self(), n.room.dht.Size(), why, n.cfg.DataDir, page)
+		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
 		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/found.md tells how to found one"
 	}
-	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", n.room.net.Self(), n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
+	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

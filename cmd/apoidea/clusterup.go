@@ -46,7 +46,7 @@ func newClusterUp(g *globals, dir *string) *cobra.Command {
 		Long: `Start peers 1 to N that do not run yet and wait until they form one ring. With URLs they are posted as a job (one with the same words
 that is not finished is continued). Without --until-idle the peers go on in the background: see cluster status and cluster down.
 
-Flags of run are passed on to every peer; without any, those of the last time are. Peer i fetches from 127.0.1.i, or from the i-th address
+Flags of run are passed on to every peer; without any, those of the last time are. Peer i is named peer<i>, fetches from 127.0.1.i, or from the i-th address
 behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>. A fixed port of
 --dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others.
 
@@ -217,7 +217,7 @@ func passThrough(cmd *cobra.Command) []string {
 }
 
 // ofEachPeer are flags that the cluster sets for each peer.
-var ofEachPeer = []string{"fetch-from", "latency-row", "latency-peers"}
+var ofEachPeer = []string{"name", "fetch-from", "latency-row", "latency-peers"}
 
 // upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
 type upResult struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ func (c *Cluster) start(i int, entry string) error {
 	if p.runs() {
 		return nil
 	}
-	args := []string{"run", "--data-dir", p.dir}
+	args := []string{"run", "--data-dir", p.dir, "--name", filepath.Base(p.dir)}
 	if from := c.fetchFrom(i); from.IsValid() {
 		args = append(args, "--fetch-from", from.String())
 	}

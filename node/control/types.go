@@ -5,10 +5,11 @@ import "time"
 // Status is what one peer says of itself; with Ring asked for, the counters are sums over all ring members and Peers lists them.
 // The JSON names are a contract: fields are only ever added.
 type Status struct {
-	Peer    string   `json:"peer"`    // ID of the peer
-	Addrs   []string `json:"addrs"`   // multiaddrs under which others dial it
-	Version string   `json:"version"` // of the program
-	Network string   `json:"network"` // name of the network it belongs to
+	Peer    string   `json:"peer"`           // ID of the peer
+	Name    Name     `json:"name,omitempty"` // what its operator calls it
+	Addrs   []string `json:"addrs"`          // multiaddrs under which others dial it
+	Version string   `json:"version"`        // of the program
+	Network string   `json:"network"`        // name of the network it belongs to
 	// Time is the peer's clock when it said this.
 	Time time.Time `json:"time"`
 	// State is joining, crawling, idle, paused or leaving.
@@ -164,9 +165,10 @@ type RingSummary struct {
 
 // PeerLine is one peer in a list.
 type PeerLine struct {
-	Peer  string  `json:"peer"`   // its ID
-	Addr  string  `json:"addr"`   // the first of its multiaddrs, empty if none is known
-	RTTMs float64 `json:"rtt_ms"` // round trip to it in milliseconds, 0 if it is not known
+	Peer  string  `json:"peer"`           // its ID
+	Name  Name    `json:"name,omitempty"` // as far as it is known
+	Addr  string  `json:"addr"`           // the first of its multiaddrs, empty if none is known
+	RTTMs float64 `json:"rtt_ms"`         // round trip to it in milliseconds, 0 if it is not known
 	// Role is ring or worker.
 	Role  string `json:"role"`
 	Pages int64  `json:"pages"` // as in Counters
@@ -222,19 +224,21 @@ type RingEvent struct {
 	// Event is join, leave, suspect, dead, arc, state.
 	Event string `json:"event"`
 	Peer  string `json:"peer,omitempty"` // whom it is about; empty: this peer
+	Name  Name   `json:"name,omitempty"` // what that peer is called, as far as it is known
 	Text  string `json:"text"`           // a sentence for people
 }
 
 // Lookup is the answer of ring lookup.
 type Lookup struct {
-	Query string      `json:"query"`           // as it was asked
-	Host  string      `json:"host"`            // host of the query, in canonical form
-	Key   string      `json:"key"`             // key of the host in hex
-	Owner string      `json:"owner"`           // ID of the peer that answers for the key
-	Addr  string      `json:"addr"`            // one of the owner's multiaddrs, empty if none is known
-	Arc   [2]string   `json:"arc"`             // the owner's arc: start (not in it) and end (in it), in hex
-	Calls int         `json:"calls"`           // peers asked
-	Trace []LookupHop `json:"trace,omitempty"` // one line a call
+	Query string      `json:"query"`                // as it was asked
+	Host  string      `json:"host"`                 // host of the query, in canonical form
+	Key   string      `json:"key"`                  // key of the host in hex
+	Owner string      `json:"owner"`                // ID of the peer that answers for the key
+	Addr  string      `json:"addr"`                 // one of the owner's multiaddrs, empty if none is known
+	Arc   [2]string   `json:"arc"`                  // the owner's arc: start (not in it) and end (in it), in hex
+	Name  Name        `json:"owner_name,omitempty"` // what the owner is called, as far as it is known
+	Calls int         `json:"calls"`                // peers asked
+	Trace []LookupHop `json:"trace,omitempty"`      // one line a call
 }
 
 // LookupHop is one call of a lookup.
@@ -409,6 +413,8 @@ type Host struct {
 	Coordinate *Coordinate `json:"coordinate,omitempty"`
 	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and its address is known.
 	LatencyRow *int `json:"latency_row,omitempty"`
+	// Names are what the peers above are called, by their IDs, as far as it is known.
+	Names map[string]Name `json:"names,omitempty"`
 }
 
 // HostJob are the counts of a job on a host.

@@ -65,6 +65,14 @@ func stalledCure(stacks string) string {
 
 // peer says how the running peer is.
 func (e *examination) peer(context.Context) Finding {
+	f := e.running()
+	if s := e.status; s != nil && s.Name != "" {
+		f.Found = string(s.Name) + ": " + f.Found
+	}
+	return f
+}
+
+func (e *examination) running() Finding {
 	s := e.status
 	switch {
 	case !e.runs:

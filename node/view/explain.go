@@ -41,6 +41,7 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		Query: query, Host: host, Key: key.Hex(), Owner: l.Owner.ID.String(), Calls: l.Calls,
 		Arc: [2]string{l.Arc.Start.Hex(), l.Arc.End.Hex()}, Trace: []control.LookupHop{},
 	}
+	out.Name, _ = v.names.of(out.Owner)
 	if addrs := v.deps.Ring.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
 		out.Addr = addrs[0]
 	}
@@ -67,7 +68,11 @@ func (v *View) Host(ctx context.Context, query string) (*control.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return askOwner[control.Host](ctx, v, ring.HostKey(host), askHost+" "+host)
+	h, err := askOwner[control.Host](ctx, v, ring.HostKey(host), askHost+" "+host)
+	if err == nil {
+		h.Names = v.called(ctx, mentioned(h)...)
+	}
+	return h, err
 }
 
 func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error) {

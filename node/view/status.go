@@ -97,7 +97,11 @@ func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	return decodeReport(raw, of)
+	m, err := decodeReport(raw, of)
+	if err == nil {
+		v.names.note(m.Peer, m.Name)
+	}
+	return m, err
 }
 
 // Question is how the owner's loop is asked: look or ask.
@@ -220,7 +224,7 @@ func (v *View) baseStatus() control.Status {
 	d := v.deps.Ring.DHT
 	self := d.Self()
 	s := control.Status{
-		Peer: self.ID.String(), Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,
+		Peer: self.ID.String(), Name: v.deps.About.Name, Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,
 		Time: time.Now(), Reached: string(v.deps.Ring.Net.Reached()),
 		UptimeS: time.Since(v.deps.About.Started).Seconds(), Incarnation: v.deps.About.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
@@ -311,7 +315,7 @@ func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) 
 	for i := range r.Members {
 		s.Peers = append(s.Peers, lineOf(&r.Members[i]))
 	}
-	s.Peers = append(s.Peers, workersOf(r.Members)...)
+	s.Peers = append(s.Peers, v.named(ctx, workersOf(r.Members))...)
 	if r.Error != "" {
 		s.Holding = r.Error
 	}
@@ -363,7 +367,7 @@ func leasedTo(members []control.Member, id string) (n int64) {
 
 func lineOf(m *control.Member) control.PeerLine {
 	p := control.PeerLine{
-		Peer: m.Peer, RTTMs: m.RTTMs, Role: RoleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
+		Peer: m.Peer, Name: m.Name, RTTMs: m.RTTMs, Role: RoleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
 		Hosts: m.HostsOwned, Leased: m.HostsLeased,
 	}
 	if len(m.Addrs) > 0 {
@@ -377,7 +381,15 @@ func (v *View) Ring(ctx context.Context) (*control.Ring, error) { return v.walke
 
 // Watch implements control.Backend.
 func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
-	return v.deps.Watchers.watch(ctx, fn)
+	return v.deps.Watchers.watch(ctx, func(e control.RingEvent) error {
+		switch e.Event {
+		case "join":
+			e.Name = v.called(ctx, e.Peer)[e.Peer]
+		default: // who is gone answers nobody
+			e.Name, _ = v.names.of(e.Peer)
+		}
+		return fn(e)
+	})
 }
 
 // neighbours are the leaf set as this peer knows it, without asking anybody.
@@ -397,6 +409,7 @@ func (v *View) neighbours() []control.PeerLine {
 		if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
 			l.Addr = addrs[0]
 		}
+		l.Name, _ = v.names.of(l.Peer)
 		l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
 		lines = append(lines, l)
 	}

@@ -31,6 +31,7 @@ type View struct {
 	walker  walker
 	reports pace
 	desk    desk
+	names   names
 }
 
 // Deps are what the view reads, by what it is about.
@@ -48,6 +49,7 @@ type Deps struct {
 
 // About is what is fixed when the process begins.
 type About struct {
+	Name                                  control.Name    // what its operator calls it
 	Started                               time.Time       // when the process began
 	Incarnation                           uint64          // as in control.Status
 	Version, Network, Placement, Governor string          // as in node.Config

@@ -119,11 +119,11 @@ func (g *graph) label(l label, two bool, worked map[string]int) {
 	}
 	if two {
 		facts := fmt.Sprintf("%sowns %s (%s), crawls %d", state, words.Counted(m.HostsOwned, "host"), words.Counted(m.Pages, "page"), worked[m.Peer])
-		g.text(x, l.y+1, "ink", fmt.Sprintf(`font-size="15" font-weight="600" text-anchor="%s"`, anchor), words.Short(m.Peer))
+		g.text(x, l.y+1, "ink", fmt.Sprintf(`font-size="15" font-weight="600" text-anchor="%s"`, anchor), words.Named(words.Short(m.Peer), string(m.Name)))
 		g.text(x, l.y+18, "soft", fmt.Sprintf(`font-size="12.5" text-anchor="%s"`, anchor), facts)
 		return
 	}
-	g.text(x, l.y+4, "soft", fmt.Sprintf(`font-size="11" text-anchor="%s"`, anchor), fmt.Sprintf("%s: %s%s, %s", words.Short(m.Peer), state, words.Counted(m.HostsOwned, "host"), words.Counted(m.Pages, "page")))
+	g.text(x, l.y+4, "soft", fmt.Sprintf(`font-size="11" text-anchor="%s"`, anchor), fmt.Sprintf("%s: %s%s, %s", words.Named(words.Short(m.Peer), string(m.Name)), state, words.Counted(m.HostsOwned, "host"), words.Counted(m.Pages, "page")))
 }
 
 // legend explains the signs along the bottom.

@@ -20,7 +20,7 @@ var Groups = []Group{
 		max-requests-per-host max-bytes-per-host max-body page-hosts domain-hosts novelty`},
 	{"What the peer may use of this machine (apoidea help limits):", `bandwidth-up fetchers cpu-share memory disk-quota disk-reserve quota-day quota-month schedule outside
 		only-when-idle pause-on-battery pause-on-metered forget-limits`},
-	{"The ring, and how peers find and reach each other (apoidea help seeds):", "network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
+	{"The ring, and how peers find and reach each other (apoidea help seeds):", "name network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
 	{"Who crawls a host (apoidea help placement):", "placement probe geoip hierarchy threshold theta coordinates-mode gossip"},
 	{"What is kept:", "archive duplicates seen"},
 	{"Looking at the peer:", "dashboard dashboard-login metrics pprof api-remote"},

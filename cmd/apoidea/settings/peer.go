@@ -45,6 +45,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.DNSServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
 	f.StringVar(&c.Dashboard, "dashboard", c.Dashboard, "address of the web page, or off; port 0 is chosen once and kept; beyond loopback only with a login")
 	f.BoolVar(&c.DashboardLogin, "dashboard-login", false, "a login is needed on loopback too, for machines that others use as well")
+	f.StringVar(&c.Name, "name", "", "what this peer is called wherever its ID is shown: up to 32 letters, digits, dots, dashes, underscores; others may have the same")
 	f.StringVar(&c.Network, "network", c.Network, "name of the ring; peers of different networks do not meet")
 	f.StringVar((*string)(&c.Profile), "profile", string(c.Profile), "public (volunteers) or lab (clusters on one machine)")
 	r.allowed.config = c

@@ -14,7 +14,7 @@ import (
 
 // Host tells all that is known of a host.
 func Host(out io.Writer, h *control.Host) error {
-	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", h.Owner}}
+	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", words.Named(h.Owner, string(h.Names[h.Owner]))}}
 	if !h.Known {
 		rows = append(rows, []string{"state", "never met: no job has a URL of it"})
 		if h.OptedOut != "" {
@@ -24,7 +24,7 @@ func Host(out io.Writer, h *control.Host) error {
 	}
 	worker := "none at present"
 	if h.Worker != "" {
-		worker = fmt.Sprintf("%s, lease epoch %s, %s left", h.Worker, h.Epoch, words.Seconds(h.LeaseS))
+		worker = fmt.Sprintf("%s, lease epoch %s, %s left", words.Named(h.Worker, string(h.Names[h.Worker])), h.Epoch, words.Seconds(h.LeaseS))
 	}
 	if h.OptedOut != "" {
 		rows = append(rows, []string{"opted out", h.OptedOut})
@@ -99,7 +99,7 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 // placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.
 func placementRows(h *control.Host) (rows [][]string) {
 	if h.PlacedBy != "" {
-		chosen := words.Short(h.PlacedAt)
+		chosen := words.Named(words.Short(h.PlacedAt), string(h.Names[h.PlacedAt]))
 		if h.PlacedAt == h.Owner {
 			chosen = "its owner"
 		}
@@ -123,7 +123,7 @@ func placementRows(h *control.Host) (rows [][]string) {
 		if m.Addr != "" {
 			text += " (" + m.Addr + ")"
 		}
-		rows = append(rows, []string{"  asked " + words.Short(m.Peer), text})
+		rows = append(rows, []string{"  asked " + words.Named(words.Short(m.Peer), string(h.Names[m.Peer])), text})
 	}
 	if h.Coordinate != nil {
 		rows = append(rows, coordinateRows(h)...)
@@ -156,7 +156,7 @@ func coordinateRows(h *control.Host) [][]string {
 		if e.Chosen {
 			text += ", chosen"
 		}
-		rows = append(rows, []string{"  estimator " + words.Short(e.Peer), text})
+		rows = append(rows, []string{"  estimator " + words.Named(words.Short(e.Peer), string(h.Names[e.Peer])), text})
 	}
 	return rows
 }

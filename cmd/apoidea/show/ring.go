@@ -13,7 +13,7 @@ import (
 // Ring lists the members of a ring, clockwise.
 func Ring(out io.Writer, r *control.Ring) error {
 	var attached []string
-	rows := [][]string{{"POSITION", "PEER", "STATE", "ARC", "HOSTS", "LEASED", "PAGES", "RTT", "ADDRESS"}}
+	rows := [][]string{{"POSITION", "PEER", "NAME", "STATE", "ARC", "HOSTS", "LEASED", "PAGES", "RTT", "ADDRESS"}}
 	for _, m := range r.Members {
 		addr := ""
 		if len(m.Addrs) > 0 {
@@ -23,7 +23,7 @@ func Ring(out io.Writer, r *control.Ring) error {
 			attached = append(attached, words.Short(id))
 		}
 		rows = append(rows, []string{
-			words.Key(m.Position), words.Short(m.Peer), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), words.Number(m.HostsOwned), words.Number(m.HostsLeased),
+			words.Key(m.Position), words.Short(m.Peer), words.OrDash(string(m.Name)), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), words.Number(m.HostsOwned), words.Number(m.HostsLeased),
 			words.Number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
 		})
 	}
@@ -52,7 +52,7 @@ func lookupRows(l *control.Lookup, self string) [][]string {
 	rows := [][]string{
 		{"host", l.Host},
 		{"key", l.Key},
-		{"owner", l.Owner},
+		{"owner", words.Named(l.Owner, string(l.Name))},
 		{"address", l.Addr},
 		{"arc", fmt.Sprintf("(%s, %s]", words.Key(l.Arc[0]), words.Key(l.Arc[1]))},
 		{"calls", fmt.Sprint(l.Calls)},

@@ -18,7 +18,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		who = "ring, asked of peer"
 	}
 	rows := [][]string{
-		{who, s.Peer},
+		{who, words.Named(s.Peer, string(s.Name))},
 		{"state", s.State},
 		{"up", words.Seconds(s.UptimeS)},
 		{"network", s.Network + ", version " + s.Version},
@@ -121,7 +121,7 @@ func arcText(s *control.Status) string {
 
 // Peers lists peers; of what nobody was asked for there is a dash.
 func Peers(out io.Writer, peers []control.PeerLine) error {
-	rows := [][]string{{"PEER", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
+	rows := [][]string{{"PEER", "NAME", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
 		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
 		if p.State != "" { // it spoke for itself
@@ -134,7 +134,7 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
 		}
 		rows = append(rows, []string{
-			words.Short(p.Peer), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
 	return words.Table(out, rows)

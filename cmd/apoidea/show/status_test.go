@@ -17,7 +17,7 @@ func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 	_, peers, _ := strings.Cut(b.String(), "PEER")
 	_, line, _ := strings.Cut(peers, "\n")
 	line, hint, _ := strings.Cut(line, "\n")
-	if strings.Contains(line, "0.0 %") || strings.Contains(line, "0.00 ms") || strings.Count(line, " - ") != 6 || !strings.Contains(hint, "status --ring") {
+	if strings.Contains(line, "0.0 %") || strings.Contains(line, "0.00 ms") || strings.Count(line, " - ") != 7 || !strings.Contains(hint, "status --ring") {
 		t.Errorf("of a neighbour that was not asked:\n%s", b.String())
 	}
 	b.Reset()

@@ -14,6 +14,14 @@ func Short(id string) string {
 	return id[len(id)-8:]
 }
 
+// Named is a text about a peer with what the peer is called, if that is known.
+func Named(text, name string) string {
+	if name == "" {
+		return text
+	}
+	return text + " (" + name + ")"
+}
+
 // Key cuts a position on the ring to what a person can compare.
 func Key(hex string) string { return hex[:min(8, len(hex))] }
 
