@@ -222,7 +222,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 					return
 				}
 			}
-			if out.Flush() != nil {
+			if !send("beat", []byte("1")) || out.Flush() != nil { // what the script knows a living peer by
 				return
 			}
 		case <-r.Context().Done():

@@ -5,7 +5,7 @@
   const made = window.trustedTypes ? trustedTypes.createPolicy("apoidea", { createHTML: (text) => text }) : { createHTML: (text) => text };
   const link = document.getElementById("link");
   const said = document.getElementById("said");
-  let stream = null, again = 0, quiet = 0;
+  let stream = null, again = 0, quiet = 0, heard = Date.now(), gone = false;
 
   const busy = (part) => {
     const at = document.activeElement;
@@ -35,13 +35,38 @@
     link.classList.toggle("lost", !live);
   };
 
+  // The title of the tab has the words of the headline, whoever wrote that.
+  const title = () => { document.title = document.getElementById("headline").textContent + document.body.dataset.title; };
+  const headline = (word, why) => {
+    const state = document.getElementById("state");
+    state.querySelector(".state").className = "state gone";
+    document.getElementById("headline").textContent = word;
+    state.querySelector(".why").textContent = why;
+    state.querySelector(".holds")?.remove();
+    title();
+  };
+
+  // A peer that lives is heard every second.
+  setInterval(() => {
+    if (gone || document.hidden || Date.now() - heard < 4000) return;
+    gone = true;
+    const at = new Date(heard).toLocaleTimeString();
+    headline("No answer", `This peer has not answered since ${at}: it has ended, or hangs. What follows is what it said last.`);
+    for (const words of document.querySelectorAll("#ring .said")) words.textContent = `at ${at}`;
+    open(); // a stream begins with the whole page
+  }, 500);
+
   const open = () => {
     clearTimeout(again);
     if (stream) stream.close();
     stream = new EventSource(document.body.dataset.live);
     stream.onopen = () => tell(true);
     stream.addEventListener("part", (e) => place(JSON.parse(e.data)));
-    stream.addEventListener("title", (e) => { document.title = e.data; });
+    stream.addEventListener("beat", () => {
+      heard = Date.now();
+      gone = false;
+      title();
+    });
     stream.onerror = () => {
       tell(false);
       if (stream.readyState === EventSource.CLOSED) again = setTimeout(open, 3000); // refused: too many pages, or the peer restarts
@@ -49,7 +74,15 @@
   };
   const close = () => { clearTimeout(again); if (stream) stream.close(); stream = null; };
 
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      close();
+      headline("Not watched", "This page rests while nobody sees it.");
+    } else {
+      heard = Date.now();
+      open();
+    }
+  });
   addEventListener("pagehide", close);
   addEventListener("pageshow", (e) => { if (e.persisted) open(); });
   requestAnimationFrame(() => setTimeout(() => { if (!document.hidden && !stream) open(); })); // the page is painted first
