@@ -159,8 +159,32 @@ type RingSummary struct {
 	Successors  []string `json:"successors"`  // IDs, the nearest first
 	// Arc: start (not in it) and end (in it), in hex; empty without an arc.
 	Arc [2]string `json:"arc"`
-	// Stable: the neighbours have not changed of late; of a walk: the ring is closed.
+	// State is the state of the ring, as of a walk of this moment; empty where nobody walked, as one peer alone cannot tell.
+	State string `json:"state,omitempty"`
+	// Neighbours is settled or changing: what a peer has noticed of its own neighbours, which is no word on the ring. Empty where the ring was walked.
+	Neighbours string `json:"neighbours,omitempty"`
+	// Stable says that Neighbours is settled; of a walk, that State is closed.
 	Stable bool `json:"stable"`
+}
+
+// The states of a ring, which a walk over all members finds.
+const (
+	RingClosed = "closed" // every member answered, and serves from its predecessor to itself, all the way round
+	RingOpen   = "open"   // anything else
+)
+
+// What a peer says of its own neighbours.
+const (
+	NeighboursSettled  = "settled"  // the same for two rounds, as far as it has noticed
+	NeighboursChanging = "changing" // one came, went, or does not answer
+)
+
+// NeighboursWord names what a peer says of its own neighbours.
+func NeighboursWord(settled bool) string {
+	if settled {
+		return NeighboursSettled
+	}
+	return NeighboursChanging
 }
 
 // PeerLine is one peer in a list.
@@ -216,6 +240,14 @@ type Ring struct {
 	// Closed says that the arcs of the members tile the whole circle.
 	Closed bool   `json:"closed"`
 	Error  string `json:"error,omitempty"` // why the circle is not closed, in words
+}
+
+// State names the state of the ring: RingClosed or RingOpen. Whatever speaks of a ring takes its word from here.
+func (r *Ring) State() string {
+	if r.Closed {
+		return RingClosed
+	}
+	return RingOpen
 }
 
 // RingEvent is one line of ring --watch.

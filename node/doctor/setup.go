@@ -87,7 +87,7 @@ func (e *examination) running() Finding {
 	case s.Network != e.Config.Network:
 		return found(Warn, fmt.Sprintf("it is in network %s, the settings say %s", s.Network, e.Config.Network), "start it again with these settings, or give doctor those it was started with")
 	case s.Role != "worker" && !s.Ring.Stable:
-		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d that is not stable", s.State, s.Role, s.Ring.Members), "wait a minute while peers come and go; then see `apoidea ring`")
+		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d, its neighbours changing", s.State, s.Role, s.Ring.Members), "wait a minute while peers come and go; then see `apoidea ring`")
 	case s.Holding != "":
 		return fine("%s (%s) as %s in a ring of %d", s.State, s.Holding, s.Role, s.Ring.Members)
 	default:

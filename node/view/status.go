@@ -230,6 +230,7 @@ func (v *View) baseStatus() control.Status {
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},
 	}
+	s.Ring.Neighbours = control.NeighboursWord(s.Ring.Stable)
 	if h, ok := v.deps.Crawl.Limits.Holding(); ok {
 		s.Holding = h.Why + ", until " + h.Ends
 		if !h.Until.IsZero() {
@@ -310,7 +311,7 @@ func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) 
 	}
 	s := &m.Status
 	s.Counters, s.Waits = sum(r.Members), allWaits(r.Members)
-	s.Ring.Members, s.Ring.Stable = len(r.Members), r.Closed
+	s.Ring.Members, s.Ring.Stable, s.Ring.State, s.Ring.Neighbours = len(r.Members), r.Closed, r.State(), ""
 	s.State = ringState(r.Members)
 	for i := range r.Members {
 		s.Peers = append(s.Peers, lineOf(&r.Members[i]))

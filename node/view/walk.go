@@ -13,6 +13,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 )
@@ -91,6 +92,10 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	defer cancel()
 	begin := time.Now()
 	m, err := w.report(ctx, id, w.patience)
+	for calls.CodeOf(err) == calls.CodeBusy && loop.Sleep(ctx, reportEvery) == nil { // it lives, and has answered others just now
+		begin = time.Now()
+		m, err = w.report(ctx, id, w.patience)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -142,12 +142,8 @@ func (g *graph) title() {
 	if len(g.ring.Members) > 0 {
 		name = ", network " + g.ring.Members[0].Network
 	}
-	state := "closed"
-	if !g.ring.Closed {
-		state = "not closed at present"
-	}
 	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
-	g.text(48, 88, "soft", `font-size="16"`, state+name)
+	g.text(48, 88, "soft", `font-size="16"`, g.ring.State()+name)
 	right := `font-size="16" text-anchor="end"`
 	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled now; %s seen, %s to do",
 		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))

@@ -30,9 +30,9 @@ func Ring(out io.Writer, r *control.Ring) error {
 	if err := words.Table(out, rows); err != nil {
 		return err
 	}
-	state := "closed: the arcs tile the whole circle"
-	if !r.Closed {
-		state = "not closed: " + r.Error
+	state := r.State() + ": the arcs tile the whole circle"
+	if r.Error != "" {
+		state = r.State() + ": " + r.Error
 	}
 	if len(attached) > 0 {
 		slices.Sort(attached)

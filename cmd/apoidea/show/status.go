@@ -22,7 +22,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		{"state", s.State},
 		{"up", words.Seconds(s.UptimeS)},
 		{"network", s.Network + ", version " + s.Version},
-		{"ring", fmt.Sprintf("%d members, stable %v, %s", s.Ring.Members, s.Ring.Stable, arcText(s))},
+		{"ring", ringText(s) + ", " + arcText(s)},
 		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, words.Bytes(s.Bytes))},
 		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters)},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
@@ -60,6 +60,14 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	}
 	_, err := fmt.Fprintln(out, "-: not known here; status --ring asks every member")
 	return err
+}
+
+// ringText says how many members there are, and the state of the ring where it was walked; else what the peer says of its neighbours.
+func ringText(s *control.Status) string {
+	if s.Ring.State == "" {
+		return fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours)
+	}
+	return fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State)
 }
 
 // Outcome sums a crawl up.
