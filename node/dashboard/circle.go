@@ -152,7 +152,7 @@ func (c *Circle) spread() {
 	}
 }
 
-// state says in a few words whether the ring is closed.
+// state says in a few words what this peer knows of the others; whether the ring is closed only a walk can tell.
 func (c *Circle) state() string {
 	word := "peers"
 	if c.Size == 1 {
@@ -164,14 +164,12 @@ func (c *Circle) state() string {
 			suspects++
 		}
 	}
-	share, known := c.unserved()
+	_, known := c.unserved()
 	switch {
 	case suspects > 0:
 		return fmt.Sprintf("%s, %d silent", word, suspects)
-	case known && share > 0:
-		return fmt.Sprintf("%s, %.1f %% open", word, 100*share)
 	case known:
-		return word + ", ring closed"
+		return word + " known here"
 	default:
 		return "peers, about"
 	}

@@ -92,10 +92,13 @@ func (f *fake) wasTold() []string {
 	return append([]string(nil), f.told...)
 }
 
-func (f *fake) Status(context.Context, bool) (*control.Status, error) {
+func (f *fake) Status(_ context.Context, ring bool) (*control.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.status
+	if ring {
+		s.Ring = control.RingSummary{Members: 8, State: control.RingClosed}
+	}
 	return &s, nil
 }
 

@@ -244,7 +244,7 @@ func TestLive(t *testing.T) {
 	f := newFake()
 	s := serve(t, f)
 	seen := make(map[string]int)
-	changed := false
+	changed, walked := false, false
 	s.events(t, func(line string) bool {
 		if line == "event: beat" {
 			seen["beat"]++
@@ -259,7 +259,8 @@ func TestLive(t *testing.T) {
 			f.set(func() { f.status.State = "paused" })
 			f.events <- control.RingEvent{Time: time.Now(), Event: "dead", Text: "peer x is dead"}
 		}
-		return changed && seen["state"] > 1 && seen["log"] > 1 && seen["beat"] > 1 // a living peer is heard though nothing changed
+		walked = walked || strings.Contains(line, "8 members, closed") && strings.Contains(line, "walked at")
+		return walked && changed && seen["state"] > 1 && seen["log"] > 1 && seen["beat"] > 1 // a living peer is heard though nothing changed
 	})
 	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["ring"] != 1 {
 		t.Errorf("pieces that did not change were sent again: %v", seen)

@@ -23,6 +23,10 @@ const (
 	maxStreams = 16
 	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes again by itself.
 	slow = 5 * time.Second
+	// walkEvery is how often the ring is walked while a page is open, walkTime how long that may take, and maxWalked how many members a ring may have for it.
+	walkEvery = 2 * time.Second
+	walkTime  = 5 * time.Second
+	maxWalked = 64
 	// reconnect is after how many milliseconds it does.
 	reconnect = 2000
 )
@@ -30,6 +34,7 @@ const (
 // live keeps what the pages show: history, log and the last model, and whom to tell of newer ones. It is safe for concurrent use.
 type live struct {
 	peer Peer
+	soon chan struct{} // the ring is to be walked
 	poke chan struct{} // something happened that pages should show at once
 
 	asking sync.Mutex // held while the peer is asked, so that pages that are loaded at once ask together
@@ -37,7 +42,15 @@ type live struct {
 	past   *history
 	log    []control.RingEvent // newest last
 	last   *model
+	whole  *whole    // of the last walk; nil before the first
+	looked time.Time // when a page was last made
 	open   map[*stream]struct{}
+}
+
+// whole is the ring as a walk found it.
+type whole struct {
+	at     time.Time
+	status *control.Status
 }
 
 // stream is one open page. It gets the newest model and never a queue of old ones.
@@ -46,7 +59,7 @@ type stream struct {
 }
 
 func newLive(peer Peer) *live {
-	return &live{peer: peer, poke: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
+	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
 }
 
 // nudge has open pages refreshed soon.
@@ -66,6 +79,7 @@ func (l *live) run(ctx context.Context) {
 			return nil
 		})
 	})
+	watching.Go(func() { l.walk(ctx) })
 	defer watching.Wait()
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -81,6 +95,38 @@ func (l *live) run(ctx context.Context) {
 	}
 }
 
+// walk walks the ring now and then while somebody looks, until ctx ends. Only a walk can tell whether the ring is closed, and what all members have done.
+func (l *live) walk(ctx context.Context) {
+	ticks := time.NewTicker(walkEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-l.soon:
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		wanted := time.Since(l.looked) < 2*tick && l.last.status.Ring.Members <= maxWalked && (l.whole == nil || time.Since(l.whole.at) > tick)
+		l.mu.Unlock()
+		if !wanted {
+			continue
+		}
+		found := &whole{at: time.Now()}
+		part, cancel := context.WithTimeout(ctx, walkTime)
+		s, err := l.peer.Status(part, true)
+		cancel()
+		if err != nil {
+			continue // the page dates what it says
+		}
+		found.status = s
+		l.mu.Lock()
+		l.whole = found
+		l.mu.Unlock()
+		l.nudge()
+	}
+}
+
 // note keeps an event for the log.
 func (l *live) note(e control.RingEvent) {
 	l.mu.Lock()
@@ -90,6 +136,15 @@ func (l *live) note(e control.RingEvent) {
 	}
 	l.mu.Unlock()
 	l.nudge()
+	l.walkSoon()
+}
+
+// walkSoon has the ring walked now.
+func (l *live) walkSoon() {
+	select {
+	case l.soon <- struct{}{}:
+	default:
+	}
 }
 
 // measure takes a sample for the charts. A peer that does not answer in time leaves a gap.
@@ -159,7 +214,11 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	for i := len(l.log) - 1; i >= 0 && len(m.log) < maxLog; i-- {
 		m.log = append(m.log, l.log[i])
 	}
-	l.last = m
+	if m.whole = l.whole; m.whole == nil || m.at.Sub(m.whole.at) > walkTime+2*walkEvery {
+		m.whole = nil
+		l.walkSoon()
+	}
+	l.last, l.looked = m, m.at
 	return m, nil
 }
 

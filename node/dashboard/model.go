@@ -27,6 +27,7 @@ type model struct {
 	circle  *Circle
 	crawled *Crawled
 	limits  *control.Limits
+	whole   *whole // nil: not walked of late
 	latest  point
 	gauges  Gauges
 	log     []control.RingEvent // newest first
@@ -95,6 +96,8 @@ type figure struct {
 	Value    int64 // as `apoidea status --json` has it
 	Text     string
 	More     string
+	// Ring is the same of all members, empty where that is not known.
+	Ring string
 }
 
 // drawn is a chart with its picture.
@@ -116,6 +119,14 @@ type neighbour struct {
 	Word string
 }
 
+// walked is what the page says of the whole ring.
+type walked struct {
+	At      time.Time
+	Members int
+	State   string // control.RingClosed or RingOpen
+	Why     string // it is open
+}
+
 // page is what the templates are made from.
 type page struct {
 	model *model
@@ -133,6 +144,7 @@ type page struct {
 	Query          string
 	Spans, Orders  []choice
 	Ring           template.HTML
+	Walked         *walked // nil: not known
 	Beyond         bool
 	Delegates      bool // others crawl hosts for this peer
 	Figures        []figure
@@ -160,6 +172,7 @@ func (m *model) page(v view, form string) (*page, error) {
 		p.Form = form
 	}
 	p.StateWord, p.Why, p.Lamp = stateWords(m)
+	p.ofRing(m.whole)
 	for i := range spans {
 		other := view{&spans[i], v.order, v.acts}
 		p.Spans = append(p.Spans, choice{spans[i].Name, spans[i].Title, "/?" + other.query(), v.span == &spans[i]})
@@ -189,6 +202,21 @@ func (m *model) page(v view, form string) (*page, error) {
 		p.Charts = append(p.Charts, drawn{cs[i], svg, cs[i].empty()})
 	}
 	return p, nil
+}
+
+// ofRing fills in what the last walk found: the state of the ring, and its sums beside this peer's.
+func (p *page) ofRing(w *whole) {
+	if w == nil {
+		return
+	}
+	s := w.status
+	p.Walked = &walked{At: w.at, Members: s.Ring.Members, State: s.Ring.State}
+	if s.Ring.State != control.RingClosed {
+		p.Walked.Why = s.Holding
+	}
+	for i, all := range figures(s) {
+		p.Figures[i].Ring = all.Text
+	}
 }
 
 func (p *page) hosts(m *model, v view) {

@@ -26,7 +26,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(res.text))
 	}
 	for _, want := range []string{
-		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, "ring closed", "h0.example", ">peer8<", "The 12 busiest of 40", "apoidea dashboard",
+		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, "peers known here", "h0.example", ">peer8<", "The 12 busiest of 40", "apoidea dashboard",
 		"<title>Others crawl · Apoidea 00000000</title>", `<span id="headline">Others crawl</span>`, `data-title=" · Apoidea 00000000"`,
 	} {
 		want = strings.ReplaceAll(want, ">peer8<", ">00000003<")

@@ -123,6 +123,7 @@ func (s *Server) load() error {
 		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
 		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"milli":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital,
@@ -265,7 +266,7 @@ type part struct {
 }
 
 // partNames are the pieces that are sent anew when they change.
-var partNames = []string{"who", "state", "controls", "ring", "figures", "charts", "used", "settings", "hosts", "neighbours", "log"}
+var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "used", "settings", "hosts", "neighbours", "log"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
 	p, err := m.page(v, s.guard.form)

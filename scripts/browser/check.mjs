@@ -121,8 +121,8 @@ check('hosts are listed with worker and round trip', (await page.locator('#hosts
 check('four charts are drawn', (await page.locator('#charts svg .l.axis').count()) === 4)
 check('the joins are in the log', (await page.locator('#log li').count()) > 0)
 const dots = () => page.locator('#ring .dot').count()
-const words = () => page.textContent('#ring .said')
-check('the ring has eight peers and is closed', (await dots()) === 8 && /closed/.test(await words()), `${await dots()} ${await words()}`)
+const words = () => page.textContent('
+check('the ring has eight peers and is closed', (await dots()) === 8 && /8 members, closed/.test(await words()), `${await dots()} ${await words()}`)
 
 // By keyboard
 {

@@ -52,6 +52,7 @@
     gone = true;
     const at = new Date(heard).toLocaleTimeString();
     headline("No answer", `This peer has not answered since ${at}: it has ended, or hangs. What follows is what it said last.`);
+    document.querySelector("#walk p").textContent = `Nothing is known of the ring since ${at}.`;
     for (const words of document.querySelectorAll("#ring .said")) words.textContent = `at ${at}`;
     open(); // a stream begins with the whole page
   }, 500);
