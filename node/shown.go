@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/view"
@@ -50,9 +51,15 @@ type shownDeps struct {
 		Stats() worker.Stats
 		Held() []worker.Held
 	}
+	Post         func(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	Look         view.Question                                    // asks the owner of hosts
 	BandwidthCap func() int64                                     // in bytes a second, 0: none
 	Measured     func(host string, addr netip.Addr) time.Duration // round trip to a site, 0: not known
+}
+
+// Post implements dashboard.Peer.
+func (s *shown) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {
+	return s.deps.Post(ctx, spec)
 }
 
 // Gauges implements dashboard.Peer.

@@ -141,6 +141,10 @@ func (f *fake) Pause(_ context.Context, d time.Duration) (*control.Limits, error
 	return nil, f.tell("pause " + d.String())
 }
 
+func (f *fake) Post(_ context.Context, s control.JobSpec) (*control.Job, error) {
+	return nil, f.tell(fmt.Sprint("post ", s.URLs, " ", s.MaxPages))
+}
+
 func (f *fake) Resume(context.Context) (*control.Limits, error) { return nil, f.tell("resume") }
 
 func (f *fake) SetLimits(_ context.Context, values map[string]string) (*control.Limits, error) {

@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -21,6 +23,22 @@ type setting struct {
 	Name string
 	// YesNo says that it is a choice and no text.
 	YesNo bool
+}
+
+// preset is a choice of limits by one button; limits that it does not name stay.
+type preset struct {
+	ID, Name, About string
+	values          map[string]string
+}
+
+var presets = []preset{
+	{"light", "Light", "1 Mbit/s, 4 exchanges at once, a quarter of one core.", map[string]string{"bandwidth": "1Mbit", "bandwidth-up": "none", "fetchers": "4", "cpu-share": "25%"}},
+	{"half", "Half", "10 Mbit/s, 16 exchanges at once, half of all cores.", map[string]string{
+		"bandwidth": "10Mbit", "bandwidth-up": "none", "fetchers": "16", "cpu-share": strconv.Itoa(50*runtime.NumCPU()) + "%",
+	}},
+	{"full", "Full", "All that line and processor give, and the exchanges that the peer was started with.", map[string]string{
+		"bandwidth": "none", "bandwidth-up": "none", "fetchers": "default", "cpu-share": "none",
+	}},
 }
 
 // settingNames are what people call the settings; one that is not here is called by its key.

@@ -19,6 +19,8 @@ const (
 	fresh = 400 * time.Millisecond
 	// askTime bounds the questions to the peer for one page: one that is very busy is shown as it was.
 	askTime = 3 * time.Second
+	// actTime bounds what a button does: a job is posted when its seeds are on the disks of others.
+	actTime = 10 * time.Second
 	// maxStreams bounds the pages that are open at once.
 	maxStreams = 16
 	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes again by itself.

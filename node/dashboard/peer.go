@@ -20,6 +20,8 @@ type Peer interface {
 	// Crawled lists hosts being crawled now, the limit busiest of them.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)
 
+	// Post posts a job and returns when its seeds are on disk at their owners.
+	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	// Pause, Resume, Limits and SetLimits are those of control.Backend.
 	Pause(ctx context.Context, d time.Duration) (*control.Limits, error)
 	Resume(ctx context.Context) (*control.Limits, error) // ends such a pause

@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -127,6 +129,7 @@ func (s *Server) load() error {
 		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital,
+		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
@@ -182,6 +185,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /pause", s.action(s.pause))
 	mux.HandleFunc("POST /resume", s.action(s.resume))
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
+	mux.HandleFunc("POST /preset", s.action(s.setPreset))
+	mux.HandleFunc("POST /job", s.action(s.post))
 	mux.HandleFunc("GET /{hash}/{name}", s.asset)
 	return careful(s.policy, byAddress(http.NewCrossOriginProtection().Handler(mux)))
 }
@@ -224,6 +229,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 // words are what the page says after an action, by what its address carries: never a text of a browser's.
 var words = map[string]string{
 	"paused": "The pause has begun.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
+	"posted": "The job is posted. What is fetched of it shows below.",
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +303,7 @@ func (s *Server) action(do func(ctx context.Context, r *http.Request) (said stri
 			http.Error(w, "open the link that `apoidea dashboard` prints, and try again", http.StatusForbidden)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), askTime)
+		ctx, cancel := context.WithTimeout(r.Context(), actTime)
 		defer cancel()
 		said, err := do(ctx, r)
 		s.live.nudge()
@@ -345,6 +351,27 @@ func (s *Server) pause(ctx context.Context, r *http.Request) (said string, err e
 func (s *Server) resume(ctx context.Context, _ *http.Request) (said string, err error) {
 	_, err = s.peer.Resume(ctx)
 	return "resumed", err
+}
+
+// post posts a job of one URL. What it may be is the peer's to say.
+func (s *Server) post(ctx context.Context, r *http.Request) (said string, err error) {
+	spec := control.JobSpec{URLs: []string{strings.TrimSpace(r.PostForm.Get("url"))}}
+	if text := strings.TrimSpace(r.PostForm.Get("pages")); text != "" {
+		if spec.MaxPages, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return "", control.Usage(fmt.Sprintf("pages %.20q: must be a whole number, or empty", text))
+		}
+	}
+	_, err = s.peer.Post(ctx, spec)
+	return "posted", err
+}
+
+func (s *Server) setPreset(ctx context.Context, r *http.Request) (said string, err error) {
+	i := slices.IndexFunc(presets, func(p preset) bool { return p.ID == r.PostForm.Get("preset") })
+	if i < 0 {
+		return "", control.Usage("no such preset")
+	}
+	_, err = s.peer.SetLimits(ctx, presets[i].values)
+	return "limited", err
 }
 
 // setLimits sets what the form has other than the peer. Fields that are no settings are left alone.
