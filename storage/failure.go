@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -57,7 +58,11 @@ func (f *failure) fail(cause error) {
 		return
 	}
 	if first {
-		f.log.Error("storage failed, no more is written", "err", cause)
+		say := f.log.Error
+		if errors.Is(cause, syscall.ENOSPC) {
+			say = f.log.Info // whoever ends for it says so, and what helps
+		}
+		say("storage failed, no more is written", "err", cause)
 	}
 	select {}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,26 @@ func pagesOf(t *testing.T, n int) (url string, asked *atomic.Int64) {
 			if r.URL.Path == "/" {
 				fmt.Fprintf(w, "<a href=/%d>page</a>", i)
 			}
+		}
+	}))
+	t.Cleanup(site.Close)
+	return site.URL + "/", asked
+}
+
+// heavyPages is a site as pagesOf, of pages of 200 KB that do not pack.
+func heavyPages(t *testing.T, n int) (url string, asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/html")
+		for i := range n {
+			if r.URL.Path == "/" {
+				fmt.Fprintf(w, "<a href=/%d>page</a>", i)
+			}
+		}
+		for range 4000 {
+			fmt.Fprintf(w, "%048x ", rand.Int64())
 		}
 	}))
 	t.Cleanup(site.Close)

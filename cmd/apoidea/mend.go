@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -199,8 +200,11 @@ func sayURLs(say func(string, ...any), what string, urls []string, total int64) 
 	}
 }
 
-// damageHint adds to an error of damage what helps.
+// damageHint adds to an error of damage what helps. Of a full disk, which each part of a peer that writes has an error for, it makes one.
 func damageHint(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("the disk of %s is full: free some space, and the same command goes on where it was; --disk-reserve has a peer stop before that", dir)
+	}
 	if node.Damaged(err) {
 		return fmt.Errorf("%w; apoidea check --data-dir %s says what is damaged, apoidea repair --data-dir %s mends what can be mended", err, dir, dir)
 	}

@@ -50,7 +50,7 @@ func TestPeersHaveNames(t *testing.T) {
 		t.Errorf("doctor: %s", out)
 	}
 	owners := ""
-	for _, host := range strings.Fields("a.example b.example c.example d.example e.example f.example g.example h.example") {
+	for host := range strings.FieldsSeq("a.example b.example c.example d.example e.example f.example g.example h.example") {
 		out, _ := say(t, "host", host)
 		owners += out
 	}
