@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+	"github.com/apoidea/apoidea/node/glossary"
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
@@ -142,9 +143,9 @@ func TestGlossary(t *testing.T) {
 	if err != nil || string(text) != page {
 		t.Errorf("%s is not that of the program (%v); write it by: go test ./cmd/apoidea -run TestGlossary -update-glossary", path, err)
 	}
-	for i, w := range glossary {
-		if i > 0 && strings.ToLower(w.word) < strings.ToLower(glossary[i-1].word) {
-			t.Errorf("%s stands behind %s", w.word, glossary[i-1].word)
+	for i, w := range glossary.Words {
+		if i > 0 && strings.ToLower(w.Word) < strings.ToLower(glossary.Words[i-1].Word) {
+			t.Errorf("%s stands behind %s", w.Word, glossary.Words[i-1].Word)
 		}
 	}
 }
