@@ -74,6 +74,9 @@ type Used struct {
 	// Day and Month are bytes that came and went today and this month, by the local calendar.
 	Day   int64 `json:"day"`
 	Month int64 `json:"month"` // bytes of this month
+	// DayPages are the pages that this peer fetched today, DayWorkS the seconds in which it had a host in hand.
+	DayPages int64   `json:"day_pages"`
+	DayWorkS float64 `json:"day_work_s"` // see DayPages
 }
 
 // Observed is what the system tells of the machine; what it does not tell, or was not asked, is unknown, which pauses nothing.

@@ -77,6 +77,11 @@ func LiveHeap() int64 {
 	return int64(min(sample[0].Value.Uint64(), 1<<62)) //nolint:gosec // bounded
 }
 
+func (p peerLevers) work() (pages int64, busy bool) {
+	s := p.Worker.Stats()
+	return s.Pages + s.Duplicates, s.Hosts > 0
+}
+
 func (p peerLevers) fetching() int { return p.Worker.Stats().InFlight }
 
 const (

@@ -83,6 +83,8 @@ type Limits struct {
 	force   inForce
 	pacer   volunteer.Pacer
 	counted int64     // bytes in the ledger
+	pages   int64     // pages in it
+	stepped time.Time // the last step
 	kept    time.Time // the ledger
 }
 
@@ -105,6 +107,8 @@ type gauges interface {
 	processTime() time.Duration
 	heap() int64
 	fetching() int
+	// work is how many pages were fetched since the start, and whether a host is in hand.
+	work() (pages int64, busy bool)
 }
 
 // inForce is what the levers were moved to last.
@@ -210,9 +214,15 @@ func (l *Limits) step(now time.Time) time.Duration {
 	down, up := l.gauges.traffic()
 	spent := l.gauges.processTime()
 	heap := l.gauges.heap()
+	pages, busy := l.gauges.work()
+	work := time.Duration(0)
+	if busy {
+		work = min(now.Sub(l.stepped), 2*limitsEvery) // a machine that slept did not work
+	}
 	l.mu.Lock()
 	l.ledger.Add(now, down+up-l.counted)
-	l.counted = down + up
+	l.ledger.Did(pages-l.pages, work)
+	l.counted, l.pages, l.stepped = down+up, pages, now
 	l.speed.note(now, down, up, spent)
 	l.seen.Heap = heap
 	l.resting = l.pacer.Rest(now, l.rules.CPUShare, spent)
@@ -409,7 +419,7 @@ func (l *Limits) View() *control.Limits {
 		Bandwidth: l.now.Bandwidth, BandwidthUp: l.now.BandwidthUp, Fetchers: l.now.Fetchers, CPUShare: l.rules.CPUShare, Memory: l.rules.Memory,
 		DiskQuota: l.rules.DiskQuota, DiskReserve: l.rules.DiskReserve, QuotaDay: l.rules.QuotaDay, QuotaMonth: l.rules.QuotaMonth,
 	}
-	v.Used = control.Used{Fetchers: fetching, Memory: machine.Resident(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month}
+	v.Used = control.Used{Fetchers: fetching, Memory: machine.Resident(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month, DayPages: l.ledger.Pages, DayWorkS: l.ledger.WorkS}
 	v.Used.Bandwidth, v.Used.BandwidthUp, v.Used.CPUShare = l.speed.of()
 	v.Observed = control.Observed{Battery: l.seen.Battery.String(), Metered: l.seen.Metered.String()}
 	if l.seen.IdleKnown {

@@ -23,6 +23,8 @@ type bench struct {
 	mu       sync.Mutex // guards the rest
 	moves    []string
 	fetchers int
+	pages    int64
+	busy     bool
 	down, up int64
 	memory   int64
 
@@ -47,6 +49,7 @@ func (b *bench) traffic() (down, up int64)   { return b.came, b.went }
 func (b *bench) processTime() time.Duration  { return b.spent }
 func (b *bench) heap() int64                 { return b.live }
 func (b *bench) fetching() int               { return 0 }
+func (b *bench) work() (int64, bool)         { return b.pages, b.busy }
 
 // memo keeps what a start keeps for the next one.
 type memo struct{ space *storage.Keyspace }

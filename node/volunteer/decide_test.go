@@ -108,6 +108,10 @@ func TestLedger(t *testing.T) {
 		var l Ledger
 		for _, at := range c.adds {
 			l.Add(at, 10)
+			l.Did(1, time.Minute)
+		}
+		if l.Pages != l.Day/10 || l.WorkS != 60*float64(l.Pages) {
+			t.Errorf("%s: %d pages and %v s at work on a day of %d bytes", c.name, l.Pages, l.WorkS, l.Day)
 		}
 		if l.Day != c.day || l.Month != c.month {
 			t.Errorf("%s: day %d month %d, want %d and %d", c.name, l.Day, l.Month, c.day, c.month)

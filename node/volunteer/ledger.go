@@ -8,6 +8,9 @@ type Ledger struct {
 	Date  string `json:"date"`
 	Day   int64  `json:"day"`   // bytes of that day
 	Month int64  `json:"month"` // bytes of its month
+	// Pages were fetched that day, WorkS is for how many seconds there was something to fetch.
+	Pages int64   `json:"pages"`
+	WorkS float64 `json:"work_s"` // seconds
 }
 
 const (
@@ -23,7 +26,7 @@ func (l *Ledger) Add(now time.Time, bytes int64) {
 		if len(l.Date) < monthLen || today[:monthLen] != l.Date[:monthLen] {
 			l.Month = 0
 		}
-		l.Date, l.Day = today, 0
+		l.Date, l.Day, l.Pages, l.WorkS = today, 0, 0, 0
 	}
 	l.Day += bytes
 	l.Month += bytes
@@ -33,4 +36,10 @@ func (l *Ledger) Add(now time.Time, bytes int64) {
 func (l *Ledger) justAhead(now time.Time) bool {
 	begins, err := time.ParseInLocation(dateLayout, l.Date, now.Location())
 	return err == nil && begins.After(now) && begins.Sub(now) < clockBack
+}
+
+// Did counts pages and time at work since the last Did, for the day that Add counts.
+func (l *Ledger) Did(pages int64, work time.Duration) {
+	l.Pages += pages
+	l.WorkS += work.Seconds()
 }
