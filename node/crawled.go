@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -16,9 +17,11 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -65,9 +68,16 @@ func (n *Node) crawling() crawling.Config {
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
 		Self: n.room.net.Self(), Router: n.router, Say: n.say, Lend: n.lend, Content: n.contents, Jobs: n.book, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
-		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Log: n.log,
+		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
 	}
+}
+
+// outcome notes for the page what became of a URL.
+func (n *Node) outcome(e worker.Event) {
+	n.recent.Note(dashboard.Outcome{
+		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: view.IsError(e.Outcome.String()),
+	})
 }
 
 // spillReserve is how much more than the disk's reserve must be free for pages that memory has no room for, in bytes, as at the reserve the peer stops.

@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
@@ -81,6 +82,7 @@ type Node struct {
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
+	recent   dashboard.Recent // for the page
 }
 
 var _ control.Backend = (*Node)(nil)
@@ -309,7 +311,7 @@ func (n *Node) viewed() view.Deps {
 // shown is what the page sees of it beside that.
 func (n *Node) shown() *shown {
 	return &shown{n.View, n.Commands, shownDeps{
-		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Post: n.Post, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
+		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Recent: &n.recent, Post: n.Post, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
 	}}
 }
 

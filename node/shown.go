@@ -51,11 +51,15 @@ type shownDeps struct {
 		Stats() worker.Stats
 		Held() []worker.Held
 	}
+	Recent       *dashboard.Recent
 	Post         func(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	Look         view.Question                                    // asks the owner of hosts
 	BandwidthCap func() int64                                     // in bytes a second, 0: none
 	Measured     func(host string, addr netip.Addr) time.Duration // round trip to a site, 0: not known
 }
+
+// Lately implements dashboard.Peer.
+func (s *shown) Lately() (all, failed []dashboard.Outcome) { return s.deps.Recent.Lately() }
 
 // Post implements dashboard.Peer.
 func (s *shown) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {

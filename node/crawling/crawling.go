@@ -86,6 +86,8 @@ type Deps struct {
 	Servers *storage.Keyspace
 	// Fetched is told how long an exchange took, and whether there was an answer.
 	Fetched func(took time.Duration, answered bool)
+	// Outcome is told what became of each URL; it must not block.
+	Outcome func(worker.Event)
 	// SpillRoom refuses pages on a disk that is too full for them.
 	SpillRoom func() error
 	// Paused says that the peer takes no hosts.
@@ -128,7 +130,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
 		Owners: sessions{say: d.Say, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
 		Spill: spilling{c.Spill}, Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
-		Lend: lending(d.Lend).ask,
+		Lend: lending(d.Lend).ask, Events: d.Outcome,
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -23,6 +23,7 @@ type fake struct {
 	crawled Crawled
 	limits  control.Limits
 	gauges  Gauges
+	recent  Recent
 	fail    error
 	told    []string
 	events  chan control.RingEvent
@@ -140,6 +141,8 @@ func (f *fake) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 func (f *fake) Pause(_ context.Context, d time.Duration) (*control.Limits, error) {
 	return nil, f.tell("pause " + d.String())
 }
+
+func (f *fake) Lately() (all, failed []Outcome) { return f.recent.Lately() }
 
 func (f *fake) Post(_ context.Context, s control.JobSpec) (*control.Job, error) {
 	return nil, f.tell(fmt.Sprint("post ", s.URLs, " ", s.MaxPages))

@@ -30,6 +30,8 @@ type model struct {
 	whole   *whole // nil: not walked of late
 	latest  point
 	gauges  Gauges
+	recent  []Outcome // newest first
+	failed  []Outcome
 	log     []control.RingEvent // newest first
 	lately  map[string]lately   // by the name of the span
 }
@@ -159,6 +161,9 @@ type page struct {
 	TotalHosts int64
 	MoreHosts  bool
 	NoHosts    string
+	Recent     []Outcome
+	Failed     []Outcome
+	Today      []figure
 	Neighbours []neighbour
 	Log        []control.RingEvent
 }
@@ -166,7 +171,7 @@ type page struct {
 // page makes a view of the model.
 func (m *model) page(v view, form string) (*page, error) {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Paused: m.limits.Paused,
+		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Recent: m.recent, Failed: m.failed, Today: today(m), Paused: m.limits.Paused,
 	}
 	if v.acts {
 		p.Form = form
@@ -312,6 +317,16 @@ func figures(s *control.Status) []figure {
 	}
 }
 
+// today is what this peer gave since midnight, over all its runs.
+func today(m *model) []figure {
+	u := &m.limits.Used
+	return []figure{
+		{ID: "today_pages", Name: "Pages", Value: u.DayPages, Text: thousands(u.DayPages)},
+		{ID: "today_bytes", Name: "Came and went", Value: u.Day, Text: bytesText(float64(u.Day))},
+		{ID: "today_work", Name: "At work", Value: int64(u.DayWorkS), Text: spanText(time.Duration(u.DayWorkS) * time.Second), More: "with a host in hand"},
+	}
+}
+
 // fetched are the sums since the process began of what this peer itself fetched.
 func fetched(m *model) []figure {
 	g := &m.gauges
@@ -333,6 +348,7 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 		return nil, fmt.Errorf("ring: %w", err)
 	}
 	m.circle.Self.Side = sideSelf
+	m.recent, m.failed = peer.Lately()
 	if m.limits, err = peer.Limits(ctx); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
 	}

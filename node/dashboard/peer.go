@@ -20,6 +20,8 @@ type Peer interface {
 	// Crawled lists hosts being crawled now, the limit busiest of them.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)
 
+	// Lately lists what became of the last URLs that this peer asked for, and of the last that failed, the newest first.
+	Lately() (all, failed []Outcome)
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	// Pause, Resume, Limits and SetLimits are those of control.Backend.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/glossary"
 )
 
 //go:embed assets
@@ -129,6 +130,7 @@ func (s *Server) load() error {
 		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital,
+		"glossary": func() []glossary.Word { return glossary.Words },
 		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
 	}).ParseFS(assets, "assets/page.html")
@@ -181,6 +183,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.seen(s.show))
 	mux.HandleFunc("GET /live", s.seen(s.follow))
+	mux.HandleFunc("GET /words", s.seen(s.words))
 	mux.HandleFunc("GET /login", s.logIn)
 	mux.HandleFunc("POST /pause", s.action(s.pause))
 	mux.HandleFunc("POST /resume", s.action(s.resume))
@@ -226,14 +229,20 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// words are what the page says after an action, by what its address carries: never a text of a browser's.
-var words = map[string]string{
+// sayings are what the page says after an action, by what its address carries: never a text of a browser's.
+var sayings = map[string]string{
 	"paused": "The pause has begun.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
 	"posted": "The job is posted. What is fetched of it shows below.",
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
-	s.page(w, r, http.StatusOK, words[r.URL.Query().Get("said")], false)
+	s.page(w, r, http.StatusOK, sayings[r.URL.Query().Get("said")], false)
+}
+
+// words shows what the words mean that are used here.
+func (s *Server) words(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = s.pages.ExecuteTemplate(w, "words", nil) // a browser that went
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said string, bad bool) {
@@ -272,7 +281,7 @@ type part struct {
 }
 
 // partNames are the pieces that are sent anew when they change.
-var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "used", "settings", "hosts", "neighbours", "log"}
+var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "lately", "failed", "used", "settings", "hosts", "neighbours", "log"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
 	p, err := m.page(v, s.guard.form)
@@ -320,7 +329,7 @@ func (s *Server) action(do func(ctx context.Context, r *http.Request) (said stri
 			s.page(w, r, status, sentence(err), true)
 		case script:
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			fmt.Fprint(w, words[said])
+			fmt.Fprint(w, sayings[said])
 		default:
 			http.Redirect(w, r, "/?said="+said, http.StatusSeeOther)
 		}

@@ -249,7 +249,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 	c.Traps, c.OutOfBudget = j.Outcomes["trap"], j.Outcomes["out_of_budget"]
 	c.Errors = 0
 	for name, n := range j.Outcomes {
-		if isError(name) {
+		if IsError(name) {
 			c.Errors += n
 		}
 	}
@@ -259,8 +259,8 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 	return c
 }
 
-// isError says whether an outcome counts as an error in status.
-func isError(outcome string) bool {
+// IsError says whether an outcome counts as an error in status.
+func IsError(outcome string) bool {
 	switch outcome {
 	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
 		return false
