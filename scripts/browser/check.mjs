@@ -1,6 +1,7 @@
 // Looks at the pages of a running cluster with headless Chromium and says what holds: node check.mjs CLUSTER_DIR OUT
 import { execFile } from 'node:child_process'
 import { createServer, request } from 'node:http'
+import { readFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
@@ -124,6 +125,26 @@ const dots = () => page.locator('#ring .dot').count()
 const words = () => page.textContent('
 check('the ring has eight peers and is closed', (await dots()) === 8 && /8 members, closed/.test(await words()), `${await dots()} ${await words()}`)
 
+const agree = (p) => p.evaluate(() => document.title === document.querySelector('#headline').textContent + document.body.dataset.title)
+check('headline and title of the tab have the same words', await agree(page), await page.title())
+check('the sums of the ring stand beside those of the peer', (await page.locator('#figures small:has-text("ring:")').count()) === 9)
+check('what was fetched lately is listed, ten at most', (await until(20, async () => { const n = await page.locator('#lately li').count(); return n > 0 && n <= 10 })) >= 0)
+check('and what the peer gave today', (await value(page, 'today_pages')) > 0 && (await value(page, 'today_bytes')) > 0 && (await value(page, 'today_work')) > 0)
+
+// What axe, which looks for barriers, finds on a page.
+const axe = readFileSync(new URL(import.meta.resolve('axe-core')), 'utf8')
+const barriers = async (p) => {
+  await p.evaluate(axe)
+  return p.evaluate(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations.map((v) => `${v.id}: ${v.nodes[0].target}`))
+}
+{
+  const p = await open({ storageState: session })
+  await p.goto(`${url}words`)
+  const found = await barriers(p)
+  check('the words are shown, without barriers', (await p.locator('.words dt').count()) > 30 && found.length === 0, found.join('; '))
+  await p.context().close()
+}
+
 // By keyboard
 {
   const p = await open({ storageState: session })
@@ -172,7 +193,7 @@ const contrast = () => {
   return { n, bad }
 }
 for (const scheme of ['light', 'dark']) {
-  for (const [size, width, height] of [['wide', 1280, 900], ['narrow', 360, 740]]) {
+  for (const [size, width, height] of [['wide', 1280, 900], ['400', 400, 800], ['narrow', 360, 740]]) {
     const p = await open({ storageState: session, viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce', deviceScaleFactor: size === 'wide' ? 1 : 2 })
     await p.goto(url)
     await sleep(1500)
@@ -180,9 +201,11 @@ for (const scheme of ['light', 'dark']) {
     check(`${scheme}, ${size}: all text has a contrast of 4.5`, n > 30 && bad.length === 0, bad.join('; ') || `${n} texts`)
     const over = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     check(`${scheme}, ${size}: the page is not wider than ${width} px`, over <= 0, over)
+    const found = await barriers(p)
+    check(`${scheme}, ${size}: no barriers (axe)`, found.length === 0, found.join('; '))
     const moving = await p.evaluate(() => [...document.querySelectorAll('body *')].filter((e) => { const s = getComputedStyle(e); return s.transitionDuration !== '0s' || s.animationName !== 'none' }).length)
     check(`${scheme}, ${size}: nothing moves for who asked for that`, moving === 0, moving)
-    await p.screenshot({ path: `${out}/dashboard-${size}-${scheme}.png`, fullPage: size === 'narrow' })
+    await p.screenshot({ path: `${out}/dashboard-${size}-${scheme}.png`, fullPage: size !== 'wide' })
     if (size === 'wide') await p.screenshot({ path: `${out}/dashboard-whole-${scheme}.png`, fullPage: true })
     await p.context().close()
   }
@@ -214,6 +237,31 @@ await page.screenshot({ path: `${out}/dashboard-limits.png`, fullPage: true })
 await page.fill('#s-bandwidth', 'none')
 await page.click('#b-limits')
 check('and is taken back', (await until(2, async () => (await ask(me, 'limits')).caps.bandwidth === 0)) >= 0)
+
+await page.click('#b-light')
+check('a preset sets the limits that it names', (await until(2, async () => { const c = (await ask(me, 'limits')).caps; return c.bandwidth === 125000 && c.fetchers === 4 && c.cpu_share === 0.25 })) >= 0)
+await page.click('#b-full')
+check('and another takes them back', (await until(2, async () => { const c = (await ask(me, 'limits')).caps; return c.bandwidth === 0 && c.fetchers > 4 && c.cpu_share === 0 })) >= 0)
+
+// A job
+{
+  const asked = new Set()
+  const site = createServer((req, res) => {
+    asked.add(req.url)
+    res.statusCode = req.url === '/' || req.url === '/second' ? 200 : 404
+    res.setHeader('Content-Type', 'text/html')
+    res.end('<title>a job</title><p>a page of the job <a href="/second">second</a> <a href="/none">none</a>')
+  })
+  await new Promise((r) => site.listen(0, '127.0.0.1', r))
+  await page.fill('#url', 'ftp://x.example/')
+  await page.click('#b-post')
+  check('a job that cannot be is refused', (await until(5, async () => /ftp/.test(await page.textContent('#said')))) >= 0, await page.textContent('#said'))
+  await page.fill('#url', `http://job.localhost:${site.address().port}/`)
+  await page.click('#b-post')
+  check('a job is posted by the form', (await until(10, async () => /posted/.test(await page.textContent('#said')))) >= 0, await page.textContent('#said'))
+  check('and is crawled', (await until(30, () => asked.has('/') && asked.has('/second'))) >= 0, [...asked].join())
+  site.close()
+}
 
 // Without a script
 {
@@ -262,13 +310,17 @@ check('the death of a peer is told', told >= 0, `after ${told.toFixed(1)} s`)
 check('its dot is gone', (await until(10, async () => (await dots()) === 7)) >= 0)
 await page.evaluate(() => scrollTo(0, 0))
 await page.screenshot({ path: `${out}/dashboard-open.png` })
-const closed = await until(60, async () => /closed/.test(await words()))
+const closed = await until(60, async () => /7 members, closed/.test(await words()))
 check('and the ring closes over it', closed >= 0 && (await dots()) === 7, `${((Date.now() - t0) / 1000).toFixed(1)} s after the death: ${await words()}`)
 await page.screenshot({ path: `${out}/dashboard-closed.png` })
 
 // The peer itself goes, and comes back
 await apoidea('cluster', 'kill', '--dir', dir, String(me))
-check('a page whose peer is gone says so', (await until(15, async () => /lost/i.test(await page.textContent('#link')))) >= 0)
+const gone = await until(8, async () => /No answer/.test(await page.textContent('#headline')))
+check('a page whose peer is gone says so in its headline within 5 s', gone >= 0 && gone <= 5, `${gone.toFixed(1)} s`)
+check('and in the title of the tab', (await agree(page)) && /^No answer/.test(await page.title()), await page.title())
+check('and says nothing of the ring any more', !/closed/.test(await words()), await words())
+await page.screenshot({ path: `${out}/dashboard-gone.png` })
 const quiet = complaints.filter((c) => !/ERR_CONNECTION|ERR_INCOMPLETE_CHUNKED|status of 400/.test(c)) // its death, and the limit that was refused
 check('the console is quiet', quiet.length === 0, quiet.join('; '))
 
