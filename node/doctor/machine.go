@@ -63,7 +63,7 @@ func (e *examination) data(ctx context.Context) Finding {
 	case err != nil:
 		return found(Fail, oneLine(err), cure)
 	case r.OK:
-		return fine("%s in the archive and %s with an outcome: what leads to them is sound", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
+		return fine("%s in the archive and %s with an outcome: what leads to them is sound; the pages themselves were not read (apoidea check --read-data reads them)", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
 	}
 	damaged := 0
 	first := ""

@@ -202,6 +202,11 @@ func TestMend(t *testing.T) {
 		{"options", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/OPTIONS-*")[0], 0, 200) }, 0},
 		{"an archive file", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.warc.gz")[0], 0.4, 100) }, 3},
 		{"an archive file gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.warc.gz")[0]) }, sitePages * 3 / 4},
+		{"an archive file renamed", func(t *testing.T, dir string) {
+			if err := os.Rename(glob(t, dir, "archive/*.warc.gz")[0], filepath.Join(dir, "archive", "mine.warc.gz")); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
 		{"the archive gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "archive")) }, sitePages},
 		{"index", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.cdxj")[0], 0.5, 20) }, 0},
 		{"indexes gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.cdxj")...) }, 0},

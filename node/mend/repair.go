@@ -142,7 +142,10 @@ func (r *repair) mendArchive() error {
 	done := make(map[string]bool)
 	for _, name := range r.damaged {
 		if base, ok := strings.CutSuffix(name, ".cdxj"); ok {
-			if name = archiveOf(dir, base); name == "" {
+			if name = archiveOf(dir, base); name == "" { // the file has another name, and gets an index of its own
+				if err := r.putAside(filepath.Join("archive", base+".cdxj")); err != nil {
+					return err
+				}
 				continue
 			}
 		}

@@ -45,6 +45,8 @@ type Checker struct {
 	// Tell hears of each problem, Each of each exchange that is there; what is known by an index alone has no RecordID.
 	Tell func(Problem)
 	Each func(*Held) error // hears of each exchange; its error ends the check
+
+	bare []string // files without an index
 }
 
 // Check looks at all files.
@@ -72,12 +74,40 @@ func (c *Checker) Check() error {
 		}
 		lines, _ := readIndex(path)
 		p := Problem{File: name, Text: "the archive file of this index is gone"}
+		if now := c.renamed(lines); now != "" {
+			p = Problem{File: name, Text: "its archive file is called " + now + " now", Index: true}
+			lines = nil
+		}
 		for i := range lines {
 			p.URLs = append(p.URLs, lines[i].URL)
 		}
 		c.Tell(p)
 	}
 	return nil
+}
+
+// renamed finds, among the files without an index, the one that has every record that the lines of another one lead to.
+func (c *Checker) renamed(lines []IndexLine) (name string) {
+	for _, name := range c.bare {
+		f, err := os.Open(filepath.Join(c.Dir, name))
+		if err != nil {
+			continue
+		}
+		all := len(lines) > 0
+		for i := 0; i < len(lines) && all; i++ {
+			all = leads(f, &lines[i])
+		}
+		if _ = f.Close(); all {
+			return name
+		}
+	}
+	return ""
+}
+
+// leads says whether a line leads to its record in a file.
+func leads(f io.ReaderAt, l *IndexLine) bool {
+	rec, err := NewReaderAt(io.NewSectionReader(f, l.Offset, l.Length), false, l.Offset).Next()
+	return err == nil && rec.TargetURI == l.URL && rec.Date.Truncate(time.Second).Equal(l.Date)
 }
 
 // readIndex reads an index as far as it goes; a missing one has no lines.
@@ -113,6 +143,7 @@ func (c *Checker) file(name string) error {
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) && !open {
+		c.bare = append(c.bare, name)
 		c.Tell(Problem{File: filepath.Base(c.indexPath(name)), Text: "the index is gone; it can be made of the file", Index: true})
 	}
 	return c.sift(name, lines, err == nil)
@@ -260,9 +291,8 @@ func (c *Checker) follow(name string, lines []IndexLine) (sound bool, err error)
 	end := int64(0)
 	for i := range lines {
 		l := &lines[i]
-		rec, err := NewReaderAt(io.NewSectionReader(f, l.Offset, l.Length), false, l.Offset).Next()
-		if err != nil || rec.TargetURI != l.URL || !rec.Date.Truncate(time.Second).Equal(l.Date) || l.File != name || !between(f, end, l.Offset) {
-			return false, nil //nolint:nilerr // the file is read instead, which tells what is wrong
+		if l.File != name || !leads(f, l) || !between(f, end, l.Offset) {
+			return false, nil // the file is read instead, which tells what is wrong
 		}
 		end = l.Offset + l.Length
 	}

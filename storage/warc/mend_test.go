@@ -124,6 +124,30 @@ func TestOpenFileDamaged(t *testing.T) {
 	}
 }
 
+// TestRenamedFile: an index whose file has another name is told so, and loses nothing; it is not taken for that of a file that lacks some of its records.
+func TestRenamedFile(t *testing.T) {
+	path, _ := pages(t, Gzip, 3, nothing)
+	other := filepath.Join(filepath.Dir(path), "other.warc.gz")
+	if err := os.Rename(path, other); err != nil {
+		t.Fatal(err)
+	}
+	problems, held := checked(t, filepath.Dir(path), false)
+	if len(problems) != 2 || !problems[1].Index || !strings.Contains(problems[1].Text, "is called other.warc.gz now") || len(problems[1].URLs) > 0 || held != 3 {
+		t.Errorf("%+v, %d exchanges", problems, held)
+	}
+	info, err := os.Stat(other)
+	if err == nil {
+		err = os.Truncate(other, info.Size()*3/4)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, _ = checked(t, filepath.Dir(path), false)
+	if last := problems[len(problems)-1]; last.Index || !strings.Contains(last.Text, "is gone") {
+		t.Errorf("cut: %+v", problems)
+	}
+}
+
 // TestIndexWithoutFile: an index whose file is gone names what is lost.
 func TestIndexWithoutFile(t *testing.T) {
 	path, _ := pages(t, Gzip, 3, nothing)
