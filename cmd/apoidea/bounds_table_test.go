@@ -130,4 +130,6 @@ var bounds = []bound{
 
 	{part: "People"},
 	{what: "browsers on the page, followers of its figures", format: "%s, %s", at: "node/dashboard maxConns maxStreams", then: "further ones wait or are refused"},
+	{what: "last URLs on the page, last that failed, and what is kept of each", format: "%s, as many, %s bytes", at: "node/dashboard maxRecent maxRecentURL", then: "the oldest goes; a longer URL is cut and no link"},
+	{what: "members of a ring that the page has walked", format: "%s, every %s while it is open", at: "node/dashboard maxWalked walkEvery", then: "the page says nothing of the whole ring; `apoidea ring` does"},
 }

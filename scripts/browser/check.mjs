@@ -154,19 +154,20 @@ const barriers = async (p) => {
   const wanted = await p.evaluate(() => [...document.querySelectorAll('button, select, input, summary, a[href], [tabindex="0"]')]
     .filter((e) => e.type !== 'hidden' && e.checkVisibility()).map((e, i) => (e.dataset.walk = String(i))).length)
   await p.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0) })
+  await p.evaluate(() => { window.keyOf = (e) => e.closest('.outcomes')?.parentElement.id || e.id || e.getAttribute('href') || e.getAttribute('aria-labelledby') }) // links of a list that changes count as one
   const met = new Set()
   const faint = new Set()
   for (let i = 0; i < wanted + 20; i++) {
     await p.keyboard.press('Tab')
     const at = await p.evaluate(() => {
       const e = document.activeElement, s = getComputedStyle(e)
-      return { name: e.id || e.getAttribute('href') || e.tagName, key: e === document.body ? '' : e.id || e.getAttribute('href') || e.getAttribute('aria-labelledby'), outline: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2 }
+      return { name: e.id || e.getAttribute('href') || e.tagName, key: e === document.body ? '' : keyOf(e), outline: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2 }
     })
     if (at.key) met.add(at.key)
     if (at.key && !at.outline) faint.add(at.name)
   }
   const all = await p.evaluate(() => [...document.querySelectorAll('button, select, input, summary, a[href]')]
-    .filter((e) => e.type !== 'hidden' && e.checkVisibility()).map((e) => e.id || e.getAttribute('href')))
+    .filter((e) => e.type !== 'hidden' && e.checkVisibility()).map(keyOf))
   const missed = all.filter((k) => !met.has(k))
   check('Tab reaches every button, field and link', missed.length === 0 && all.includes('b-pause') && all.includes('b-limits'), missed.join() || `${all.length} of them`)
   check('and shows where it is', faint.size === 0, [...faint].join())

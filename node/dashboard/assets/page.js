@@ -9,7 +9,7 @@
 
   const busy = (part) => {
     const at = document.activeElement;
-    return at && part.contains(at) && at.matches("input, select");
+    return at && part.contains(at) && at.matches("input, select, .outcomes a:focus-visible"); // what is being written, and a link that is about to be followed
   };
 
   const late = new Map(); // pieces that wait until nobody writes in their place
@@ -50,7 +50,7 @@
   setInterval(() => {
     if (gone || document.hidden || Date.now() - heard < 4000) return;
     gone = true;
-    const at = new Date(heard).toLocaleTimeString();
+    const at = new Date(heard).toTimeString().slice(0, 8);
     headline("No answer", `This peer has not answered since ${at}: it has ended, or hangs. What follows is what it said last.`);
     document.querySelector("#walk p").textContent = `Nothing is known of the ring since ${at}.`;
     for (const words of document.querySelectorAll("#ring .said")) words.textContent = `at ${at}`;
