@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -119,35 +118,8 @@ func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 	for _, p := range d.Attached() {
 		c.Attached = append(c.Attached, s.place(p.ID, delegated))
 	}
-	if c.Open() {
-		s.askArcs(ctx, c)
-	}
 	return c, nil
 }
-
-// askArcs asks the leaf set what each answers for, as `apoidea ring` does. After a death the successor's new arc comes round by itself too, but a peer that is not
-// its neighbour hears of that up to twenty seconds later.
-func (s *shown) askArcs(ctx context.Context, c *dashboard.Circle) {
-	ctx, cancel := context.WithTimeout(ctx, arcTime)
-	defer cancel()
-	var asked sync.WaitGroup
-	for i := range c.Others {
-		p := &c.Others[i]
-		id, err := peer.Decode(p.Peer)
-		if err != nil || !p.Leaf || p.Suspect {
-			continue
-		}
-		asked.Go(func() {
-			if arc, err := s.ArcOf(ctx, id); err == nil {
-				serving(p, arc)
-			}
-		})
-	}
-	asked.Wait()
-}
-
-// arcTime is how long the page waits for that.
-const arcTime = time.Second
 
 // place is what can be said of a peer without asking it.
 func (s *shown) place(id peer.ID, delegated map[string]int) dashboard.Place {

@@ -63,7 +63,7 @@ func TestShown(t *testing.T) {
 		Measured: func(string, netip.Addr) time.Duration { return time.Millisecond },
 	}}
 	c, err := s.Circle(t.Context())
-	if err != nil || c.Size != 2 || !c.Self.Serves || len(c.Others) != 1 || len(c.Attached) != 1 || c.Open() {
+	if err != nil || c.Size != 2 || !c.Self.Serves || len(c.Others) != 1 || len(c.Attached) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	if o := c.Others[0]; !o.Leaf || !o.Serves || o.Side != "predecessor, successor" || o.RTTMs != 20 || o.Addr == "" || o.ArcFrom != c.Self.At {

@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"math"
 	"slices"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 // The picture's measures, in its own units around the centre.
@@ -111,11 +113,19 @@ func (c *Circle) unserved() (share float64, known bool) {
 	return share, true
 }
 
-// Open says that nobody of the leaf set answers for a part of the circle, though the leaf set is
-// the whole ring: somebody died, and who took over has not said so here yet.
-func (c *Circle) Open() bool {
-	share, known := c.unserved()
-	return known && share > 0
+// serving fills in from a walk what peers answer for that have not said so here yet: after a death one that is no neighbour says so up to twenty seconds later.
+func (c *Circle) serving(members []control.PeerLine) {
+	if share, known := c.unserved(); !known || share == 0 {
+		return
+	}
+	for i := range c.Others {
+		p := &c.Others[i]
+		for j := range members {
+			if m := &members[j]; m.Peer == p.Peer && m.ArcShare > 0 {
+				p.Serves, p.Whole, p.ArcFrom = true, m.ArcShare >= 1, math.Mod(p.At-m.ArcShare+1, 1)
+			}
+		}
+	}
 }
 
 // spread gives each dot its place at the rim. Those of this peer and its leaf set are moved apart until none lies on another; there are too few to fill the circle.

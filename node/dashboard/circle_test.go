@@ -44,6 +44,21 @@ func TestRingCloses(t *testing.T) {
 	}
 }
 
+// TestServing: what a walk found fills what peers have not said here yet, and changes nothing else.
+func TestServing(t *testing.T) {
+	lines := []control.PeerLine{{Peer: name(4), ArcShare: 0.125}, {Peer: name(2), ArcShare: 0.9}, {Peer: "none", ArcShare: 1}}
+	c := circle(8)
+	c.serving(lines)
+	if c.Others[1].share() != 0.125 {
+		t.Errorf("a closed circle was changed: %+v", c.Others[1])
+	}
+	c.Others[3].Serves = false
+	c.serving(lines[:1])
+	if share, _ := c.unserved(); share != 0 || c.Others[3].ArcFrom != 0.375 {
+		t.Errorf("%v are open: %+v", share, c.Others[3])
+	}
+}
+
 // The picture is well-formed for any ring, with every peer in it once.
 func TestRingPicture(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 60, 2000} {

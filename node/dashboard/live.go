@@ -219,6 +219,8 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	if m.whole = l.whole; m.whole == nil || m.at.Sub(m.whole.at) > walkTime+2*walkEvery {
 		m.whole = nil
 		l.walkSoon()
+	} else {
+		m.circle.serving(m.whole.status.Peers)
 	}
 	l.last, l.looked = m, m.at
 	return m, nil

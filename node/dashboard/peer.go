@@ -15,7 +15,7 @@ type Peer interface {
 	Watch(ctx context.Context, fn func(control.RingEvent) error) error
 	// Gauges is asked once a second, page or no page, and so is cheap.
 	Gauges(ctx context.Context) (Gauges, error)
-	// Circle is the ring as this peer knows it. Others are asked only while nobody is known to answer for some of it (see Circle.Open).
+	// Circle is the ring as this peer knows it.
 	Circle(ctx context.Context) (*Circle, error)
 	// Crawled lists hosts being crawled now, the limit busiest of them.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)

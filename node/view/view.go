@@ -8,7 +8,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -191,20 +190,6 @@ func (v *View) Here(ctx context.Context) (*control.Member, error) {
 		return nil, err
 	}
 	return &r.Member, nil
-}
-
-// ArcOf asks a member what it answers for.
-func (v *View) ArcOf(ctx context.Context, id peer.ID) (ring.Arc, error) {
-	m, err := v.reportOf(ctx, id, v.deps.About.Patience)
-	if err != nil {
-		return ring.Arc{}, err
-	}
-	from, errFrom := parseHex(m.Ring.Arc[0], ring.KeySize)
-	to, errTo := parseHex(m.Ring.Arc[1], ring.KeySize)
-	if err := errors.Join(errFrom, errTo); err != nil {
-		return ring.Arc{}, err
-	}
-	return ring.Arc{Start: ring.Key(from), End: ring.Key(to)}, nil
 }
 
 // WaitIdle returns when a job, or every one if none is named, has nothing left that is due within the patience; a negative one is that of the peer.
