@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A public ring from nothing: machines in network namespaces that act as an internet, with public addresses, a resolver, a name server of a ring (`seed serve`) and two
 # homes behind routers with NAT. Three founders make a ring; five volunteers, of whom two sit in the homes, join it by name alone and crawl; a founder dies, the seed
-# forgets it, and a sixth volunteer joins. About a minute.
+# forgets it, and a sixth volunteer joins. What is typed are the lines of docs/found.md, with the addresses of these machines. About a minute.
 #
 #   scripts/public.sh      as root on Linux; elsewhere it says that it was skipped
 . "$(dirname "$0")/lib.sh"
@@ -17,6 +17,7 @@ ip netns add "$spaces-net" 2>"$work/ip.log" || skip "network namespaces are not 
 need jq jq
 need dnsmasq dnsmasq-base
 need nft nftables
+need dig bind9-dnsutils
 build_tools() { :; }
 build
 
@@ -78,21 +79,40 @@ within() {
     sleep 0.5
   done
 }
-zone=seeds.lab
+# The lines of the page, in their order.
+mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/found.md")
+[ ${#lines[@]} = 9 ] || die "docs/found.md has ${#lines[@]} lines to type, and 9 are typed here"
+entry=
+# told N PREFIX: line N of the page, which has to begin so, with what stands for addresses there made those of these machines.
+told() {
+  local line=${lines[$1]//\/ip4\/192.0.2.9\/tcp\/4001\/p2p\/12D3KooW.../$entry}
+  [[ $line = "$2"* ]] || die "docs/found.md: line $1 to type is $line, and $2 was expected"
+  printf '%s\n' "${line//192.0.2.7/32.1.0.1}"
+}
+zone=seeds.example.org
 background dns dns dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address=31.1.0.1 --bind-interfaces \
   --cache-size=0 --server="/$zone/32.1.0.1" --local=/lab/ --address=/web.lab/30.1.0.1
 background web web apoidea web serve --listen 30.1.0.1:80 --domain web.lab --hosts 12 --pages 30 --links 20 --error-share 0
 
-# peer NAME FLAG...: a peer of the public profile on that machine.
+# peer NAME N: the peer of line N of the page, on that machine.
 peer() {
-  local name=$1
-  shift
-  mkdir -p "$work/$name" && chmod 700 "$work/$name"
-  background "$name/run" "$name" apoidea run --profile public --contact https://lab.example/ --data-dir "$work/$name" --dns-server 31.1.0.1:53 --dashboard off "$@"
+  local line
+  line=$(told "$2" "apoidea run --profile public --contact https://you.example/crawler")
+  mkdir -p "$work/$1" && chmod 700 "$work/$1"
+  # shellcheck disable=SC2086 # words of a line that was typed
+  background "$1/run" "$1" $line --data-dir "$work/$1" --dns-server 31.1.0.1:53 --dashboard off
+}
+# typed NAME N PREFIX FLAG...: line N of the page is typed on that machine, with these flags.
+typed() {
+  local name=$1 line
+  line=$(told "$2" "$3")
+  shift 3
+  # shellcheck disable=SC2086 # as above
+  in_space "$name" $line "$@"
 }
 up() { within 30 eval "apoidea status --data-dir '$work/$1' >'$work/$1/status' 2>&1" || { tail -5 "$work/$1/run.log" >&2; die "$1 does not run"; }; }
 ring_of() { apoidea ring --json --data-dir "$work/$2" 2>"$work/ring.err" | jq -e --argjson n "$1" '.closed and (.members | length) == $n' >"$work/ring.out"; }
-given() { apoidea seed show --json --data-dir "$work/seed" 2>"$work/given.err" | jq '[.peers[] | select(.given != "out")] | length'; }
+given() { typed seed 6 "apoidea seed show" --json --data-dir "$work/seed" 2>"$work/given.err" | jq '[.peers[] | select(.given != "out")] | length'; }
 # works NAME: a volunteer serves, or is attached to members of the ring.
 works() { apoidea status --json --data-dir "$work/$1" | jq -e '.ring.members >= 2' >"$work/works.out"; }
 reached() { apoidea status --json --data-dir "$work/$1" | jq -e --arg how "$2" '.reached == $how' >"$work/reached.out"; }
@@ -110,24 +130,28 @@ volunteers() {
 }
 
 # Founders: the first alone, the others by its address.
-peer m1 --listen all:4001 --reachability public --found
+peer m1 0
 up m1
-entry=$(apoidea peers --addrs --data-dir "$work/m1")
+entry=$(typed m1 1 "apoidea peers --addrs" --data-dir "$work/m1")
 check "the first founder tells its public address" grep -q '^/ip4/21.1.0.1/tcp/4001/p2p/' <<<"$entry"
-peer m2 --listen all:4001 --reachability public --bootstrap "$entry"
-peer m3 --listen all:4001 --reachability public --bootstrap "$entry"
+entry=$(grep -m 1 /tcp/ <<<"$entry")
+peer m2 2
+peer m3 2
 check "three founders are a ring" within 30 ring_of 3 m1
 mkdir -p "$work/seed" && chmod 700 "$work/seed"
-background seed seed apoidea seed serve --zone "$zone" --address 32.1.0.1 --listen 32.1.0.1:53 --every 5s --data-dir "$work/seed" --bootstrap "$entry"
+# shellcheck disable=SC2046 # words of a line that was typed
+background seed seed $(told 4 "apoidea seed serve --zone $zone") --listen 32.1.0.1:53 --every 5s --data-dir "$work/seed"
 check "the name leads to all three" within 30 eval '[ "$(given)" = 3 ]'
 
+check "who asks for the name is told of them" [ "$(typed m4 5 "dig +short TXT _dnsaddr.$zone" @31.1.0.1 | grep -c dnsaddr=/ip4/2[123].1.0.1/)" -ge 3 ]
+
 # Volunteers know the name alone.
-for name in m4 m5 m6 h1 h2; do peer $name --dns-seed "$zone"; done
+for name in m4 m5 m6 h1 h2; do peer $name 7; done
 for name in m4 m5 m6 h1 h2; do up $name; done
 check "none of them says that nobody can dial it before anybody tried" eval '! grep -l "cannot" "$work"/{m4,m5,m6,h1,h2}/{run.log,status}'
 check "five volunteers have joined by the name alone, two of them in homes" within 30 attached
 # Founders on rented machines keep the records, and leave the crawl to the volunteers.
-for name in m1 m2 m3; do apoidea pause --data-dir "$work/$name" >"$work/pause.out"; done
+for name in m1 m2 m3; do typed $name 3 "apoidea pause" --data-dir "$work/$name" >"$work/pause.out"; done
 in_space m4 apoidea crawl $(printf 'http://h%d.web.lab/ ' {0..11}) --scope '*.web.lab' --wait --json --data-dir "$work/m4" >"$work/crawl.json"
 in_space web curl -s http://30.1.0.1/_audit >"$work/audit.json"
 check "they crawl together, each page once, one at a time at each host" whole "$work/audit.json"
@@ -139,8 +163,9 @@ check "a home is relayed to" within 30 eval 'reached h1 relayed && reached h2 re
 { kill -9 "$(cat "$work/m2/run.pid")" && wait "$(cat "$work/m2/run.pid")"; } 2>"$work/killed" || true
 check "the seed forgets the dead founder" within 30 eval '[ "$(given)" = 2 ]'
 check "the ring closes without it" within 60 ring_of 2 m1
-peer m7 --dns-seed "$zone"
+peer m7 7
 up m7
 check "a sixth volunteer joins" within 30 works m7
+check "a founder leaves in good order" typed m3 8 "apoidea leave" --data-dir "$work/m3"
 [ "$failed" = 0 ] && say "a public ring: ok, $SECONDS s"
 exit "$failed"
