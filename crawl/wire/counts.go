@@ -21,5 +21,5 @@ func init() {
 		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters,
 		"JobSpec.host_depths": MaxFilters, "Job.accounts": MaxAccounts,
 		"JobRequest.ask": MaxAsk, "JobReply.jobs": MaxJobList, "JobReply.standings": MaxAsk,
-	}, map[string]int{"Session": 1 << 20, "SessionReply": 2 << 20, "JobRequest": 1 << 20, "JobReply": 1 << 20})
+	}, map[string]int{"Session": 1 << 20, "SessionReply": 2 << 20, "JobRequest": 1 << 20, "JobReply": 2 << 20})
 }
