@@ -2,7 +2,7 @@
 # The first hour of a newcomer: every example of every --help is typed as it stands, by somebody who has cloned the repository and built it, on a machine of its own (a
 # network namespace) that has the rest of an internet around it: sites such as https://example.org with certificates, a resolver, and a ring that the name
 # seeds.example.org leads into. Each has to succeed and to print what it promises. What the pages say to type, typed.sh types (README.md, docs/home.md, docs/cluster.md)
-# and public.sh (docs/found.md); --pages has them run as well. Two to three minutes.
+# and public.sh (docs/found.md); --pages has them run as well. Some minutes.
 #
 #   scripts/newcomer.sh [--pages]      as root on Linux; elsewhere it says that it was skipped
 export TMPDIR=${TMPDIR:-/var/tmp} # /tmp is what the examples write to
@@ -179,7 +179,8 @@ scene() {
   [ $failed = 0 ] && echo "ok    $1: $n examples"
   failed=$((failed | before))
 }
-scene "without a peer" '^(source <\()?apoidea (version|completion|man|config|experiment list)'
+scene "without a peer" '^(source <\()?apoidea (version|completion|man|config init|experiment list)'
+scene "its configuration" '^apoidea config'
 scene "a synthetic web" 'apoidea web serve|web\.localhost:8080|_audit'
 ended foreground
 until_so nginx -e "$work/nginx.log" -c "$work/nginx.conf" || die "nginx does not start: $(cat "$work/nginx.log")"
@@ -188,7 +189,7 @@ scene "a cluster" '^apoidea cluster up .*--until-idle'
 scene "a cluster that runs" '^apoidea cluster up .*--dir|^apoidea cluster (status|down) .*--dir'
 scene "a cluster in the usual place" '^apoidea cluster up -n 4'
 apoidea cluster up -n 5 --quiet >"$work/up" 2>&1
-for what in add 'kill 2 5 &&' 'kill 3' 'leave' 'kill 2 5$'; do scene "its peers: $what" "^apoidea cluster $what"; done
+for what in add 'kill 2 5 &&' 'kill 3' 'leave' 'kill 2 5$' 'kill 2 &&'; do scene "its peers: $what" "^apoidea cluster $what"; done
 apoidea cluster down --quiet >"$work/down" 2>&1 || true
 printf '# two sites\nhttps://a.example/\nhttps://b.example/docs/\n' >list.txt
 scene "a peer of one's own" '^apoidea run https://example\.org/ --contact [^ ]*$'
@@ -216,13 +217,19 @@ mkdir -p /srv/crawl
 apoidea run --until-idle --quiet --data-dir /srv/crawl --contact https://me.example/crawler https://b.example/ >"$work/crawl" 2>&1
 scene "data that lies there" '^apoidea (check|repair)'
 scene "a ring by its name" '^apoidea run --dns-seed seeds\.example\.org'
+ended foreground
+ended dns # which has the port
 scene "a name server for it" 'apoidea seed serve --zone seeds\.example\.org'
-sleep 8
+sleep 62 # it writes what it knows once a minute
 scene "what it tells" 'apoidea seed (show|zone)'
 ended foreground
 in_background lab apoidea run --dashboard off
 until_so apoidea status
 scene "a name server of a lab" 'apoidea seed serve --zone ring\.test'
+terminal[names]=${terminal[foreground]}
+unset "terminal[foreground]"
+scene "a peer that finds the lab by it" '^apoidea run --dns-seed ring\.test'
+until_so grep -q "ring of 2" "$work/foreground.out" || check "it finds the ring: $(tail -2 "$work/foreground.out")" false
 while IFS= read -r line; do
   if [ -n "${done_with[$line]:-}" ]; then continue; fi
   why=$(found_in "$not_typed" "$line")

@@ -55,7 +55,7 @@ behind --fetch-from, so that a server's log shows who came, and is asked with --
 --web serves a synthetic web from this process, crawls it, and prints its audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
-  apoidea cluster up -n 8 --dir /tmp/ring http://127.0.0.1:8080/ --until-idle --json
+  apoidea cluster up -n 8 --dir /tmp/ring --allow-private http://127.0.0.1:8080/ --until-idle --json
   apoidea cluster up -n 8 --web --until-idle --latency rtt.csv.gz`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
