@@ -81,6 +81,9 @@ func lines(w io.Writer) func(control.Progress) error {
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
 		gap, says := LineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		for i := range p.Waits {
+			says += " " + p.Waits[i].Reason
+		}
 		if says == said {
 			gap = sameEvery
 		}
