@@ -32,7 +32,7 @@ ring lookup	12D3Koo
 ^apoidea pause	paused
 ^apoidea check$	sound
 ^apoidea doctor	configuration
-^apoidea config check	in order
+^apoidea config check	in order|"ok": true
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
 seed zone	TXT
