@@ -103,7 +103,7 @@ http {
   server { listen 127.0.0.1:8080; root $work/www; index index.html; }
 }
 CONF
-# in_background NAME COMMAND...: as in a terminal of its own; ended NAME: Ctrl-C there.
+# in_background NAME COMMAND...: as in a terminal of its own; ended NAME [SIGNAL]: Ctrl-C there.
 set -m
 declare -A terminal=()
 in_background() {
@@ -114,11 +114,11 @@ in_background() {
 }
 ended() {
   [ -n "${terminal[$1]:-}" ] || return 0
-  kill -INT "${terminal[$1]}" 2>/dev/null || true
+  kill "-${2:-INT}" "${terminal[$1]}" 2>/dev/null || true
   wait "${terminal[$1]}" 2>/dev/null || true
   unset "terminal[$1]"
 }
-at_end 'for name in "${!terminal[@]}"; do ended "$name"; done; for d in /tmp/ring "$HOME"/*/ .; do [ -e "$d/peer1" ] && apoidea cluster down --quiet --dir "$d"; done; kill "$(cat "$work/nginx.pid" 2>/dev/null)" 2>/dev/null'
+at_end 'for name in "${!terminal[@]}"; do ended "$name" TERM; done; for d in /tmp/ring "$HOME"/*/ .; do [ -e "$d/peer1" ] && apoidea cluster down --quiet --dir "$d"; done; kill "$(cat "$work/nginx.pid" 2>/dev/null)" 2>/dev/null'
 until_so() {
   local end=$((SECONDS + 40))
   until "$@" >/dev/null 2>&1; do
@@ -186,7 +186,7 @@ ended foreground
 until_so nginx -e "$work/nginx.log" -c "$work/nginx.conf" || die "nginx does not start: $(cat "$work/nginx.log")"
 scene "a crawl that ends" '^apoidea run .*--until-idle'
 scene "a cluster" '^apoidea cluster up .*--until-idle'
-scene "a cluster that runs" '^apoidea cluster up .*--dir|^apoidea cluster (status|down) .*--dir'
+for what in up status down; do scene "a cluster that runs: $what" "^apoidea cluster $what .*--dir"; done
 scene "a cluster in the usual place" '^apoidea cluster up -n 4'
 apoidea cluster up -n 5 --quiet >"$work/up" 2>&1
 for what in add 'kill 2 5 &&' 'kill 3' 'leave' 'kill 2 5$' 'kill 2 &&'; do scene "its peers: $what" "^apoidea cluster $what"; done
@@ -218,7 +218,7 @@ apoidea run --until-idle --quiet --data-dir /srv/crawl --contact https://me.exam
 scene "data that lies there" '^apoidea (check|repair)'
 scene "a ring by its name" '^apoidea run --dns-seed seeds\.example\.org'
 ended foreground
-ended dns # which has the port
+ended dns TERM # which has the port
 scene "a name server for it" 'apoidea seed serve --zone seeds\.example\.org'
 sleep 62 # it writes what it knows once a minute
 scene "what it tells" 'apoidea seed (show|zone)'
