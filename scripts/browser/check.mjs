@@ -122,7 +122,7 @@ check('hosts are listed with worker and round trip', (await page.locator('#hosts
 check('four charts are drawn', (await page.locator('#charts svg .l.axis').count()) === 4)
 check('the joins are in the log', (await page.locator('#log li').count()) > 0)
 const dots = () => page.locator('#ring .dot').count()
-const words = () => page.textContent('
+const words = () => page.textContent('#walk')
 check('the ring has eight peers and is closed', (await dots()) === 8 && /8 members, closed/.test(await words()), `${await dots()} ${await words()}`)
 
 const agree = (p) => p.evaluate(() => document.title === document.querySelector('#headline').textContent + document.body.dataset.title)
