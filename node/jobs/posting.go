@@ -125,10 +125,11 @@ func (p *Poster) AddSeeds(ctx context.Context, id string, urls []string) error {
 	}
 	spec := known.Bare()
 	for _, u := range urls {
-		if u, err = link.Canonical(link.WithScheme(u)); err != nil {
+		url, err := link.Canonical(link.WithScheme(u))
+		if err != nil {
 			return control.Usage(fmt.Sprintf("seed %.200q: %v", u, err))
 		}
-		spec.Seeds = append(spec.Seeds, u)
+		spec.Seeds = append(spec.Seeds, url)
 	}
 	for from := 0; from < len(spec.Seeds); {
 		sent, err := p.deps.Seeds(ctx, spec, from)
