@@ -3,7 +3,8 @@
 # homes behind routers with NAT. Three founders make a ring; five volunteers, of whom two sit in the homes, join it by name alone and crawl; a founder dies, the seed
 # forgets it, and a sixth volunteer joins. What is typed are the lines of docs/found.md, with the addresses of these machines. About a minute.
 #
-#   scripts/public.sh      as root on Linux; elsewhere it says that it was skipped
+#   scripts/public.sh         as root on Linux; elsewhere it says that it was skipped
+#   scripts/public.sh --pair  a founder and a second peer alone: each learns from the other that it can be dialled, and says that it does not know before. Three minutes.
 . "$(dirname "$0")/lib.sh"
 
 spaces=apoidea-public-$$
@@ -128,6 +129,22 @@ volunteers() {
   jq -c .totals "$1" >&2
   return 1
 }
+
+# Two at public addresses: one who dials back is enough where there are no more, and he is asked again after two minutes.
+if [ "${1:-}" = --pair ]; then
+  lines=("${lines[@]/ --reachability public/}")
+  peer m1 0
+  up m1
+  entry=$(typed m1 1 "apoidea peers --addrs" --data-dir "$work/m1" | grep -m 1 /tcp/)
+  peer m2 2
+  up m2
+  sleep 30
+  check "after 30 s neither says more than that it is not known yet" eval 'reached m1 unknown && reached m2 unknown'
+  check "doctor says the same" eval '{ apoidea doctor --data-dir "$work/m2" || true; } | grep -q "not known yet whether others can dial"'
+  check "both learn that they can be dialled" within 240 eval 'reached m1 direct && reached m2 direct'
+  [ "$failed" = 0 ] && say "a ring of two: ok, $SECONDS s"
+  exit "$failed"
+fi
 
 # Founders: the first alone, the others by its address.
 peer m1 0

@@ -137,6 +137,8 @@ func reachedBy(dialled, own, told []ma.Multiaddr, private bool) Reached {
 	switch {
 	case len(dialled) > 0:
 		return ReachedMapped
+	case !private && slices.ContainsFunc(own, manet.IsPublicAddr): // it may have a relay before anybody has tried
+		return ReachedUnknown
 	case slices.ContainsFunc(told, isRelayed):
 		return ReachedRelayed
 	case private:

@@ -27,6 +27,9 @@ func TestReachedBy(t *testing.T) {
 		{"one of two is its own", addrs("/ip4/5.0.0.8/tcp/4001", "/ip6/2a00::1/tcp/1"), addrs("/ip6/2a00::1/tcp/1"), nil, false, ReachedDirect},
 		{"at its router's", addrs("/ip4/5.0.0.50/tcp/4001"), home, nil, false, ReachedMapped},
 		{"at a relay's", nil, home, addrs(relayed), true, ReachedRelayed},
+		{"at a relay's, before anybody tried its public address", nil, addrs("/ip4/5.0.0.9/tcp/4001"), addrs(relayed), false, ReachedUnknown},
+		{"at a relay's, its public address tried in vain", nil, addrs("/ip4/5.0.0.9/tcp/4001"), addrs(relayed), true, ReachedRelayed},
+		{"at a relay's, a home that was never tried", nil, home, addrs(relayed), false, ReachedRelayed},
 		{"dialled, and still at a relay's", addrs("/ip4/5.0.0.50/tcp/4001"), home, addrs(relayed), false, ReachedMapped},
 	} {
 		if got := reachedBy(row.dialled, row.own, row.told, row.private); got != row.want {
