@@ -28,20 +28,21 @@ func thousands(n int64) string {
 // short is the end of a peer's name, which differs from peer to peer.
 func short(peer string) string { return peer[max(0, len(peer)-8):] }
 
-// bytesText writes an amount with three digits.
-func bytesText(n float64) string {
-	const units = "kMGTPE"
+// bytesText and rateText write a size and bytes a second with three digits, in the units of all commands.
+func bytesText(n float64) string { return scaled(n, 1024, "KMGTPE", "iB") }
+
+func rateText(n float64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }
+
+func scaled(n, unit float64, prefixes, suffix string) string {
 	if n < 1000 {
 		return strconv.FormatFloat(n, 'f', 0, 64) + " B"
 	}
 	i := -1
-	for ; n >= 999.5 && i < len(units)-1; i++ {
-		n /= 1000
+	for ; n >= 999.5 && i < len(prefixes)-1; i++ {
+		n /= unit
 	}
-	return digits(n) + " " + units[i:i+1] + "B"
+	return digits(n) + " " + prefixes[i:i+1] + suffix
 }
-
-func rateText(n float64) string { return bytesText(n) + "/s" }
 
 // digits writes a number with about three digits.
 func digits(n float64) string {
