@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
@@ -81,7 +81,7 @@ Without a running peer the data directory is read as it lies.`,
 
 func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Writer) (err error) {
 	toFile := o.output != "" && o.output != "-"
-	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && isatty.IsTerminal(f.Fd()) {
+	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && term.IsTerminal(int(f.Fd())) {
 		return fmt.Errorf("%w: export %s: bytes are nothing for a terminal; name a file with -o", errUsage, what)
 	}
 	results, done, err := o.results(ctx, errOut)

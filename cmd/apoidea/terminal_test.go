@@ -50,10 +50,14 @@ func terminal(t *testing.T, columns uint16) (screen *os.File, read func() string
 	}
 }
 
-// done is a peer with a crawl that is done at once.
+// done is a peer with a crawl that is done after a second, so that what shows it is drawn more than once.
 type done struct{}
 
 func (done) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.Progress) error) error {
+	if err := fn(control.Progress{Counters: control.Counters{URLsSeen: 2, URLsPending: 1}, Members: 1}); err != nil {
+		return err
+	}
+	time.Sleep(time.Second)
 	return fn(control.Progress{Idle: true, Members: 1})
 }
 

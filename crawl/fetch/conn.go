@@ -16,7 +16,7 @@ import (
 type conn struct {
 	net.Conn // TCP, or TLS over it
 	meter    *meter
-	h2       *http2.ClientConn // nil for HTTP/1.1
+	h2       *http2.ClientConn //nolint:staticcheck // nil for HTTP/1.1; see newHTTP2
 	key      string
 	addr     netip.AddrPort
 	used     bool      // by an exchange before the present one

@@ -145,7 +145,7 @@ func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time)
 	if tc.ConnectionState().NegotiatedProtocol != "h2" {
 		return nil
 	}
-	h2, err := f.h2.NewClientConn(newForgetful(tc))
+	h2, err := f.h2.NewClientConn(newForgetful(tc)) //nolint:staticcheck // see newHTTP2
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type Fetcher struct {
 	fields string // request fields that never change
 	dialer net.Dialer
 	tls    *tls.Config
-	h2     *http2.Transport
+	h2     *http2.Transport //nolint:staticcheck // see newHTTP2
 	pool   *pool
 	large  chan struct{} // handshakes under way that are large
 }

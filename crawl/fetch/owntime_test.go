@@ -55,6 +55,7 @@ func TestOwnTime(t *testing.T) {
 				if err := secure.HandshakeContext(ctx); err != nil {
 					t.Error(err)
 				}
+				//nolint:staticcheck // within a bubble of synctest
 				(&http2.Server{}).ServeConn(secure, &http2.ServeConnOpts{Context: ctx, Handler: answer})
 				return
 			}

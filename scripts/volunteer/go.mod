@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/apoidea/apoidea v0.0.0
-	golang.org/x/sys v0.47.0
+	golang.org/x/sys v0.50.0
 )
 
 replace github.com/apoidea/apoidea => ../..

@@ -10,8 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/mattn/go-isatty"
-	"github.com/vbauerster/mpb/v8/cwriter"
+	"golang.org/x/term"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
@@ -58,10 +57,10 @@ func CanDraw(w io.Writer) bool {
 // Width is how many columns a terminal has, 0 where w is none.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) {
+	if !ok {
 		return 0
 	}
-	width, _, err := cwriter.New(f).GetTermSize()
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
