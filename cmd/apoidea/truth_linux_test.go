@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDoctorAndCheckTellTheTruth: doctor says of pages that it did not read them, where check --read-data finds that they were overwritten; and a directory that
+// somebody may not read is told so, and not to be empty.
+func TestDoctorAndCheckTellTheTruth(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "peer")
+	site, _ := heavyPages(t, 3)
+	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no archive: %v", err)
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, longest := 0, 0 // the middle of the longest record
+	for rest, begun := raw, 0; len(rest) > 0; {
+		n := bytes.Index(rest[1:], []byte{0x1f, 0x8b, 8}) + 1
+		if n == 0 {
+			n = len(rest)
+		}
+		if n > longest {
+			at, longest = begun+n/2, n
+		}
+		rest, begun = rest[n:], begun+n
+	}
+	clear(raw[at : at+2000])
+	if err := os.WriteFile(files[0], raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := say(t, "doctor", "--data-dir", dir); code != exitDone || !strings.Contains(out, "the pages themselves were not read (apoidea check --read-data reads them)") {
+		t.Errorf("doctor, exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code == exitDone || !strings.Contains(out, filepath.Base(files[0])) {
+		t.Errorf("check --read-data, exit code %d: %s", code, out)
+	}
+
+	if os.Getuid() != 0 {
+		t.Skip("who may read everything is needed, to run as somebody who may not")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(base, "apoidea")
+	copied, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(program, copied, 0o755)
+	}
+	for _, open := range []string{filepath.Dir(base), base} { // those of tests are their owner's
+		if err == nil {
+			err = os.Chmod(open, 0o755)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"export", "urls"}, {"check"}, {"why", site}, {"doctor"}} {
+		cmd := command(t, append(args, "--data-dir", dir)...)
+		cmd.Args[4] = program
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, _ := cmd.CombinedOutput() // the code tells
+		if text := string(out); cmd.ProcessState.ExitCode() == exitDone || !strings.Contains(text, "permission denied") || strings.Contains(text, "holds no data") {
+			t.Errorf("%v by somebody else, exit code %d: %s", args, cmd.ProcessState.ExitCode(), text)
+		}
+	}
+}
