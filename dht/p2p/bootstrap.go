@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht/calls"
@@ -328,22 +327,4 @@ func peersOf(addrs []ma.Multiaddr) ([]peer.AddrInfo, error) {
 		byPeer[info.ID] = peer.AddrInfo{ID: info.ID, Addrs: append(known.Addrs, info.Addrs...)}
 	}
 	return slices.Collect(maps.Values(byPeer)), errors.Join(wrong...)
-}
-
-// dialCause puts libp2p's many lines about a failed dial on one short line.
-func dialCause(err error) string {
-	dial, ok := errors.AsType[*swarm.DialError](err)
-	if !ok {
-		return strings.Join(strings.Fields(err.Error()), " ")
-	}
-	var causes []string
-	if dial.Cause != nil && len(dial.DialErrors) == 0 {
-		causes = append(causes, dial.Cause.Error())
-	}
-	for _, e := range dial.DialErrors {
-		if cause := e.Cause.Error(); !slices.Contains(causes, cause) {
-			causes = append(causes, cause)
-		}
-	}
-	return strings.Join(strings.Fields(strings.Join(causes, ", ")), " ")
 }
