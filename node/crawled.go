@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/hosts"
@@ -67,7 +66,7 @@ func (n *Node) crawling() crawling.Config {
 // crawled is what the worker uses of the peer. The owners and the limits come later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
-		Self: n.room.net.Self(), Router: n.router, Say: n.say, Lend: n.lend, Content: n.contents, Jobs: n.book, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Jobs: n.book, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
 	}
@@ -101,11 +100,6 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 		return n.owners.Session(ctx, to, m)
 	}
 	return hosts.Says.Call(ctx, n.router, to, m)
-}
-
-// lend asks the owner of a host for it; that may be this peer.
-func (n *Node) lend(ctx context.Context, m *wire.Loan) (*wire.LoanReply, error) {
-	return hosts.Lends.CallOwner(ctx, n.router, ring.HostKey(m.GetHost()), m)
 }
 
 // workerHandler answers owners: offers of hosts, and probes of sites.

@@ -12,8 +12,6 @@
 //     until its outcome comes, so after a crash it is pending again.
 //   - lease: the grant of one host to one worker for TTL from the last renewal, named by its epoch.
 //     item: one URL out under a lease.
-//   - loan: the leave for one request to a host, given to a worker that another host's robots.txt led
-//     there. It is in memory, as the host need not have a record; while it lasts there is no lease.
 //   - lapse: the end of a lease whose worker was not heard of since it named it. It is no try, but
 //     four of them, two when it was out alone, quarantine a URL.
 //   - hang: a request that the host took and of which nothing came. It is the URL's, and parts of the
@@ -38,12 +36,12 @@
 //
 // An Owner brings events to its parts. What a host, or a job, is in the middle of is kept by plain
 // types, each with the table of its states and a test that drives it alone: search (for a worker),
-// tenure (who has the host), loans (of hosts, for one request), purges, and in rooms of their own
+// tenure (who has the host), purges, and in rooms of their own
 // package budget (of a job) and package outbox. Around them stand the parts that read and write
 // records, in parts.go: each names the ones that it uses, and there is no circle. What a record is
 // on disk is package ondisk's.
 //
-// These parts are one package of some 8200 lines because they share a host and a write. More than half
+// These parts are one package of some 7900 lines because they share a host and a write. More than half
 // of the functions, with two thirds of the code, take a host in memory, with its jobs,
 // its lease and the worker that has it. One outcome takes a URL out of the lease, counts it on the
 // host and on the peer, settles its promise, moves its record, may end the lease and send links on,

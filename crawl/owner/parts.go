@@ -13,7 +13,6 @@ type parts struct {
 	rests    *rests
 	domains  *domains
 	traps    *traps
-	loans    *loans
 	agenda   *agenda
 	hosts    *hostTable
 	urls     *urlSets
@@ -22,7 +21,6 @@ type parts struct {
 	emitter  *emitter
 	placer   *placer
 	leases   *leases
-	lender   *lender
 	reviewer *reviewer
 	granter  *granter
 	outcomes *outcomes
@@ -38,8 +36,7 @@ func newParts(s *step) parts {
 	p.rests = &rests{step: s, away: make(away)}
 	p.domains = &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
 	p.traps = &traps{step: s}
-	p.loans = newLoans(s.cfg.Delay.Milliseconds())
-	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, loans: p.loans, searches: searches{most: s.cfg.MaxPlacing}}
+	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
 	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
 	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
 	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: outbox.New(s.cfg.MaxOutbox)}
@@ -52,7 +49,6 @@ func newParts(s *step) parts {
 	}
 	p.placer = &placer{step: s, agenda: p.agenda, hosts: p.hosts, sessions: make(map[string]*session)}
 	p.leases = &leases{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, placer: p.placer}
-	p.lender = &lender{step: s, hosts: p.hosts, agenda: p.agenda, leases: p.leases, loans: p.loans}
 	p.reviewer = &reviewer{step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
 	p.granter = &granter{step: s, jobs: p.jobs, urls: p.urls, agenda: p.agenda, traps: p.traps, leases: p.leases}
 	p.outcomes = &outcomes{
@@ -63,6 +59,6 @@ func newParts(s *step) parts {
 	}
 	p.remover = &remover{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, placer: p.placer, leases: p.leases, outgoing: p.outgoing}
 	p.purger = &purger{step: s, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains}
-	p.visits = &visits{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, loans: p.loans, leases: p.leases, placer: p.placer, granter: p.granter}
+	p.visits = &visits{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, leases: p.leases, placer: p.placer, granter: p.granter}
 	return p
 }

@@ -34,7 +34,6 @@ type agenda struct {
 	jobs     *jobTable
 	domains  *domains
 	rests    *rests
-	loans    *loans
 	wakes    wakes
 	searches searches
 	purges   purges
@@ -144,7 +143,7 @@ func (a *agenda) placeAt(h *host) int64 {
 		return never
 	}
 	polite := max(a.politeAt(h), h.rec.BackoffUntil) - a.cfg.PlaceAhead.Milliseconds()
-	return max(at, h.bar, h.search.rest, polite, a.loans.free(a.now, h.rec.Name))
+	return max(at, h.bar, h.search.rest, polite)
 }
 
 // SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts that waited for that are looked at again. Part of a

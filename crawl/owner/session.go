@@ -244,7 +244,6 @@ type visits struct {
 	jobs    *jobTable
 	hosts   *hostTable
 	agenda  *agenda
-	loans   *loans
 	leases  *leases
 	placer  *placer
 	granter *granter
@@ -339,7 +338,7 @@ func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
 		vs.leases.end(h, released, 0)
 	}
 	offered := h.search.offeredTo(s.peer)
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(vs.now) || vs.loans.free(vs.now, h.rec.Name) > 0 || h.search.reserved > 0 || !offered && h.search.state == searchOffered || vs.agenda.urlsAt(h) > vs.now {
+	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(vs.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || vs.agenda.urlsAt(h) > vs.now {
 		reply.revoke(h.rec.Name)
 		if offered {
 			vs.placer.end(h)

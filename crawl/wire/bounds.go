@@ -45,10 +45,6 @@ const (
 	MaxOut = 1 << 14
 	// MaxLeaseMs is the longest that a lease may have left.
 	MaxLeaseMs = 3_600_000
-	// MaxLoanMs is how long a host may be lent at most: as long as an exchange takes.
-	MaxLoanMs = 60_000
-	// MaxWaitMs is the longest that somebody is asked to wait for a host.
-	MaxWaitMs = 3_600_000
 	// MaxPacePct is how much more rarely than usual a host can be asked, in % of the usual time between requests.
 	MaxPacePct = 10_000
 	// MaxOrigins of one host whose robots.txt is known.

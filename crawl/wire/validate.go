@@ -184,28 +184,6 @@ func (m *OfferReply) Validate() error {
 	return nil
 }
 
-// Validate refuses a question for a host that breaks a bound.
-func (m *Loan) Validate() error {
-	if err := host(m.GetHost()); err != nil {
-		return fmt.Errorf("loan: %w", err)
-	}
-	if len(m.GetSake()) > MaxHost {
-		return fmt.Errorf("loan: for a host of %d bytes", len(m.GetSake()))
-	}
-	return nil
-}
-
-// Validate refuses an answer that breaks a bound.
-func (m *LoanReply) Validate() error {
-	if m.GetLentMs() > MaxLoanMs || m.GetWaitMs() > MaxWaitMs {
-		return fmt.Errorf("loan reply: lent for %d ms, at most %d; again in %d ms, at most %d", m.GetLentMs(), MaxLoanMs, m.GetWaitMs(), MaxWaitMs)
-	}
-	if (m.GetNumber() == 0) != (m.GetLentMs() == 0) || m.GetNumber() > 0 && (m.GetWaitMs() > 0 || m.GetRefused() != "") {
-		return fmt.Errorf("loan reply: number %d, lent for %d ms, again in %d ms", m.GetNumber(), m.GetLentMs(), m.GetWaitMs())
-	}
-	return text("loan reply: refused", m.GetRefused())
-}
-
 // PausedText is how a peer that fetches nothing at present answers probes and offers: whoever asked leaves it alone for a while.
 const PausedText = "the peer is paused"
 

@@ -104,22 +104,6 @@ func TestValidate(t *testing.T) {
 		{"lease note: too many", note(func(m *wire.LeaseNote) { m.Hash = make([]uint64, wire.MaxOut+1); m.Job = make([]uint32, wire.MaxOut+1) }), false},
 		{"offer", &wire.Offer{Hosts: []string{"a"}}, true},
 		{"offer: no name", &wire.Offer{Hosts: []string{""}}, false},
-		{"loan", &wire.Loan{Host: "a", Sake: "b"}, true},
-		{"loan: back", &wire.Loan{Host: "a", Number: 7}, true},
-		{"loan: no name", &wire.Loan{Sake: "b"}, false},
-		{"loan: long name", &wire.Loan{Host: strings.Repeat("a", wire.MaxHost+1)}, false},
-		{"loan: for a long name", &wire.Loan{Host: "a", Sake: strings.Repeat("a", wire.MaxHost+1)}, false},
-		{"loan reply: lent", &wire.LoanReply{Number: 7, LentMs: wire.MaxLoanMs}, true},
-		{"loan reply: wait", &wire.LoanReply{WaitMs: wire.MaxWaitMs}, true},
-		{"loan reply: refused", &wire.LoanReply{Refused: "opted out"}, true},
-		{"loan reply: noted", &wire.LoanReply{}, true},
-		{"loan reply: lent for long", &wire.LoanReply{Number: 7, LentMs: wire.MaxLoanMs + 1}, false},
-		{"loan reply: lent for no time", &wire.LoanReply{Number: 7}, false},
-		{"loan reply: lent without a number", &wire.LoanReply{LentMs: 1}, false},
-		{"loan reply: lent, and to wait", &wire.LoanReply{Number: 7, LentMs: 1, WaitMs: 1}, false},
-		{"loan reply: lent, and refused", &wire.LoanReply{Number: 7, LentMs: 1, Refused: "opted out"}, false},
-		{"loan reply: wait for long", &wire.LoanReply{WaitMs: wire.MaxWaitMs + 1}, false},
-		{"loan reply: why", &wire.LoanReply{Refused: strings.Repeat("x", wire.MaxText+1)}, false},
 		{"probe", &wire.Probe{Host: "a", Scheme: "http", Method: "connect"}, true},
 		{"probe: scheme", &wire.Probe{Host: "a", Scheme: "ftp"}, false},
 		{"probe: method", &wire.Probe{Host: "a", Scheme: "http", Method: "post"}, false},
@@ -193,8 +177,6 @@ func FuzzValidate(f *testing.F) {
 func kinds() []message {
 	return []message{
 		&wire.Links{}, &wire.LinksReply{}, &wire.Session{}, &wire.SessionReply{}, &wire.Offer{}, &wire.OfferReply{}, &wire.Probe{},
-		&wire.ProbeReply{}, &wire.JobSpec{}, &wire.Job{}, &wire.JobRequest{}, &wire.JobReply{},
-		&wire.Loan{}, &wire.LoanReply{},
-		&wire.LeaseNote{},
+		&wire.ProbeReply{}, &wire.JobSpec{}, &wire.Job{}, &wire.JobRequest{}, &wire.JobReply{}, &wire.LeaseNote{},
 	}
 }

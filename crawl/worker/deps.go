@@ -71,9 +71,6 @@ type Deps struct {
 	OptOuts OptOuts
 	// Permits may be nil: then Config.PermitLimit counts for nothing.
 	Permits Permits
-	// Lend asks the owner of a host for it, for one request, or tells it that this is over. The error is ErrLendsNothing where the owner knows no loans. Nil: nobody is
-	// asked.
-	Lend func(ctx context.Context, m *wire.Loan) (*wire.LoanReply, error)
 	// Spill may be nil: then exchanges wait while memory is full.
 	Spill pages.Spill
 	// Estimates are what rates servers have, for the governor; they are the worker's from then on. Nil: nothing is known yet.

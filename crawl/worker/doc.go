@@ -43,7 +43,7 @@
 //
 // A robots.txt that redirects to another host is asked for there (RFC 9309, section 2.3.1.2), and
 // holds for the host that leads there. It is the one request that may be made without the lease of
-// the host it goes to: the owner of that host lends it for the request, see abroad.go.
+// the host it goes to, within the bounds that crosshost.go names.
 //
 // # Concurrency
 //

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -223,8 +222,8 @@ func (v *visitor) left(h *host) {
 	v.w.running.Add(-1)
 }
 
-// get makes one exchange under the lease, and under the loan of another host if it goes there.
-func (v *visitor) get(ctx context.Context, h *host, l *loan, req *fetch.Request) (*fetch.Response, error) {
+// get makes one exchange under the lease.
+func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.Response, error) {
 	w := v.w
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -238,9 +237,6 @@ func (v *visitor) get(ctx context.Context, h *host, l *loan, req *fetch.Request)
 		return nil, errStopping
 	}
 	h.cancel = cancel
-	if l != nil {
-		l.cancel = cancel
-	}
 	if time.Now().Before(h.lentUntil) && link.Host(req.URL) == h.Host {
 		req.Addrs = h.addrs
 	}
@@ -248,7 +244,7 @@ func (v *visitor) get(ctx context.Context, h *host, l *loan, req *fetch.Request)
 	w.mu.Unlock()
 	var lacks netip.Addr
 	req.Permit = func(addr netip.Addr) error {
-		if err := cmp.Or(h.permit(w.clock), l.permit(w.clock)); err != nil {
+		if err := h.permit(w.clock); err != nil {
 			return err
 		}
 		if err := w.permits.use(&h.pass, addr); err != nil {
@@ -289,7 +285,7 @@ func (v *visitor) fetch(ctx context.Context, h *host, it reports.Item) {
 	w.mu.Lock()
 	within := h.headWithin(&it)
 	w.mu.Unlock()
-	resp, err := v.get(ctx, h, nil, &fetch.Request{
+	resp, err := v.get(ctx, h, &fetch.Request{
 		URL: it.URL, HeadWithin: within, MaxBytes: bound(&it), Room: room,
 		Cut: it.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})

@@ -63,7 +63,6 @@ type origin struct {
 	next    string       // where a redirect of robots.txt leads
 	hops    int
 	leave   string         // the other origin that lets next be asked for
-	waits   time.Time      // since then the owner of another host was asked for it; zero: it was not
 	told    []*reports.Job // jobs that were told of its sitemaps
 	untold  bool           // the state is to be reported; guarded by the worker's mutex
 	newsSeq uint64
@@ -169,9 +168,6 @@ func (w *Worker) watchLeases(ctx context.Context) {
 			if late || now >= h.Until() {
 				h.interrupt(errLapsed)
 			}
-		}
-		for l := range w.abroad.open {
-			l.interrupt(now, late)
 		}
 		held := w.sessions.Leases()+len(w.leaving) > 0
 		w.mu.Unlock()

@@ -17,21 +17,21 @@ import (
 )
 
 // fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect is followed by the next visit, so that the host has its
-// rest in between. Where it leads to another host, see abroad.go.
+// rest in between. Where it leads to another host, see crosshost.go.
 func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *origin) {
 	w := v.w
 	url := o.next
 	if url == "" {
 		url = o.name + "/robots.txt"
 	}
-	q := robotsQuestion{url: url, abroad: link.Host(url) != h.Host}
-	if q.abroad && !v.depart(ctx, h, it, o, &q) {
+	q := robotsQuestion{url: url, crossHost: link.Host(url) != h.Host}
+	if q.crossHost && !v.depart(ctx, h, it, o, &q) {
 		return
 	}
 	begun := time.Now()
 	room := w.pipe.Room()
 	defer room.Release()
-	resp, err := v.get(ctx, h, q.loan, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	resp, err := v.get(ctx, h, &fetch.Request{URL: q.url, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		if lerr := resp.Load(); lerr != nil {
 			resp.Release()
@@ -40,8 +40,8 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 	}
 	now := time.Now()
 	took := now.Sub(begun)
-	if q.abroad {
-		v.back(ctx, now, &q, took)
+	if q.crossHost {
+		v.back(now, &q, took)
 	}
 	if err != nil {
 		v.robotsFailed(h, it, o, &q, err, took, now)
@@ -65,7 +65,7 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 	o.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
 	v.learn(h, o, answer, now)
 	_, _ = v.parse(ctx, h, o) // else the next visit does
-	if q.abroad {
+	if q.crossHost {
 		resp = nil // it did not come from an address of this host
 	}
 	v.again(h, it, took, now, resp)
@@ -73,15 +73,14 @@ func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *
 
 // robotsQuestion is one request for a robots.txt.
 type robotsQuestion struct {
-	url      string
-	abroad   bool  // at another host
-	forLeave bool  // for that host's own robots.txt
-	opened   bool  // its visit is open in the frontier
-	loan     *loan // of that host; nil where nobody lends
+	url       string
+	crossHost bool  // at another host
+	forLeave  bool  // for that host's own robots.txt
+	own       *host // the other host, if it is this worker's: its visit is open in the frontier
 }
 
 // begin has the next request be for the origin's own robots.txt.
-func (o *origin) begin() { o.next, o.hops, o.leave, o.waits = "", 0, "", time.Time{} }
+func (o *origin) begin() { o.next, o.hops, o.leave = "", 0, "" }
 
 // redirect is where an answer leads, empty if nowhere.
 func redirect(from string, resp *fetch.Response) string {
@@ -172,12 +171,8 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 		v.again(h, it, took, now, nil) // over a new connection, after the host's rest
 		return
 	}
-	if _, lacks := errors.AsType[*withoutPermit](err); lacks && q.abroad {
+	if _, lacks := errors.AsType[*withoutPermit](err); lacks && q.crossHost {
 		v.later(h, it, now.Add(permitLook))
-		return
-	}
-	if errors.Is(err, errLoanOver) {
-		v.overdue(h, it, o, q, err, took, now)
 		return
 	}
 	fe, known := errors.AsType[*fetch.Error](err)
@@ -185,7 +180,7 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 		v.untried(h, it, err, took, now)
 		return
 	}
-	if q.abroad {
+	if q.crossHost {
 		o.failure, o.status = link.OutcomeRobotsUnreachable, 0
 		v.unread(h, it, o, robots.Answer{Err: err}, fe.Error(), took, now)
 		return

@@ -50,7 +50,7 @@ type Worker struct {
 	windows  windows
 	chooser  chooser
 	holds    holds
-	abroad   abroad
+	cross    crossHosts
 	idle     idlers
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
@@ -92,10 +92,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		hosts: hosts, hung: make(hung), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
 		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
-		abroad: abroad{
-			frontier: front, hosts: hosts, delay: politeness.Delay, until: make(map[string]time.Time),
-			open: make(map[*loan]struct{}), asked: make(map[string]*lending),
-		},
+		cross:   crossHosts{frontier: front, hosts: hosts, delay: politeness.Delay, until: make(map[string]time.Time)},
 	}
 	w.idle = idlers{mu: &w.mu}
 	w.chooser = chooser{
@@ -103,7 +100,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w.holds = holds{permits: w.permits, frontier: front, hosts: hosts, until: make(map[string]time.Time)}
 	w.sessions = session.New(cfg.sessions(), driver{w})
-	w.abroad.has = w.has
+	w.cross.has = w.has
 	w.allow(cfg.Fetchers)
 	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
 		Archive: deps.Archive, Content: deps.Content, Spill: deps.Spill, Known: w.known, Log: w.log,

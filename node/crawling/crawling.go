@@ -74,8 +74,6 @@ type Deps struct {
 	Router *rpc.Router
 	// Say carries a message of the worker to an owner.
 	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
-	// Lend carries a question for a host, for one request, to its owner.
-	Lend func(ctx context.Context, m *wire.Loan) (*wire.LoanReply, error)
 	// Content, Jobs, OptOuts, Permits and Clock are handed on to the worker.
 	Content pages.Content
 	Jobs    reports.Specs  // specs of jobs
@@ -130,7 +128,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
 		Owners: sessions{say: d.Say, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
 		Spill: spilling{c.Spill}, Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
-		Lend: lending(d.Lend).ask, Events: d.Outcome,
+		Events: d.Outcome,
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -3,7 +3,6 @@ package crawling
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -83,16 +82,4 @@ func (s sessions) OwnerOf(host string) string {
 		return ""
 	}
 	return string(p.ID)
-}
-
-// lending asks the owners of hosts for them.
-type lending func(ctx context.Context, m *wire.Loan) (*wire.LoanReply, error)
-
-// ask tells owners that know no loans, as those of earlier versions, from those that do not answer.
-func (l lending) ask(ctx context.Context, m *wire.Loan) (*wire.LoanReply, error) {
-	reply, err := l(ctx, m)
-	if rpc.Refused(err) {
-		return nil, fmt.Errorf("%w: %w", worker.ErrLendsNothing, err)
-	}
-	return reply, err
 }

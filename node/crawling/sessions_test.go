@@ -2,7 +2,6 @@ package crawling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -120,19 +118,5 @@ func TestSessionSeeksWithinBounds(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestLendingOfEarlierVersions: an owner that knows no loans is told from one that does not answer.
-func TestLendingOfEarlierVersions(t *testing.T) {
-	_, unknown := rpc.Tagged{}.Handle(t.Context(), "", []byte("B"))
-	for _, row := range []struct {
-		err     error
-		nothing bool
-	}{{nil, false}, {unknown, true}, {rpc.Busy("later"), false}, {context.DeadlineExceeded, false}} {
-		l := lending(func(context.Context, *wire.Loan) (*wire.LoanReply, error) { return &wire.LoanReply{}, row.err })
-		if _, err := l.ask(t.Context(), &wire.Loan{Host: "a.example"}); (err == nil) != (row.err == nil) || errors.Is(err, worker.ErrLendsNothing) != row.nothing {
-			t.Errorf("%v becomes %v", row.err, err)
-		}
 	}
 }

@@ -198,37 +198,3 @@ func TestLinksGivenUp(t *testing.T) {
 		}
 	})
 }
-
-// TestLending: a host of this peer is lent, to one peer at a time, and another's is not.
-func TestLending(t *testing.T) {
-	for owns, want := range map[peer.ID]calls.Code{"self": 0, "other": calls.CodeMoved} {
-		crawltest.Bubble(t, func(t *testing.T) {
-			w := start(t, owns)
-			from := peer.ID("x")
-			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
-				return w.Handlers().Handle(ctx, from, req)
-			})
-			ask := &wire.Loan{Host: "a.example", Sake: "b.example"}
-			lent, err := Lends.Call(t.Context(), w.net, "self", ask)
-			if calls.CodeOf(err) != want || (lent.GetNumber() > 0) != (err == nil) {
-				t.Fatalf("asked of its owner %s: %v, %v", owns, lent, err)
-			}
-			if err != nil {
-				return
-			}
-			from = "y"
-			if reply, err := Lends.Call(t.Context(), w.net, "self", ask); err != nil || reply.GetNumber() > 0 || reply.GetWaitMs() == 0 {
-				t.Errorf("while it is lent: %v, %v", reply, err)
-			}
-			from = "x"
-			if _, err := Lends.Call(t.Context(), w.net, "self", &wire.Loan{Host: "a.example", Number: lent.GetNumber()}); err != nil {
-				t.Error(err)
-			}
-			time.Sleep(time.Second)
-			from = "y"
-			if reply, err := Lends.Call(t.Context(), w.net, "self", ask); err != nil || reply.GetNumber() == 0 {
-				t.Errorf("once it is back: %v, %v", reply, err)
-			}
-		})
-	}
-}

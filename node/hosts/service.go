@@ -8,7 +8,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
@@ -16,7 +15,6 @@ import (
 const (
 	tagLinks   = 'L' // to the owners of hosts
 	tagSession = 'S'
-	tagLoan    = 'B'
 	tagOffer   = 'O' // to workers
 )
 
@@ -30,8 +28,6 @@ var (
 	}
 	// Says carries what a worker says to an owner.
 	Says = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
-	// Lends asks the owner of a host to lend it for one request, or says that this is over.
-	Lends = rpc.Method[*wire.Loan, *wire.LoanReply]{Service: rpc.ServiceOwner, Tag: tagLoan}
 	// Offers asks a worker to take hosts.
 	Offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -58,7 +54,6 @@ func (w *Owners) Handlers() rpc.Tagged {
 	return rpc.Tagged{
 		tagLinks:   sendLinks.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
 		tagSession: Says.Handle(w.Session),
-		tagLoan:    Lends.Handle(w.Lend),
 	}
 }
 
@@ -103,16 +98,4 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 		return nil, err
 	}
 	return v.Reply(), nil
-}
-
-// Lend lends a host of this peer, or takes one back; it returns when that is on disk.
-func (w *Owners) Lend(ctx context.Context, from peer.ID, m *wire.Loan) (*wire.LoanReply, error) {
-	var reply *wire.LoanReply
-	if err := w.Do(ctx, func(o *owner.Owner) { reply = o.Lend(string(from), m) }); err != nil {
-		return nil, err
-	}
-	if reply == nil {
-		return nil, w.deps.Router.Moved(ring.HostKey(m.GetHost()))
-	}
-	return reply, nil
 }

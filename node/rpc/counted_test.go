@@ -230,7 +230,7 @@ func fullMessages() []proto.Message {
 		},
 		&wire.Offer{Hosts: some(wire.MaxHosts, "a.example")},
 		&wire.OfferReply{Declined: some(wire.MaxHosts, uint32(1))},
-		&wire.Loan{Host: "a.example"}, &wire.LoanReply{}, &wire.Probe{Host: "a.example", Scheme: "http"}, &wire.ProbeReply{},
+		&wire.Probe{Host: "a.example", Scheme: "http"}, &wire.ProbeReply{},
 		&wire.JobRequest{Post: &wire.JobSpec{Id: fullJob, Seeds: some(wire.MaxSeeds, fullURL), Scope: some(wire.MaxScope, "a.example")}},
 		&wire.JobRequest{List: true, Ask: some(wire.MaxAsk, fullJob)},
 		&wire.JobReply{Jobs: each(wire.MaxJobList, func(int) *wire.Job { return &wire.Job{Spec: fullSpec(), State: 1, Version: 1, UpdatedMs: 1 << 40} })},
