@@ -76,7 +76,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 	}
 	reply.m.Grants = append(reply.m.Grants, g)
 	reply.bytes += proto.Size(g)
-	gr.agenda.schedule(h)
+	gr.agenda.changed(h)
 }
 
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.

@@ -25,7 +25,7 @@ func (o *Owner) Freeze(hosts ...ring.Pos) {
 		}
 		o.placer.end(h)
 		h.freeze(o.now + o.cfg.TTL.Milliseconds())
-		o.agenda.schedule(h)
+		o.agenda.changed(h)
 	}
 }
 
@@ -33,7 +33,7 @@ func (o *Owner) Freeze(hosts ...ring.Pos) {
 func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		if h := o.hosts.byPos[pos]; h != nil && h.thaw() {
-			o.agenda.schedule(h)
+			o.agenda.changed(h)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 			h.over = epoch
 		}
 		h.rec.Owe(o.now + o.cfg.Delay.Milliseconds())
-		o.agenda.schedule(h)
+		o.agenda.changed(h)
 		return nil
 	}
 	o.placer.end(h)
@@ -110,7 +110,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	for i, hash := range m.GetHash() {
 		o.leases.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
 	}
-	o.agenda.schedule(h)
+	o.agenda.changed(h)
 	return nil
 }
 

@@ -31,6 +31,7 @@ type host struct {
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	queued     bool
+	moved      bool // it stands in agenda.moved
 	newer, old *host
 	in         *lru
 }
@@ -166,7 +167,7 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	}
 	t.rests.back(h)
 	t.keep(h)
-	t.agenda.schedule(h)
+	t.agenda.changed(h)
 	return h
 }
 

@@ -106,7 +106,7 @@ func (ls *leases) begin(h *host, s *session) {
 	ls.agenda.searches.taken()
 	h.search.taken()
 	ls.hosts.touched(h)
-	ls.agenda.schedule(h)
+	ls.agenda.changed(h)
 }
 
 // why a lease ends.
@@ -145,7 +145,7 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 	}
 	ls.keepNovelty(h)
 	ls.hosts.touched(h)
-	ls.agenda.schedule(h)
+	ls.agenda.changed(h)
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
@@ -221,7 +221,7 @@ func (o *Owner) PeerDead(peer string) {
 	for len(s.offers) > 0 {
 		h := s.offers[0]
 		o.placer.declined(h, peer)
-		o.agenda.schedule(h)
+		o.agenda.changed(h)
 	}
 	if len(s.leases) == 0 {
 		delete(o.placer.sessions, peer)
@@ -247,7 +247,7 @@ func (vs *visits) renew(v *Visit) {
 		}
 		h.lease.expires, h.lease.said = vs.now+vs.cfg.TTL.Milliseconds(), s.visiting
 		vs.leases.takeBackLost(h, s)
-		vs.agenda.schedule(h)
+		vs.agenda.changed(h)
 	}
 }
 

@@ -308,7 +308,7 @@ func (in *intake) accept(h *host, a *arrival) bool {
 	if in.fresh = append(in.fresh, p); len(in.fresh) > linksAtOnce {
 		in.fresh = in.fresh[:0] // they came from elsewhere
 	}
-	in.agenda.schedule(h)
+	in.agenda.changed(h)
 	return true
 }
 

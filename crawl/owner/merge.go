@@ -73,7 +73,7 @@ func (m *importer) host(h *host, in *ondisk.Host, until int64) {
 		m.reviewer.optOutChanged(h)
 	}
 	m.hosts.touched(h)
-	m.agenda.schedule(h)
+	m.agenda.changed(h)
 }
 
 func (m *importer) record(h *host, rec kv.Record) error {
@@ -219,7 +219,7 @@ func (m *importer) mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk
 	} else {
 		hj.lower(p.Spot)
 	}
-	m.agenda.schedule(h)
+	m.agenda.changed(h)
 }
 
 func waits(p *ondisk.Pending) int64 {

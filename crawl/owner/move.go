@@ -91,7 +91,6 @@ func Unpacked(kvs []kv.Record) (size int) {
 // other steps may come in between. Part of a step.
 func (m *Merge) Go() (through bool, err error) {
 	o := m.owner
-	defer o.importer.into(nil)
 	var h *host
 	for m.next < len(m.kvs) {
 		if h, err = o.importer.one(h, m.kvs[m.next], m.bar); err != nil {
@@ -122,7 +121,6 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 			return nil, fmt.Errorf("import: host %q: %w", own.Name, err)
 		}
 		h = m.hosts.open(own.Name)
-		m.into(h)
 		m.host(h, &own, bar)
 		return h, nil
 	}
@@ -130,20 +128,11 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 		if h = m.hosts.at(pos); h == nil {
 			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
 		}
-		m.into(h)
 	}
 	if err := m.record(h, rec); err != nil {
 		return nil, fmt.Errorf("import: %s: %w", h.rec.Name, err)
 	}
 	return h, nil
-}
-
-// into says which host's records come from here on. It is scheduled when they are all in, as that looks at every job of it.
-func (m *importer) into(h *host) {
-	before := m.agenda.importing
-	if m.agenda.importing = h; before != nil && before != h {
-		m.agenda.schedule(before)
-	}
 }
 
 // Flush has everything that the step gathered so far in the store, for those who read that themselves. Between the inputs of a step.

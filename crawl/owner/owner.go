@@ -111,6 +111,8 @@ const (
 const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
+	o.agenda.settle()
+	defer o.agenda.settle()
 	n := 0
 	for h := o.agenda.wakes.due(o.now); h != nil; h = o.agenda.wakes.due(o.now) {
 		if h.lease == nil && n >= evaluatedAtOnce {
@@ -135,6 +137,7 @@ func (o *Owner) evaluateDue() {
 func (o *Owner) Commit() (Ready, error) {
 	o.reviewer.some()
 	o.emitter.again()
+	o.agenda.settle()
 	o.purger.some()
 	o.hosts.flush()
 	o.granter.all()

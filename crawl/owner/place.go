@@ -37,8 +37,7 @@ type agenda struct {
 	wakes    wakes
 	searches searches
 	purges   purges
-	// importing is the host whose records come at present: it is scheduled when all are in.
-	importing *host
+	moved    []*host // of which something has changed since they were scheduled
 }
 
 // evaluate does for a host what its time has come for.
@@ -62,7 +61,7 @@ func (o *Owner) evaluate(h *host) {
 	if o.agenda.mayBePlaced(h) {
 		o.agenda.searches.queue.add(h) // those that wait already have their turns as well
 	}
-	o.agenda.schedule(h)
+	o.agenda.changed(h)
 }
 
 // mayBePlaced says whether a worker is to be looked for now.
@@ -70,11 +69,28 @@ func (a *agenda) mayBePlaced(h *host) bool {
 	return h.search.state == searchIdle && a.placeAt(h) <= a.now
 }
 
-// schedule sets when a host is evaluated next. It is called after everything that may change that.
-func (a *agenda) schedule(h *host) {
-	if h == a.importing {
-		return
+// changed notes that something of a host is not as it was: it is scheduled before the step is over.
+func (a *agenda) changed(h *host) {
+	if !h.moved {
+		h.moved = true
+		a.moved = append(a.moved, h)
 	}
+}
+
+// settle schedules the hosts that have changed. It is the one place that does.
+func (a *agenda) settle() {
+	for _, h := range a.moved {
+		h.moved = false
+		if h.kept() {
+			a.schedule(h)
+		}
+	}
+	clear(a.moved)
+	a.moved = a.moved[:0]
+}
+
+// schedule sets when a host is evaluated next.
+func (a *agenda) schedule(h *host) {
 	purge := min(a.checkPurge(h), a.domains.ask(h))
 	var at int64
 	switch {
@@ -88,9 +104,7 @@ func (a *agenda) schedule(h *host) {
 			at = never
 		}
 	}
-	if h.kept() {
-		a.wakes.set(h, min(at, purge))
-	}
+	a.wakes.set(h, min(at, purge))
 	a.rests.note(h)
 }
 
@@ -232,7 +246,7 @@ func (o *Owner) Placed(name string, p Placement) {
 	o.placer.unreserve(h, p.NotBefore)
 	if !o.ring.Mine(h.key) || !o.cfg.Settled(h.key) {
 		o.placer.end(h)
-		o.agenda.schedule(h)
+		o.agenda.changed(h)
 		return
 	}
 	if p.Worker == "" {
@@ -246,7 +260,7 @@ func (o *Owner) Placed(name string, p Placement) {
 	}
 	h.search.found(&p)
 	o.placer.offer(h, p.Worker)
-	o.agenda.schedule(h)
+	o.agenda.changed(h)
 }
 
 // offer offers a host to a worker that has room.
@@ -276,7 +290,7 @@ func (o *Owner) Declined(worker string, hosts []string) {
 	for _, name := range hosts {
 		if h := o.hosts.byName[name]; h != nil && h.search.offeredTo(worker) {
 			o.placer.declined(h, worker)
-			o.agenda.schedule(h)
+			o.agenda.changed(h)
 		}
 	}
 }

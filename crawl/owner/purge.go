@@ -125,7 +125,7 @@ func (g *purger) some() {
 		}
 		if budget > 0 {
 			g.agenda.purges.pass()
-			g.agenda.schedule(h)
+			g.agenda.changed(h)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (rv *reviewer) some() {
 		case r.about.optOuts && rv.cfg.OptOuts.Host(h.rec.Name) != "":
 			rv.optOutChanged(h)
 		case r.about.of(h):
-			rv.agenda.schedule(h)
+			rv.agenda.changed(h)
 		}
 	}
 	if r.list = r.list[n:]; len(r.list) == 0 {

@@ -269,11 +269,11 @@ func (vs *visits) afterReports(s *session, h *host, w *wire.HostWork, held bool,
 		if w.GetWant() > 0 {
 			vs.granter.want(h, int(w.GetWant()), reply)
 		}
-		vs.agenda.schedule(h)
+		vs.agenda.changed(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
 		vs.accepts(s, h, int(w.GetWant()), reply)
 	case w.GetRelease():
-		vs.agenda.schedule(h)
+		vs.agenda.changed(h)
 	case w.GetEpoch() != nil:
 		reply.revoke(w.GetHost())
 	}
@@ -342,7 +342,7 @@ func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
 		reply.revoke(h.rec.Name)
 		if offered {
 			vs.placer.end(h)
-			vs.agenda.schedule(h)
+			vs.agenda.changed(h)
 		}
 		return
 	}
