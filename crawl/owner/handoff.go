@@ -99,7 +99,6 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 			h.over = epoch
 		}
 		h.rec.Owe(o.now + o.cfg.Delay.Milliseconds())
-		o.agenda.changed(h)
 		return nil
 	}
 	o.placer.end(h)
@@ -110,7 +109,6 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	for i, hash := range m.GetHash() {
 		o.leases.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
 	}
-	o.agenda.changed(h)
 	return nil
 }
 

@@ -241,7 +241,9 @@ func (h *host) job(js *jobState, create bool) *hostJob {
 	return hj
 }
 
+// touched notes that a host's record has changed, which therefore is saved, and scheduled.
 func (t *hostTable) touched(h *host) {
+	t.agenda.changed(h)
 	if !h.dirty {
 		h.dirty = true
 		t.dirty = append(t.dirty, h)

@@ -106,7 +106,6 @@ func (ls *leases) begin(h *host, s *session) {
 	ls.agenda.searches.taken()
 	h.search.taken()
 	ls.hosts.touched(h)
-	ls.agenda.changed(h)
 }
 
 // why a lease ends.
@@ -145,7 +144,6 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 	}
 	ls.keepNovelty(h)
 	ls.hosts.touched(h)
-	ls.agenda.changed(h)
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.

@@ -177,7 +177,6 @@ type intake struct {
 	urls     *urlSets
 	domains  *domains
 	outgoing *outgoing
-	agenda   *agenda
 	known    depths           // links dealt with here, at which depth
 	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
 }
@@ -284,9 +283,8 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
 // urlSets are the URLs of hosts: what waits, what is out, and what has its outcome, in records and counters.
 type urlSets struct {
 	*step
-	jobs   *jobTable
-	hosts  *hostTable
-	agenda *agenda
+	jobs  *jobTable
+	hosts *hostTable
 }
 
 // accept takes a URL into the set, if there is room for it.
@@ -308,7 +306,6 @@ func (in *intake) accept(h *host, a *arrival) bool {
 	if in.fresh = append(in.fresh, p); len(in.fresh) > linksAtOnce {
 		in.fresh = in.fresh[:0] // they came from elsewhere
 	}
-	in.agenda.changed(h)
 	return true
 }
 

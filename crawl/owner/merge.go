@@ -26,7 +26,6 @@ type importer struct {
 	jobs     *jobTable
 	hosts    *hostTable
 	urls     *urlSets
-	agenda   *agenda
 	outgoing *outgoing
 	leases   *leases
 	reviewer *reviewer
@@ -73,7 +72,6 @@ func (m *importer) host(h *host, in *ondisk.Host, until int64) {
 		m.reviewer.optOutChanged(h)
 	}
 	m.hosts.touched(h)
-	m.agenda.changed(h)
 }
 
 func (m *importer) record(h *host, rec kv.Record) error {
@@ -219,7 +217,6 @@ func (m *importer) mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk
 	} else {
 		hj.lower(p.Spot)
 	}
-	m.agenda.changed(h)
 }
 
 func waits(p *ondisk.Pending) int64 {

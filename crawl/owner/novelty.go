@@ -93,13 +93,11 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 	if oc.traps.outgrows(h, hj) {
 		hj.c.outgrown()
 		oc.hosts.changed(h, hj)
-		oc.agenda.changed(h)
 	}
 	if s.Whole(oc.cfg.Novelty) {
 		hj.c.trapped()
 		hj.news = true
 		oc.hosts.changed(h, hj)
-		oc.agenda.changed(h)
 	}
 }
 

@@ -50,7 +50,6 @@ func (rv *reviewer) optOutChanged(h *host) {
 	} else {
 		rv.intake.known.clear() // links to the host that were turned away are news when they are met again
 	}
-	rv.agenda.changed(h)
 }
 
 // OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing is granted from here on that is on it, and the leases on hosts
@@ -194,7 +193,6 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	}
 	hj.c.admit(v)
 	o.hosts.changed(h, hj)
-	o.agenda.changed(h)
 }
 
 // Stale says that a job gets no more hosts of a registrable domain, as the last ones brought nothing new. Those of which nothing was asked for yet end as well,

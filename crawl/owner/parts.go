@@ -38,10 +38,10 @@ func newParts(s *step) parts {
 	p.traps = &traps{step: s}
 	p.agenda = &agenda{step: s, jobs: p.jobs, domains: p.domains, rests: p.rests, searches: searches{most: s.cfg.MaxPlacing}}
 	p.hosts = newHostTable(s, p.jobs, p.agenda, p.rests, p.traps)
-	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda}
+	p.urls = &urlSets{step: s, jobs: p.jobs, hosts: p.hosts}
 	p.outgoing = &outgoing{step: s, jobs: p.jobs, hosts: p.hosts, box: outbox.New(s.cfg.MaxOutbox)}
 	p.intake = &intake{
-		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, agenda: p.agenda, known: newDepths(s.cfg.MaxKnown),
+		step: s, hosts: p.hosts, urls: p.urls, domains: p.domains, outgoing: p.outgoing, known: newDepths(s.cfg.MaxKnown),
 	}
 	p.emitter = &emitter{
 		step: s, jobs: p.jobs, hosts: p.hosts, traps: p.traps, intake: p.intake, outgoing: p.outgoing,
@@ -52,10 +52,10 @@ func newParts(s *step) parts {
 	p.reviewer = &reviewer{step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
 	p.granter = &granter{step: s, jobs: p.jobs, urls: p.urls, agenda: p.agenda, traps: p.traps, leases: p.leases}
 	p.outcomes = &outcomes{
-		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
+		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
 	}
 	p.importer = &importer{
-		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, agenda: p.agenda, outgoing: p.outgoing, leases: p.leases, reviewer: p.reviewer,
+		step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, outgoing: p.outgoing, leases: p.leases, reviewer: p.reviewer,
 	}
 	p.remover = &remover{step: s, jobs: p.jobs, hosts: p.hosts, urls: p.urls, placer: p.placer, leases: p.leases, outgoing: p.outgoing}
 	p.purger = &purger{step: s, hosts: p.hosts, urls: p.urls, agenda: p.agenda, traps: p.traps, domains: p.domains}

@@ -25,7 +25,6 @@ type outcomes struct {
 	jobs    *jobTable
 	hosts   *hostTable
 	urls    *urlSets
-	agenda  *agenda
 	traps   *traps
 	domains *domains
 	leases  *leases
@@ -228,7 +227,6 @@ func (u *urlSets) wait(h *host, hj *hostJob, p *ondisk.Pending, due int64) {
 	u.put(h, hj.state, p)
 	hj.lower(p.Spot)
 	u.hosts.changed(h, hj)
-	u.agenda.changed(h)
 }
 
 // drop deletes a pending record.
@@ -251,7 +249,6 @@ func (u *urlSets) conclude(h *host, hj *hostJob, p *ondisk.Pending, f ondisk.Fin
 	u.buf.set(ondisk.EntryKey(h.pos, hj.state.id, p.Hash), n.Encode())
 	hj.c.concluded(&f)
 	u.hosts.changed(h, hj)
-	u.agenda.changed(h)
 }
 
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
@@ -318,7 +315,6 @@ func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 		// lease would have run out.
 		oc.leases.end(h, released, h.lease.expires)
 	}
-	oc.agenda.changed(h)
 }
 
 // failureText says for people what a host failed with.
