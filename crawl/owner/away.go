@@ -52,7 +52,7 @@ func (r *rests) leave(h *host) {
 	until -= until % awayUnit
 	value := binary.BigEndian.AppendUint64([]byte{ondisk.Format, h.work}, uint64(r.start))       //nolint:gosec // a time
 	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.FailOutcome)) //nolint:gosec // a time
-	r.buf.set(ondisk.WorkKey(h.pos), append(value, parts...))
+	r.buf.Set(ondisk.WorkKey(h.pos), append(value, parts...))
 	r.tally(value, parts, 1)
 }
 
@@ -64,14 +64,14 @@ const (
 
 // back takes a host that is loaded out of the sums.
 func (r *rests) back(h *host) {
-	value, ok := r.buf.get(ondisk.WorkKey(h.pos))
+	value, ok := r.buf.Get(ondisk.WorkKey(h.pos))
 	if !ok || len(value) < awayHead {
 		return
 	}
 	if binary.BigEndian.Uint64(value[2:]) == uint64(r.start) { //nolint:gosec // a time
 		r.tally(value[:awayHead], value[awayHead:], -1)
 	}
-	r.buf.set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, value[1]})
+	r.buf.Set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, value[1]})
 }
 
 // tally counts one host into the sums, or out of them.

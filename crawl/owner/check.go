@@ -14,11 +14,11 @@ import (
 // pending URL has one record and every record one URL; at most one lease a host; bound tokens are those of the URLs that are out. It is for tests
 // and for a store in doubt; it takes as long as reading the store. To be called between steps.
 func (o *Owner) Check() error {
-	if len(o.buf.writes) > 0 {
-		return fmt.Errorf("check: %d writes outside a step", len(o.buf.writes))
+	if o.buf.Len() > 0 {
+		return fmt.Errorf("check: %d writes outside a step", o.buf.Len())
 	}
 	c := checker{o: o, jobs: make(map[job.ID]*ondisk.Counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
-	o.buf.scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
+	o.buf.Scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
 	})
@@ -27,7 +27,7 @@ func (o *Owner) Check() error {
 	c.leases()
 	c.resters()
 	if c.err == nil {
-		c.err = o.buf.err
+		c.err = o.buf.Err()
 	}
 	return c.err
 }
@@ -200,7 +200,7 @@ func (c *checker) endHost() {
 	if c.rec.Outbox != c.entries {
 		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.Outbox)
 	}
-	_, work := c.o.buf.get(ondisk.WorkKey(c.pos))
+	_, work := c.o.buf.Get(ondisk.WorkKey(c.pos))
 	if want := len(c.open) > 0 || c.entries > 0; work != want {
 		c.fail("in the index of work: %v, want %v", work, want)
 	}

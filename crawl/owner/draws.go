@@ -31,7 +31,7 @@ func (u *urlSets) promise(h *host, hj *hostJob, p *ondisk.Pending) {
 	p.Promised = true
 	hj.c.promises(1)
 	p.PromisedBytes = js.budget.Promise(u.boundsOf(js))
-	u.buf.set(p.Key(h.pos, js.id), p.Encode())
+	u.buf.Set(p.Key(h.pos, js.id), p.Encode())
 	u.hosts.changed(h, hj)
 }
 
@@ -70,7 +70,7 @@ func (u *urlSets) cede(h *host) {
 		var pages, bytes uint64
 		for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
 			prefix := ondisk.JobPrefix(h.pos, kind, hj.state.id)
-			u.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+			u.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 				if p, err := ondisk.DecodeWaiting(value); err == nil && p.Promised && !p.Foreign {
 					pages, bytes = pages+1, bytes+p.PromisedBytes
 				}

@@ -62,12 +62,12 @@ func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Fi
 	}
 	key := ondisk.OutlinksKey(h.pos, js.id, hash)
 	list := ondisk.Links{Links: links}
-	if raw, ok := em.buf.get(key); ok {
+	if raw, ok := em.buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			list.Links, list.Rest = ondisk.Union(had.Links, links), had.Rest
 		}
 	}
-	em.buf.set(key, list.Encode())
+	em.buf.Set(key, list.Encode())
 }
 
 // children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
@@ -176,7 +176,7 @@ func (em *emitter) again() {
 // emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
 func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
 	h := em.hosts.at(e.Pos)
-	raw, ok := em.buf.get([]byte(e.Key))
+	raw, ok := em.buf.Get([]byte(e.Key))
 	if h == nil || !ok {
 		return true
 	}
@@ -189,7 +189,7 @@ func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
 	if e.Rest == nil {
 		var err error
 		if e.Rest, err = em.linksAgain(e, raw); err != nil {
-			em.buf.fail(err)
+			em.buf.Fail(err)
 			return true
 		}
 	}
@@ -213,7 +213,7 @@ func (em *emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error
 	for i := range own.Links {
 		own.Links[i].Depth -= min(e.At, own.Links[i].Depth)
 	}
-	value, ok := em.buf.get(ondisk.OutlinksKey(e.Pos, e.Job, e.Hash))
+	value, ok := em.buf.Get(ondisk.OutlinksKey(e.Pos, e.Job, e.Hash))
 	if !ok {
 		return own.Links, nil
 	}

@@ -87,7 +87,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		d.Backoff, d.Mute = h.rec.BackoffReason, h.mute()
 	}
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	bk.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := ondisk.RobotsState(value); err == nil {
 			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
 		}
@@ -136,7 +136,7 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 	for len(list) < limit {
 		var pos ring.Pos
 		found := false
-		bk.buf.scan(next, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
+		bk.buf.Scan(next, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 			if key[1+ring.PosSize] == ondisk.KindHost && len(key) == 1+ring.PosSize+1 {
 				pos, found = ring.Pos(key[1:]), true
 				if rec, err := ondisk.DecodeHost(value); err == nil {
@@ -177,7 +177,7 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 		return s
 	}
 	prefix := ondisk.HostPrefix(pos, ondisk.KindCounters)
-	bk.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+	bk.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		if c, err := ondisk.DecodeCounters(value); err == nil {
 			s.add(&c, 0)
 		}
@@ -272,7 +272,7 @@ func (bk *books) leftAs(h *host, js *jobState, url string) string {
 
 func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	hash := link.Hash(js.id, url)
-	raw, ok := bk.buf.get(ondisk.EntryKey(h.pos, js.id, hash))
+	raw, ok := bk.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
 	if !ok {
 		return false
 	}
@@ -307,12 +307,12 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 // limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
 func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondisk.Final)) (ondisk.Cursor, error) {
 	bk.hosts.flush()
-	if bk.buf.err != nil {
-		return nil, bk.buf.err
+	if bk.buf.Err() != nil {
+		return nil, bk.buf.Err()
 	}
-	next, err := ondisk.URLsIn(bk.buf.store, after, limit, fn)
+	next, err := ondisk.URLsIn(bk.buf.Store(), after, limit, fn)
 	if err != nil {
-		bk.buf.fail(fmt.Errorf("owner: %w", err))
+		bk.buf.Fail(fmt.Errorf("owner: %w", err))
 	}
 	return next, err
 }

@@ -83,7 +83,7 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 func (gr *granter) hasLargeRobots(h *host) bool {
 	size := 0
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+	gr.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		size += len(value)
 		return size <= smallRobots
 	})
@@ -99,7 +99,7 @@ func (gr *granter) introduce(h *host, g *wire.Grant) {
 	g.NotBeforeMs = uint32(min(max(until-gr.now, 0), 1<<31))
 	g.Addrs = h.rec.Addrs
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	gr.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	gr.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := ondisk.RobotsState(value); err == nil {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
 		}
@@ -184,11 +184,11 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 	id := hj.state.id
 	prefix := ondisk.JobPrefix(f.h.pos, kind, id)
 	w := walk{filler: f, hj: hj, limit: limit, mark: from}
-	f.buf.scan(from.Key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	f.buf.Scan(from.Key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := ondisk.SpotIn(kind, key[len(prefix):])
 		p, err := ondisk.DecodePending(at, value)
 		if !ok || err != nil {
-			f.buf.fail(ondisk.ErrFormat)
+			f.buf.Fail(ondisk.ErrFormat)
 			return false
 		}
 		return w.meet(&p)

@@ -141,7 +141,7 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 		return
 	}
 	hj := h.job(js, false)
-	raw, ok := ls.buf.get(ondisk.EntryKey(h.pos, id, hash))
+	raw, ok := ls.buf.Get(ondisk.EntryKey(h.pos, id, hash))
 	if hj == nil || !ok {
 		return
 	}
@@ -156,7 +156,7 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	if !p.Promised && (!ls.jobs.knows(js) || budget.Bounded(js.spec)) {
 		p.Promised, p.Foreign = true, true
 		hj.c.promises(1)
-		ls.buf.set(p.Key(h.pos, id), p.Encode())
+		ls.buf.Set(p.Key(h.pos, id), p.Encode())
 		ls.hosts.changed(h, hj)
 	}
 	it := &item{Pending: p, job: hj}

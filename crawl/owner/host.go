@@ -135,7 +135,7 @@ func (t *hostTable) touch(h *host) {
 
 // load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
 func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
-	raw, ok := t.buf.get(ondisk.HostKey(pos))
+	raw, ok := t.buf.Get(ondisk.HostKey(pos))
 	if !ok {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 		err = ondisk.ErrFormat
 	}
 	if err != nil {
-		t.buf.fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.Name, err))
+		t.buf.Fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.Name, err))
 		return nil
 	}
 	if name == "" {
@@ -173,14 +173,14 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 
 func (t *hostTable) loadJobs(h *host) {
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindCounters)
-	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	t.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[len(prefix):])
 		c, err := ondisk.DecodeCounters(value)
 		if !ok {
 			err = ondisk.ErrFormat
 		}
 		if err != nil {
-			t.buf.fail(fmt.Errorf("owner: counters of %s: %w", h.rec.Name, err))
+			t.buf.Fail(fmt.Errorf("owner: counters of %s: %w", h.rec.Name, err))
 			return false
 		}
 		js := t.jobs.of(id)
@@ -198,7 +198,7 @@ func (t *hostTable) loadJobs(h *host) {
 func (t *hostTable) firstDue(h *host, hj *hostJob) int64 {
 	due := never
 	prefix := ondisk.JobPrefix(h.pos, ondisk.KindDelayed, hj.state.id)
-	t.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
+	t.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		if at, ok := ondisk.DelayedSpot(key[len(prefix):]); ok {
 			due = at.Due
 		}
@@ -260,17 +260,17 @@ func (t *hostTable) save(h *host) {
 	h.dirty, h.saved = false, true
 	h.rec.Version++
 	t.rests.note(h)
-	t.buf.set(ondisk.HostKey(h.pos), h.rec.Encode())
+	t.buf.Set(ondisk.HostKey(h.pos), h.rec.Encode())
 	if h.rec.OptOut.On {
-		t.buf.set(ondisk.OptOutKey(h.pos), append([]byte{ondisk.Format}, h.rec.Name...))
+		t.buf.Set(ondisk.OptOutKey(h.pos), append([]byte{ondisk.Format}, h.rec.Name...))
 	} else if h.rec.OptOut.Version > 0 {
-		t.buf.delete(ondisk.OptOutKey(h.pos))
+		t.buf.Delete(ondisk.OptOutKey(h.pos))
 	}
 	var work byte
 	for _, hj := range h.jobs {
 		if hj.dirty {
 			hj.dirty = false
-			t.buf.set(ondisk.CountersKey(h.pos, hj.state.id), hj.c.Encode())
+			t.buf.Set(ondisk.CountersKey(h.pos, hj.state.id), hj.c.Encode())
 			t.traps.save(h, hj)
 		}
 		if hj.c.Open() > 0 {
@@ -288,9 +288,9 @@ func (t *hostTable) save(h *host) {
 		t.touch(h)
 	}
 	if work == 0 {
-		t.buf.delete(ondisk.WorkKey(h.pos))
+		t.buf.Delete(ondisk.WorkKey(h.pos))
 	} else {
-		t.buf.set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, work})
+		t.buf.Set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, work})
 	}
 }
 

@@ -83,14 +83,14 @@ func (t *jobTable) load() (outbox bool) {
 
 // each calls fn for the counters of all jobs in the store.
 func (t *jobTable) each(fn func(id job.ID, c ondisk.Counters)) {
-	t.buf.scan([]byte{ondisk.SpaceJob}, []byte{ondisk.SpaceJob + 1}, func(key, value []byte) bool {
+	t.buf.Scan([]byte{ondisk.SpaceJob}, []byte{ondisk.SpaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
 		c, err := ondisk.DecodeCounters(value)
 		if !ok {
 			err = ondisk.ErrFormat
 		}
 		if err != nil {
-			t.buf.fail(fmt.Errorf("owner: job counters: %w", err))
+			t.buf.Fail(fmt.Errorf("owner: job counters: %w", err))
 			return false
 		}
 		fn(id, c)
@@ -99,13 +99,13 @@ func (t *jobTable) each(fn func(id job.ID, c ondisk.Counters)) {
 }
 
 func (t *jobTable) loadBudget(js *jobState) {
-	raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
+	raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
 	if !ok {
 		return
 	}
 	a, err := ondisk.DecodeAccounts(raw)
 	if err != nil {
-		t.buf.fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
+		t.buf.Fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
 		return
 	}
 	js.budget.Pages, js.budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
@@ -113,13 +113,13 @@ func (t *jobTable) loadBudget(js *jobState) {
 
 // inStore returns the sums of a job that may be in the store alone.
 func (t *jobTable) inStore(id job.ID) (c ondisk.Counters, ok bool) {
-	raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceJob, id))
+	raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceJob, id))
 	if !ok {
 		return c, false
 	}
 	c, err := ondisk.DecodeCounters(raw)
 	if err != nil {
-		t.buf.fail(fmt.Errorf("owner: counters of job %s: %w", id, err))
+		t.buf.Fail(fmt.Errorf("owner: counters of job %s: %w", id, err))
 	}
 	return c, err == nil
 }
@@ -166,14 +166,14 @@ func (t *jobTable) changed(js *jobState) {
 
 func (t *jobTable) save(js *jobState) {
 	js.dirty = false
-	t.buf.set(ondisk.JobKey(ondisk.SpaceJob, js.id), js.c.Encode())
+	t.buf.Set(ondisk.JobKey(ondisk.SpaceJob, js.id), js.c.Encode())
 	if js.farmMod {
 		js.farmMod = false
-		t.buf.set(ondisk.JobKey(ondisk.SpaceFarm, js.id), js.farm.Append([]byte{ondisk.Format}))
+		t.buf.Set(ondisk.JobKey(ondisk.SpaceFarm, js.id), js.farm.Append([]byte{ondisk.Format}))
 	}
 	if js.budget.Changed {
 		js.budget.Changed = false
-		t.buf.set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.Pages, Bytes: js.budget.Bytes, Rest: js.rest}).Encode())
+		t.buf.Set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.Pages, Bytes: js.budget.Bytes, Rest: js.rest}).Encode())
 	}
 }
 

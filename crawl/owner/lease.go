@@ -160,7 +160,7 @@ func (ls *leases) takeBack(h *host, it *item, how ending) {
 	}
 	if how == untouched {
 		ls.urls.settle(h, hj, &p, 0, 0)
-		ls.buf.set(p.Key(h.pos, hj.state.id), p.Encode())
+		ls.buf.Set(p.Key(h.pos, hj.state.id), p.Encode())
 		return
 	}
 	if p.Lapses++; p.Lapses >= quarantineAfter {
@@ -168,7 +168,7 @@ func (ls *leases) takeBack(h *host, it *item, how ending) {
 		ls.urls.conclude(h, hj, &p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
-	ls.buf.set(p.Key(h.pos, hj.state.id), p.Encode())
+	ls.buf.Set(p.Key(h.pos, hj.state.id), p.Encode())
 }
 
 // session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier

@@ -196,7 +196,7 @@ func (in *intake) admit(list []arrival) {
 		}
 		h := in.hosts.open(a.host)
 		value := stored[i]
-		if newer, ok := in.buf.writes[string(ondisk.EntryKey(h.pos, a.js.id, a.hash))]; ok {
+		if newer, ok := in.buf.Gathered(ondisk.EntryKey(h.pos, a.js.id, a.hash)); ok {
 			value = newer // the same URL twice in a step
 		}
 		if value == nil && !in.accept(h, a) {
@@ -228,7 +228,7 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 		}
 		verdict, err := in.seen.Test(ondisk.SetID{Pos: h.pos, Job: a.js.id}, a.hash)
 		if err != nil {
-			in.buf.fail(err)
+			in.buf.Fail(err)
 			return nil, false
 		}
 		switch {
@@ -244,7 +244,7 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 	}
 	stored = make(map[int][]byte, len(looks))
 	for _, l := range looks {
-		if value, ok := in.buf.get(l.key); ok {
+		if value, ok := in.buf.Get(l.key); ok {
 			stored[l.i] = value
 		}
 	}
@@ -297,9 +297,9 @@ func (in *intake) accept(h *host, a *arrival) bool {
 	}
 	h.rec.Serves(a.URL)
 	p := ondisk.Pending{Spot: ondisk.Spot{Depth: a.Depth, Seq: h.rec.Number()}, Hash: a.hash, Hops: a.Hops, Kind: a.Kind, URL: a.URL}
-	in.buf.set(p.Key(h.pos, a.js.id), p.Encode())
+	in.buf.Set(p.Key(h.pos, a.js.id), p.Encode())
 	n := ondisk.Entry{At: p.Spot}
-	in.buf.set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
+	in.buf.Set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
 	in.urls.count(h, hj, a.Depth)
 	in.urls.addSeen(h, a.js, a.hash)
 	hj.lower(p.Spot)
@@ -317,7 +317,7 @@ func (u *urlSets) count(h *host, hj *hostJob, depth uint32) {
 
 func (u *urlSets) addSeen(h *host, js *jobState, hash uint64) {
 	if err := u.seen.Add(ondisk.SetID{Pos: h.pos, Job: js.id}, hash); err != nil {
-		u.buf.fail(err)
+		u.buf.Fail(err)
 	}
 }
 
@@ -334,14 +334,14 @@ func (hj *hostJob) lower(at ondisk.Spot) {
 func (in *intake) meet(h *host, a *arrival, value []byte) {
 	n, err := ondisk.DecodeEntry(value)
 	if err != nil {
-		in.buf.fail(err)
+		in.buf.Fail(err)
 		return
 	}
 	hj := h.job(a.js, true)
 	switch {
 	case n.Done && a.Depth < n.Final.Depth:
 		n.Final.Depth = a.Depth
-		in.buf.set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
+		in.buf.Set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
 		if a.js.spec.BoundsDepth() || len(a.js.spec.Include) > 0 {
 			in.outgoing.putAgain(h, a.js, a.hash, a.Depth)
 		}
@@ -367,7 +367,7 @@ func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) 
 	if a.Depth >= p.Depth && !upgrade {
 		return
 	}
-	in.buf.delete(p.Key(h.pos, a.js.id))
+	in.buf.Delete(p.Key(h.pos, a.js.id))
 	p.Depth = min(p.Depth, a.Depth)
 	if upgrade {
 		p.Kind = link.KindPage
@@ -382,14 +382,14 @@ func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) 
 
 // pending reads a pending record; a missing one is a broken promise of ours.
 func (u *urlSets) pending(h *host, js *jobState, at ondisk.Spot) (ondisk.Pending, bool) {
-	raw, ok := u.buf.get(at.Key(h.pos, js.id))
+	raw, ok := u.buf.Get(at.Key(h.pos, js.id))
 	if !ok {
-		u.buf.fail(errMissing(h, js))
+		u.buf.Fail(errMissing(h, js))
 		return ondisk.Pending{}, false
 	}
 	p, err := ondisk.DecodePending(at, raw)
 	if err != nil {
-		u.buf.fail(err)
+		u.buf.Fail(err)
 		return ondisk.Pending{}, false
 	}
 	return p, true
@@ -397,15 +397,15 @@ func (u *urlSets) pending(h *host, js *jobState, at ondisk.Spot) (ondisk.Pending
 
 // put writes a pending record where it lies, and the URL's entry.
 func (u *urlSets) put(h *host, js *jobState, p *ondisk.Pending) {
-	u.buf.set(p.Key(h.pos, js.id), p.Encode())
+	u.buf.Set(p.Key(h.pos, js.id), p.Encode())
 	n := ondisk.Entry{At: p.Spot}
-	u.buf.set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
+	u.buf.Set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
 }
 
 // Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
 func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
-	o.buf.hashes(set, o.urls.size(set), fn)
-	return o.buf.err
+	o.buf.Hashes(set, o.urls.size(set), fn)
+	return o.buf.Err()
 }
 
 // size is how many URLs a set has at most: as many as are counted of its host in memory.

@@ -111,14 +111,14 @@ func (m *importer) robots(h *host, origin string, rec kv.Record) error {
 	if err != nil {
 		return err
 	}
-	raw, ok := m.buf.get(rec.Key)
+	raw, ok := m.buf.Get(rec.Key)
 	if had, err := ondisk.DecodeRobots(raw); ok && err == nil {
 		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(rec.Value, raw))
 		if order <= 0 {
 			return nil
 		}
 	}
-	m.buf.set(rec.Key, rec.Value)
+	m.buf.Set(rec.Key, rec.Value)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
 	}
 	p.Due = min(p.Due, m.latest())
 	hj := h.job(js, true)
-	raw, ok := m.buf.get(ondisk.EntryKey(h.pos, js.id, p.Hash))
+	raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.id, p.Hash))
 	if !ok {
 		m.urls.count(h, hj, p.Depth)
 		m.urls.addSeen(h, js, p.Hash)
@@ -185,7 +185,7 @@ func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
 		m.mergePending(h, hj, n.At, &p)
 	} else if p.Depth < n.Final.Depth {
 		n.Final.Depth = p.Depth
-		m.buf.set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
+		m.buf.Set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
 		m.outgoing.shallower(h, js, p.Hash, p.Depth)
 	}
 	return nil
@@ -206,7 +206,7 @@ func (m *importer) mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk
 	if p == had {
 		return
 	}
-	m.buf.delete(had.Key(h.pos, hj.state.id))
+	m.buf.Delete(had.Key(h.pos, hj.state.id))
 	delayed := waits(&p) - waits(&had)
 	hj.c.waits(delayed)
 	m.urls.put(h, hj.state, &p)
@@ -228,7 +228,7 @@ func waits(p *ondisk.Pending) int64 {
 
 // shallower has the recorded links of a page that is done emitted again, as it is known at a smaller depth, or with more links, than they were.
 func (g *outgoing) shallower(h *host, js *jobState, hash uint64, depth uint32) {
-	if _, ok := g.buf.get(ondisk.OutlinksKey(h.pos, js.id, hash)); ok {
+	if _, ok := g.buf.Get(ondisk.OutlinksKey(h.pos, js.id, hash)); ok {
 		g.putAgain(h, js, hash, depth)
 	}
 }
@@ -253,7 +253,7 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 		return ondisk.ErrFormat
 	}
 	hj := h.job(js, true)
-	raw, had := m.buf.get(ondisk.EntryKey(h.pos, js.id, hash))
+	raw, had := m.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
 	if !had {
 		m.urls.count(h, hj, f.Depth)
 		m.urls.addSeen(h, js, hash)
@@ -303,7 +303,7 @@ func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *ondisk.Entry,
 		n.Final = *in
 	}
 	n.Final.Depth = min(had.Depth, in.Depth)
-	m.buf.set(ondisk.EntryKey(h.pos, hj.state.id, hash), n.Encode())
+	m.buf.Set(ondisk.EntryKey(h.pos, hj.state.id, hash), n.Encode())
 	hj.c.corrected(&had, &n.Final)
 	if in.Depth < had.Depth {
 		m.outgoing.shallower(h, hj.state, hash, in.Depth)
@@ -318,7 +318,7 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) e
 		return ondisk.ErrFormat
 	}
 	union, rest := in.Links, in.Rest
-	if raw, ok := m.buf.get(rec.Key); ok {
+	if raw, ok := m.buf.Get(rec.Key); ok {
 		had, err := ondisk.DecodeLinks(raw)
 		if err != nil {
 			return err
@@ -328,8 +328,8 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) e
 		}
 	}
 	list := ondisk.Links{Links: ondisk.Sorted(union), Rest: rest}
-	m.buf.set(rec.Key, list.Encode())
-	if raw, ok := m.buf.get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
+	m.buf.Set(rec.Key, list.Encode())
+	if raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
 		if n, err := ondisk.DecodeEntry(raw); err == nil && n.Done {
 			m.outgoing.putAgain(h, js, hash, n.Final.Depth)
 		}

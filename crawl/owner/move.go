@@ -33,8 +33,8 @@ func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	o.hosts.flush()
 	from, to := rangeOf(lo, hi)
-	o.buf.scan(from, to, fn)
-	return o.buf.err
+	o.buf.Scan(from, to, fn)
+	return o.buf.Err()
 }
 
 // Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
@@ -100,7 +100,7 @@ func (m *Merge) Go() (through bool, err error) {
 			break
 		}
 	}
-	return m.next == len(m.kvs), o.buf.err
+	return m.next == len(m.kvs), o.buf.Err()
 }
 
 // one merges one record, h being the host of the one before it, and returns the host that it is of.
@@ -138,7 +138,7 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 // Flush has everything that the step gathered so far in the store, for those who read that themselves. Between the inputs of a step.
 func (o *Owner) Flush() error {
 	o.hosts.flush()
-	return o.buf.err
+	return o.buf.Err()
 }
 
 const (
@@ -153,7 +153,7 @@ func (o *Owner) Remove(lo, hi ring.Pos) {
 	o.hosts.flush()
 	var list []ring.Pos
 	from, to := rangeOf(lo, hi)
-	o.buf.scan(from, to, func(key, _ []byte) bool {
+	o.buf.Scan(from, to, func(key, _ []byte) bool {
 		if key[1+ring.PosSize] == ondisk.KindHost {
 			list = append(list, ring.Pos(key[1:]))
 		}
@@ -163,7 +163,7 @@ func (o *Owner) Remove(lo, hi ring.Pos) {
 		if h := o.hosts.at(pos); h != nil {
 			o.remover.remove(h)
 		}
-		if len(o.buf.writes) > removedAtOnce {
+		if o.buf.Len() > removedAtOnce {
 			o.hosts.flush()
 		}
 	}
@@ -200,9 +200,9 @@ func (m *remover) remove(h *host) {
 	m.hosts.totals.Hosts--
 	m.hosts.totalsMod = true
 	m.records(h)
-	m.buf.delete(ondisk.WorkKey(h.pos))
+	m.buf.Delete(ondisk.WorkKey(h.pos))
 	if h.rec.OptOut.Version > 0 {
-		m.buf.delete(ondisk.OptOutKey(h.pos))
+		m.buf.Delete(ondisk.OptOutKey(h.pos))
 	}
 	h.jobs = nil
 	m.hosts.forget(h)
@@ -214,7 +214,7 @@ func (g *outgoing) remove(h *host) {
 	}
 	g.box.Leave(h.pos)
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindOutbox)
-	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	g.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
 			js := g.jobs.of(ondisk.JobIn(key))
 			js.c.queued(-1, -int64(max(len(list.Links), 1)))
@@ -227,29 +227,29 @@ func (g *outgoing) remove(h *host) {
 func (m *remover) records(h *host) {
 	var keys [][]byte
 	prefix := ondisk.HostPrefix(h.pos)
-	m.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
+	m.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		keys = append(keys, slices.Clone(key))
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
 		m.hosts.flush() // a range goes before what was gathered
-		m.buf.deleteRange(prefix, kv.PrefixEnd(prefix))
+		m.buf.DeleteRange(prefix, kv.PrefixEnd(prefix))
 		return
 	}
 	for _, key := range keys {
-		m.buf.delete(key)
+		m.buf.Delete(key)
 	}
 }
 
 // Mend brings records into an owner whose store was empty: in key order, any number at a time. Of what Import refuses it tells, and takes the rest. A step.
 func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
-	if err := o.Import(kvs); err == nil || o.buf.err != nil {
-		return o.buf.err
+	if err := o.Import(kvs); err == nil || o.buf.Err() != nil {
+		return o.buf.Err()
 	}
 	for i := range kvs { // one of them; those before it come to the same once more
-		if err := o.Import(kvs[i : i+1]); err != nil && o.buf.err == nil {
+		if err := o.Import(kvs[i : i+1]); err != nil && o.buf.Err() == nil {
 			refused(kvs[i], err)
 		}
 	}
-	return o.buf.err
+	return o.buf.Err()
 }

@@ -41,13 +41,13 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 	if hj.c.Requests < fewPages {
 		return hj.novelty
 	}
-	raw, ok := t.buf.get(ondisk.NoveltyKey(h.pos, hj.state.id))
+	raw, ok := t.buf.Get(ondisk.NoveltyKey(h.pos, hj.state.id))
 	if !ok {
 		return hj.novelty
 	}
 	s, err := ondisk.DecodeNovelty(raw)
 	if err != nil {
-		t.buf.fail(err)
+		t.buf.Fail(err)
 		return hj.novelty
 	}
 	hj.novelty = s
@@ -151,7 +151,7 @@ func (ls *leases) keepNovelty(h *host) {
 // save writes what is known of the pages of a job on a host.
 func (t *traps) save(h *host, hj *hostJob) {
 	if hj.news && hj.novelty != nil {
-		t.buf.set(ondisk.NoveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{ondisk.Format}))
+		t.buf.Set(ondisk.NoveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{ondisk.Format}))
 		if h.lease == nil {
 			hj.novelty = nil // some kilobytes, and nobody asks until the next lease
 		}
@@ -165,12 +165,12 @@ func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) er
 		return ondisk.ErrFormat
 	}
 	hj := h.job(js, true)
-	raw, ok := m.buf.get(rec.Key)
+	raw, ok := m.buf.Get(rec.Key)
 	if hj.novelty != nil {
 		raw, ok = hj.novelty.Append([]byte{ondisk.Format}), true
 	}
 	if !ok || novelty.Later(rec.Value[1:], raw[1:]) {
-		m.buf.set(rec.Key, rec.Value)
+		m.buf.Set(rec.Key, rec.Value)
 		hj.novelty, hj.news = nil, false
 	}
 	return nil
@@ -206,7 +206,7 @@ func (t *traps) farm(js *jobState) *farm.Farm {
 		return js.farm
 	}
 	js.farm = new(farm.Farm)
-	if raw, ok := t.buf.get(ondisk.JobKey(ondisk.SpaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
+	if raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
 		if f, err := farm.Decode(raw[1:]); err == nil {
 			js.farm = f
 		}

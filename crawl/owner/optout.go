@@ -62,7 +62,7 @@ func (o *Owner) OptOutsChanged() {
 // OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
 func (bk *books) OptedOut(limit int) (hosts []string) {
 	bk.hosts.flush()
-	bk.buf.scan([]byte{ondisk.SpaceOptOut}, []byte{ondisk.SpaceOptOut + 1}, func(_, value []byte) bool {
+	bk.buf.Scan([]byte{ondisk.SpaceOptOut}, []byte{ondisk.SpaceOptOut + 1}, func(_, value []byte) bool {
 		if len(value) > 1 {
 			hosts = append(hosts, string(value[1:]))
 		}

@@ -22,7 +22,7 @@ type outgoing struct {
 // put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
 func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list ondisk.Links) {
 	key := ondisk.OutboxKey(h.pos, js.id, hash, depth)
-	if raw, ok := g.buf.get(key); ok {
+	if raw, ok := g.buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			links := ondisk.Union(had.Links, list.Links)
 			if len(links) == len(had.Links) && (had.Again || !list.Again) {
@@ -32,7 +32,7 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list on
 		}
 		g.drop(h, js, key, raw)
 	}
-	g.buf.set(key, list.Encode())
+	g.buf.Set(key, list.Encode())
 	n := int64(max(len(list.Links), 1))
 	js.c.queued(1, n)
 	h.rec.Queued(1)
@@ -54,7 +54,7 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 		n = int64(max(len(list.Links), 1))
 	}
 	g.box.Remove(key)
-	g.buf.delete(key)
+	g.buf.Delete(key)
 	js.c.queued(-1, -n)
 	h.rec.Queued(-1)
 	g.hosts.touched(h)
@@ -82,7 +82,7 @@ func (g *outgoing) sent(ids []uint64) {
 			continue
 		}
 		if h := g.hosts.at(e.Pos); h != nil {
-			if raw, ok := g.buf.get([]byte(e.Key)); ok {
+			if raw, ok := g.buf.Get([]byte(e.Key)); ok {
 				g.drop(h, g.jobs.of(e.Job), []byte(e.Key), raw)
 			}
 		}
@@ -98,7 +98,7 @@ func (g *outgoing) refill() {
 	g.hosts.flush()
 	var hosts []ring.Pos
 	end, passed := true, 0
-	g.buf.scan(b.Resume([]byte{ondisk.SpaceWork}), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
+	g.buf.Scan(b.Resume([]byte{ondisk.SpaceWork}), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
@@ -129,7 +129,7 @@ const refillLinks = 4096
 func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true
 	prefix := ondisk.HostPrefix(pos, ondisk.KindOutbox)
-	g.buf.scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	g.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if g.box.Holds(key) || len(key) < ondisk.JobPrefixLen {
 			return true
 		}
@@ -139,7 +139,7 @@ func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 		}
 		list, err := ondisk.DecodeLinks(value)
 		if err != nil {
-			g.buf.fail(err)
+			g.buf.Fail(err)
 			return false
 		}
 		if !g.hold(pos, ondisk.JobIn(key), key, hash, depth, &list) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -69,19 +70,19 @@ func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.T
 		return nil, err
 	}
 	at := now.UnixMilli()
-	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: newBuffer(store), now: at, start: at})}}
+	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: buffer.New(store), now: at, start: at})}}
 	if o.jobs.load() {
 		o.outgoing.box.Spill()
 	}
-	if raw, ok := o.buf.get([]byte{ondisk.SpaceTotals}); ok {
+	if raw, ok := o.buf.Get([]byte{ondisk.SpaceTotals}); ok {
 		var err error
 		if o.hosts.totals, err = ondisk.DecodeTotals(raw); err != nil {
 			return nil, fmt.Errorf("owner: totals: %w", err)
 		}
 	}
 	o.hosts.sweep.wanted = true
-	if o.buf.err != nil {
-		return nil, o.buf.err
+	if o.buf.Err() != nil {
+		return nil, o.buf.Err()
 	}
 	return o, nil
 }
@@ -147,11 +148,11 @@ func (o *Owner) Commit() (Ready, error) {
 	o.jobs.draws()
 	o.hosts.flush()
 	o.evict()
-	o.buf.flush()
-	o.ready.Wait = o.buf.take()
+	o.buf.Flush()
+	o.ready.Wait = o.buf.Take()
 	o.ready.Outbox = o.outgoing.box.Queued() > 0
 	o.ready.Next = o.next()
-	return o.ready, o.buf.err
+	return o.ready, o.buf.Err()
 }
 
 // flush writes what changed; called between operations only.
@@ -165,10 +166,10 @@ func (t *hostTable) flush() {
 	}
 	t.dirtyJobs = t.dirtyJobs[:0]
 	if t.totalsMod {
-		t.buf.set([]byte{ondisk.SpaceTotals}, t.totals.Encode())
+		t.buf.Set([]byte{ondisk.SpaceTotals}, t.totals.Encode())
 		t.totalsMod = false
 	}
-	t.buf.flush()
+	t.buf.Flush()
 }
 
 // next is when the owner has something to do by itself.

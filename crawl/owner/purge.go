@@ -117,7 +117,7 @@ func (g *purger) some() {
 	}
 	g.hosts.flush()
 	budget := purgePerStep
-	for budget > 0 && g.agenda.purges.some() && g.buf.err == nil {
+	for budget > 0 && g.agenda.purges.some() && g.buf.Err() == nil {
 		h := g.agenda.purges.first()
 		budget -= purgeHost
 		for _, hj := range h.jobs {
@@ -143,11 +143,11 @@ func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 		if kind == ondisk.KindReady {
 			from = hj.from.Key(h.pos, hj.state.id)
 		}
-		g.buf.scan(from, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+		g.buf.Scan(from, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 			at, ok := ondisk.SpotIn(kind, key[len(prefix):])
 			p, err := ondisk.DecodePending(at, value)
 			if !ok || err != nil {
-				g.buf.fail(ondisk.ErrFormat)
+				g.buf.Fail(ondisk.ErrFormat)
 				return false
 			}
 			if h.lease.item(p.Hash) == nil {

@@ -55,10 +55,10 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 		p = it.Pending
 		p.URL = url
 		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else if raw, ok := oc.buf.get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
+	} else if raw, ok := oc.buf.Get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
 		n, err := ondisk.DecodeEntry(raw)
 		if err != nil {
-			oc.buf.fail(err)
+			oc.buf.Fail(err)
 			return
 		}
 		if n.Done {
@@ -119,14 +119,14 @@ func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *ondisk.Final
 
 // placeOfPage gives a page the depth that is known here.
 func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk.Final) {
-	raw, ok := oc.buf.get(ondisk.EntryKey(h.pos, js.id, hash))
+	raw, ok := oc.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
 	if !ok {
 		return
 	}
 	n, err := ondisk.DecodeEntry(raw)
 	switch {
 	case err != nil:
-		oc.buf.fail(err)
+		oc.buf.Fail(err)
 	case n.Done:
 		page.Depth, page.Hops = n.Final.Depth, n.Final.Hops
 	default:
@@ -234,7 +234,7 @@ func (u *urlSets) drop(h *host, hj *hostJob, p *ondisk.Pending) {
 	if p.Seq == 0 {
 		return // it never had one
 	}
-	u.buf.delete(p.Key(h.pos, hj.state.id))
+	u.buf.Delete(p.Key(h.pos, hj.state.id))
 	if p.Due > 0 {
 		hj.c.waits(-1)
 	}
@@ -246,7 +246,7 @@ func (u *urlSets) conclude(h *host, hj *hostJob, p *ondisk.Pending, f ondisk.Fin
 	u.drop(h, hj, p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
 	n := ondisk.Entry{Done: true, Final: f}
-	u.buf.set(ondisk.EntryKey(h.pos, hj.state.id, p.Hash), n.Encode())
+	u.buf.Set(ondisk.EntryKey(h.pos, hj.state.id, p.Hash), n.Encode())
 	hj.c.concluded(&f)
 	u.hosts.changed(h, hj)
 }
@@ -268,7 +268,7 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
 	n := ondisk.Entry{Done: true, Final: *got}
 	js := hj.state
-	oc.buf.set(ondisk.EntryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.Encode())
+	oc.buf.Set(ondisk.EntryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.Encode())
 	hj.c.corrected(had, got)
 	oc.hosts.changed(h, hj)
 	if js.state != job.StateCanceled {

@@ -299,7 +299,7 @@ func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
 	for _, r := range w.GetRobots() {
 		value := ondisk.EncodeRobots(r.GetState())
 		if _, err := ondisk.DecodeRobots(value); err == nil && h.hasOrigin(r.GetOrigin()) {
-			vs.buf.set(ondisk.RobotsKey(h.pos, r.GetOrigin()), value)
+			vs.buf.Set(ondisk.RobotsKey(h.pos, r.GetOrigin()), value)
 		}
 	}
 	if held && w.GetBackoffMs() > 0 {

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -11,7 +12,7 @@ type step struct {
 	ring  Ring
 	seen  Seen
 	specs Jobs
-	buf   *buffer
+	buf   *buffer.Buffer
 
 	now, start int64       // Unix ms
 	read       int64       // Unix ms: inputs that came before are in
@@ -64,7 +65,7 @@ func (s *step) Within(room func() bool) { s.within = room }
 
 // HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
 func (s *step) HasRoom() bool {
-	return s.within == nil || len(s.wants) < wantsAtOnce && len(s.buf.writes)+writesOfHost*len(s.dirty) < writesAtOnce && s.within()
+	return s.within == nil || len(s.wants) < wantsAtOnce && s.buf.Len()+writesOfHost*len(s.dirty) < writesAtOnce && s.within()
 }
 
 // restsUntil is until when nothing at all of a host is fetched.

@@ -44,7 +44,7 @@ func (t *hostTable) sweepSome() {
 	}
 	var missing []ring.Pos
 	end, passed := true, 0
-	t.buf.scan(slices.Clone(s.cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
+	t.buf.Scan(slices.Clone(s.cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
 		if passed++; len(missing) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false

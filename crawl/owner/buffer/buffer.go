@@ -1,4 +1,6 @@
-package owner
+// Package buffer gathers what a step of an owner writes: it answers reads from it, and applies it to
+// the store as batches, each of them whole.
+package buffer
 
 import (
 	"fmt"
@@ -8,8 +10,9 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// buffer gathers the writes of a step, and answers reads from them.
-type buffer struct {
+// Buffer gathers the writes of a step, and answers reads from them. After the first error of the
+// store nothing is written or read any more. Not safe for concurrent use.
+type Buffer struct {
 	store  kv.Store
 	writes map[string][]byte // nil: deleted
 	ranges [][2][]byte       // deleted before all writes
@@ -31,11 +34,13 @@ type written struct {
 // keepWrites is the number of writes up to which a map is used again for the next batch: one that was larger takes long to clear, with every batch.
 const keepWrites = 1 << 13
 
-func newBuffer(store kv.Store) *buffer {
-	return &buffer{store: store, writes: make(map[string][]byte), sets: make(map[ondisk.SetID][]uint64)}
+// New returns a buffer before a store.
+func New(store kv.Store) *Buffer {
+	return &Buffer{store: store, writes: make(map[string][]byte), sets: make(map[ondisk.SetID][]uint64)}
 }
 
-func (b *buffer) set(key, value []byte) {
+// Set writes a record with the next flush; the value is the buffer's from then on.
+func (b *Buffer) Set(key, value []byte) {
 	if ondisk.KindOf(key) == ondisk.KindEntry {
 		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
 		if _, again := b.writes[string(key)]; ok && !again {
@@ -45,9 +50,11 @@ func (b *buffer) set(key, value []byte) {
 	b.writes[string(key)] = value
 }
 
-func (b *buffer) delete(key []byte) { b.writes[string(key)] = nil }
+// Delete deletes a record with the next flush.
+func (b *Buffer) Delete(key []byte) { b.writes[string(key)] = nil }
 
-func (b *buffer) get(key []byte) (value []byte, ok bool) {
+// Get reads a record as it is with what was gathered; false if there is none, or after an error.
+func (b *Buffer) Get(key []byte) (value []byte, ok bool) {
 	if value, ok = b.writes[string(key)]; ok {
 		return value, value != nil
 	}
@@ -56,19 +63,20 @@ func (b *buffer) get(key []byte) (value []byte, ok bool) {
 	}
 	value, ok, err := b.store.Get(key)
 	if err != nil {
-		b.fail(fmt.Errorf("owner: read: %w", err))
+		b.Fail(fmt.Errorf("owner: read: %w", err))
 	}
 	return value, ok && err == nil
 }
 
-func (b *buffer) fail(err error) {
+// Fail notes an error: the first one stays.
+func (b *Buffer) Fail(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// flush applies what was gathered as one batch. It may only be called between operations, each of which is whole in one batch.
-func (b *buffer) flush() {
+// Flush applies what was gathered as one batch. It may only be called between operations, each of which is whole in one batch.
+func (b *Buffer) Flush() {
 	if len(b.writes)+len(b.ranges) == 0 || b.err != nil {
 		return
 	}
@@ -85,25 +93,25 @@ func (b *buffer) flush() {
 		}
 	})
 	if err != nil {
-		b.fail(fmt.Errorf("owner: write: %w", err))
+		b.Fail(fmt.Errorf("owner: write: %w", err))
 		return
 	}
 	b.empty()
 	b.waits = append(b.waits, wait)
 }
 
-// scan reads the store alone: what was gathered must have been flushed.
-func (b *buffer) scan(lo, hi []byte, fn func(key, value []byte) bool) {
+// Scan reads the store alone: what was gathered must have been flushed.
+func (b *Buffer) Scan(lo, hi []byte, fn func(key, value []byte) bool) {
 	if b.err != nil {
 		return
 	}
 	if err := b.store.Scan(lo, hi, fn); err != nil {
-		b.fail(fmt.Errorf("owner: scan: %w", err))
+		b.Fail(fmt.Errorf("owner: scan: %w", err))
 	}
 }
 
 // empty forgets what was gathered, which is in the store now.
-func (b *buffer) empty() {
+func (b *Buffer) empty() {
 	if len(b.writes) > keepWrites {
 		b.writes = make(map[string][]byte)
 		b.entries = nil
@@ -114,9 +122,9 @@ func (b *buffer) empty() {
 	b.entries, b.sorted, b.ranges = b.entries[:0], 0, nil
 }
 
-// hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of size many is read no further: of one that is new in this
+// Hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of size many is read no further: of one that is new in this
 // step the store is not asked.
-func (b *buffer) hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
+func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
 	for _, w := range b.entries[b.sorted:] {
 		b.sets[w.set] = append(b.sets[w.set], w.hash)
 	}
@@ -132,7 +140,7 @@ func (b *buffer) hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool)
 		return
 	}
 	prefix := ondisk.JobPrefix(set.Pos, ondisk.KindEntry, set.Job)
-	b.scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
+	b.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
 		if _, changed := b.writes[string(key)]; changed || !ok {
 			return true
@@ -142,8 +150,8 @@ func (b *buffer) hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool)
 	})
 }
 
-// take returns a wait for everything flushed since the last call. The store keeps the order, so the last one stands for all before it.
-func (b *buffer) take() func() error {
+// Take returns a wait for everything flushed since the last call. The store keeps the order, so the last one stands for all before it.
+func (b *Buffer) Take() func() error {
 	waits := b.waits
 	b.waits = nil
 	switch len(waits) {
@@ -162,5 +170,20 @@ func (b *buffer) take() func() error {
 	}
 }
 
-// deleteRange deletes the keys in [lo, hi) with the next flush. What was gathered must have been flushed.
-func (b *buffer) deleteRange(lo, hi []byte) { b.ranges = append(b.ranges, [2][]byte{lo, hi}) }
+// DeleteRange deletes the keys in [lo, hi) with the next flush. What was gathered must have been flushed.
+func (b *Buffer) DeleteRange(lo, hi []byte) { b.ranges = append(b.ranges, [2][]byte{lo, hi}) }
+
+// Err is the first error of the store, or of what was found in it.
+func (b *Buffer) Err() error { return b.err }
+
+// Len is how many writes were gathered since the last flush.
+func (b *Buffer) Len() int { return len(b.writes) }
+
+// Gathered is what the next flush writes under a key; false if that is nothing, or a deletion.
+func (b *Buffer) Gathered(key []byte) (value []byte, ok bool) {
+	value = b.writes[string(key)]
+	return value, value != nil
+}
+
+// Store is where the writes go, for those who read what is in it alone.
+func (b *Buffer) Store() kv.Store { return b.store }
