@@ -43,7 +43,7 @@ func (r *rests) leave(h *host) {
 		if urls, at := w.until(whole, h.rec.BackoffUntil > r.now); urls > 0 && at > r.now+awayUnit {
 			until = min(until, at)
 			n += urls
-			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.id[:]...), uint64(urls)) //nolint:gosec // positive
+			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.ID[:]...), uint64(urls)) //nolint:gosec // positive
 		}
 	}
 	if n == 0 {

@@ -235,8 +235,8 @@ func (c *checker) sumUp() {
 // memory compares what is in memory of a host.
 func (c *checker) memory(h *host) {
 	for _, hj := range h.jobs {
-		if s := c.stored[hj.state.id]; s != nil && *s != hj.c.Counters {
-			c.fail("job %s: memory %+v, store %+v", hj.state.id, hj.c.Counters, *s)
+		if s := c.stored[hj.state.ID]; s != nil && *s != hj.Counters() {
+			c.fail("job %s: memory %+v, store %+v", hj.state.ID, hj.Counters(), *s)
 		}
 		var out, outD, outP int64
 		if h.lease != nil {
@@ -256,8 +256,8 @@ func (c *checker) memory(h *host) {
 				}
 			}
 		}
-		if out != hj.c.out || outD != hj.c.outD || outP != hj.c.outP {
-			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.c.out, hj.c.outD, hj.c.outP)
+		if all := hj.Counters(); out != hj.Out() || outD != all.Delayed-hj.Waiting() || outP != all.Promised-hj.PromisedHere() {
+			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.Out(), all.Delayed-hj.Waiting(), all.Promised-hj.PromisedHere())
 		}
 	}
 	for _, p := range c.records {
@@ -265,14 +265,11 @@ func (c *checker) memory(h *host) {
 			continue
 		}
 		for _, hj := range h.jobs {
-			if link.Hash(hj.state.id, p.URL) != p.Hash {
+			if link.Hash(hj.state.ID, p.URL) != p.Hash {
 				continue
 			}
-			if p.Due > 0 && p.Due < hj.nextDue {
-				c.fail("%s is due before the next one", p.URL)
-			}
-			if p.Due == 0 && p.Before(hj.from) {
-				c.fail("%s lies before the mark", p.URL)
+			if hj.Missed(p.Spot) {
+				c.fail("%s lies before the mark of what waits", p.URL)
 			}
 		}
 	}
@@ -285,11 +282,11 @@ func (c *checker) sums() {
 		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.totals.Hosts)
 	}
 	for _, js := range c.o.jobs.order {
-		want := *c.of(c.jobs, js.id)
-		got := js.c.Counters
+		want := *c.of(c.jobs, js.ID)
+		got := js.Sums()
 		got.Exhausted, got.MinDepth = false, 0
 		if got != want {
-			c.fail("job %s: peer counts %+v, hosts %+v", js.id, got, want)
+			c.fail("job %s: peer counts %+v, hosts %+v", js.ID, got, want)
 		}
 	}
 }
@@ -344,22 +341,22 @@ func (c *checker) leases() {
 		c.fail("%d hosts leased, counted %d", leased, c.o.leases.n)
 	}
 	for _, js := range c.o.jobs.order {
-		if js.c.out != out[js] {
-			c.fail("job %s: %d out, counted %d", js.id, out[js], js.c.out)
+		if js.Out() != out[js] {
+			c.fail("job %s: %d out, counted %d", js.ID, out[js], js.Out())
 		}
-		if !js.known {
+		if !js.Known {
 			continue
 		}
-		pages := c.boundPages[js.id]
-		if js.spec.MaxPages == 0 {
+		pages := c.boundPages[js.ID]
+		if js.Spec.MaxPages == 0 {
 			pages = 0
 		}
-		if js.budget.Pages.Bound != pages || js.budget.Bytes.Bound != c.boundBytes[js.id] {
-			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.id, pages, c.boundBytes[js.id], js.budget.Pages.Bound, js.budget.Bytes.Bound)
+		if js.Budget.Pages.Bound != pages || js.Budget.Bytes.Bound != c.boundBytes[js.ID] {
+			c.fail("job %s: %d pages and %d bytes promised, counted %d and %d", js.ID, pages, c.boundBytes[js.ID], js.Budget.Pages.Bound, js.Budget.Bytes.Bound)
 		}
-		for _, a := range []ondisk.Account{js.budget.Pages, js.budget.Bytes} {
+		for _, a := range []ondisk.Account{js.Budget.Pages, js.Budget.Bytes} {
 			if a.Returned+a.Used+a.Bound > a.Drawn {
-				c.fail("job %s: account %+v is overdrawn", js.id, a)
+				c.fail("job %s: account %+v is overdrawn", js.ID, a)
 			}
 		}
 	}

@@ -28,13 +28,19 @@ type Counts struct {
 // Outstanding is the work that is not finished.
 func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 
-func (js *jobState) counts() Counts {
+// countsOf are the books that counters come to, with so many URLs at workers.
+func countsOf(of *ondisk.Counters, out int64) Counts {
 	c := Counts{
-		Accepted: js.c.Accepted, Done: js.c.Done(), Waiting: js.c.Delayed, Leased: js.c.out, Outbox: js.c.Outbox,
-		Outcomes: js.c.Outcomes, Bytes: js.c.Bytes, Refetched: js.c.Refetched, LeftOut: js.c.LeftOut,
+		Accepted: of.Accepted, Done: of.Done(), Waiting: of.Delayed, Leased: out, Outbox: of.Outbox,
+		Outcomes: of.Outcomes, Bytes: of.Bytes, Refetched: of.Refetched, LeftOut: of.LeftOut,
 	}
 	c.Pending = c.Accepted - c.Done - c.Leased
 	return c
+}
+
+func (js *jobState) counts() Counts {
+	c := js.Sums()
+	return countsOf(&c, js.Out())
 }
 
 // books are what an owner tells of itself: all of it reads, and nothing changes.
@@ -45,7 +51,8 @@ func (bk *books) Counts(id job.ID) Counts {
 	js := bk.jobs.byID[id]
 	if js == nil {
 		js = &jobState{}
-		js.c.Counters, _ = bk.jobs.inStore(id)
+		c, _ := bk.jobs.inStore(id)
+		js.Load(c)
 	}
 	c := js.counts()
 	if c.Waiting > 0 {
@@ -69,11 +76,11 @@ func (bk *books) AllCounts() map[job.ID]Counts {
 	all := make(map[job.ID]Counts, len(bk.jobs.order))
 	waiting := false
 	if bk.jobs.some {
-		bk.jobs.each(func(id job.ID, c ondisk.Counters) { all[id] = (&jobState{c: sums{Counters: c}}).counts() })
+		bk.jobs.each(func(id job.ID, c ondisk.Counters) { all[id] = countsOf(&c, 0) })
 	}
 	for _, js := range bk.jobs.order {
-		all[js.id] = js.counts()
-		waiting = waiting || js.c.Delayed > 0
+		all[js.ID] = js.counts()
+		waiting = waiting || js.Delayed() > 0
 	}
 	if !waiting {
 		return all
@@ -87,9 +94,9 @@ func (bk *books) AllCounts() map[job.ID]Counts {
 		})
 	})
 	for js, at := range due {
-		if c := all[js.id]; c.Waiting > 0 {
+		if c := all[js.ID]; c.Waiting > 0 {
 			c.NextDue = time.UnixMilli(at)
-			all[js.id] = c
+			all[js.ID] = c
 		}
 	}
 	return all
@@ -99,7 +106,7 @@ func (bk *books) AllCounts() map[job.ID]Counts {
 func (bk *books) JobIDs() []job.ID {
 	ids := make([]job.ID, 0, len(bk.jobs.order))
 	for _, js := range bk.jobs.order {
-		ids = append(ids, js.id)
+		ids = append(ids, js.ID)
 	}
 	if bk.jobs.some {
 		bk.jobs.each(func(id job.ID, _ ondisk.Counters) {
@@ -132,7 +139,7 @@ func (bk *books) Totals() Totals {
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
 		t.LeftOut += c.LeftOut
-		t.LinksCut += js.c.Cut
+		t.LinksCut += js.Sums().Cut
 		t.URLsSeen += c.Accepted
 		t.URLsPending += c.Pending
 		t.URLsLeased += c.Leased

@@ -5,7 +5,10 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/farm"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/buffer"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -16,6 +19,17 @@ type all struct{}
 
 func (all) Mine(ring.Key) bool { return true }
 
+// unseen is a filter that nobody asks.
+type unseen struct{}
+
+func (unseen) Add(ondisk.SetID, uint64) error { return nil }
+
+// emptyBook is that of a job without bounds on a host, before a store that is not there.
+func emptyBook() *hostJob {
+	js := &jobState{Job: ledger.Job{Known: true, Spec: &job.Spec{}}}
+	return &hostJob{state: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(&js.Job, ring.Pos{}, new(ondisk.Host))}
+}
+
 func newDomains() *domains {
 	s := &step{cfg: Config{Admission: true, OptOuts: noOptOuts{}}, ring: all{}, now: 1000}
 	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
@@ -24,8 +38,8 @@ func newDomains() *domains {
 // TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what was said of its domain goes along once.
 func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
-	hj := &hostJob{state: &jobState{}}
-	hj.c.Accepted = 1
+	hj := emptyBook()
+	hj.Learn(1, 0)
 	h := &host{rec: ondisk.Host{Name: "a.site.example"}, jobs: []*hostJob{hj}}
 	d.say(h, hj, &ondisk.Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
 	for i, c := range []struct {
@@ -40,7 +54,7 @@ func TestDomainsAsk(t *testing.T) {
 	if first, second := d.ready.Admissions[0].Said, d.ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
 		t.Errorf("told are %v, then %v", first, second)
 	}
-	if hj.c.Admission = domain.Admitted; d.ask(h) != never || !d.admitted(h, hj) {
+	if hj.Admit(domain.Admitted); d.ask(h) != never || !d.admitted(h, hj) {
 		t.Error("an admitted host is asked for")
 	}
 }
@@ -48,8 +62,8 @@ func TestDomainsAsk(t *testing.T) {
 // TestDomainsStale: a domain that brings nothing new stays so, and ends the hosts of which nothing was asked for yet.
 func TestDomainsStale(t *testing.T) {
 	d := newDomains()
-	hj := &hostJob{state: &jobState{}}
-	hj.c.Admission = domain.Admitted
+	hj := emptyBook()
+	hj.Admit(domain.Admitted)
 	h := &host{rec: ondisk.Host{Name: "a.site.example"}}
 	key := crowd{domain: "site.example"}
 	for i, c := range []struct {
@@ -60,7 +74,7 @@ func TestDomainsStale(t *testing.T) {
 			t.Errorf("word %d: late is %v", i, !c.late)
 		}
 	}
-	if hj.c.Requests = 1; d.late(h, hj) {
+	if hj.Requested(); d.late(h, hj) {
 		t.Error("a host of which something was asked for ends")
 	}
 }

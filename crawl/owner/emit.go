@@ -56,11 +56,11 @@ func (em *emitter) emit(h *host, js *jobState, hash uint64, page *ondisk.Final, 
 
 // keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
 func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
-	redirects := len(js.spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // of a seed they are followed anywhere
-	if !js.spec.BoundsDepth() && !redirects || page.Depth == 0 {
+	redirects := len(js.Spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // of a seed they are followed anywhere
+	if !js.Spec.BoundsDepth() && !redirects || page.Depth == 0 {
 		return
 	}
-	key := ondisk.OutlinksKey(h.pos, js.id, hash)
+	key := ondisk.OutlinksKey(h.pos, js.ID, hash)
 	list := ondisk.Links{Links: links}
 	if raw, ok := em.buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
@@ -116,15 +116,15 @@ func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, lin
 	for _, k := range links {
 		k.Depth += depth
 		name := link.Host(k.URL)
-		if name == "" || !js.spec.AdmitsDepth(name, k.Depth) {
+		if name == "" || !js.Spec.AdmitsDepth(name, k.Depth) {
 			continue
 		}
-		target := link.Hash(js.id, k.URL)
+		target := link.Hash(js.ID, k.URL)
 		if m := memo(target, k.Kind); em.intake.known.covers(m, k.Depth) || em.sent.covers(m, k.Depth) {
 			continue
 		}
 		if name != last {
-			last, inScope = name, js.spec.InScope(name)
+			last, inScope = name, js.Spec.InScope(name)
 			here = inScope && em.hosts.answersFor(name) == hostHere
 			brings = inScope && em.mayBring(h, js, name, here)
 		}
@@ -134,7 +134,7 @@ func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, lin
 			em.cutLink(h, js)
 		case here:
 			own = append(own, arrival{Link: k, js: js, host: name, hash: target})
-		case Refusal(js.spec, k.URL, k.Depth, k.Kind) == "":
+		case Refusal(js.Spec, k.URL, k.Depth, k.Kind) == "":
 			em.sent.put(memo(target, k.Kind), k.Depth)
 			foreign = append(foreign, k)
 		}
@@ -181,7 +181,7 @@ func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
 		return true
 	}
 	js := em.jobs.of(e.Job)
-	if js.state == job.StateCanceled {
+	if js.State == job.StateCanceled {
 		em.outgoing.drop(h, js, []byte(e.Key), raw)
 		return true
 	}

@@ -105,13 +105,10 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 }
 
 func (hj *hostJob) detail() HostCounts {
-	c := HostCounts{Job: hj.state.id, Admission: hj.c.Admission, Requests: hj.c.Requests, LinksCut: hj.c.Cut, Counts: Counts{
-		Accepted: hj.c.Accepted, Done: hj.c.Done(), Waiting: hj.c.Delayed, Leased: hj.c.out, Outcomes: hj.c.Outcomes,
-		Bytes: hj.c.Bytes, Refetched: hj.c.Refetched, LeftOut: hj.c.LeftOut,
-	}}
-	c.Pending = c.Accepted - c.Done - c.Leased
-	if hj.nextDue != never {
-		c.NextDue = time.UnixMilli(hj.nextDue)
+	all := hj.Counters()
+	c := HostCounts{Job: hj.state.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: countsOf(&all, hj.Out())}
+	if hj.NextDue() != never {
+		c.NextDue = time.UnixMilli(hj.NextDue())
 	}
 	return c
 }
@@ -172,7 +169,8 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 			s.Worker = h.lease.session.peer
 		}
 		for _, hj := range h.jobs {
-			s.add(&hj.c.Counters, hj.c.out)
+			c := hj.Counters()
+			s.add(&c, hj.Out())
 		}
 		return s
 	}
@@ -242,10 +240,10 @@ func (bk *books) Why(url string) []Fate {
 	h := bk.hosts.find(link.Host(url))
 	var list []Fate
 	for _, js := range bk.jobs.order {
-		f := Fate{Job: js.id, State: "unknown"}
+		f := Fate{Job: js.ID, State: "unknown"}
 		if h == nil || !bk.explain(h, js, url, &f) {
 			if bk.jobs.knows(js) {
-				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.spec, url, 0, link.KindPage), js.spec.Filtered(url, 1, link.KindPage))
+				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.Spec, url, 0, link.KindPage), js.Spec.Filtered(url, 1, link.KindPage))
 				f.Trap = bk.leftAs(h, js, url)
 			}
 		}
@@ -259,11 +257,11 @@ func (bk *books) leftAs(h *host, js *jobState, url string) string {
 	if h == nil || bk.cfg.Novelty == 0 {
 		return ""
 	}
-	hj := h.job(js, false)
+	hj := h.job(js)
 	switch {
 	case hj == nil:
 		return ""
-	case hj.c.Trap:
+	case hj.Trap():
 		return bk.traps.text(h, hj)
 	}
 	tried := *bk.traps.of(h, hj) // a look is no try
@@ -271,20 +269,20 @@ func (bk *books) leftAs(h *host, js *jobState, url string) string {
 }
 
 func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
-	hash := link.Hash(js.id, url)
-	raw, ok := bk.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
-	if !ok {
+	hash := link.Hash(js.ID, url)
+	hj := h.job(js)
+	if hj == nil {
 		return false
 	}
-	n, err := ondisk.DecodeEntry(raw)
-	if err != nil {
+	n, ok := hj.Entry(hash)
+	if !ok {
 		return false
 	}
 	if n.Done {
 		f.State, f.Final = "done", n.Final
 		return true
 	}
-	p, ok := bk.urls.pending(h, js, n.At)
+	p, ok := hj.Pending(n.At)
 	if !ok {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -13,7 +14,6 @@ import (
 type granter struct {
 	*step
 	jobs   *jobTable
-	urls   *urlSets
 	agenda *agenda
 	traps  *traps
 	leases *leases
@@ -154,7 +154,7 @@ func (f *filler) job(hj *hostJob, limit int) {
 		return
 	}
 	late := limit
-	if hj.ready() > 0 {
+	if hj.Ready() > 0 {
 		hj.late = min(hj.late+limit, lateMost)
 		late = min(limit, hj.late/lateShare)
 	}
@@ -174,26 +174,11 @@ const (
 
 // scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the next scan starts.
 func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
-	if limit <= 0 || f.full() || delayed && hj.nextDue > f.now || !delayed && hj.ready() <= 0 {
+	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.now || !delayed && hj.Ready() <= 0 {
 		return 0
 	}
-	kind, from := byte(ondisk.KindReady), hj.from
-	if delayed {
-		kind, from = ondisk.KindDelayed, ondisk.Spot{Due: hj.nextDue}
-	}
-	id := hj.state.id
-	prefix := ondisk.JobPrefix(f.h.pos, kind, id)
-	w := walk{filler: f, hj: hj, limit: limit, mark: from}
-	f.buf.Scan(from.Key(f.h.pos, id), kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		at, ok := ondisk.SpotIn(kind, key[len(prefix):])
-		p, err := ondisk.DecodePending(at, value)
-		if !ok || err != nil {
-			f.buf.Fail(ondisk.ErrFormat)
-			return false
-		}
-		return w.meet(&p)
-	})
-	f.marks(hj, delayed, w.mark, w.marked)
+	w := walk{filler: f, hj: hj, limit: limit}
+	hj.Walk(delayed, w.meet)
 	f.leave(hj, w.gone)
 	return w.granted
 }
@@ -203,52 +188,36 @@ type walk struct {
 	*filler
 	hj             *hostJob
 	limit, granted int
-	mark           ondisk.Spot // the first record left behind, if any was
-	marked         bool
 	gone           []notGranted
 }
 
 // meet grants a URL, or leaves it behind; false if the walk ends.
-func (w *walk) meet(p *ondisk.Pending) (more bool) {
+func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	if _, done := w.filler.gone[p.Hash]; done {
 		return true
 	}
 	if w.h.lease.item(p.Hash) != nil {
-		w.pass(p.Spot) // it is looked at again only if it comes back
+		at.Pass(p.Spot) // it is looked at again only if it comes back
 		return true
 	}
 	if w.granted == w.limit || w.full() || p.Due > w.now {
-		w.note(p.Spot)
+		at.Leave(p.Spot)
 		return false
 	}
 	if out, left := w.left(w.hj, p); left {
 		if w.gone = append(w.gone, out); len(w.gone) == purgePerStep {
-			w.note(p.Spot) // the next walk goes on here
+			at.Leave(p.Spot) // the next walk goes on here
 		}
 		return len(w.gone) < purgePerStep
 	}
 	if !w.mayGrant(w.hj, p) {
-		w.note(p.Spot)
-		return !w.alone && w.hj.promisedHere() > 0
+		at.Leave(p.Spot)
+		return !w.alone && w.hj.PromisedHere() > 0
 	}
 	w.add(w.hj, p)
 	w.granted++
-	w.pass(p.Spot)
+	at.Pass(p.Spot)
 	return true
-}
-
-// note leaves a record behind.
-func (w *walk) note(at ondisk.Spot) {
-	if !w.marked {
-		w.mark, w.marked = at, true
-	}
-}
-
-// pass goes on behind a record.
-func (w *walk) pass(at ondisk.Spot) {
-	if !w.marked {
-		w.mark = at
-	}
 }
 
 // notGranted is a URL that waits and is not granted.
@@ -265,7 +234,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
 	switch {
-	case hj.ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
+	case hj.Ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
 		return notGranted{Pending: *p, due: f.now + lastMost}, true
 	case f.cfg.Novelty > 0 && p.Kind == link.KindSitemap:
 		return f.sitemap(hj, p)
@@ -275,7 +244,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: v.Why}, true
-	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.ready() > 1:
+	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.Ready() > 1:
 		return notGranted{Pending: *p, due: f.lastAt()}, true
 	default:
 		return out, false
@@ -291,23 +260,11 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 		}
 		f.gone[p.Hash] = struct{}{}
 		if gone[i].outcome == link.OutcomeNone {
-			f.urls.wait(f.h, hj, p, gone[i].due)
+			hj.Wait(p, gone[i].due)
 			continue
 		}
-		f.urls.settle(f.h, hj, p, 0, 0)
-		f.urls.conclude(f.h, hj, p, ondisk.Final{Outcome: gone[i].outcome, Detail: ondisk.Clip(gone[i].why)})
-	}
-}
-
-// marks remembers where the next scan starts.
-func (f *filler) marks(hj *hostJob, delayed bool, mark ondisk.Spot, left bool) {
-	switch {
-	case delayed && left:
-		hj.nextDue = mark.Due
-	case delayed:
-		hj.nextDue = never
-	default:
-		hj.from = mark
+		hj.Settle(p, 0, 0)
+		hj.Conclude(p, ondisk.Final{Outcome: gone[i].outcome, Detail: ondisk.Clip(gone[i].why)})
 	}
 }
 
@@ -321,7 +278,7 @@ func (f *filler) mayGrant(hj *hostJob, p *ondisk.Pending) bool {
 		return f.mayBeside(p)
 	}
 	if !f.jobs.affords(js) {
-		js.budget.Starved = true
+		js.Budget.Starved = true
 		return false
 	}
 	return hj.pagesLeft() > 0 && f.mayBeside(p)
@@ -339,10 +296,10 @@ func (f *filler) mayBeside(p *ondisk.Pending) bool {
 // add puts one URL into the grant and the lease.
 func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	g := f.g
-	f.urls.promise(f.h, hj, p)
+	hj.Promise(p, f.now)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
-		g.JobIds = append(g.JobIds, hj.state.id[:])
+		g.JobIds = append(g.JobIds, hj.state.ID[:])
 	}
 	g.Url = append(g.Url, []byte(p.URL))
 	f.bytes += len(p.URL)
@@ -355,18 +312,15 @@ func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	it := &item{Pending: *p, job: hj, seq: f.h.lease.session.seq}
 	it.URL = ""
 	f.h.lease.out[p.Hash] = it
-	hj.c.leased(p)
+	hj.Lease(p)
 	f.room--
 }
 
 // pagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs that may have been fetched count.
 func (hj *hostJob) pagesLeft() int64 {
-	spec := hj.state.spec
+	spec := hj.state.Spec
 	if spec.MaxPagesPerHost == 0 {
 		return 1 << 62
 	}
-	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.pages() - hj.c.Promised
+	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.Pages() - hj.Promised()
 }
-
-// promisedHere counts pending URLs, not out, that are paid for.
-func (hj *hostJob) promisedHere() int64 { return hj.c.Promised - hj.c.outP }

@@ -60,7 +60,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 			}
 			column = uint32(len(columns)) //nolint:gosec // a handful
 			columns[hj] = column
-			m.JobIds = append(m.JobIds, hj.state.id[:])
+			m.JobIds = append(m.JobIds, hj.state.ID[:])
 		}
 		if len(m.GetHash()) == wire.MaxOut {
 			break
@@ -140,29 +140,26 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	if js == nil || h.lease.out[hash] != nil {
 		return
 	}
-	hj := h.job(js, false)
-	raw, ok := ls.buf.Get(ondisk.EntryKey(h.pos, id, hash))
-	if hj == nil || !ok {
+	hj := h.job(js)
+	if hj == nil {
 		return
 	}
-	n, err := ondisk.DecodeEntry(raw)
-	if err != nil || n.Done {
+	n, ok := hj.Entry(hash)
+	if !ok || n.Done {
 		return
 	}
-	p, ok := ls.urls.pending(h, js, n.At)
+	p, ok := hj.Pending(n.At)
 	if !ok {
 		return
 	}
-	if !p.Promised && (!ls.jobs.knows(js) || budget.Bounded(js.spec)) {
-		p.Promised, p.Foreign = true, true
-		hj.c.promises(1)
-		ls.buf.Set(p.Key(h.pos, id), p.Encode())
-		ls.hosts.changed(h, hj)
+	if !p.Promised && (!ls.jobs.knows(js) || budget.Bounded(js.Spec)) {
+		hj.Adopt(&p)
+		hj.Rewrite(&p)
 	}
 	it := &item{Pending: p, job: hj}
 	it.URL = ""
 	h.lease.out[hash] = it
-	hj.c.leased(&p)
+	hj.Lease(&p)
 }
 
 // claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the

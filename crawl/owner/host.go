@@ -5,11 +5,10 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // host is a host in memory.
@@ -36,29 +35,16 @@ type host struct {
 	in         *lru
 }
 
-// hostJob is a job on a host in memory.
+// hostJob is a job on a host in memory: its books, and what else is known of it.
 type hostJob struct {
+	*ledger.Account
 	state *jobState
-	c     tally
-	dirty bool
 	late  int // URLs granted, of which some may be due again, see lateShare
 	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
 	novelty *novelty.State
 	news    bool
-	length  float64 // mean of the last URLs that were taken in, in bytes; 0: none was
 	// askedAt is when the host's admission was asked for; 0: not yet.
 	askedAt int64
-	// from is the first place where a ready record that is not out may lie; dueFrom likewise, and nextDue (never if none) for delayed ones.
-	from    ondisk.Spot
-	nextDue int64
-}
-
-func (hj *hostJob) ready() int64   { return hj.c.Open() - hj.c.Delayed - (hj.c.out - hj.c.outD) }
-func (hj *hostJob) waiting() int64 { return hj.c.Delayed - hj.c.outD }
-
-// pages are those fetched, also if only their beginnings were taken.
-func (hj *hostJob) pages() int64 {
-	return hj.c.Outcomes[link.OutcomeOK] + hj.c.Outcomes[link.OutcomeDuplicate] + hj.c.Outcomes[link.OutcomeTooLarge]
 }
 
 const (
@@ -151,7 +137,9 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 		key = ring.HostKey(rec.Name)
 	}
 	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
-	t.loadJobs(h)
+	for _, a := range t.ledger.Load(rec.Name, pos, &h.rec, func(id job.ID) *ledger.Job { return &t.jobs.of(id).Job }) {
+		h.jobs = append(h.jobs, &hostJob{Account: a, state: t.jobs.of(a.Job().ID)})
+	}
 	if h.rec.Outbox > 0 {
 		h.work |= workOutbox
 	}
@@ -171,49 +159,13 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	return h
 }
 
-func (t *hostTable) loadJobs(h *host) {
-	prefix := ondisk.HostPrefix(h.pos, ondisk.KindCounters)
-	t.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		id, ok := job.IDFrom(key[len(prefix):])
-		c, err := ondisk.DecodeCounters(value)
-		if !ok {
-			err = ondisk.ErrFormat
-		}
-		if err != nil {
-			t.buf.Fail(fmt.Errorf("owner: counters of %s: %w", h.rec.Name, err))
-			return false
-		}
-		js := t.jobs.of(id)
-		h.jobs = append(h.jobs, &hostJob{state: js, c: newTally(js, c), nextDue: never})
-		return true
-	})
-	for _, hj := range h.jobs {
-		if hj.c.Delayed > 0 {
-			hj.nextDue = t.firstDue(h, hj)
-		}
-	}
-}
-
-// firstDue reads when the first delayed record is due.
-func (t *hostTable) firstDue(h *host, hj *hostJob) int64 {
-	due := never
-	prefix := ondisk.JobPrefix(h.pos, ondisk.KindDelayed, hj.state.id)
-	t.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
-		if at, ok := ondisk.DelayedSpot(key[len(prefix):]); ok {
-			due = at.Due
-		}
-		return false
-	})
-	return due
-}
-
 // kept says whether the host is in memory; one that was dropped may stand in a list yet.
 func (h *host) kept() bool { return h.in != nil }
 
 // openURLs counts the host's URLs without an outcome.
 func (h *host) openURLs() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.c.Open()
+		n += hj.Open()
 	}
 	return n
 }
@@ -221,23 +173,28 @@ func (h *host) openURLs() (n int64) {
 // unleased counts those of them that are not out.
 func (h *host) unleased() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.c.Open() - hj.c.out
+		n += hj.Unleased()
 	}
 	return n
 }
 
-// job returns the host's part of a job, made if create.
-func (h *host) job(js *jobState, create bool) *hostJob {
+// job returns the host's part of a job, nil if it has none.
+func (h *host) job(js *jobState) *hostJob {
 	for _, hj := range h.jobs {
 		if hj.state == js {
 			return hj
 		}
 	}
-	if !create {
-		return nil
+	return nil
+}
+
+// book is the host's part of a job, opened if it has none.
+func (s *step) book(h *host, js *jobState) *hostJob {
+	hj := h.job(js)
+	if hj == nil {
+		hj = &hostJob{Account: s.ledger.Open(&js.Job, h.pos, &h.rec), state: js}
+		h.jobs = append(h.jobs, hj)
 	}
-	hj := &hostJob{state: js, c: newTally(js, ondisk.Counters{MinDepth: 1<<32 - 1}), nextDue: never}
-	h.jobs = append(h.jobs, hj)
 	return hj
 }
 
@@ -250,10 +207,14 @@ func (t *hostTable) touched(h *host) {
 	}
 }
 
-func (t *hostTable) changed(h *host, hj *hostJob) {
-	hj.dirty = true
-	t.touched(h)
-	t.jobs.changed(hj.state)
+// collect takes in which accounts have changed: their hosts and jobs have, too.
+func (t *hostTable) collect() {
+	t.ledger.Changed(func(a *ledger.Account) {
+		if h := t.byPos[a.Pos()]; h != nil {
+			t.touched(h)
+		}
+		t.jobs.changed(t.jobs.of(a.Job().ID))
+	})
 }
 
 func (t *hostTable) save(h *host) {
@@ -268,12 +229,9 @@ func (t *hostTable) save(h *host) {
 	}
 	var work byte
 	for _, hj := range h.jobs {
-		if hj.dirty {
-			hj.dirty = false
-			t.buf.Set(ondisk.CountersKey(h.pos, hj.state.id), hj.c.Encode())
-			t.traps.save(h, hj)
-		}
-		if hj.c.Open() > 0 {
+		hj.Save()
+		t.traps.save(h, hj)
+		if hj.Open() > 0 {
 			work |= workPending
 		}
 	}

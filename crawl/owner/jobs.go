@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -21,22 +22,16 @@ const idleJobs = 1024
 
 // jobState is a job on this peer.
 type jobState struct {
-	id    job.ID
-	spec  *job.Spec
-	state job.State
-	known bool
-	c     sums
+	ledger.Job
 	dirty bool
-
-	budget budget.Budget
-	rest   string // of its record: fields of later versions
+	rest  string // of its record: fields of later versions
 
 	farm    *farm.Farm // nil: not read yet
 	farmMod bool
 }
 
 // seeded says whether a seed of the job is on a host.
-func (js *jobState) seeded(host string) bool { return js.spec != nil && js.spec.Seeded(host) }
+func (js *jobState) seeded(host string) bool { return js.Spec != nil && js.Spec.Seeded(host) }
 
 // jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget. Those that nothing in memory needs are in the store
 // alone once there are many.
@@ -58,13 +53,13 @@ func newJobTable(s *step) *jobTable {
 func (t *jobTable) of(id job.ID) *jobState {
 	js := t.byID[id]
 	if js == nil {
-		js = &jobState{id: id, budget: budget.New()}
+		js = &jobState{Job: ledger.Job{ID: id, Budget: budget.New()}}
 		if t.some {
 			t.comesBack(js)
 		}
 		t.byID[id] = js
 		t.order = append(t.order, js)
-		js.spec, js.state, js.known = t.specs.Job(id)
+		js.Spec, js.State, js.Known = t.specs.Job(id)
 	}
 	return js
 }
@@ -72,7 +67,7 @@ func (t *jobTable) of(id job.ID) *jobState {
 // load reads the jobs from the store, and says whether any has entries in the outbox.
 func (t *jobTable) load() (outbox bool) {
 	t.each(func(id job.ID, c ondisk.Counters) {
-		t.of(id).c.Counters = c
+		t.of(id).Load(c)
 		outbox = outbox || c.Entries > 0
 	})
 	for _, js := range t.order {
@@ -99,16 +94,16 @@ func (t *jobTable) each(fn func(id job.ID, c ondisk.Counters)) {
 }
 
 func (t *jobTable) loadBudget(js *jobState) {
-	raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceBudget, js.id))
+	raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceBudget, js.ID))
 	if !ok {
 		return
 	}
 	a, err := ondisk.DecodeAccounts(raw)
 	if err != nil {
-		t.buf.Fail(fmt.Errorf("owner: account of job %s: %w", js.id, err))
+		t.buf.Fail(fmt.Errorf("owner: account of job %s: %w", js.ID, err))
 		return
 	}
-	js.budget.Pages, js.budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
+	js.Budget.Pages, js.Budget.Bytes, js.rest = a.Pages, a.Bytes, a.Rest
 }
 
 // inStore returns the sums of a job that may be in the store alone.
@@ -126,9 +121,9 @@ func (t *jobTable) inStore(id job.ID) (c ondisk.Counters, ok bool) {
 
 // comesBack takes a job into memory again.
 func (t *jobTable) comesBack(js *jobState) {
-	if c, ok := t.inStore(js.id); ok {
-		js.c.Counters = c
-		t.away.c.sum(&c, -1)
+	if c, ok := t.inStore(js.ID); ok {
+		js.Load(c)
+		t.away.Sum(&c, -1)
 	}
 	t.loadBudget(js)
 }
@@ -146,11 +141,12 @@ func (t *jobTable) evict(hosts map[string]*host) {
 		}
 	}
 	t.order = slices.DeleteFunc(t.order, func(js *jobState) bool {
-		if needed[js] || js.dirty || js.c.Open() > 0 || js.c.Entries > 0 || js.budget.Drawing || t.drawAt(js) != never {
+		if needed[js] || js.dirty || js.Open() > 0 || js.Entries() > 0 || js.Budget.Drawing || t.drawAt(js) != never {
 			return false
 		}
-		delete(t.byID, js.id)
-		t.away.c.sum(&js.c.Counters, 1)
+		delete(t.byID, js.ID)
+		c := js.Sums()
+		t.away.Sum(&c, 1)
 		t.some = true
 		return true
 	})
@@ -166,25 +162,25 @@ func (t *jobTable) changed(js *jobState) {
 
 func (t *jobTable) save(js *jobState) {
 	js.dirty = false
-	t.buf.Set(ondisk.JobKey(ondisk.SpaceJob, js.id), js.c.Encode())
+	t.buf.Set(ondisk.JobKey(ondisk.SpaceJob, js.ID), js.Encode())
 	if js.farmMod {
 		js.farmMod = false
-		t.buf.Set(ondisk.JobKey(ondisk.SpaceFarm, js.id), js.farm.Append([]byte{ondisk.Format}))
+		t.buf.Set(ondisk.JobKey(ondisk.SpaceFarm, js.ID), js.farm.Append([]byte{ondisk.Format}))
 	}
-	if js.budget.Changed {
-		js.budget.Changed = false
-		t.buf.Set(ondisk.JobKey(ondisk.SpaceBudget, js.id), (&ondisk.Accounts{Pages: js.budget.Pages, Bytes: js.budget.Bytes, Rest: js.rest}).Encode())
+	if js.Budget.Changed {
+		js.Budget.Changed = false
+		t.buf.Set(ondisk.JobKey(ondisk.SpaceBudget, js.ID), (&ondisk.Accounts{Pages: js.Budget.Pages, Bytes: js.Budget.Bytes, Rest: js.rest}).Encode())
 	}
 }
 
 // knows says whether a job's spec is at hand, and asks for it if not.
 func (t *jobTable) knows(js *jobState) bool {
-	if !js.known {
-		if js.spec, js.state, js.known = t.specs.Job(js.id); !js.known {
-			t.need(js.id)
+	if !js.Known {
+		if js.Spec, js.State, js.Known = t.specs.Job(js.ID); !js.Known {
+			t.need(js.ID)
 		}
 	}
-	return js.known
+	return js.Known
 }
 
 // known returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is kept of a job that only a stranger named.
@@ -222,6 +218,6 @@ func (o *Owner) JobChanged(id job.ID) {
 	if js == nil {
 		return
 	}
-	js.spec, js.state, js.known = o.specs.Job(id)
+	js.Spec, js.State, js.Known = o.specs.Job(id)
 	o.reviewer.job(js)
 }

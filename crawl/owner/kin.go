@@ -27,14 +27,14 @@ type domains struct {
 // of that domain that are new.
 func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
-	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.c.Requests > saidOf || domain.Plain(h.rec.Name) {
+	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.Requests() > saidOf || domain.Plain(h.rec.Name) {
 		return
 	}
 	brought := len(f.GetLinks()) > 0 && kin
 	if redirect && !brought {
 		return
 	}
-	key := crowd{hj.state.id, domain.Of(h.rec.Name)}
+	key := crowd{hj.state.ID, domain.Of(h.rec.Name)}
 	if d.crowded[key] == domain.Stale {
 		return
 	}
@@ -44,13 +44,13 @@ func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, 
 	list := d.kin[key]
 	list = append(list, farm.Said{Host: farm.HostOf(h.rec.Name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
 	if d.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
-		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.Name, d.take(hj.state, h.rec.Name)})
+		d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.ID, h.rec.Name, d.take(hj.state, h.rec.Name)})
 	}
 }
 
 // take takes what is to be told with a question for a host.
 func (d *domains) take(js *jobState, name string) *[]farm.Said {
-	key := crowd{js.id, domain.Of(name)}
+	key := crowd{js.ID, domain.Of(name)}
 	list := d.kin[key]
 	if len(list) == 0 {
 		return nil

@@ -2,7 +2,6 @@ package owner
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -79,16 +78,11 @@ func (s *session) held() []*host {
 	return slices.SortedFunc(maps.Keys(s.leases), func(a, b *host) int { return bytes.Compare(a.pos[:], b.pos[:]) })
 }
 
-func errMissing(h *host, js *jobState) error {
-	return fmt.Errorf("owner: pending record of job %s on %s is missing", js.id, h.rec.Name)
-}
-
 // leases begins and ends the leases of hosts.
 type leases struct {
 	*step
 	jobs   *jobTable
 	hosts  *hostTable
-	urls   *urlSets
 	agenda *agenda
 	placer *placer
 	n      int // of hosts that are leased
@@ -140,35 +134,34 @@ func (ls *leases) end(h *host, how ending, bar int64) {
 	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
 		it := l.out[hash]
 		delete(l.out, hash)
-		ls.takeBack(h, it, how)
+		ls.takeBack(it, how)
 	}
 	ls.keepNovelty(h)
 	ls.hosts.touched(h)
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
-func (ls *leases) takeBack(h *host, it *item, how ending) {
+func (ls *leases) takeBack(it *item, how ending) {
 	hj := it.job
-	hj.c.returned(&it.Pending)
-	hj.lower(it.Spot)
+	hj.Return(&it.Pending)
 	if how == released || how == untouched && (!it.Promised || it.Foreign) {
 		return
 	}
-	p, ok := ls.urls.pending(h, hj.state, it.Spot)
+	p, ok := hj.Pending(it.Spot)
 	if !ok {
 		return
 	}
 	if how == untouched {
-		ls.urls.settle(h, hj, &p, 0, 0)
-		ls.buf.Set(p.Key(h.pos, hj.state.id), p.Encode())
+		hj.Settle(&p, 0, 0)
+		hj.Rewrite(&p)
 		return
 	}
 	if p.Lapses++; p.Lapses >= quarantineAfter {
-		ls.urls.settle(h, hj, &p, 1, p.PromisedBytes) // it may well have been fetched
-		ls.urls.conclude(h, hj, &p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
+		hj.Settle(&p, 1, p.PromisedBytes) // it may well have been fetched
+		hj.Conclude(&p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
 		return
 	}
-	ls.buf.Set(p.Key(h.pos, hj.state.id), p.Encode())
+	hj.Rewrite(&p)
 }
 
 // session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
@@ -259,7 +252,7 @@ func (ls *leases) takeBackLost(h *host, s *session) {
 	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
 		if it := l.out[hash]; it.seq > s.ack && it.seq < s.seq {
 			delete(l.out, hash)
-			ls.takeBack(h, it, untouched)
+			ls.takeBack(it, untouched)
 		}
 	}
 	l.last = s.ack

@@ -109,7 +109,7 @@ func (d *Delivery) take(from, to int) {
 		case hostBusy:
 			reply.Busy = append(reply.Busy, uint32(i))
 		default:
-			a.hash = link.Hash(a.js.id, a.URL)
+			a.hash = link.Hash(a.js.ID, a.URL)
 			list = append(list, a)
 		}
 	}
@@ -174,7 +174,6 @@ func (t *hostTable) speaksFor(name string, s *session, epoch *wire.Epoch) hostVe
 type intake struct {
 	*step
 	hosts    *hostTable
-	urls     *urlSets
 	domains  *domains
 	outgoing *outgoing
 	known    depths           // links dealt with here, at which depth
@@ -196,7 +195,7 @@ func (in *intake) admit(list []arrival) {
 		}
 		h := in.hosts.open(a.host)
 		value := stored[i]
-		if newer, ok := in.buf.Gathered(ondisk.EntryKey(h.pos, a.js.id, a.hash)); ok {
+		if newer, ok := in.buf.Gathered(ondisk.EntryKey(h.pos, a.js.ID, a.hash)); ok {
 			value = newer // the same URL twice in a step
 		}
 		if value == nil && !in.accept(h, a) {
@@ -222,11 +221,11 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 		if h == nil {
 			continue
 		}
-		hj := h.job(a.js, false)
-		if hj == nil || hj.c.Accepted == 0 {
+		hj := h.job(a.js)
+		if hj == nil || hj.Accepted() == 0 {
 			continue
 		}
-		verdict, err := in.seen.Test(ondisk.SetID{Pos: h.pos, Job: a.js.id}, a.hash)
+		verdict, err := in.seen.Test(ondisk.SetID{Pos: h.pos, Job: a.js.ID}, a.hash)
 		if err != nil {
 			in.buf.Fail(err)
 			return nil, false
@@ -235,7 +234,7 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 		case verdict == Yes && in.cfg.SeenBloom:
 			a.js = nil // believed
 		case verdict != No:
-			looks = append(looks, look{i, ondisk.EntryKey(h.pos, a.js.id, a.hash)})
+			looks = append(looks, look{i, ondisk.EntryKey(h.pos, a.js.ID, a.hash)})
 		}
 	}
 	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
@@ -257,7 +256,7 @@ func (in *intake) refuses(a *arrival) bool {
 		return true
 	}
 	canonical, err := link.Canonical(a.URL)
-	if err != nil || canonical != a.URL || Refusal(a.js.spec, a.Link.URL, a.Depth, a.Kind) != "" || a.js.state == job.StateCanceled {
+	if err != nil || canonical != a.URL || Refusal(a.js.Spec, a.Link.URL, a.Depth, a.Kind) != "" || a.js.State == job.StateCanceled {
 		in.known.put(a.memo(), a.Depth)
 		return true
 	}
@@ -280,54 +279,17 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
 	return cmp.Or(link.Trap(url), spec.Filtered(url, depth, kind))
 }
 
-// urlSets are the URLs of hosts: what waits, what is out, and what has its outcome, in records and counters.
-type urlSets struct {
-	*step
-	jobs  *jobTable
-	hosts *hostTable
-}
-
 // accept takes a URL into the set, if there is room for it.
 func (in *intake) accept(h *host, a *arrival) bool {
-	hj := h.job(a.js, true)
-	if hj.overfull(a.URL) {
-		hj.c.cutOne()
-		in.hosts.changed(h, hj)
+	h.rec.Serves(a.URL)
+	p, ok := in.book(h, a.js).Accept(a.hash, a.URL, a.Depth, a.Hops, a.Kind)
+	if !ok {
 		return false
 	}
-	h.rec.Serves(a.URL)
-	p := ondisk.Pending{Spot: ondisk.Spot{Depth: a.Depth, Seq: h.rec.Number()}, Hash: a.hash, Hops: a.Hops, Kind: a.Kind, URL: a.URL}
-	in.buf.Set(p.Key(h.pos, a.js.id), p.Encode())
-	n := ondisk.Entry{At: p.Spot}
-	in.buf.Set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
-	in.urls.count(h, hj, a.Depth)
-	in.urls.addSeen(h, a.js, a.hash)
-	hj.lower(p.Spot)
 	if in.fresh = append(in.fresh, p); len(in.fresh) > linksAtOnce {
 		in.fresh = in.fresh[:0] // they came from elsewhere
 	}
 	return true
-}
-
-// count notes one more URL of the set.
-func (u *urlSets) count(h *host, hj *hostJob, depth uint32) {
-	hj.c.found(depth)
-	u.hosts.changed(h, hj)
-}
-
-func (u *urlSets) addSeen(h *host, js *jobState, hash uint64) {
-	if err := u.seen.Add(ondisk.SetID{Pos: h.pos, Job: js.id}, hash); err != nil {
-		u.buf.Fail(err)
-	}
-}
-
-// lower makes sure that the next grant looks at a place.
-func (hj *hostJob) lower(at ondisk.Spot) {
-	if at.Due > 0 {
-		hj.nextDue = min(hj.nextDue, at.Due)
-	} else if at.Before(hj.from) {
-		hj.from = at
-	}
 }
 
 // meet deals with a link to a URL that is in the set: the smaller depth wins.
@@ -337,28 +299,25 @@ func (in *intake) meet(h *host, a *arrival, value []byte) {
 		in.buf.Fail(err)
 		return
 	}
-	hj := h.job(a.js, true)
+	hj := in.book(h, a.js)
 	switch {
 	case n.Done && a.Depth < n.Final.Depth:
-		n.Final.Depth = a.Depth
-		in.buf.Set(ondisk.EntryKey(h.pos, a.js.id, a.hash), n.Encode())
-		if a.js.spec.BoundsDepth() || len(a.js.spec.Include) > 0 {
+		hj.MetAt(a.hash, &n.Final, a.Depth)
+		if a.js.Spec.BoundsDepth() || len(a.js.Spec.Include) > 0 {
 			in.outgoing.putAgain(h, a.js, a.hash, a.Depth)
 		}
 	case !n.Done:
 		in.meetPending(h, hj, a, n.At)
 	}
-	if hj.c.shallower(a.Depth) {
-		in.hosts.changed(h, hj)
-	}
+	hj.Shallower(a.Depth)
 }
 
 func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) {
-	upgrade := a.Kind == link.KindPage && a.js.spec.Requisites
+	upgrade := a.Kind == link.KindPage && a.js.Spec.Requisites
 	if a.Depth >= at.Depth && !upgrade {
 		return
 	}
-	p, ok := in.urls.pending(h, a.js, at)
+	p, ok := hj.Pending(at)
 	if !ok {
 		return
 	}
@@ -367,55 +326,22 @@ func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) 
 	if a.Depth >= p.Depth && !upgrade {
 		return
 	}
-	in.buf.Delete(p.Key(h.pos, a.js.id))
 	p.Depth = min(p.Depth, a.Depth)
 	if upgrade {
 		p.Kind = link.KindPage
 	}
-	in.urls.put(h, a.js, &p)
+	hj.Move(at, &p, it != nil)
 	if it != nil {
 		it.Spot = p.Spot
-	} else {
-		hj.lower(p.Spot)
 	}
-}
-
-// pending reads a pending record; a missing one is a broken promise of ours.
-func (u *urlSets) pending(h *host, js *jobState, at ondisk.Spot) (ondisk.Pending, bool) {
-	raw, ok := u.buf.Get(at.Key(h.pos, js.id))
-	if !ok {
-		u.buf.Fail(errMissing(h, js))
-		return ondisk.Pending{}, false
-	}
-	p, err := ondisk.DecodePending(at, raw)
-	if err != nil {
-		u.buf.Fail(err)
-		return ondisk.Pending{}, false
-	}
-	return p, true
-}
-
-// put writes a pending record where it lies, and the URL's entry.
-func (u *urlSets) put(h *host, js *jobState, p *ondisk.Pending) {
-	u.buf.Set(p.Key(h.pos, js.id), p.Encode())
-	n := ondisk.Entry{At: p.Spot}
-	u.buf.Set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
 }
 
 // Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
 func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
-	o.buf.Hashes(set, o.urls.size(set), fn)
+	if h, js := o.hosts.byPos[set.Pos], o.jobs.byID[set.Job]; h != nil && js != nil && h.job(js) != nil {
+		h.job(js).Hashes(fn)
+	} else {
+		o.buf.Hashes(set, math.MaxInt64, fn)
+	}
 	return o.buf.Err()
-}
-
-// size is how many URLs a set has at most: as many as are counted of its host in memory.
-func (u *urlSets) size(set ondisk.SetID) int64 {
-	h, js := u.hosts.byPos[set.Pos], u.jobs.byID[set.Job]
-	if h == nil || js == nil {
-		return math.MaxInt64
-	}
-	if hj := h.job(js, false); hj != nil {
-		return hj.c.Accepted
-	}
-	return math.MaxInt64
 }

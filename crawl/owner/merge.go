@@ -25,7 +25,6 @@ type importer struct {
 	*step
 	jobs     *jobTable
 	hosts    *hostTable
-	urls     *urlSets
 	outgoing *outgoing
 	leases   *leases
 	reviewer *reviewer
@@ -139,10 +138,7 @@ func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 	if len(tail) > 0 || max(in.Refetched, in.Requests, in.Cut) > maxCounted {
 		return ondisk.ErrFormat
 	}
-	hj := h.job(js, true)
-	if hj.c.merge(&in) {
-		m.hosts.changed(h, hj)
-	}
+	m.book(h, js).Merge(&in)
 	return nil
 }
 
@@ -157,43 +153,35 @@ func (m *importer) pending(h *host, js *jobState, kind byte, tail, value []byte)
 
 // waiting merges a URL that waits.
 func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
-	if link.Host(p.URL) != h.rec.Name || link.Hash(js.id, p.URL) != p.Hash {
+	if link.Host(p.URL) != h.rec.Name || link.Hash(js.ID, p.URL) != p.Hash {
 		return ondisk.ErrFormat
 	}
 	p.Due = min(p.Due, m.latest())
-	hj := h.job(js, true)
-	raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.id, p.Hash))
+	hj := m.book(h, js)
+	n, ok := hj.Entry(p.Hash)
 	if !ok {
-		m.urls.count(h, hj, p.Depth)
-		m.urls.addSeen(h, js, p.Hash)
-		if p.Foreign = p.Promised; p.Promised {
-			hj.c.promises(1)
+		hj.Learn(p.Hash, p.Depth)
+		if p.Promised {
+			hj.Adopt(&p)
 		}
-		p.Seq = 0
 		due := p.Due
-		p.Due = 0
-		m.urls.wait(h, hj, &p, due)
+		p.Seq, p.Due, p.Foreign = 0, 0, p.Promised
+		hj.Wait(&p, due)
 		return nil
 	}
-	n, err := ondisk.DecodeEntry(raw)
-	if err != nil {
-		return err
-	}
-	hj.c.shallower(p.Depth)
-	m.hosts.changed(h, hj)
+	hj.Shallower(p.Depth)
 	if !n.Done {
-		m.mergePending(h, hj, n.At, &p)
+		mergePending(h, hj, n.At, &p)
 	} else if p.Depth < n.Final.Depth {
-		n.Final.Depth = p.Depth
-		m.buf.Set(ondisk.EntryKey(h.pos, js.id, p.Hash), n.Encode())
+		hj.MetAt(p.Hash, &n.Final, p.Depth)
 		m.outgoing.shallower(h, js, p.Hash, p.Depth)
 	}
 	return nil
 }
 
 // mergePending merges two states of a URL without an outcome.
-func (m *importer) mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
-	had, ok := m.urls.pending(h, hj.state, at)
+func mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
+	had, ok := hj.Pending(at)
 	if !ok {
 		return
 	}
@@ -206,29 +194,17 @@ func (m *importer) mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk
 	if p == had {
 		return
 	}
-	m.buf.Delete(had.Key(h.pos, hj.state.id))
-	delayed := waits(&p) - waits(&had)
-	hj.c.waits(delayed)
-	m.urls.put(h, hj.state, &p)
-	if it := h.lease.item(p.Hash); it != nil {
-		hj.c.waitsOut(delayed)
+	it := h.lease.item(p.Hash)
+	hj.Move(had.Spot, &p, it != nil)
+	if it != nil {
 		it.Pending = p
 		it.URL = ""
-	} else {
-		hj.lower(p.Spot)
 	}
-}
-
-func waits(p *ondisk.Pending) int64 {
-	if p.Due > 0 {
-		return 1
-	}
-	return 0
 }
 
 // shallower has the recorded links of a page that is done emitted again, as it is known at a smaller depth, or with more links, than they were.
 func (g *outgoing) shallower(h *host, js *jobState, hash uint64, depth uint32) {
-	if _, ok := g.buf.Get(ondisk.OutlinksKey(h.pos, js.id, hash)); ok {
+	if _, ok := g.buf.Get(ondisk.OutlinksKey(h.pos, js.ID, hash)); ok {
 		g.putAgain(h, js, hash, depth)
 	}
 }
@@ -249,24 +225,18 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 		return m.waiting(h, js, *in.Waits)
 	}
 	f := &in.Final
-	if hash != link.Hash(js.id, f.URL) || link.Host(f.URL) != h.rec.Name {
+	if hash != link.Hash(js.ID, f.URL) || link.Host(f.URL) != h.rec.Name {
 		return ondisk.ErrFormat
 	}
-	hj := h.job(js, true)
-	raw, had := m.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
+	hj := m.book(h, js)
+	n, had := hj.Entry(hash)
 	if !had {
-		m.urls.count(h, hj, f.Depth)
-		m.urls.addSeen(h, js, hash)
+		hj.Learn(hash, f.Depth)
 		p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Tries: f.Tries, Spot: ondisk.Spot{Depth: f.Depth}}
-		m.urls.conclude(h, hj, &p, *f)
+		hj.Conclude(&p, *f)
 		return nil
 	}
-	n, err := ondisk.DecodeEntry(raw)
-	if err != nil {
-		return err
-	}
-	hj.c.shallower(f.Depth)
-	m.hosts.changed(h, hj)
+	hj.Shallower(f.Depth)
 	if n.Done {
 		m.mergeDone(h, hj, hash, &n, f)
 	} else {
@@ -277,20 +247,20 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 
 // mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
 func (m *importer) mergeOutcome(h *host, hj *hostJob, at ondisk.Spot, f *ondisk.Final) {
-	p, ok := m.urls.pending(h, hj.state, at)
+	p, ok := hj.Pending(at)
 	if !ok {
 		return
 	}
 	if it := h.lease.item(p.Hash); it != nil {
 		delete(h.lease.out, p.Hash)
-		hj.c.returned(&it.Pending)
+		hj.Returned(&it.Pending)
 	}
-	m.urls.settle(h, hj, &p, pageOf(f.Outcome), f.Size)
-	m.urls.drop(h, hj, &p)
+	hj.Settle(&p, pageOf(f.Outcome), f.Size)
+	hj.Drop(&p)
 	smaller := p.Depth < f.Depth
 	p.Hops, p.Kind, p.Tries = f.Hops, f.Kind, f.Tries
-	p.Seq, p.Depth = 0, min(p.Depth, f.Depth)
-	m.urls.conclude(h, hj, &p, *f)
+	p.Depth = min(p.Depth, f.Depth)
+	hj.Conclude(&p, *f)
 	if smaller {
 		m.outgoing.shallower(h, hj.state, p.Hash, p.Depth)
 	}
@@ -303,8 +273,7 @@ func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *ondisk.Entry,
 		n.Final = *in
 	}
 	n.Final.Depth = min(had.Depth, in.Depth)
-	m.buf.Set(ondisk.EntryKey(h.pos, hj.state.id, hash), n.Encode())
-	hj.c.corrected(&had, &n.Final)
+	hj.Correct(hash, &had, &n.Final)
 	if in.Depth < had.Depth {
 		m.outgoing.shallower(h, hj.state, hash, in.Depth)
 	}
@@ -329,7 +298,7 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) e
 	}
 	list := ondisk.Links{Links: ondisk.Sorted(union), Rest: rest}
 	m.buf.Set(rec.Key, list.Encode())
-	if raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
+	if raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.ID, hash)); ok {
 		if n, err := ondisk.DecodeEntry(raw); err == nil && n.Done {
 			m.outgoing.putAgain(h, js, hash, n.Final.Depth)
 		}

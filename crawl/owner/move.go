@@ -177,7 +177,6 @@ type remover struct {
 	*step
 	jobs     *jobTable
 	hosts    *hostTable
-	urls     *urlSets
 	placer   *placer
 	leases   *leases
 	outgoing *outgoing
@@ -190,12 +189,12 @@ func (m *remover) remove(h *host) {
 		m.leases.end(h, released, 0)
 		m.hosts.flush()
 	}
-	m.urls.cede(h)
 	m.outgoing.remove(h)
 	for _, hj := range h.jobs {
-		hj.c.leave()
+		hj.Cede()
+		hj.Leave()
 		m.jobs.changed(hj.state)
-		m.seen.Drop(ondisk.SetID{Pos: h.pos, Job: hj.state.id})
+		m.seen.Drop(ondisk.SetID{Pos: h.pos, Job: hj.state.ID})
 	}
 	m.hosts.totals.Hosts--
 	m.hosts.totalsMod = true
@@ -217,7 +216,7 @@ func (g *outgoing) remove(h *host) {
 	g.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
 			js := g.jobs.of(ondisk.JobIn(key))
-			js.c.queued(-1, -int64(max(len(list.Links), 1)))
+			js.Queued(-1, -int64(max(len(list.Links), 1)))
 			g.jobs.changed(js)
 		}
 		return true

@@ -38,10 +38,10 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 		return hj.novelty
 	}
 	hj.novelty = new(novelty.State)
-	if hj.c.Requests < fewPages {
+	if hj.Requests() < fewPages {
 		return hj.novelty
 	}
-	raw, ok := t.buf.Get(ondisk.NoveltyKey(h.pos, hj.state.id))
+	raw, ok := t.buf.Get(ondisk.NoveltyKey(h.pos, hj.state.ID))
 	if !ok {
 		return hj.novelty
 	}
@@ -57,7 +57,7 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 // observe notes what a page of a host brought, links to its own host among it.
 func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, brought int64) {
 	switch {
-	case oc.cfg.Novelty == 0 || hj.c.Trap:
+	case oc.cfg.Novelty == 0 || hj.Trap():
 		return
 	case got.Kind == link.KindSitemap && brought > 0 && oc.emitter.page.of(f):
 		oc.traps.of(h, hj).Sitemap(oc.emitter.page.own, oc.cfg.Novelty)
@@ -87,17 +87,14 @@ func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fet
 	s := oc.traps.of(h, hj)
 	s.Observe(p, oc.cfg.Novelty)
 	if s.Seen()%saveNovelty == 0 {
-		hj.news = true
-		oc.hosts.changed(h, hj)
+		oc.hosts.learnt(h, hj)
 	}
 	if oc.traps.outgrows(h, hj) {
-		hj.c.outgrown()
-		oc.hosts.changed(h, hj)
+		hj.Outgrown()
 	}
 	if s.Whole(oc.cfg.Novelty) {
-		hj.c.trapped()
-		hj.news = true
-		oc.hosts.changed(h, hj)
+		hj.Trapped()
+		oc.hosts.learnt(h, hj)
 	}
 }
 
@@ -112,14 +109,14 @@ func ownOf(f *wire.Fetched) frame.Own {
 // doubt has the URLs of its own host that a page brings go behind others, if it says what others
 // say.
 func (oc *outcomes) doubt(h *host, hj *hostJob, f *wire.Fetched) {
-	if page := oc.emitter.page; oc.cfg.Novelty > 0 && page.of(f) && !hj.c.Trap {
+	if page := oc.emitter.page; oc.cfg.Novelty > 0 && page.of(f) && !hj.Trap() {
 		page.behind = oc.traps.of(h, hj).Doubts(page.url, ownOf(f), oc.cfg.Novelty)
 	}
 }
 
 // came notes the URLs of a page's own host that it brought.
 func (em *emitter) came(h *host, js *jobState) {
-	hj := h.job(js, false)
+	hj := h.job(js)
 	for i := range em.intake.fresh {
 		p := &em.intake.fresh[i]
 		if p.Kind != link.KindPage || hj == nil || link.Host(p.URL) != h.rec.Name {
@@ -129,7 +126,7 @@ func (em *emitter) came(h *host, js *jobState) {
 			em.page.own = append(em.page.own, p.URL)
 		}
 		if em.page.behind && em.cfg.Delay > 0 && !em.traps.of(h, hj).Worthy(p.URL) {
-			em.intake.urls.wait(h, hj, p, em.lastAt())
+			hj.Wait(p, em.lastAt())
 		}
 	}
 	em.intake.fresh = em.intake.fresh[:0]
@@ -142,16 +139,21 @@ func (s *step) lastAt() int64 { return s.now + min(lastFor*s.cfg.Delay.Milliseco
 func (ls *leases) keepNovelty(h *host) {
 	for _, hj := range h.jobs {
 		if hj.novelty != nil && hj.novelty.Seen() >= fewPages && !hj.news {
-			hj.news = true
-			ls.hosts.changed(h, hj)
+			ls.hosts.learnt(h, hj)
 		}
 	}
+}
+
+// learnt has what is known of the pages of a job on a host written with the step.
+func (t *hostTable) learnt(h *host, hj *hostJob) {
+	hj.news = true
+	t.touched(h)
 }
 
 // save writes what is known of the pages of a job on a host.
 func (t *traps) save(h *host, hj *hostJob) {
 	if hj.news && hj.novelty != nil {
-		t.buf.Set(ondisk.NoveltyKey(h.pos, hj.state.id), hj.novelty.Append([]byte{ondisk.Format}))
+		t.buf.Set(ondisk.NoveltyKey(h.pos, hj.state.ID), hj.novelty.Append([]byte{ondisk.Format}))
 		if h.lease == nil {
 			hj.novelty = nil // some kilobytes, and nobody asks until the next lease
 		}
@@ -164,7 +166,7 @@ func (m *importer) novelty(h *host, js *jobState, tail []byte, rec kv.Record) er
 	if _, err := ondisk.DecodeNovelty(rec.Value); err != nil || len(tail) > 0 {
 		return ondisk.ErrFormat
 	}
-	hj := h.job(js, true)
+	hj := m.book(h, js)
 	raw, ok := m.buf.Get(rec.Key)
 	if hj.novelty != nil {
 		raw, ok = hj.novelty.Append([]byte{ondisk.Format}), true
@@ -183,7 +185,7 @@ func (t *traps) text(h *host, hj *hostJob) string {
 			return ondisk.Clip(why)
 		}
 	}
-	if hj.c.Trap {
+	if hj.Trap() {
 		return "an owner of the host found that its pages bring nothing new"
 	}
 	return ""
@@ -206,7 +208,7 @@ func (t *traps) farm(js *jobState) *farm.Farm {
 		return js.farm
 	}
 	js.farm = new(farm.Farm)
-	if raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceFarm, js.id)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
+	if raw, ok := t.buf.Get(ondisk.JobKey(ondisk.SpaceFarm, js.ID)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
 		if f, err := farm.Decode(raw[1:]); err == nil {
 			js.farm = f
 		}
@@ -249,7 +251,7 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 		return
 	}
 	if v.hosts == nil {
-		v.hosts = &pageHosts{job: js.id, url: string(f.GetUrl()), text: f.GetTextPrint()}
+		v.hosts = &pageHosts{job: js.ID, url: string(f.GetUrl()), text: f.GetTextPrint()}
 	}
 	o.emitter.page = v.hosts
 	if link.Outcome(f.GetOutcome()) != link.OutcomeNone {
@@ -262,9 +264,9 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 }
 
 // accepted is how many URLs of a host a job has.
-func (u *urlSets) accepted(h *host, js *jobState) int64 {
-	if hj := h.job(js, false); hj != nil {
-		return hj.c.Accepted
+func (h *host) accepted(js *jobState) int64 {
+	if hj := h.job(js); hj != nil {
+		return hj.Accepted()
 	}
 	return 0
 }
@@ -277,7 +279,7 @@ func (em *emitter) mayBring(h *host, js *jobState, name string, here bool) bool 
 	if admitted, again := em.page.fresh[name]; again {
 		return admitted
 	}
-	met := link.Hash(js.id, "host "+name)
+	met := link.Hash(js.ID, "host "+name)
 	if here && em.hosts.find(name) != nil || em.met.covers(met, 0) {
 		return true
 	}
@@ -323,7 +325,7 @@ func (em *emitter) home(h *host, js *jobState) bool {
 			continue
 		}
 		last = name
-		if em.hosts.find(name) != nil || em.met.covers(link.Hash(js.id, "host "+name), 0) {
+		if em.hosts.find(name) != nil || em.met.covers(link.Hash(js.ID, "host "+name), 0) {
 			return true
 		}
 	}
@@ -332,7 +334,5 @@ func (em *emitter) home(h *host, js *jobState) bool {
 
 // cutLink counts a link that is not taken.
 func (em *emitter) cutLink(h *host, js *jobState) {
-	hj := h.job(js, true)
-	hj.c.cutOne()
-	em.hosts.changed(h, hj)
+	em.book(h, js).CutLink()
 }

@@ -82,16 +82,16 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 		return in.optedOut(h)
 	}
 	if h != nil {
-		if hj := h.job(js, false); hj != nil {
-			if hj.c.Admission.TurnsAway() {
-				return in.domains.turnedAway(hj.c.Admission)
+		if hj := h.job(js); hj != nil {
+			if hj.Admission().TurnsAway() {
+				return in.domains.turnedAway(hj.Admission())
 			}
 			return ""
 		}
 	}
 	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) && !js.seeded(name) {
 		for _, whole := range []string{domain.Of(name), portsOf(name)} {
-			if v, full := in.domains.crowded[crowd{js.id, whole}]; full {
+			if v, full := in.domains.crowded[crowd{js.ID, whole}]; full {
 				return in.domains.turnedAway(v)
 			}
 		}
@@ -142,7 +142,7 @@ type crowd struct {
 
 // admitted says whether a job may have a host as far as is known here.
 func (d *domains) admitted(h *host, hj *hostJob) bool {
-	return !d.cfg.Admission || hj.c.Admission == domain.Admitted || domain.Plain(h.rec.Name)
+	return !d.cfg.Admission || hj.Admission() == domain.Admitted || domain.Plain(h.rec.Name)
 }
 
 // ask asks what is yet to be asked of a host, and says when to look again.
@@ -151,12 +151,12 @@ func (d *domains) ask(h *host) (again int64) {
 		return again
 	}
 	for _, hj := range h.jobs {
-		if hj.c.Admission != domain.Unknown || hj.c.Open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
+		if hj.Admission() != domain.Unknown || hj.Open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
 			continue
 		}
 		if hj.askedAt == 0 || d.now-hj.askedAt >= admissionEvery {
 			hj.askedAt = max(d.now, 1)
-			d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.id, h.rec.Name, d.take(hj.state, h.rec.Name)})
+			d.ready.Admissions = append(d.ready.Admissions, Admission{hj.state.ID, h.rec.Name, d.take(hj.state, h.rec.Name)})
 		}
 		again = min(again, hj.askedAt+admissionEvery)
 	}
@@ -177,8 +177,8 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	if js == nil {
 		return
 	}
-	hj := h.job(js, false)
-	if hj == nil || hj.c.Admission != domain.Unknown {
+	hj := h.job(js)
+	if hj == nil || hj.Admission() != domain.Unknown {
 		return
 	}
 	if v.TurnsAway() {
@@ -186,13 +186,12 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		if v == domain.Ported {
 			full = portsOf(a.Host)
 		}
-		o.domains.crowds(crowd{js.id, full}, v)
+		o.domains.crowds(crowd{js.ID, full}, v)
 		if js.seeded(a.Host) {
 			v = domain.Admitted // the poster wants it, whatever others of its domain are
 		}
 	}
-	hj.c.admit(v)
-	o.hosts.changed(h, hj)
+	hj.Admit(v)
 }
 
 // Stale says that a job gets no more hosts of a registrable domain, as the last ones brought nothing new. Those of which nothing was asked for yet end as well,

@@ -21,7 +21,7 @@ type outgoing struct {
 
 // put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
 func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list ondisk.Links) {
-	key := ondisk.OutboxKey(h.pos, js.id, hash, depth)
+	key := ondisk.OutboxKey(h.pos, js.ID, hash, depth)
 	if raw, ok := g.buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			links := ondisk.Union(had.Links, list.Links)
@@ -34,11 +34,11 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list on
 	}
 	g.buf.Set(key, list.Encode())
 	n := int64(max(len(list.Links), 1))
-	js.c.queued(1, n)
+	js.Queued(1, n)
 	h.rec.Queued(1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)
-	g.hold(h.pos, js.id, key, hash, depth, &list)
+	g.hold(h.pos, js.ID, key, hash, depth, &list)
 }
 
 // putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
@@ -55,7 +55,7 @@ func (g *outgoing) drop(h *host, js *jobState, key, raw []byte) {
 	}
 	g.box.Remove(key)
 	g.buf.Delete(key)
-	js.c.queued(-1, -n)
+	js.Queued(-1, -n)
 	h.rec.Queued(-1)
 	g.hosts.touched(h)
 	g.jobs.changed(js)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/buffer"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -70,7 +71,9 @@ func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.T
 		return nil, err
 	}
 	at := now.UnixMilli()
-	o := &Owner{books{newParts(&step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: buffer.New(store), now: at, start: at})}}
+	s := &step{cfg: cfg, ring: ring, seen: seen, specs: jobs, buf: buffer.New(store), now: at, start: at}
+	s.ledger = ledger.New(s.buf, seen, s.boundsOf)
+	o := &Owner{books{newParts(s)}}
 	if o.jobs.load() {
 		o.outgoing.box.Spill()
 	}
@@ -108,12 +111,18 @@ const (
 	writesOfHost = 3
 )
 
+// settle schedules what has changed.
+func (o *Owner) settle() {
+	o.hosts.collect()
+	o.agenda.settle()
+}
+
 // evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are not counted: nothing may happen before they have ended.
 const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
-	o.agenda.settle()
-	defer o.agenda.settle()
+	o.settle()
+	defer o.settle()
 	n := 0
 	for h := o.agenda.wakes.due(o.now); h != nil; h = o.agenda.wakes.due(o.now) {
 		if h.lease == nil && n >= evaluatedAtOnce {
@@ -138,7 +147,7 @@ func (o *Owner) evaluateDue() {
 func (o *Owner) Commit() (Ready, error) {
 	o.reviewer.some()
 	o.emitter.again()
-	o.agenda.settle()
+	o.settle()
 	o.purger.some()
 	o.hosts.flush()
 	o.granter.all()
@@ -157,6 +166,7 @@ func (o *Owner) Commit() (Ready, error) {
 
 // flush writes what changed; called between operations only.
 func (t *hostTable) flush() {
+	t.collect()
 	for _, h := range t.dirty {
 		t.save(h)
 	}
@@ -188,4 +198,4 @@ func (o *Owner) next() time.Time {
 	return time.UnixMilli(max(at, o.now))
 }
 
-const never = int64(1<<63 - 1)
+const never = ledger.Never

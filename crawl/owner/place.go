@@ -110,19 +110,19 @@ func (a *agenda) schedule(h *host) {
 
 // jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
 func (a *agenda) jobAt(h *host, hj *hostJob) int64 {
-	at := hj.nextDue
-	if hj.ready() > 0 {
+	at := hj.NextDue()
+	if hj.Ready() > 0 {
 		at = 0
 	}
 	js := hj.state
-	if at == never || !a.jobs.knows(js) || !js.state.Grants() || !a.domains.admitted(h, hj) {
+	if at == never || !a.jobs.knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) {
 		return never
 	}
-	if _, dead := a.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.promisedHere() == 0 || a.requestsLeft(hj) <= 0 {
+	if _, dead := a.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.PromisedHere() == 0 || a.requestsLeft(hj) <= 0 {
 		return never
 	}
-	if hj.promisedHere() == 0 && !a.jobs.affords(js) {
-		js.budget.Starved = js.budget.Starved || at <= a.now
+	if hj.PromisedHere() == 0 && !a.jobs.affords(js) {
+		js.Budget.Starved = js.Budget.Starved || at <= a.now
 		return never
 	}
 	return at
@@ -140,7 +140,7 @@ func (a *agenda) urlsAt(h *host) int64 {
 // starved says whether URLs of a host wait for a part of their job's budget.
 func (h *host) starved() bool {
 	for _, hj := range h.jobs {
-		if hj.state.budget.Starved && !hj.state.c.Exhausted && hj.ready()+hj.waiting() > 0 {
+		if hj.state.Budget.Starved && !hj.state.Exhausted() && hj.Ready()+hj.Waiting() > 0 {
 			return true
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host counts as purgeHost of them.
@@ -43,26 +42,27 @@ func (p *purges) pass() {
 // fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
 func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
+	down, until := hj.Down()
 	switch {
-	case !js.known:
+	case !js.Known:
 		return 0, false
-	case js.state == job.StateCanceled:
+	case js.State == job.StateCanceled:
 		return link.OutcomeNone, true
 	case a.optedOut(h) != "":
 		return link.OutcomeOptedOut, true
-	case hj.c.Admission == domain.Crowded || hj.c.Admission == domain.Ported:
+	case hj.Admission() == domain.Crowded || hj.Admission() == domain.Ported:
 		return link.OutcomeOutOfBudget, true
-	case hj.c.Admission == domain.Stale || a.domains.late(h, hj):
+	case hj.Admission() == domain.Stale || a.domains.late(h, hj):
 		return link.OutcomeTrap, true
-	case hj.c.Trap:
+	case hj.Trap():
 		return link.OutcomeTrap, true
-	case hj.c.Down != link.OutcomeNone && a.now < hj.c.DownUntil:
-		return hj.c.Down, true
-	case js.c.Exhausted:
+	case down != link.OutcomeNone && a.now < until:
+		return down, true
+	case js.Exhausted():
 		return link.OutcomeOutOfBudget, true
 	case a.spends(hj) != spentNothing:
 		return link.OutcomeOutOfBudget, true
-	case js.spec.MaxPagesPerHost > 0 && hj.c.Promised == 0 && hj.pagesLeft() <= 0:
+	case js.Spec.MaxPagesPerHost > 0 && hj.Promised() == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
 	default:
 		return 0, false
@@ -72,10 +72,10 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 // late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet. One that a seed
 // is on was named by the poster, and stays.
 func (d *domains) late(h *host, hj *hostJob) bool {
-	if hj.c.Admission != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.c.Requests > 0 || hj.c.out > 0 || len(d.crowded) == 0 {
+	if hj.Admission() != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.Requests() > 0 || hj.Out() > 0 || len(d.crowded) == 0 {
 		return false
 	}
-	return d.crowded[crowd{hj.state.id, domain.Of(h.rec.Name)}] == domain.Stale
+	return d.crowded[crowd{hj.state.ID, domain.Of(h.rec.Name)}] == domain.Stale
 }
 
 // checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
@@ -85,13 +85,13 @@ func (a *agenda) checkPurge(h *host) (again int64) {
 		if h.purging || h.frozen > 0 {
 			return never
 		}
-		if hj.ready()+hj.waiting() <= 0 {
+		if hj.Ready()+hj.Waiting() <= 0 {
 			continue
 		}
 		if _, dead := a.fate(h, hj); !dead {
 			continue
 		}
-		if h.barred(a.now) && hj.promisedHere() > 0 {
+		if h.barred(a.now) && hj.PromisedHere() > 0 {
 			again = h.bar // a report may be on its way, for which there must be budget
 			continue
 		}
@@ -104,7 +104,6 @@ func (a *agenda) checkPurge(h *host) (again int64) {
 type purger struct {
 	*step
 	hosts   *hostTable
-	urls    *urlSets
 	agenda  *agenda
 	traps   *traps
 	domains *domains
@@ -133,45 +132,10 @@ func (g *purger) some() {
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 	fate, dead := g.agenda.fate(h, hj)
-	if !dead || limit <= 0 || h.frozen > 0 || hj.ready()+hj.waiting() <= 0 || h.barred(g.now) && hj.promisedHere() > 0 {
+	if !dead || limit <= 0 || h.frozen > 0 || hj.Ready()+hj.Waiting() <= 0 || h.barred(g.now) && hj.PromisedHere() > 0 {
 		return 0
 	}
-	var doomed []ondisk.Pending
-	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
-		prefix := ondisk.JobPrefix(h.pos, kind, hj.state.id)
-		from := prefix
-		if kind == ondisk.KindReady {
-			from = hj.from.Key(h.pos, hj.state.id)
-		}
-		g.buf.Scan(from, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-			at, ok := ondisk.SpotIn(kind, key[len(prefix):])
-			p, err := ondisk.DecodePending(at, value)
-			if !ok || err != nil {
-				g.buf.Fail(ondisk.ErrFormat)
-				return false
-			}
-			if h.lease.item(p.Hash) == nil {
-				doomed = append(doomed, p)
-			}
-			return len(doomed) < limit
-		})
-		if len(doomed) >= limit {
-			break
-		}
-	}
-	detail := g.text(h, hj, fate)
-	for i := range doomed {
-		p := &doomed[i]
-		g.urls.settle(h, hj, p, 0, 0)
-		if p.Due == 0 {
-			hj.from = p.Spot
-		}
-		g.urls.conclude(h, hj, p, ondisk.Final{Outcome: fate, Detail: detail})
-	}
-	if hj.c.Delayed == hj.c.outD {
-		hj.nextDue = never
-	}
-	return len(doomed)
+	return hj.ConcludeAll(limit, func(hash uint64) bool { return h.lease.item(hash) != nil }, ondisk.Final{Outcome: fate, Detail: g.text(h, hj, fate)})
 }
 
 // text says for people why URLs share an outcome.
@@ -183,16 +147,16 @@ func (g *purger) text(h *host, hj *hostJob, fate link.Outcome) string {
 		return ondisk.Clip(g.optedOut(h))
 	case g.domains.late(h, hj):
 		return ondisk.Clip(g.domains.turnedAway(domain.Stale))
-	case hj.c.Admission.TurnsAway():
-		return ondisk.Clip(g.domains.turnedAway(hj.c.Admission))
+	case hj.Admission().TurnsAway():
+		return ondisk.Clip(g.domains.turnedAway(hj.Admission()))
 	case fate == link.OutcomeTrap:
 		return g.traps.text(h, hj)
-	case fate == link.OutcomeOutOfBudget && hj.state.c.Exhausted:
+	case fate == link.OutcomeOutOfBudget && hj.state.Exhausted():
 		return "the job's budget was used up before its turn"
 	case fate == link.OutcomeOutOfBudget && g.spends(hj) != spentNothing:
 		return g.spentText(hj)
 	case fate == link.OutcomeOutOfBudget:
-		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.spec.MaxPagesPerHost)
+		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.state.Spec.MaxPagesPerHost)
 	default:
 		return "the host failed too often in a row: " + h.rec.BackoffReason
 	}

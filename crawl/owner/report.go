@@ -24,7 +24,6 @@ type outcomes struct {
 	*step
 	jobs    *jobTable
 	hosts   *hostTable
-	urls    *urlSets
 	traps   *traps
 	domains *domains
 	leases  *leases
@@ -38,51 +37,45 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 	if link.Host(url) != h.rec.Name {
 		return
 	}
-	hash := link.Hash(js.id, url)
+	hash := link.Hash(js.ID, url)
 	got := finalOf(url, from, f)
 	if got.Outcome == link.OutcomeNone {
-		if js.state != job.StateCanceled {
+		if js.State != job.StateCanceled {
 			oc.piece(h, js, hash, &got, f, went)
 		}
 		return
 	}
-	hj := h.job(js, true)
+	hj := oc.book(h, js)
 	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
 	p.Depth = got.Depth
 	if it := h.lease.item(hash); it != nil && it.job == hj {
 		delete(h.lease.out, hash)
-		hj.c.returned(&it.Pending)
+		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url
-		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else if raw, ok := oc.buf.Get(ondisk.EntryKey(h.pos, js.id, hash)); ok {
-		n, err := ondisk.DecodeEntry(raw)
-		if err != nil {
-			oc.buf.Fail(err)
-			return
-		}
+		hj.Settle(&p, pageOf(got.Outcome), got.Size)
+	} else if n, ok := hj.Entry(hash); ok {
 		if n.Done {
 			oc.again(h, hj, &n.Final, &got, f, went)
 			return
 		}
-		if p, ok = oc.urls.pending(h, js, n.At); !ok {
+		if p, ok = hj.Pending(n.At); !ok {
 			return
 		}
-		oc.urls.settle(h, hj, &p, pageOf(got.Outcome), got.Size)
-	} else if !oc.unknown(h, hj, &got, hash) {
+		hj.Settle(&p, pageOf(got.Outcome), got.Size)
+	} else if oc.buf.Err() != nil || !unknown(hj, &got, hash) {
 		return
 	}
 	oc.conclusion(h, hj, &p, &got, f, went)
 }
 
 // unknown takes in a URL that is leased by an owner whose records did not reach this one; false if the job does not admit it. What was fetched is not fetched again.
-func (oc *outcomes) unknown(h *host, hj *hostJob, got *ondisk.Final, hash uint64) bool {
+func unknown(hj *hostJob, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
-	if err != nil || canonical != got.URL || Refusal(hj.state.spec, got.URL, got.Depth, got.Kind) != "" {
+	if err != nil || canonical != got.URL || Refusal(hj.state.Spec, got.URL, got.Depth, got.Kind) != "" {
 		return false
 	}
-	oc.urls.count(h, hj, got.Depth)
-	oc.urls.addSeen(h, hj.state, hash)
+	hj.Learn(hash, got.Depth)
 	return true
 }
 
@@ -119,14 +112,12 @@ func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *ondisk.Final
 
 // placeOfPage gives a page the depth that is known here.
 func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk.Final) {
-	raw, ok := oc.buf.Get(ondisk.EntryKey(h.pos, js.id, hash))
-	if !ok {
+	hj := h.job(js)
+	if hj == nil {
 		return
 	}
-	n, err := ondisk.DecodeEntry(raw)
-	switch {
-	case err != nil:
-		oc.buf.Fail(err)
+	switch n, ok := hj.Entry(hash); {
+	case !ok:
 	case n.Done:
 		page.Depth, page.Hops = n.Final.Depth, n.Final.Hops
 	default:
@@ -136,7 +127,7 @@ func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk
 
 // forwardPiece is forward for some of the links of a page, which have an entry of their own in the outbox.
 func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []ondisk.Link) {
-	em.forward(h, js, link.Hash(js.id, page+" "+links[0].URL), depth, links)
+	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
 }
 
 // wholePiece says whether links without an outcome are as many as a worker puts into a piece.
@@ -150,15 +141,15 @@ func wholePiece(f *wire.Fetched) bool {
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
 func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went ahead) {
-	spec := hj.state.spec
+	spec := hj.state.Spec
 	retryable := got.Outcome.Retryable(got.Status)
 	hung := false // nothing came of this URL alone
-	oc.urls.requested(h, hj)
+	hj.Requested()
 	switch {
 	case got.Outcome.HostWide():
 		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 		if retryable {
-			oc.urls.wait(h, hj, p, 0)
+			hj.Wait(p, 0)
 			return
 		}
 	case got.Outcome == link.OutcomeTimeout && got.Status == link.Hung:
@@ -175,23 +166,23 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 	if got.Outcome == link.OutcomeDNS || got.Outcome == link.OutcomeTimeout {
 		got.Status = 0 // which says how often to try, and nothing to people
 	}
-	if retryable && int(p.Tries) < spec.Retries && hj.state.state != job.StateCanceled {
+	if retryable && int(p.Tries) < spec.Retries && hj.state.State != job.StateCanceled {
 		p.Tries++
 		wait := max(oc.cfg.backoff(uint32(p.Tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
 		if hung {
 			wait = max(wait, lastMost)
 		}
-		oc.urls.wait(h, hj, p, oc.now+wait)
+		hj.Wait(p, oc.now+wait)
 		return
 	}
 	final := *got
-	oc.urls.conclude(h, hj, p, final)
-	if hj.state.state != job.StateCanceled {
+	hj.Conclude(p, final)
+	if hj.state.State != job.StateCanceled {
 		final.Depth, final.Hops = p.Depth, p.Hops
-		before := hj.c.Accepted
+		before := hj.Accepted()
 		oc.doubt(h, hj, f)
 		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
-		oc.observe(h, hj, &final, f, went.brought+hj.c.Accepted-before)
+		oc.observe(h, hj, &final, f, went.brought+hj.Accepted()-before)
 	}
 }
 
@@ -209,48 +200,6 @@ func stalls(got *ondisk.Final) bool {
 	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
 }
 
-// requested counts a request that was made to a host, or would have been.
-func (u *urlSets) requested(h *host, hj *hostJob) {
-	hj.c.requested()
-	u.hosts.changed(h, hj)
-}
-
-// wait puts a URL back that is not out any more: among the ready ones, or until due.
-func (u *urlSets) wait(h *host, hj *hostJob, p *ondisk.Pending, due int64) {
-	u.drop(h, hj, p)
-	if p.Seq == 0 || due > 0 {
-		p.Seq = h.rec.Number()
-	}
-	if p.Due = due; due > 0 {
-		hj.c.waits(1)
-	}
-	u.put(h, hj.state, p)
-	hj.lower(p.Spot)
-	u.hosts.changed(h, hj)
-}
-
-// drop deletes a pending record.
-func (u *urlSets) drop(h *host, hj *hostJob, p *ondisk.Pending) {
-	if p.Seq == 0 {
-		return // it never had one
-	}
-	u.buf.Delete(p.Key(h.pos, hj.state.id))
-	if p.Due > 0 {
-		hj.c.waits(-1)
-	}
-	u.hosts.changed(h, hj)
-}
-
-// conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the pending record.
-func (u *urlSets) conclude(h *host, hj *hostJob, p *ondisk.Pending, f ondisk.Final) {
-	u.drop(h, hj, p)
-	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
-	n := ondisk.Entry{Done: true, Final: f}
-	u.buf.Set(ondisk.EntryKey(h.pos, hj.state.id, p.Hash), n.Encode())
-	hj.c.concluded(&f)
-	u.hosts.changed(h, hj)
-}
-
 // again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
 // counts only where it knows more: never an error in place of a page.
 func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.Fetched, went ahead) {
@@ -259,20 +208,18 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.
 		return
 	}
 	if had.FetchedMs != 0 {
-		hj.c.refetchedOne()
-		oc.urls.requested(h, hj)
+		hj.Refetched()
+		hj.Requested()
 	}
 	if ondisk.Knows(got.Outcome) <= ondisk.Knows(had.Outcome) {
 		return
 	}
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
-	n := ondisk.Entry{Done: true, Final: *got}
 	js := hj.state
-	oc.buf.Set(ondisk.EntryKey(h.pos, js.id, link.Hash(js.id, got.URL)), n.Encode())
-	hj.c.corrected(had, got)
-	oc.hosts.changed(h, hj)
-	if js.state != job.StateCanceled {
-		oc.emitter.emit(h, js, link.Hash(js.id, got.URL), got, f, went)
+	hash := link.Hash(js.ID, got.URL)
+	hj.Correct(hash, had, got)
+	if js.State != job.StateCanceled {
+		oc.emitter.emit(h, js, hash, got, f, went)
 	}
 }
 
@@ -290,10 +237,10 @@ func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 		r.BackOff(oc.now+wait, failureText(got))
 	}
 	for _, hj := range h.jobs {
-		if !hj.state.known {
+		if !hj.state.Known {
 			continue
 		}
-		limit := hj.state.spec.Retries
+		limit := hj.state.Spec.Retries
 		switch {
 		case got.Outcome == link.OutcomeTLS:
 			limit = tlsFails
@@ -305,8 +252,7 @@ func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 			limit = max(limit, stallsLeast)
 		}
 		if int(r.Fails) > limit {
-			hj.c.fails(got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds())
-			oc.hosts.changed(h, hj)
+			hj.Fail(got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds())
 		}
 	}
 	oc.hosts.touched(h)
@@ -341,9 +287,7 @@ func (oc *outcomes) hostAnswered(h *host) {
 		return
 	}
 	for _, hj := range h.jobs {
-		if hj.c.answers() {
-			oc.hosts.changed(h, hj)
-		}
+		hj.Answers()
 	}
 	oc.hosts.touched(h)
 }

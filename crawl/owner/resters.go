@@ -32,7 +32,7 @@ func (r *rests) note(h *host) {
 	whole := r.restsUntil(h)
 	waits := whole > r.now
 	for _, hj := range h.jobs {
-		waits = waits || hj.nextDue != never || hj.waiting() > 0
+		waits = waits || hj.NextDue() != never || hj.Waiting() > 0
 	}
 	if !waits || !h.kept() {
 		r.forget(h)
@@ -80,7 +80,7 @@ func (h *host) mute() bool {
 		return false
 	}
 	for _, hj := range h.jobs {
-		if hj.c.Done() > 0 {
+		if hj.Accepted() > hj.Open() {
 			return false
 		}
 	}

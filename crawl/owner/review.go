@@ -26,7 +26,7 @@ func (c *concern) of(h *host) bool {
 		return true
 	}
 	for _, hj := range h.jobs {
-		if _, ok := c.jobs[hj.state]; ok && hj.c.Open() > 0 {
+		if _, ok := c.jobs[hj.state]; ok && hj.Open() > 0 {
 			return true
 		}
 	}

@@ -199,14 +199,14 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 // take takes in a report, with the links that did not go ahead of it. What the links brought that came without an outcome counts with the outcome.
 func (v *Visit) take(h *host, f *wire.Fetched) {
 	o, js := v.owner, v.owner.jobs.of(job.ID(f.GetJob()))
-	before, went := o.urls.accepted(h, js), v.went
+	before, went := h.accepted(js), v.went
 	page := v.hosts.of(f)
 	if page {
 		went.brought += v.hosts.brought
 	}
 	o.outcomes.report(h, v.session.peer, f, went)
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
-		v.hosts.brought += v.went.brought + o.urls.accepted(h, js) - before
+		v.hosts.brought += v.went.brought + h.accepted(js) - before
 	}
 }
 
@@ -215,22 +215,22 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.jobs.of(job.ID(f.GetJob()))
 	v.account(js, f)
-	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.Name || js.state == job.StateCanceled {
+	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.Name || js.State == job.StateCanceled {
 		return true
 	}
 	page := finalOf(string(f.GetUrl()), v.session.peer, f)
 	if page.Outcome == link.OutcomeNone && page.Kind != link.KindRobots && !wholePiece(f) {
 		return true
 	}
-	o.outcomes.placeOfPage(h, js, link.Hash(js.id, page.URL), &page)
+	o.outcomes.placeOfPage(h, js, link.Hash(js.ID, page.URL), &page)
 	if page.Depth != v.went.depth {
 		v.went = ahead{depth: page.Depth}
 	}
 	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
-		before := o.urls.accepted(h, js)
+		before := h.accepted(js)
 		o.emitter.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
-		v.went.brought += o.urls.accepted(h, js) - before
+		v.went.brought += h.accepted(js) - before
 		if !o.HasRoom() {
 			return false
 		}
@@ -323,11 +323,11 @@ func (vs *visits) owe(h *host, w *wire.HostWork) {
 func (ls *leases) returned(h *host, list []*wire.Unfetched) {
 	for _, u := range list {
 		it := h.lease.item(u.GetHash())
-		if it == nil || it.job.state.id != job.ID(u.GetJob()) {
+		if it == nil || it.job.state.ID != job.ID(u.GetJob()) {
 			continue
 		}
 		delete(h.lease.out, u.GetHash())
-		ls.takeBack(h, it, untouched)
+		ls.takeBack(it, untouched)
 	}
 }
 

@@ -10,11 +10,6 @@ import (
 // A host has a share of what a job may take of sites and of this peer's disk. It is large from the
 // start for what anybody may be, and grows with what the host gives.
 const (
-	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its pages
-	// adds. openRecord is what a record takes beside its URL.
-	openBase   = 64 << 20
-	openPage   = 64 << 10
-	openRecord = 64
 	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each), are
 	// enough: other sitemaps wait, namesWait ms at a time.
 	enoughOpen = 5000
@@ -40,11 +35,11 @@ const (
 // spends says what a job has used up of its share of a host.
 func (s *step) spends(hj *hostJob) spent {
 	switch {
-	case s.cfg.MaxRequests > 0 && hj.c.Requests >= s.cfg.MaxRequests:
+	case s.cfg.MaxRequests > 0 && hj.Requests() >= s.cfg.MaxRequests:
 		return spentRequests
-	case s.cfg.MaxHostBytes > 0 && hj.c.Bytes >= s.cfg.MaxHostBytes:
+	case s.cfg.MaxHostBytes > 0 && hj.Bytes() >= s.cfg.MaxHostBytes:
 		return spentBytes
-	case hj.c.Exhausted && s.cfg.MaxRequests > 0:
+	case hj.Exhausted() && s.cfg.MaxRequests > 0:
 		return spentGrowth
 	default:
 		return spentNothing
@@ -73,10 +68,10 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 		return 0
 	}
 	if s.cfg.MaxRequests > 0 {
-		left = s.cfg.MaxRequests - hj.c.Requests - hj.c.out
+		left = s.cfg.MaxRequests - hj.Requests() - hj.Out()
 	}
-	if mean := hj.c.Bytes / max(hj.c.Requests, 1); s.cfg.MaxHostBytes > 0 && mean > 0 {
-		left = min(left, (s.cfg.MaxHostBytes-hj.c.Bytes)/mean-hj.c.out+1)
+	if mean := hj.Bytes() / max(hj.Requests(), 1); s.cfg.MaxHostBytes > 0 && mean > 0 {
+		left = min(left, (s.cfg.MaxHostBytes-hj.Bytes())/mean-hj.Out()+1)
 	}
 	return left
 }
@@ -84,20 +79,11 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 // outgrows says whether a host's own pages lead to ever more URLs, and the job has made as many
 // requests as those get of which nobody else speaks.
 func (t *traps) outgrows(h *host, hj *hostJob) bool {
-	if t.cfg.MaxRequests == 0 || hj.c.Requests < firstRequests || hj.c.Exhausted {
+	if t.cfg.MaxRequests == 0 || hj.Requests() < firstRequests || hj.Exhausted() {
 		return false
 	}
 	s := t.of(h, hj)
-	return s.Grown() > growsTo && hj.c.Requests >= firstRequests+namedRequests*s.Named(hj.c.Accepted)
-}
-
-// overfull says whether as many URLs of a host wait as have room, and learns how long they are.
-func (hj *hostJob) overfull(url string) bool {
-	if hj.length == 0 {
-		hj.length = float64(len(url))
-	}
-	hj.length += (float64(len(url)) - hj.length) / 64
-	return float64(hj.c.Open())*(hj.length+openRecord) > openBase+openPage*float64(hj.c.Outcomes[link.OutcomeOK])
+	return s.Grown() > growsTo && hj.Requests() >= firstRequests+namedRequests*s.Named(hj.Accepted())
 }
 
 // sitemap says whether a sitemap is to be left, or to wait: it brings many URLs at once, and
@@ -106,7 +92,7 @@ func (f *filler) sitemap(hj *hostJob, p *ondisk.Pending) (out notGranted, left b
 	if why := f.traps.of(f.h, hj).Sitemaps(f.cfg.Novelty); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: why}, true
 	}
-	coming := hj.ready()
+	coming := hj.Ready()
 	for _, it := range f.h.lease.out {
 		if it.Kind == link.KindSitemap {
 			coming += manyNamed

@@ -1,18 +1,21 @@
 package owner
 
 import (
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/buffer"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
 type step struct {
-	cfg   Config
-	ring  Ring
-	seen  Seen
-	specs Jobs
-	buf   *buffer.Buffer
+	cfg    Config
+	ring   Ring
+	seen   Seen
+	specs  Jobs
+	buf    *buffer.Buffer
+	ledger *ledger.Ledger
 
 	now, start int64       // Unix ms
 	read       int64       // Unix ms: inputs that came before are in
@@ -24,8 +27,8 @@ type step struct {
 }
 
 // boundsOf are what the budget of a job is drawn and promised within.
-func (s *step) boundsOf(js *jobState) budget.Bounds {
-	return budget.Bounds{Pages: js.spec.MaxPages, Bytes: js.spec.MaxBytes, Reserve: s.cfg.ByteReserve, Draw: s.cfg.DrawPages}
+func (s *step) boundsOf(spec *job.Spec) budget.Bounds {
+	return budget.Bounds{Pages: spec.MaxPages, Bytes: spec.MaxBytes, Reserve: s.cfg.ByteReserve, Draw: s.cfg.DrawPages}
 }
 
 // owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
@@ -65,7 +68,7 @@ func (s *step) Within(room func() bool) { s.within = room }
 
 // HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
 func (s *step) HasRoom() bool {
-	return s.within == nil || len(s.wants) < wantsAtOnce && s.buf.Len()+writesOfHost*len(s.dirty) < writesAtOnce && s.within()
+	return s.within == nil || len(s.wants) < wantsAtOnce && s.buf.Len()+writesOfHost*max(len(s.dirty), s.ledger.Len()) < writesAtOnce && s.within()
 }
 
 // restsUntil is until when nothing at all of a host is fetched.

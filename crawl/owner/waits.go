@@ -86,11 +86,11 @@ func (r *rest) add(js *jobState, urls, at, now, horizon int64, jobs map[job.ID]P
 		return
 	}
 	r.putOff += urls
-	p := jobs[js.id]
+	p := jobs[js.ID]
 	p.URLs += urls
 	p.Hosts++
 	p.Next = earlier(p.Next, time.UnixMilli(at))
-	jobs[js.id] = p
+	jobs[js.ID] = p
 }
 
 // wait is what URLs of a job on a host wait for.
@@ -100,7 +100,7 @@ type wait struct {
 	due     int64 // when the first of those is due; never if there is none
 }
 
-func (hj *hostJob) wait() wait { return wait{hj.c.Open() - hj.c.out, hj.waiting(), hj.nextDue} }
+func (hj *hostJob) wait() wait { return wait{hj.Unleased(), hj.Waiting(), hj.NextDue()} }
 
 // until says how many URLs wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
 func (w *wait) until(whole int64, rests bool) (urls, at int64) {

@@ -1,0 +1,364 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+const (
+	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its pages
+	// adds. openRecord is what a record takes beside its URL.
+	openBase   = 64 << 20
+	openPage   = 64 << 10
+	openRecord = 64
+)
+
+// Accept takes a URL into the set, as ready, and returns its record; false if as many URLs of the
+// host wait as have room.
+func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind link.Kind) (p ondisk.Pending, ok bool) {
+	if a.overfull(url) {
+		a.CutLink()
+		return p, false
+	}
+	p = ondisk.Pending{Spot: ondisk.Spot{Depth: depth, Seq: a.seq.Number()}, Hash: hash, Hops: hops, Kind: kind, URL: url}
+	a.put(&p)
+	a.Learn(hash, depth)
+	a.lower(p.Spot)
+	return p, true
+}
+
+// overfull says whether as many URLs of a host wait as have room, and learns how long they are.
+func (a *Account) overfull(url string) bool {
+	if a.length == 0 {
+		a.length = float64(len(url))
+	}
+	a.length += (float64(len(url)) - a.length) / 64
+	return float64(a.c.Open())*(a.length+openRecord) > openBase+openPage*float64(a.c.Outcomes[link.OutcomeOK])
+}
+
+// Learn takes a URL into the set without a record: it is to be followed by Wait or Conclude.
+func (a *Account) Learn(hash uint64, depth uint32) {
+	a.both(func(c *ondisk.Counters) { c.Accepted++ })
+	a.Shallower(depth)
+	if err := a.ledger.seen.Add(ondisk.SetID{Pos: a.pos, Job: a.job.ID}, hash); err != nil {
+		a.ledger.buf.Fail(err)
+	}
+}
+
+// Entry reads where a URL of the set stands; false if it is not in the set, or after an error.
+func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
+	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.pos, a.job.ID, hash))
+	if !ok {
+		return n, false
+	}
+	n, err := ondisk.DecodeEntry(raw)
+	if err != nil {
+		a.ledger.buf.Fail(err)
+		return n, false
+	}
+	return n, true
+}
+
+// Pending reads a pending record; a missing one is a broken promise of ours, and the buffer fails.
+func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
+	raw, ok := a.ledger.buf.Get(at.Key(a.pos, a.job.ID))
+	if !ok {
+		a.ledger.buf.Fail(fmt.Errorf("owner: pending record of job %s at %x is missing", a.job.ID, a.pos))
+		return ondisk.Pending{}, false
+	}
+	p, err := ondisk.DecodePending(at, raw)
+	if err != nil {
+		a.ledger.buf.Fail(err)
+		return ondisk.Pending{}, false
+	}
+	return p, true
+}
+
+// put writes a pending record where it lies, and the URL's entry.
+func (a *Account) put(p *ondisk.Pending) {
+	a.ledger.buf.Set(p.Key(a.pos, a.job.ID), p.Encode())
+	a.entry(p.Hash, &ondisk.Entry{At: p.Spot})
+}
+
+func (a *Account) entry(hash uint64, n *ondisk.Entry) {
+	a.ledger.buf.Set(ondisk.EntryKey(a.pos, a.job.ID, hash), n.Encode())
+}
+
+// Rewrite writes a pending record anew that has stayed where it is.
+func (a *Account) Rewrite(p *ondisk.Pending) {
+	a.ledger.buf.Set(p.Key(a.pos, a.job.ID), p.Encode())
+}
+
+// Move has the pending record that lies at a place become p, which may lie elsewhere. Out says that
+// the URL is at a worker.
+func (a *Account) Move(had ondisk.Spot, p *ondisk.Pending, out bool) {
+	a.ledger.buf.Delete(had.Key(a.pos, a.job.ID))
+	delayed := waits(p.Spot) - waits(had)
+	a.waits(delayed)
+	a.put(p)
+	if out {
+		a.outDelayed += delayed
+	} else {
+		a.lower(p.Spot)
+	}
+}
+
+func waits(at ondisk.Spot) int64 {
+	if at.Due > 0 {
+		return 1
+	}
+	return 0
+}
+
+// Wait puts a URL back that is not out any more: among the ready ones, or until due.
+func (a *Account) Wait(p *ondisk.Pending, due int64) {
+	a.drop(p)
+	if p.Seq == 0 || due > 0 {
+		p.Seq = a.seq.Number()
+	}
+	if p.Due = due; due > 0 {
+		a.waits(1)
+	}
+	a.put(p)
+	a.lower(p.Spot)
+	a.changed()
+}
+
+// drop deletes a pending record.
+func (a *Account) drop(p *ondisk.Pending) {
+	if p.Seq == 0 {
+		return // it never had one
+	}
+	a.ledger.buf.Delete(p.Key(a.pos, a.job.ID))
+	if p.Due > 0 {
+		a.waits(-1)
+	}
+	a.changed()
+}
+
+// Conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the
+// pending record.
+func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
+	a.drop(p)
+	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
+	a.entry(p.Hash, &ondisk.Entry{Done: true, Final: f})
+	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
+}
+
+// Drop deletes the pending record of a URL that is concluded elsewhere in another place; it has
+// none from then on.
+func (a *Account) Drop(p *ondisk.Pending) {
+	a.drop(p)
+	p.Seq = 0
+}
+
+// Correct gives a URL that is done another outcome in place of the one it had.
+func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
+	a.entry(hash, &ondisk.Entry{Done: true, Final: *got})
+	a.both(func(c *ondisk.Counters) {
+		c.Count(had, -1)
+		c.Count(got, 1)
+	})
+}
+
+// MetAt writes the outcome of a URL anew that was met at another depth.
+func (a *Account) MetAt(hash uint64, f *ondisk.Final, depth uint32) {
+	f.Depth = depth
+	a.entry(hash, &ondisk.Entry{Done: true, Final: *f})
+}
+
+// Lease notes that a URL is out at a worker.
+func (a *Account) Lease(p *ondisk.Pending) { a.lease(p, 1) }
+
+// Returned notes that a URL is out no more, whatever becomes of it.
+func (a *Account) Returned(p *ondisk.Pending) { a.lease(p, -1) }
+
+// Return has a URL that was out be pending again.
+func (a *Account) Return(p *ondisk.Pending) {
+	a.Returned(p)
+	a.lower(p.Spot)
+}
+
+// lower makes sure that the next walk looks at a place.
+func (a *Account) lower(at ondisk.Spot) {
+	if at.Due > 0 {
+		a.nextDue = min(a.nextDue, at.Due)
+	} else if at.Before(a.from) {
+		a.from = at
+	}
+}
+
+// Promise binds a part of the job's budget to a URL that is granted, unless one is bound to it
+// already.
+func (a *Account) Promise(p *ondisk.Pending, now int64) {
+	j := a.job
+	j.Budget.Granted = now
+	if !budget.Bounded(j.Spec) || p.Promised {
+		return
+	}
+	p.Promised = true
+	a.promises(1)
+	p.PromisedBytes = j.Budget.Promise(a.ledger.bounds(j.Spec))
+	a.Rewrite(p)
+}
+
+// Adopt counts a promise that is in the account of an earlier owner of the host, which has paid for
+// it.
+func (a *Account) Adopt(p *ondisk.Pending) {
+	p.Promised, p.Foreign = true, true
+	a.promises(1)
+}
+
+// Settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and
+// the rest is free again. The caller writes the record anew or deletes it.
+func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
+	if !p.Promised {
+		return
+	}
+	j := a.job
+	a.promises(-1)
+	if !p.Foreign {
+		j.Budget.Settle(j.Spec == nil || j.Spec.MaxPages > 0, p.PromisedBytes, pages, size)
+	}
+	p.Promised, p.Foreign, p.PromisedBytes = false, false, 0
+}
+
+// Cede books the promises to URLs of a host that another owner keeps from now on. What the host's
+// records say is promised is paid for by the peer that drew it, and by nobody else, whoever learns
+// of the outcome:
+//
+//   - This peer counts such a page, with the bytes reserved for it, as spent the moment it removes
+//     the host. So nothing it holds could still come back, and a budget is found exhausted without
+//     waiting for it.
+//   - The owner that imports the record keeps the promise as foreign: it grants the URL without
+//     drawing for it, counts it among the pages that a host may have, and its own account does not
+//     know of it.
+//   - If this peer dies instead, its account at the job's owner keeps the page as drawn and not
+//     spent, which no longer counts as coming back once the peer was silent for two minutes. Should
+//     it return it finds the host elsewhere, hands over what it has, and books the promises then.
+//
+// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is
+// lost to a budget is what a peer that dies for good had drawn and not promised, and each promise to
+// a URL that ended without a page after its host moved: the job ends that much below its budget.
+func (a *Account) Cede() {
+	if a.c.Promised == 0 {
+		return
+	}
+	var pages, bytes uint64
+	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
+		prefix := ondisk.JobPrefix(a.pos, kind, a.job.ID)
+		a.ledger.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+			if p, err := ondisk.DecodeWaiting(value); err == nil && p.Promised && !p.Foreign {
+				pages, bytes = pages+1, bytes+p.PromisedBytes
+			}
+			return true
+		})
+	}
+	a.job.Budget.Cede(pages, bytes)
+}
+
+// Hashes calls fn for the hashes of the set in no order, until it returns false.
+func (a *Account) Hashes(fn func(hash uint64) bool) {
+	a.ledger.buf.Hashes(ondisk.SetID{Pos: a.pos, Job: a.job.ID}, a.c.Accepted, fn)
+}
+
+// Walk is one over the URLs that wait, in their order, which remembers what it leaves behind. The
+// store is read alone, so the buffer is to be flushed before.
+type Walk struct {
+	account *Account
+	delayed bool
+	mark    ondisk.Spot // the first record left behind, if any was
+	marked  bool
+}
+
+// Walk calls visit for the URLs that are delayed, from the first due time on, or those that are
+// ready, until it returns false. What it calls neither [Walk.Leave] nor [Walk.Pass] for is looked at
+// again by the next one.
+func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (more bool)) {
+	kind, from := byte(ondisk.KindReady), a.from
+	if delayed {
+		kind, from = ondisk.KindDelayed, ondisk.Spot{Due: a.nextDue}
+	}
+	w := &Walk{account: a, delayed: delayed, mark: from}
+	a.scan(kind, from, func(p *ondisk.Pending) bool { return visit(w, p) })
+	switch {
+	case delayed && w.marked:
+		a.nextDue = w.mark.Due
+	case delayed:
+		a.nextDue = Never
+	default:
+		a.from = w.mark
+	}
+}
+
+// Leave notes that a record is left behind.
+func (w *Walk) Leave(at ondisk.Spot) {
+	if !w.marked {
+		w.mark, w.marked = at, true
+	}
+}
+
+// Pass goes on behind a record.
+func (w *Walk) Pass(at ondisk.Spot) {
+	if !w.marked {
+		w.mark = at
+	}
+}
+
+// Missed says whether the next walk would not see a record of that place, which never is so of one
+// that is not out.
+func (a *Account) Missed(at ondisk.Spot) bool {
+	return at.Due > 0 && at.Due < a.nextDue || at.Due == 0 && at.Before(a.from)
+}
+
+// scan reads pending records of a kind.
+func (a *Account) scan(kind byte, from ondisk.Spot, visit func(p *ondisk.Pending) (more bool)) {
+	buf := a.ledger.buf
+	prefix := ondisk.JobPrefix(a.pos, kind, a.job.ID)
+	buf.Scan(from.Key(a.pos, a.job.ID), kv.PrefixEnd(prefix), func(key, value []byte) bool {
+		at, ok := ondisk.SpotIn(kind, key[len(prefix):])
+		p, err := ondisk.DecodePending(at, value)
+		if !ok || err != nil {
+			buf.Fail(ondisk.ErrFormat)
+			return false
+		}
+		return visit(&p)
+	})
+}
+
+// ConcludeAll gives up to limit pending URLs an outcome that they share, but those that skip names,
+// which are out, and says how many have it now.
+func (a *Account) ConcludeAll(limit int, skip func(hash uint64) bool, f ondisk.Final) int {
+	var doomed []ondisk.Pending
+	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
+		from := a.from
+		if kind == ondisk.KindDelayed {
+			from = ondisk.Spot{Due: 1}
+		}
+		a.scan(kind, from, func(p *ondisk.Pending) bool {
+			if !skip(p.Hash) {
+				doomed = append(doomed, *p)
+			}
+			return len(doomed) < limit
+		})
+		if len(doomed) >= limit {
+			break
+		}
+	}
+	for i := range doomed {
+		p := &doomed[i]
+		a.Settle(p, 0, 0)
+		if p.Due == 0 {
+			a.from = p.Spot
+		}
+		a.Conclude(p, f)
+	}
+	if a.Waiting() == 0 {
+		a.nextDue = Never
+	}
+	return len(doomed)
+}
