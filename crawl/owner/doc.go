@@ -36,17 +36,15 @@
 //
 // An Owner brings events to its parts. What a host, or a job, is in the middle of is kept by plain
 // types, each with the table of its states and a test that drives it alone: search (for a worker),
-// tenure (who has the host), purges, and in rooms of their own
-// package budget (of a job) and package outbox. Around them stand the parts that read and write
-// records, in parts.go: each names the ones that it uses, and there is no circle. What a record is
-// on disk is package ondisk's.
+// tenure (who has the host), purges, and in rooms of their own package budget (of a job) and package
+// outbox. The books of URLs are package ledger's, which alone writes their records and what is
+// counted of them. Around them stand the parts that decide, in parts.go: each names the ones that it
+// uses, and there is no circle. What a record is on disk is package ondisk's, and package buffer
+// makes batches of what a step writes.
 //
-// These parts are one package of some 7900 lines because they share a host and a write. More than half
-// of the functions, with two thirds of the code, take a host in memory, with its jobs,
-// its lease and the worker that has it. One outcome takes a URL out of the lease, counts it on the
-// host and on the peer, settles its promise, moves its record, may end the lease and send links on,
-// and all of that is one batch. In packages apart each part would export these fields to the
-// others. A part that comes to need none of them can leave, as the rooms below this one did.
+// A change is an event: the ledger lists the accounts that have changed, and a part that changes a
+// host's record, or who has the host, says so. When the step ends, or hosts are looked at, all of
+// them are scheduled, in one place.
 //
 // Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts
 // without a lease are dropped beyond [Config.MaxHosts] and found again by an index of hosts with
